@@ -1,0 +1,131 @@
+"""Makes the CustomResourceDefinition out of the models.
+
+Kubernetes wants a *structural* schema: no references, no null types, defaults that are complete, and CEL rules
+with bounded cost. Pydantic's JSON schema is rewritten accordingly; everything it says is kept but what the API
+server enforces otherwise (unknown fields are refused by strict field validation).
+"""
+
+from typing import Any, Final
+
+from pydantic import BaseModel
+
+from tfdist.api.base import cel as rule
+from tfdist.api.status import TFDistJobStatus
+from tfdist.api.v1 import GROUP, KIND, MAX_NAME_LENGTH, PLURAL, VERSION, TFDistJob, TFDistJobSpec
+
+Schema = dict[str, Any]
+
+_DROPPED: Final = frozenset({"title", "$defs", "additionalProperties", "propertyNames"})
+
+NAME_RULE: Final = rule(
+    f"size(self.metadata.name) <= {MAX_NAME_LENGTH} && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
+    f"metadata.name must be a DNS label of at most {MAX_NAME_LENGTH} characters that begins with a letter, "
+    "so that the names of its pods are valid",
+)
+
+_COLUMNS: Final = (
+    ("Phase", "string", ".status.phase", 0, "Summary of the conditions"),
+    ("Strategy", "string", ".spec.strategy", 0, "How TensorFlow distributes the work"),
+    ("Ready", "string", ".status.summary.ready", 0, "Ready and desired replicas"),
+    ("Step", "integer", ".status.progress.step", 0, "Finished steps"),
+    ("Done", "string", ".status.summary.progress", 0, "Finished part of training"),
+    ("ETA", "string", ".status.summary.eta", 0, "Estimated rest of training"),
+    ("Metric", "string", ".status.summary.metric", 0, "The chosen metric, of evaluation once there is one"),
+    ("Restarts", "integer", ".status.attempt", 0, "Number of the current attempt"),
+    ("Age", "date", ".metadata.creationTimestamp", 0, "Age of the job"),
+    ("Examples/s", "number", ".status.progress.examplesPerSecond", 1, "Throughput of the whole gang"),
+    ("Checkpoint", "integer", ".status.progress.lastCheckpoint.step", 1, "Step of the last checkpoint"),
+    ("Message", "string", ".status.conditions[-1:].message", 1, "What the newest condition says"),
+)
+
+
+def crd() -> Schema:
+    """Return the CustomResourceDefinition as a JSON-able dict; equal models give an equal result."""
+    version = {
+        "name": VERSION,
+        "served": True,
+        "storage": True,
+        "subresources": {"status": {}, "scale": _SCALE},
+        "additionalPrinterColumns": [_column(*column) for column in _COLUMNS],
+        "schema": {"openAPIV3Schema": _root_schema()},
+    }
+    names = {"kind": KIND, "listKind": f"{KIND}List", "plural": PLURAL, "singular": KIND.lower()}
+    names |= {"shortNames": ["tfd", "tfdj"], "categories": ["all"]}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{PLURAL}.{GROUP}"},
+        "spec": {"group": GROUP, "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+
+
+_SCALE: Final = {
+    "specReplicasPath": ".spec.worker.replicas",
+    "statusReplicasPath": ".status.replicas.worker.desired",
+}
+
+
+def structural(model: type[BaseModel]) -> Schema:
+    """Return the structural schema of `model`."""
+    schema = model.model_json_schema(by_alias=True)
+    return _rewrite(schema, schema.get("$defs", {}))
+
+
+def _root_schema() -> Schema:
+    return {
+        "type": "object",
+        "description": (TFDistJob.__doc__ or "").strip(),
+        "required": ["spec"],
+        "x-kubernetes-validations": [NAME_RULE],
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"type": "object"},
+            "spec": structural(TFDistJobSpec),
+            "status": structural(TFDistJobStatus),
+        },
+    }
+
+
+def _column(name: str, kind: str, path: str, priority: int, description: str) -> Schema:
+    column = {"name": name, "type": kind, "jsonPath": path, "description": description}
+    return column | ({"priority": priority} if priority else {})
+
+
+def _rewrite(node: Schema, defs: dict[str, Schema]) -> Schema:
+    """Rewrite one schema node: resolve its reference, drop nulls, and go down into its children."""
+    node = _resolved(node, defs)
+    result = {k: v for k, v in node.items() if k not in _DROPPED and not (k == "default" and v is None)}
+    if "properties" in node:
+        result["properties"] = {k: _rewrite(v, defs) for k, v in node["properties"].items()}
+        if isinstance(result.get("default"), dict):
+            result["default"] = {}  # the API server fills in the defaults of the fields inside
+    elif isinstance(node.get("additionalProperties"), dict):
+        result["additionalProperties"] = _rewrite(node["additionalProperties"], defs)
+    if "items" in node:
+        result["items"] = _rewrite(node["items"], defs)
+    if result.pop("const", None) is not None:
+        result["enum"] = [node["const"]]
+    return result
+
+
+def _resolved(node: Schema, defs: dict[str, Schema]) -> Schema:
+    """Return `node` with `$ref`, and `anyOf` of one type and null, replaced by what they stand for."""
+    while "$ref" in node or "anyOf" in node:
+        rest = {k: v for k, v in node.items() if k not in {"$ref", "anyOf"}}
+        if "$ref" in node:
+            node = defs[node["$ref"].rsplit("/", 1)[-1]] | rest
+            continue
+        options = [o for o in node["anyOf"] if o.get("type") != "null"]
+        if len(options) > 1:
+            return _int_or_string(options) | rest
+        node = options[0] | rest
+    return node
+
+
+def _int_or_string(options: list[Schema]) -> Schema:
+    kinds = {option.get("type") for option in options}
+    if kinds != {"integer", "string"}:
+        msg = f"a structural schema has no union but of integer and string, and a model has one of {kinds}"
+        raise TypeError(msg)
+    return {"x-kubernetes-int-or-string": True}

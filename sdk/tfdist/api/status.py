@@ -1,0 +1,209 @@
+"""The status of a TFDistJob: what the controller observed, for people and for programs.
+
+The controller writes plain JSON on its hot path; these models are the schema of it, and a test holds the two
+against each other.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from tfdist.api.base import ApiModel, list_map
+
+
+class JobPhase(StrEnum):
+    """A summary of the conditions in one word, derived from them."""
+
+    PENDING = "Pending"
+    STARTING = "Starting"
+    RUNNING = "Running"
+    RESTARTING = "Restarting"
+    EVALUATING = "Evaluating"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    INVALID = "Invalid"
+
+
+class ConditionType(StrEnum):
+    """The conditions of a job. At most one of `Succeeded` and `Failed` is ever True."""
+
+    INVALID = "Invalid"
+    PODS_READY = "PodsReady"
+    RUNNING = "Running"
+    RESTARTING = "Restarting"
+    EVALUATED = "Evaluated"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+class Condition(ApiModel):
+    """One condition, as Kubernetes' API conventions define it."""
+
+    type: ConditionType
+    """What it is about."""
+    status: Literal["True", "False", "Unknown"]
+    """Whether it holds."""
+    reason: Annotated[str, Field(max_length=256)]
+    """Why, in one CamelCase word."""
+    message: Annotated[str, Field(max_length=4096)]
+    """Why, in words: what was wrong, where, what to do."""
+    observed_generation: int
+    """Generation of the spec that it was derived from."""
+    last_transition_time: str
+    """When `status` last changed, RFC 3339."""
+
+
+class ReplicaCounts(ApiModel):
+    """How the replicas of one role are."""
+
+    desired: int
+    """Number wanted."""
+    pending: int
+    """Not started."""
+    running: int
+    """Started and not ended."""
+    ready: int
+    """Running and ready."""
+    succeeded: int
+    """Ended with exit code 0."""
+    failed: int
+    """Ended otherwise."""
+
+
+class CheckpointStatus(ApiModel):
+    """The last complete checkpoint."""
+
+    step: int
+    """Step it was taken at."""
+    path: str
+    """Where it is."""
+    time: str
+    """When, RFC 3339."""
+
+
+class Progress(ApiModel):
+    """How far training is, as the coordinating replica reports it."""
+
+    step: int | None = None
+    """Finished steps."""
+    total_steps: int | None = None
+    """Steps in all."""
+    percent: int | None = None
+    """Finished part, 0 to 100."""
+    epoch: int | None = None
+    """Epoch, from 0."""
+    eta_seconds: int | None = None
+    """Estimated rest."""
+    examples_per_second: float | None = None
+    """Of the whole gang."""
+    step_time_millis: float | None = None
+    """Duration of a step."""
+    metrics: dict[str, float] | None = None
+    """Training metrics."""
+    last_checkpoint: CheckpointStatus | None = None
+    """The last complete checkpoint."""
+    reported_at: str | None = None
+    """When the replica was asked, RFC 3339."""
+
+
+class EvaluationResult(ApiModel):
+    """One finished evaluation."""
+
+    step: int
+    """Step of the checkpoint."""
+    checkpoint: str
+    """Path of the checkpoint."""
+    metrics: dict[str, float]
+    """Metrics over all examples, exact: sums and counts are aggregated over the replicas."""
+    examples: int
+    """Number of examples, each counted once."""
+    time: str
+    """When it ended, RFC 3339."""
+
+
+class EvaluationStatus(ApiModel):
+    """Results of evaluation."""
+
+    attempt: int | None = None
+    """Number of the evaluation gang's current attempt, from 0."""
+    final: EvaluationResult | None = None
+    """That of the last checkpoint."""
+
+
+class Failure(ApiModel):
+    """One failure of a replica."""
+
+    time: str
+    """When the replica ended, RFC 3339."""
+    attempt: int
+    """Attempt that it ended."""
+    role: str
+    """Role of the replica."""
+    index: int
+    """Index of the replica."""
+    pod: str
+    """Name of the pod."""
+    node: str | None = None
+    """Node it ran on."""
+    exit_code: int | None = None
+    """Exit code of the container `tensorflow`."""
+    reason: str
+    """Class of the failure, such as `Crash` or `UserError`."""
+    message: str
+    """What the replica said."""
+    counted: bool
+    """Whether it used up one of `runPolicy.backoffLimit`."""
+    root_cause: bool
+    """Whether it is what ended the attempt; other failures followed from it."""
+
+
+class Restarts(ApiModel):
+    """Restarts so far."""
+
+    counted: int = 0
+    """Those that count against `runPolicy.backoffLimit`."""
+    uncounted: int = 0
+    """Those caused by the cluster."""
+
+
+class Summary(ApiModel):
+    """Text for the columns of `kubectl get`."""
+
+    ready: str | None = None
+    """Ready and desired replicas, as `2/2`."""
+    progress: str | None = None
+    """Finished part, as `40%`."""
+    eta: str | None = None
+    """Estimated rest, as `1m20s`."""
+    metric: str | None = None
+    """The chosen metric, as `accuracy=0.8831`."""
+
+
+class TFDistJobStatus(ApiModel):
+    """What the controller observed."""
+
+    phase: JobPhase | None = None
+    """Summary of the conditions in one word."""
+    conditions: Annotated[list[Condition] | None, Field(max_length=16, json_schema_extra=list_map("type"))] = None
+    """Conditions by type."""
+    observed_generation: int | None = None
+    """Generation of the spec that this status was derived from."""
+    replicas: dict[str, ReplicaCounts] | None = None
+    """Counts by role."""
+    attempt: int | None = None
+    """Number of the current attempt, from 0."""
+    restarts: Restarts | None = None
+    """Restarts so far."""
+    progress: Progress | None = None
+    """How far training is."""
+    evaluation: EvaluationStatus | None = None
+    """Results of evaluation."""
+    failures: Annotated[list[Failure] | None, Field(max_length=10)] = None
+    """The last 10 failures, newest last."""
+    start_time: str | None = None
+    """When the whole gang first ran, RFC 3339."""
+    completion_time: str | None = None
+    """When the job ended, RFC 3339."""
+    summary: Summary | None = None
+    """Text for the columns of `kubectl get`."""

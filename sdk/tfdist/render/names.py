@@ -1,0 +1,51 @@
+"""Names, labels and addresses of a job's objects, in one place so that none is spelled twice.
+
+A pod of attempt 0 is `<job>-<role>-<index>`, of attempt k `<job>-<role>-<index>-r<k>`; its hostname is always
+`<role>-<index>`, so the addresses in `TF_CONFIG` never change while pods of an earlier attempt, even on a dead
+node, are still terminating. Deterministic names make a repeated creation harmless.
+"""
+
+from typing import Final
+
+from tfdist.api.v1 import GROUP, TFDistJob
+from tfdist.contract import Role
+
+MANAGER: Final = "tfdist"
+MANAGED_BY_LABEL: Final = "app.kubernetes.io/managed-by"
+JOB_LABEL: Final = f"{GROUP}/job"
+JOB_UID_LABEL: Final = f"{GROUP}/job-uid"
+ROLE_LABEL: Final = f"{GROUP}/role"
+INDEX_LABEL: Final = f"{GROUP}/index"
+ATTEMPT_LABEL: Final = f"{GROUP}/attempt"
+SERVED_LABEL: Final = f"{GROUP}/address-generation"
+"""The Service selects the pods with its current value: those of an earlier attempt stop resolving at once."""
+
+POD_SELECTOR: Final = f"{MANAGED_BY_LABEL}={MANAGER},{JOB_LABEL}"
+
+
+def pod_name(job: str, role: Role, index: int, attempt: int) -> str:
+    """Return the name of the pod that runs a replica in an attempt."""
+    base = f"{job}-{role}-{index}"
+    return base if attempt == 0 else f"{base}-r{attempt}"
+
+
+def hostname(role: Role, index: int) -> str:
+    """Return the host name of a replica, the same in every attempt."""
+    return f"{role}-{index}"
+
+
+def address(job: TFDistJob, role: Role, index: int, port: int) -> str:
+    """Return `host:port` at which the other replicas find this one."""
+    meta = job.metadata
+    return f"{hostname(role, index)}.{meta.name}.{meta.namespace}.svc:{port}"
+
+
+def job_labels(job: TFDistJob) -> dict[str, str]:
+    """Return the labels that every object of the job carries."""
+    return {
+        "app.kubernetes.io/name": "tfdistjob",
+        "app.kubernetes.io/instance": job.metadata.name,
+        MANAGED_BY_LABEL: MANAGER,
+        JOB_LABEL: job.metadata.name,
+        JOB_UID_LABEL: job.metadata.uid,
+    }
