@@ -1,0 +1,91 @@
+"""What every task is given: the member, its gang, its program, and where to report."""
+
+import socket
+from dataclasses import dataclass
+
+import tensorflow as tf
+
+from tfdist.contract import CheckpointSettings
+from tfdist_trainer.data.files import Shard
+from tfdist_trainer.data.pipeline import batches, steps_needed
+from tfdist_trainer.environment import Member
+from tfdist_trainer.errors import DataMissingError
+from tfdist_trainer.fence import Writer
+from tfdist_trainer.notice import Notice
+from tfdist_trainer.programs.base import Examples, Program
+from tfdist_trainer.programs.config import ProgramConfig
+from tfdist_trainer.report import Reporter
+from tfdist_trainer.strategies.gang import Gang
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The surroundings of a task."""
+
+    gang: Gang
+    program: Program
+    config: ProgramConfig
+    checkpoint: CheckpointSettings | None
+    reporter: Reporter
+    notice: Notice
+
+    @property
+    def member(self) -> Member:
+        """This replica."""
+        return self.gang.member
+
+    @property
+    def shard(self) -> Shard:
+        """What this member's input pipeline reads."""
+        return Shard(index=self.member.rank, count=self.member.size)
+
+    @property
+    def writer(self) -> Writer:
+        """This replica as the writer of a checkpoint."""
+        job = self.member.job
+        return Writer(
+            job=job.uid, role=job.role, index=job.index, attempt=job.attempt, host=socket.gethostname()
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Supply:
+    """One split's examples on this member, and what the gang agreed about its size."""
+
+    gang: Gang
+    examples: Examples
+    batch_size: int
+    counts: tuple[int, ...]
+    """Examples of every member in order of rank."""
+
+    @property
+    def steps(self) -> int:
+        """Steps after which every member has given all its examples."""
+        return steps_needed(self.counts, self.batch_size, self.gang.replicas_per_member)
+
+    def iterator(self, seed: int | None, skip_steps: int = 0) -> object:
+        """Return a distributed iterator of batches in the order of `seed`, without the first `skip_steps`."""
+
+        def pipeline(_context: tf.distribute.InputContext) -> tf.data.Dataset:
+            return batches(
+                self.examples.ordered(seed),
+                self.examples.ordered(None),
+                self.examples.decode,
+                batch_size=self.batch_size,
+                skip=skip_steps * self.gang.replicas_per_member,
+            )
+
+        return iter(self.gang.strategy.distribute_datasets_from_function(pipeline))
+
+
+def supply_of(context: Context, examples: Examples, field: str) -> Supply:
+    """Agree with the gang on the size of a split; a collective.
+
+    Raises:
+        DataMissingError: no member has an example.
+    """
+    counts = tuple(round(count) for count in context.gang.gather(examples.count))
+    if not sum(counts):
+        raise DataMissingError(f"{field}: the files hold no example")
+    batch_size = context.config.batch_size(context.gang.replicas)
+    return Supply(gang=context.gang, examples=examples, batch_size=batch_size, counts=counts)

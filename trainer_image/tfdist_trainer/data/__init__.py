@@ -1,0 +1,1 @@
+"""Reading examples: files by pattern, sharded over the gang, in batches of one static shape."""

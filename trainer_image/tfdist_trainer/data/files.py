@@ -1,0 +1,82 @@
+"""Which files a pattern names, and which part of them each pipeline of the gang reads.
+
+An input pipeline is one worker's. `Shard` says which of how many it is; `plan` decides whether pipelines
+take whole files or every n-th record. All pipelines compute the same plan from the same list, so that
+together they read every example exactly once, without talking to each other.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from glob import glob
+from pathlib import Path
+from typing import Final
+
+from tfdist_trainer.errors import DataMissingError
+
+MANY_FILES: Final = 10
+"""Files for each pipeline from which on an uneven number of files no longer matters: the fullest pipeline has
+at most a tenth more than the mean."""
+
+
+class Split(StrEnum):
+    """The two sets of examples of a job; the values are the names of their fields in `data`."""
+
+    TRAIN = "train"
+    EVAL = "eval"
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """Pipeline `index` of `count`."""
+
+    index: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one pipeline reads: `files`, and of their records number k with k % `stride` == `offset`."""
+
+    files: tuple[str, ...]
+    stride: int
+    offset: int
+
+
+def expand(patterns: Sequence[str], field: str) -> tuple[str, ...]:
+    """Return the files that `patterns` name, sorted and without repetition.
+
+    Raises:
+        DataMissingError: a pattern matches nothing, or a file cannot be read.
+    """
+    found: set[str] = set()
+    for pattern in patterns:
+        matches = [name for name in glob(pattern, recursive=True) if Path(name).is_file()]  # noqa: PTH207  absolute
+        if not matches:
+            raise DataMissingError(
+                f"{field}: no file matches {pattern!r}; check the path and that the volume is mounted"
+            )
+        found.update(matches)
+    for name in sorted(found):
+        _check_readable(name, field)
+    return tuple(sorted(found))
+
+
+def plan(files: Sequence[str], shard: Shard) -> Part:
+    """Return what pipeline `shard` reads of `files`.
+
+    Whole files when that is even, or nearly so; else every `shard.count`-th record of all files, which is
+    always even to one record, but has every pipeline read every byte.
+    """
+    even = len(files) % shard.count == 0
+    if even or len(files) >= MANY_FILES * shard.count:
+        return Part(files=tuple(files[shard.index :: shard.count]), stride=1, offset=0)
+    return Part(files=tuple(files), stride=shard.count, offset=shard.index)
+
+
+def _check_readable(name: str, field: str) -> None:
+    try:
+        with Path(name).open("rb"):
+            return
+    except OSError as error:
+        raise DataMissingError(f"{field}: cannot open {name}: {error.strerror}") from None

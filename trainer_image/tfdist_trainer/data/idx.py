@@ -1,0 +1,62 @@
+"""The idx format of MNIST and its successors, plain or compressed by gzip.
+
+A magic number of four bytes (two zeros, the type of the elements, the number of axes), each axis' size as a
+big-endian 32-bit integer, then the elements. See the end of `yann.lecun.com/exdb/mnist`.
+"""
+
+import gzip
+import math
+import struct
+import zlib
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tfdist_trainer.errors import DataMalformedError, DataMissingError
+
+UINT8: Final = 0x08
+"""The type code of unsigned bytes, the only one that image data sets use."""
+
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+
+
+def read(path: Path) -> npt.NDArray[np.uint8]:
+    """Return the array in the file `path`.
+
+    Raises:
+        DataMissingError: it cannot be opened.
+        DataMalformedError: it is no idx file of unsigned bytes, or too short or too long.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise DataMissingError(f"cannot open {path}: {error.strerror}") from None
+    if content[:2] == _GZIP_MAGIC:
+        try:
+            content = gzip.decompress(content)
+        except (OSError, EOFError, zlib.error) as error:
+            raise DataMalformedError(f"{path}: damaged gzip file: {error}") from None
+    return parse(content, str(path))
+
+
+def parse(content: bytes, name: str) -> npt.NDArray[np.uint8]:
+    """Return the array that `content` encodes; `name` is for messages. Errors as in `read`."""
+    if len(content) < 4 or content[:2] != b"\0\0":  # noqa: PLR2004  the magic number's length
+        raise DataMalformedError(f"{name}: not an idx file: it starts with {content[:4].hex() or 'nothing'}")
+    kind, axes = content[2], content[3]
+    if kind != UINT8:
+        raise DataMalformedError(
+            f"{name}: idx elements of type 0x{kind:02x}; only unsigned bytes (0x08) are read"
+        )
+    start = 4 + 4 * axes
+    if len(content) < start:
+        raise DataMalformedError(f"{name}: idx header of {axes} axes is cut off after {len(content)} bytes")
+    shape = struct.unpack(f">{axes}I", content[4:start])
+    if len(content) - start != math.prod(shape):
+        raise DataMalformedError(
+            f"{name}: has {len(content) - start} bytes of elements, but its header says "
+            f"{' x '.join(map(str, shape))} = {math.prod(shape)}"
+        )
+    return np.frombuffer(content, np.uint8, offset=start).reshape(shape)

@@ -1,0 +1,75 @@
+"""Turns one pipeline's examples into batches that every member can take the same number of.
+
+A collective hangs when one member stops before the others. So a pipeline never ends: after its own examples
+it gives batches whose examples count for nothing, and how many steps an epoch has is agreed from the counts
+of all pipelines. Every example is *present* in exactly one batch of an epoch.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import tensorflow as tf
+
+
+class Batch(NamedTuple):
+    """One replica's part of a step; `features` and `labels` have a first axis of the batch's size."""
+
+    features: tf.Tensor
+    labels: tf.Tensor
+    weights: tf.Tensor
+    """float32 [batch]; 0 where there is no example."""
+    present: tf.Tensor
+    """bool [batch]; whether the example counts. A weight of zero does not make an example absent."""
+
+
+Decode = Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
+
+
+def steps_needed(counts: Sequence[int], batch_size: int, replicas_per_pipeline: int) -> int:
+    """Return the steps after which every pipeline has given all its examples.
+
+    `counts` are the examples of each pipeline; a step takes `batch_size` for each of its replicas.
+    """
+    per_step = batch_size * replicas_per_pipeline
+    return max((-(-count // per_step) for count in counts), default=0)
+
+
+def batches(
+    ordered: tf.data.Dataset, unordered: tf.data.Dataset, decode: Decode, *, batch_size: int, skip: int
+) -> tf.data.Dataset:
+    """Return an endless dataset of `Batch`es of exactly `batch_size` examples.
+
+    First the examples of `ordered`, without the first `skip` batches, which were used before a restart; then,
+    for ever, batches that do not count. Those repeat the examples of `unordered` (the same ones, in any
+    cheap order) rather than zeros, so that batch normalization sees real inputs.
+    """
+
+    def prepare(dataset: tf.data.Dataset) -> tf.data.Dataset:
+        parsed = dataset.batch(batch_size).map(decode, num_parallel_calls=2, deterministic=True)
+        return parsed.map(lambda features, labels: _pad(features, labels, batch_size))
+
+    real = prepare(ordered.skip(skip * batch_size))
+    spare = prepare(unordered).map(_discount).repeat()
+    blank = tf.data.Dataset.from_tensors(_blank(real.element_spec)).repeat()
+    return real.concatenate(spare).concatenate(blank).prefetch(2)
+
+
+def _pad(features: tf.Tensor, labels: tf.Tensor, batch_size: int) -> Batch:
+    """Fill up a last batch to `batch_size` by repeating its examples, marked absent."""
+    size = tf.shape(labels)[0]
+    index = tf.range(batch_size) % size
+    present = tf.range(batch_size) < size
+    return Batch(
+        features=tf.ensure_shape(tf.gather(features, index), [batch_size, *features.shape[1:]]),
+        labels=tf.ensure_shape(tf.gather(labels, index), [batch_size, *labels.shape[1:]]),
+        weights=tf.cast(present, tf.float32),
+        present=present,
+    )
+
+
+def _discount(batch: Batch) -> Batch:
+    return batch._replace(weights=tf.zeros_like(batch.weights), present=tf.zeros_like(batch.present))
+
+
+def _blank(spec: Batch) -> Batch:
+    return Batch(*(tf.zeros(part.shape, part.dtype) for part in spec))

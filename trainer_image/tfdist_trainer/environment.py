@@ -1,0 +1,99 @@
+"""What this replica was told: `TFDIST_JOB` and `TF_CONFIG`, read once into a frozen `Member`.
+
+`TF_CONFIG` decides who takes part in collectives; `TFDIST_JOB` says everything else. The two are checked
+against each other here, so that nothing later has to ask.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pydantic
+
+from tfdist.contract import JOB_ENV, REPORT_PORT, REPORT_PORT_ENV, TF_CONFIG_ENV, ReplicaJob, Role
+from tfdist_trainer.errors import ConfigurationError, UsageError
+
+GANG_ROLES: Final = (Role.CHIEF.value, Role.WORKER.value)
+"""Roles of a `MultiWorkerMirrored` cluster in the order in which TensorFlow numbers their replicas
+(`tensorflow/python/distribute/multi_worker_util.py`, `id_in_cluster`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One replica's place in its gang. `rank` 0 is the chief of every decision and the only writer."""
+
+    job: ReplicaJob
+    rank: int
+    size: int
+    addresses: tuple[str, ...]
+    """`host:port` of every member in order of rank; empty for a single replica."""
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this member decides and writes for the gang."""
+        return self.rank == 0
+
+
+def read_member(environ: Mapping[str, str]) -> Member:
+    """Return this replica's `Member` from its environment.
+
+    Raises:
+        UsageError: `TFDIST_JOB` is absent or is no valid `ReplicaJob`.
+        ConfigurationError: `TF_CONFIG` contradicts it or names roles that cannot train together.
+    """
+    job = _read_job(environ.get(JOB_ENV))
+    cluster, task = _read_tf_config(environ.get(TF_CONFIG_ENV))
+    if not cluster:
+        if job.strategy == "MultiWorkerMirrored" and sum(job.replicas.values()) > 1:
+            raise ConfigurationError(
+                f"{TF_CONFIG_ENV} is absent, but the gang has {job.replicas}: a MultiWorkerMirrored gang of "
+                "several replicas needs it; check what created this pod"
+            )
+        return Member(job=job, rank=0, size=1, addresses=())
+    addresses = tuple(address for role in GANG_ROLES for address in cluster.get(role, ()))
+    role, index = task
+    rank = index if role == Role.CHIEF or Role.CHIEF not in cluster else index + len(cluster[Role.CHIEF])
+    return Member(job=job, rank=rank, size=len(addresses), addresses=addresses)
+
+
+def read_report_port(environ: Mapping[str, str]) -> int:
+    """Return the report's port; 0 means that no report is wanted."""
+    text = environ.get(REPORT_PORT_ENV, "") or str(REPORT_PORT)
+    if not text.isdecimal() or int(text) > 65535:  # noqa: PLR2004  the largest port
+        raise UsageError(f"{REPORT_PORT_ENV}: {text!r} is not a port; give a number from 0 (off) to 65535")
+    return int(text)
+
+
+def _read_job(text: str | None) -> ReplicaJob:
+    if not text:
+        raise UsageError(f"{JOB_ENV} is not set: the trainer runs as a replica of a TFDistJob, which sets it")
+    try:
+        return ReplicaJob.model_validate_json(text)
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "its JSON"
+        raise UsageError(f"{JOB_ENV}: {where}: {first['msg']}") from None
+
+
+def _read_tf_config(text: str | None) -> tuple[dict[str, list[str]], tuple[str, int]]:
+    """Return (addresses by role, (own role, own index)); an absent variable gives an empty cluster."""
+    if text is None:
+        return {}, ("", 0)
+    try:
+        data: Any = json.loads(text)
+        cluster = {str(role): [str(a) for a in addresses] for role, addresses in data["cluster"].items()}
+        task = (str(data["task"]["type"]), int(data["task"]["index"]))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ConfigurationError(
+            f"{TF_CONFIG_ENV}: not a cluster spec ({type(error).__name__}: {error}); "
+            "leave it out for a single replica"
+        ) from None
+    if unknown := sorted(set(cluster) - set(GANG_ROLES)):
+        raise ConfigurationError(
+            f"{TF_CONFIG_ENV}.cluster: role {unknown[0]!r} cannot be in the cluster of a synchronous gang; "
+            f"allowed are {', '.join(GANG_ROLES)}"
+        )
+    if not 0 <= task[1] < len(cluster.get(task[0], ())):
+        raise ConfigurationError(f"{TF_CONFIG_ENV}.task: {task[0]} {task[1]} is not in its own cluster")
+    return cluster, task

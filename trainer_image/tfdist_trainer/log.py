@@ -1,0 +1,23 @@
+"""One line on standard output for each event: the time, the event's name, and fields."""
+
+import sys
+
+from tfdist_trainer.report import now_text
+
+
+def event(name: str, /, **fields: object) -> None:
+    """Write `name` and `fields` as one line, floats with 4 significant digits."""
+    text = " ".join(f"{key}={_text(value)}" for key, value in fields.items() if value is not None)
+    print(f"{now_text()} {name} {text}".rstrip(), flush=True)
+
+
+def error(text: str) -> None:
+    """Write the one line that says why this replica failed, on standard error."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}"  # noqa: PLR2004  no exponents for counts
+    text = str(value)
+    return f'"{text}"' if " " in text else text

@@ -1,0 +1,95 @@
+"""What the configurations of all built-in programs share: strict fields and errors that name their path."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final, Self, TypeVar
+
+import pydantic
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from tfdist_trainer.data.files import Split
+from tfdist_trainer.errors import ConfigurationError
+
+PATH: Final = "training.config"
+"""Where the configuration stands in the job; every error message starts with it."""
+
+
+class StrictModel(BaseModel):
+    """Immutable; camel-case names; a field that is not known is an error, because it is a misspelled one."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True, allow_inf_nan=False
+    )
+
+
+class ProgramConfig(StrictModel):
+    """How long, in which batches and in which order a program trains."""
+
+    epochs: int = Field(default=1, ge=1)
+    """How many times training sees every example of `data.train`."""
+    batch_size_per_replica: int | None = Field(default=None, ge=1)
+    """Examples in one step on each replica. The default, when `globalBatchSize` is absent too, is 128."""
+    global_batch_size: int | None = Field(default=None, ge=1)
+    """Examples in one step over all replicas; it must be a multiple of their number."""
+    learning_rate: float = Field(default=0.001, gt=0)
+    """Adam's step size."""
+    seed: int = Field(default=0, ge=0, lt=2**31)
+    """Seeds the initial weights and the order of examples: equal seeds give equal training."""
+    shuffle_buffer: int = Field(default=10_000, ge=0)
+    """Examples that each worker mixes at random; 0 keeps the order of the files."""
+
+    @pydantic.model_validator(mode="after")
+    def _one_batch_size(self) -> Self:
+        if self.batch_size_per_replica is not None and self.global_batch_size is not None:
+            raise ValueError("give globalBatchSize or batchSizePerReplica, not both")
+        return self
+
+    def files(self, split: Split) -> tuple[str, ...]:
+        """Return the existing files of `split`.
+
+        Raises:
+            ConfigurationError: the configuration names no files for it.
+            DataMissingError: a pattern matches no file.
+        """
+        raise NotImplementedError
+
+    def batch_size(self, replicas: int) -> int:
+        """Return the examples in one step on each of `replicas` replicas.
+
+        Raises:
+            ConfigurationError: `globalBatchSize` is not a multiple of `replicas`.
+        """
+        if self.global_batch_size is None:
+            return self.batch_size_per_replica or 128
+        if self.global_batch_size % replicas:
+            raise ConfigurationError(
+                f"{PATH}.globalBatchSize: {self.global_batch_size} is not a multiple of {replicas}, "
+                "the number of replicas; change either, or give batchSizePerReplica"
+            )
+        return self.global_batch_size // replicas
+
+
+Config = TypeVar("Config", bound=ProgramConfig)
+
+
+def parse_config(model: type[Config], config: Mapping[str, Any]) -> Config:
+    """Return `config` as a `model`.
+
+    Raises:
+        ConfigurationError: with the path of every field that is wrong.
+    """
+    try:
+        return model.model_validate(config)
+    except pydantic.ValidationError as error:
+        raise ConfigurationError("; ".join(_explain(item) for item in error.errors())) from None
+
+
+def _explain(item: Any) -> str:  # noqa: ANN401  pydantic's ErrorDetails, a TypedDict of an optional package
+    path = PATH + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in item["loc"])
+    if item["type"] == "extra_forbidden":
+        return f"{path}: no such field; check its spelling"
+    message = str(item["msg"]).removeprefix("Value error, ")
+    given = item["input"]
+    if item["type"] == "missing" or (isinstance(given, Mapping | Sequence) and not isinstance(given, str)):
+        return f"{path}: {message}"
+    return f"{path}: {message}, not {given!r}"

@@ -1,0 +1,98 @@
+"""Classify images of one size with a small network, from `.npz` or TFRecord files."""
+
+import random
+from collections.abc import Sequence
+
+import keras
+import tensorflow as tf
+
+from tfdist_trainer.data import npz, tfrecord
+from tfdist_trainer.data.files import Part, Shard, Split, plan
+from tfdist_trainer.errors import ConfigurationError
+from tfdist_trainer.metrics.sums import WeightedMean, correct
+from tfdist_trainer.programs.base import Examples, Program
+from tfdist_trainer.programs.image_classification_config import ImageClassificationConfig
+
+HIDDEN_UNITS = {"mlp": 128, "cnn": 64}
+
+
+class ImageClassification(Program):
+    """The program `image_classification`."""
+
+    def __init__(self, config: ImageClassificationConfig) -> None:
+        self.config = config
+        self.spec = npz.ImageSpec(shape=config.image_shape, classes=config.classes)
+
+    def model(self) -> keras.Model:
+        """Return a model from uint8 images [batch, *imageShape] to logits [batch, classes]."""
+        # Pixels are scaled inside the model: whoever serves it sends the bytes that training read.
+        layers = [keras.layers.Input(self.config.image_shape, dtype="uint8"), keras.layers.Rescaling(1 / 255)]
+        if self.config.model == "cnn":
+            for filters in (16, 32):
+                layers += self._hidden(keras.layers.Conv2D(filters, 3, padding="same", use_bias=self._bias))
+                layers.append(keras.layers.MaxPooling2D(2, padding="same"))
+        layers.append(keras.layers.Flatten())
+        layers += self._hidden(keras.layers.Dense(HIDDEN_UNITS[self.config.model], use_bias=self._bias))
+        if self.config.dropout:
+            layers.append(keras.layers.Dropout(self.config.dropout))
+        return keras.Sequential([*layers, keras.layers.Dense(self.config.classes, dtype="float32")])
+
+    def examples(self, split: Split, shard: Shard) -> Examples:
+        """Return the images, uint8 [height, width, channels], and labels of one pipeline; see the base class."""
+        files = self.config.files(split)
+        kinds = {(self.config.data.format_of(name), self.config.data.is_gzip(name)) for name in files}
+        if len(kinds) > 1:
+            raise ConfigurationError(
+                f"training.config.data.{split}: matches files of different formats or compressions: "
+                f"{files[0]} ... {files[-1]}; give them one by one or set data.format"
+            )
+        kind, gzip = kinds.pop()
+        part = plan(files, shard)
+        return self._npz(part) if kind == "npz" else self._tfrecord(part, gzip=gzip)
+
+    def loss(self, labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
+        """Return the cross entropy of integer `labels` [batch] and logits [batch, classes], float32 [batch]."""
+        return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, predictions)
+
+    def metrics(self) -> Sequence[WeightedMean]:
+        """Return the accuracy."""
+        return [WeightedMean("accuracy", correct)]
+
+    def optimizer(self) -> keras.optimizers.Optimizer:
+        """Return Adam with the configured step size."""
+        return keras.optimizers.Adam(self.config.learning_rate)
+
+    @property
+    def _bias(self) -> bool:
+        return not self.config.batch_normalization  # which has an offset of its own
+
+    def _hidden(self, layer: keras.layers.Layer) -> list[keras.layers.Layer]:
+        normalize = [keras.layers.BatchNormalization()] if self.config.batch_normalization else []
+        return [layer, *normalize, keras.layers.ReLU()]
+
+    def _npz(self, part: Part) -> Examples:
+        images, labels = npz.load(part, self.spec)
+        rows = tf.data.Dataset.from_tensor_slices((tf.constant(images), tf.constant(labels)))
+        return Examples(
+            count=len(labels),
+            ordered=lambda seed: self._shuffle(rows, seed),
+            decode=lambda image, label: (image, label),
+        )
+
+    def _tfrecord(self, part: Part, *, gzip: bool) -> Examples:
+        def ordered(seed: int | None) -> tf.data.Dataset:
+            order = list(range(len(part.files)))
+            if seed is not None:
+                random.Random(seed).shuffle(order)  # noqa: S311  an order of files is no secret
+            return self._shuffle(tfrecord.records(part, gzip=gzip, order=order), seed)
+
+        return Examples(
+            count=tfrecord.count(part, self.spec, gzip=gzip),
+            ordered=ordered,
+            decode=lambda serialized: tfrecord.decode(serialized, self.spec),
+        )
+
+    def _shuffle(self, dataset: tf.data.Dataset, seed: int | None) -> tf.data.Dataset:
+        if seed is None or self.config.shuffle_buffer < 2:  # noqa: PLR2004  nothing to mix
+            return dataset
+        return dataset.shuffle(self.config.shuffle_buffer, seed=seed, reshuffle_each_iteration=False)

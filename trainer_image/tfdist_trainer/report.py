@@ -1,0 +1,43 @@
+"""What this replica tells while it runs: one immutable `ProgressReport`, swapped as a whole.
+
+The training loop makes a new report and assigns it; the server's threads read whichever is current. No lock
+is held across the two, so that a slow reader never delays a step and a stuck step never blocks a reader.
+"""
+
+import datetime
+from typing import Any
+
+from tfdist.contract import Phase, ProgressReport
+from tfdist_trainer.environment import Member
+
+
+class Reporter:
+    """Holds the current report of one replica."""
+
+    def __init__(self, first: ProgressReport) -> None:
+        self._current = first
+
+    @property
+    def current(self) -> ProgressReport:
+        """The report as of now."""
+        return self._current
+
+    def replace(self, report: ProgressReport) -> None:
+        """Make `report` the current one."""
+        self._current = report
+
+    def update(self, **changes: Any) -> None:  # noqa: ANN401  fields of `ProgressReport`, which names their types
+        """Replace the fields named in `changes`; only the main thread calls this."""
+        self._current = self._current.model_copy(update=changes)
+
+
+def first_report(member: Member) -> ProgressReport:
+    """Return the report of a replica that has just started."""
+    job = member.job
+    return ProgressReport(role=job.role, index=job.index, attempt=job.attempt, phase=Phase.STARTING)
+
+
+def now_text() -> str:
+    """Return the present time in UTC as RFC 3339 with milliseconds."""
+    text = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+    return text.replace("+00:00", "Z")

@@ -1,0 +1,69 @@
+"""One task of one replica, from what it was told to its result.
+
+Everything that can be wrong in the configuration, and every file that can be missing, is looked at first;
+then TensorFlow is imported, the gang is joined, and the task runs.
+"""
+
+import os
+from pathlib import Path
+
+from tfdist.contract import Phase, Task
+from tfdist_trainer import log, programs, runtime
+from tfdist_trainer.data.files import Split
+from tfdist_trainer.environment import Member
+from tfdist_trainer.errors import ConfigurationError
+from tfdist_trainer.notice import Notice
+from tfdist_trainer.programs.config import ProgramConfig
+from tfdist_trainer.report import Reporter
+from tfdist_trainer.strategies import names
+
+
+def run(member: Member, reporter: Reporter, notice: Notice) -> None:
+    """Do the task of `member`; any exception is a failure that `errors.classify` explains."""
+    config = check(member)
+    runtime.prepare(os.environ)
+    names.wait_for_names(member.addresses, lambda text: log.event("waiting", message=text))
+    # TensorFlow takes seconds to import, and a wrong configuration is reported without it.
+    from tfdist_trainer.context import Context  # noqa: PLC0415
+    from tfdist_trainer.strategies.gang import join  # noqa: PLC0415
+
+    reporter.update(phase=Phase.RENDEZVOUS)
+    log.event("joining", rank=member.rank, members=member.size)
+    context = Context(
+        gang=join(member),
+        program=programs.create(config),
+        config=config,
+        checkpoint=member.job.checkpoint,
+        reporter=reporter,
+        notice=notice,
+    )
+    if member.job.task is Task.EVALUATE:
+        from tfdist_trainer.evaluate import evaluate  # noqa: PLC0415
+
+        evaluate(context)
+    else:
+        from tfdist_trainer.loop import train  # noqa: PLC0415
+
+        train(context)
+
+
+def check(member: Member) -> ProgramConfig:
+    """Return the program's configuration after checking all that can be checked without TensorFlow.
+
+    Raises:
+        ConfigurationError: with the path of the field.
+        DataMissingError: with the file or pattern.
+    """
+    job = member.job
+    if job.training is None:
+        raise ConfigurationError("training: is absent; name a program in training.program")
+    config = programs.configure(job.training.program, job.training.config)
+    config.batch_size(member.size)
+    config.files(Split.EVAL if job.task is Task.EVALUATE else Split.TRAIN)
+    if job.checkpoint is not None and not Path(job.checkpoint.directory).is_absolute():
+        raise ConfigurationError(
+            f"checkpoint.directory: {job.checkpoint.directory!r} is not an absolute path of a file system"
+        )
+    if job.checkpoint is None and job.task is Task.EVALUATE:
+        raise ConfigurationError("checkpoint: is absent; an evaluation needs checkpoint.directory")
+    return config

@@ -1,0 +1,91 @@
+"""The variables of a training, and their way into and out of checkpoints."""
+
+from pathlib import Path
+
+import keras
+import tensorflow as tf
+
+from tfdist.contract import CheckpointReport
+from tfdist_trainer.checkpoint import (
+    VARIABLES,
+    CheckpointReader,
+    CheckpointWriter,
+    Position,
+    Record,
+    read_record,
+)
+from tfdist_trainer.errors import StorageError, one_line
+from tfdist_trainer.report import now_text
+from tfdist_trainer.strategies.gang import Gang
+
+
+class State:
+    """Model, optimizer, step and epoch as one `tf.train.Checkpoint`."""
+
+    def __init__(self, model: keras.Model, optimizer: keras.optimizers.Optimizer) -> None:
+        self.model = model
+        self.optimizer = optimizer
+        self._step = tf.Variable(0, dtype=tf.int64, trainable=False)
+        self._epoch = tf.Variable(0, dtype=tf.int64, trainable=False)
+        self._checkpoint = tf.train.Checkpoint(
+            model=model, optimizer=optimizer, step=self._step, epoch=self._epoch
+        )
+
+    def save(self, writer: CheckpointWriter, position: Position) -> CheckpointReport:
+        """Write a checkpoint. Only the chief calls this, and needs nobody's help: by then every variable has
+        the same value on all replicas, and none is of the kind that TensorFlow adds up when it saves.
+        """
+        self._step.assign(position.step)
+        self._epoch.assign(position.epoch)
+
+        def write(prefix: str) -> None:
+            try:
+                self._checkpoint.write(prefix)
+            except tf.errors.OpError as error:
+                raise OSError(error.error_code, one_line(error.message)) from error
+
+        return writer.write(position, now_text(), write)
+
+    def restore(self, path: Path) -> None:
+        """Set all variables from the checkpoint directory `path`; `restore_model` says which errors."""
+        _read(self._checkpoint, path, whole=True)
+
+
+def restore_model(model: keras.Model, path: Path) -> None:
+    """Set the variables of `model` alone from the checkpoint directory `path`.
+
+    Raises:
+        StorageError: the checkpoint cannot be read or is of another model.
+    """
+    _read(tf.train.Checkpoint(model=model), path, whole=False)
+
+
+def _read(checkpoint: tf.train.Checkpoint, path: Path, *, whole: bool) -> None:
+    try:
+        status = checkpoint.read(str(path / VARIABLES))
+        status.assert_existing_objects_matched()
+        if whole:
+            status.assert_consumed()
+        else:
+            status.expect_partial()
+    except (AssertionError, ValueError) as error:
+        raise StorageError(
+            f"{path}: is a checkpoint of another model; restore the configuration it was trained with, "
+            f"or use another checkpoint.directory ({one_line(str(error))[:200]})"
+        ) from None
+    except tf.errors.OpError as error:
+        raise StorageError(f"{path}: cannot be read: {one_line(error.message)}") from None
+
+
+def agree_on_newest(gang: Gang, reader: CheckpointReader) -> Record | None:
+    """Return the record of the newest whole checkpoint the chief sees, the same on all members; a collective.
+
+    Raises:
+        StorageError: the chief sees one that this member does not.
+    """
+    newest = reader.newest() if gang.member.is_chief else None
+    # Steps are sent one too high, so that 0 can say that there is none.
+    step = round(gang.from_chief(newest.position.step + 1 if newest else 0)) - 1
+    if step < 0 or newest is not None:
+        return newest
+    return read_record(reader.path_of(step))

@@ -1,0 +1,90 @@
+"""A member's view of its gang: the strategy that computes, and sums of small numbers that all agree on.
+
+Every method that talks to the others is a collective: all members call it, in the same order, or all wait.
+"""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from tfdist_trainer.environment import Member
+from tfdist_trainer.errors import ConfigurationError
+
+
+class Gang:
+    """The strategy of one member, with what the members tell one another outside of training steps."""
+
+    def __init__(self, member: Member, strategy: tf.distribute.Strategy) -> None:
+        self.member = member
+        self.strategy = strategy
+        self.replicas: int = strategy.num_replicas_in_sync
+        """Replicas of the whole gang; one for each accelerator, or one for each member without any."""
+        self.replicas_per_member = self.replicas // member.size
+        self._add = tf.function(self._add_in_graph)
+
+    def share(self, values: Sequence[float]) -> npt.NDArray[np.float64]:
+        """Return the sum over all members of `values`, float64 [n]; all members pass equally many."""
+        local = np.asarray(values, np.float64)
+        if self.member.size == 1:
+            return local
+        reduced: npt.NDArray[np.float64] = self._add(tf.constant(local / self.replicas_per_member)).numpy()
+        return reduced
+
+    def gather(self, value: float) -> list[float]:
+        """Return each member's `value` in order of rank."""
+        one_hot = [value if rank == self.member.rank else 0.0 for rank in range(self.member.size)]
+        return [float(item) for item in self.share(one_hot)]
+
+    def from_chief(self, value: float) -> float:
+        """Return the chief's `value`; what the others pass is ignored."""
+        return float(self.share([value if self.member.is_chief else 0.0])[0])
+
+    def local(self, per_replica: Any) -> Any:  # noqa: ANN401  whatever `strategy.run` returned
+        """Return the first local replica's value of a result that is equal on all replicas."""
+        return self.strategy.experimental_local_results(per_replica)[0]
+
+    def _add_in_graph(self, vector: tf.Tensor) -> tf.Tensor:
+        def add() -> tf.Tensor:
+            # The identity puts the argument on the replica's device, without which the reduction has none.
+            local = tf.identity(vector)
+            return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, local)
+
+        return self.local(self.strategy.run(add))
+
+
+def join(member: Member) -> Gang:
+    """Return the gang after all members have connected. Must come before any other TensorFlow operation.
+
+    Raises:
+        ConfigurationError: this image does not run the job's strategy.
+    """
+    _limit_threads(member)
+    if member.size > 1:
+        return Gang(member, tf.distribute.MultiWorkerMirroredStrategy())
+    os.environ.pop("TF_CONFIG", None)
+    if member.job.strategy in {"OneDevice", "MultiWorkerMirrored"}:
+        return Gang(member, tf.distribute.get_strategy())
+    if member.job.strategy == "Mirrored":
+        return Gang(member, tf.distribute.MirroredStrategy())
+    raise ConfigurationError(
+        f"strategy: {member.job.strategy} is not one that the bundled programs run; "
+        "use MultiWorkerMirrored, Mirrored or OneDevice, or give the job a command of your own"
+    )
+
+
+def _limit_threads(member: Member) -> None:
+    """Apply `runtime.intraOpThreads` and `runtime.interOpThreads`; absent leaves TensorFlow's choice."""
+    setters = {
+        "intraOpThreads": tf.config.threading.set_intra_op_parallelism_threads,
+        "interOpThreads": tf.config.threading.set_inter_op_parallelism_threads,
+    }
+    for name, setter in setters.items():
+        value = member.job.runtime.get(name)
+        if value is not None:
+            if not isinstance(value, int) or value < 1:
+                raise ConfigurationError(f"runtime.{name}: expected a number of threads, not {value!r}")
+            setter(value)
