@@ -1,0 +1,1 @@
+"""What the API server said, reduced to what decisions need. Pure."""

@@ -1,0 +1,1 @@
+"""Decisions: what an exit means, whether and when to restart. Pure."""

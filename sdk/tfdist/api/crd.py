@@ -35,7 +35,7 @@ _COLUMNS: Final = (
     ("Age", "date", ".metadata.creationTimestamp", 0, "Age of the job"),
     ("Examples/s", "number", ".status.progress.examplesPerSecond", 1, "Throughput of the whole gang"),
     ("Checkpoint", "integer", ".status.progress.lastCheckpoint.step", 1, "Step of the last checkpoint"),
-    ("Message", "string", ".status.conditions[-1:].message", 1, "What the newest condition says"),
+    ("Message", "string", ".status.summary.message", 1, "What the condition that changed last says"),
 )
 
 
@@ -49,7 +49,7 @@ def crd() -> Schema:
         "additionalPrinterColumns": [_column(*column) for column in _COLUMNS],
         "schema": {"openAPIV3Schema": _root_schema()},
     }
-    names = {"kind": KIND, "listKind": f"{KIND}List", "plural": PLURAL, "singular": KIND.lower()}
+    names: Schema = {"kind": KIND, "listKind": f"{KIND}List", "plural": PLURAL, "singular": KIND.lower()}
     names |= {"shortNames": ["tfd", "tfdj"], "categories": ["all"]}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",

@@ -178,6 +178,8 @@ class Summary(ApiModel):
     """Estimated rest, as `1m20s`."""
     metric: str | None = None
     """The chosen metric, as `accuracy=0.8831`."""
+    message: str | None = None
+    """What the condition that changed last says."""
 
 
 class TFDistJobStatus(ApiModel):

@@ -107,7 +107,11 @@ _EVALUATION_READS_CHECKPOINTS = rule(
     ".evaluation.mode",
 )
 _IMMUTABLE = [
-    rule(f"self.{name} == oldSelf.{name}", f"{name} cannot change; delete the job and create it anew", f".{name}")
+    rule(
+        f"self.{name} == oldSelf.{name}",
+        f"{name} cannot change; delete the job and create it anew",
+        f".{name}",
+    )
     for name in ("strategy",)
 ]
 
@@ -115,9 +119,7 @@ _IMMUTABLE = [
 class TFDistJobSpec(PodFields):
     """What to run, on how many replicas, and what to do when something fails."""
 
-    model_config = {
-        "json_schema_extra": rules(_ONE_DEVICE, _WORK, _EVALUATION_READS_CHECKPOINTS, *_IMMUTABLE)
-    }
+    model_config = {"json_schema_extra": rules(_ONE_DEVICE, _WORK, _EVALUATION_READS_CHECKPOINTS, *_IMMUTABLE)}
 
     strategy: Strategy = Strategy.MULTI_WORKER_MIRRORED
     """How TensorFlow distributes the work."""

@@ -96,7 +96,11 @@ def _mounted_volume(job: TFDistJob, path: str) -> Any:  # noqa: ANN401  a Volume
 
 
 def _generated_variables(job: TFDistJob) -> Iterator[Problem]:
-    for path, fields in (("spec", job.spec), ("spec.chief", job.spec.chief), ("spec.worker", job.spec.worker)):
+    for path, fields in (
+        ("spec", job.spec),
+        ("spec.chief", job.spec.chief),
+        ("spec.worker", job.spec.worker),
+    ):
         for i, variable in enumerate((fields.env or ()) if fields else ()):
             if variable.name in {"TF_CONFIG", "TFDIST_JOB"}:
                 text = f"{variable.name} is generated for each replica; remove it"

@@ -21,9 +21,7 @@ def merged_fields(*layers: PodFields | None) -> dict[str, Any]:
     return result
 
 
-def merge_by_key(
-    lower: Sequence[dict[str, Any]], higher: Sequence[dict[str, Any]], key: str
-) -> list[dict[str, Any]]:
+def merge_by_key(lower: Sequence[dict[str, Any]], higher: Sequence[dict[str, Any]], key: str) -> list[dict[str, Any]]:
     """Return the items of both lists, an item of `higher` in the place of that of `lower` with the same key."""
     return list(({item[key]: item for item in lower} | {item[key]: item for item in higher}).values())
 

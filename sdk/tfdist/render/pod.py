@@ -98,9 +98,7 @@ def _labels(job: TFDistJob, member: Member, attempt: Attempt) -> dict[str, str]:
     }
 
 
-def _pod_spec(
-    job: TFDistJob, gang: Gang, member: Member, attempt: Attempt, default_image: str
-) -> dict[str, Any]:
+def _pod_spec(job: TFDistJob, gang: Gang, member: Member, attempt: Attempt, default_image: str) -> dict[str, Any]:
     role_spec = job.spec.chief if member.role is Role.CHIEF else job.spec.worker
     fields = merged_fields(job.spec, role_spec)
     volumes = merge_by_key([{"name": _TEMPORARY, "emptyDir": {}}], fields.pop("volumes", ()), "name")

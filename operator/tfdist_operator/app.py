@@ -1,0 +1,120 @@
+"""The composition root: makes the parts, runs them together, and stops them in order.
+
+If any part ends, the process ends: Kubernetes starts it anew, and everything is derived from the API server.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Coroutine
+
+import kopf
+import uvloop
+
+from tfdist_operator import config, handlers
+from tfdist_operator.health import Probes
+from tfdist_operator.kube.client import Client
+from tfdist_operator.kube.connection import authorization, find_connection, ssl_context
+from tfdist_operator.kube.informer import PodInformer
+from tfdist_operator.kube.job_store import JobStore
+from tfdist_operator.kube.objects import Objects
+from tfdist_operator.kube.pod_store import Key, PodStore
+from tfdist_operator.kube.queue import KeyedQueue
+from tfdist_operator.logs import configure
+from tfdist_operator.observed.view import Report
+from tfdist_operator.planner import Settings
+from tfdist_operator.progress import ProgressPoller
+from tfdist_operator.reconcile import Reconciler, utc_now
+
+log = logging.getLogger(__name__)
+
+
+async def run(settings: config.Config) -> None:
+    """Run the controller until it is told to stop or a part of it ends."""
+    info = find_connection()
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    async with Client(info.server, ssl_context(info), authorization(info)) as client:
+        queue: KeyedQueue[Key] = KeyedQueue()
+        jobs, pods = JobStore(), PodStore(queue.add)
+        informer = PodInformer(client, pods, settings.namespace)
+        probes = await Probes(informer, jobs, pods, queue).start(settings.port)
+        try:
+            parts = _parts(settings, client, queue, jobs, pods, informer)
+            parts["stop"] = stop.wait()
+            parts["kopf"] = _kopf(settings, jobs, queue, informer, info)
+            await _until_first_ends(parts)
+        finally:
+            await probes.cleanup()
+
+
+def _parts(
+    settings: config.Config,
+    client: Client,
+    queue: KeyedQueue[Key],
+    jobs: JobStore,
+    pods: PodStore,
+    informer: PodInformer,
+) -> dict[str, Coroutine[object, object, object]]:
+    """Return the controller's own loops by name; workers begin when the pods are known."""
+    reports: dict[str, Report] = {}
+    objects = Objects(client, os.environ.get("HOSTNAME") or socket.gethostname())
+    planning = Settings(settings.trainer_image, settings.progress_write_seconds)
+    reconciler = Reconciler(jobs, pods, queue, objects, planning, reports)
+    poller = ProgressPoller(jobs, pods, reports, queue.add, utc_now)
+
+    async def worker() -> None:
+        await informer.synced.wait()
+        await queue.work(reconciler.reconcile)
+
+    workers = {f"worker {i}": worker() for i in range(settings.workers)}
+    return {"pods": informer.run(), "progress": poller.run(settings.progress_poll_seconds), **workers}
+
+
+async def _kopf(
+    settings: config.Config,
+    jobs: JobStore,
+    queue: KeyedQueue[Key],
+    informer: PodInformer,
+    info: kopf.ConnectionInfo,
+) -> None:
+    """Run kopf once the pods are known: a job is never looked at with an empty cache."""
+    await informer.synced.wait()
+    log.info("pods are known; watching jobs")
+    await kopf.operator(
+        registry=handlers.registry(jobs, queue.add, info),
+        settings=handlers.settings(),
+        standalone=True,
+        clusterwide=not settings.namespace,
+        namespaces=[settings.namespace] if settings.namespace else [],
+    )
+
+
+async def _until_first_ends(parts: dict[str, Coroutine[object, object, object]]) -> None:
+    tasks = {asyncio.create_task(part, name=name) for name, part in parts.items()}
+    done, rest = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in rest:
+        task.cancel()
+    await asyncio.gather(*rest, return_exceptions=True)
+    for task in done:
+        log.info("controller stops", extra={"part": task.get_name()})
+        task.result()
+        if task.get_name() != "stop":
+            msg = f"part {task.get_name()!r} of the controller ended by itself"
+            raise SystemExit(msg)
+
+
+def main() -> None:
+    """Entry point of the controller's image."""
+    settings = config.from_environment()
+    configure(settings.log_level)
+    log.info("controller starts", extra={"python": sys.version.split()[0]})
+    uvloop.run(run(settings))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""What the installation sets, from environment variables, checked once at the start."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Config:
+    """The controller's settings; each comes from the environment variable in its docstring."""
+
+    trainer_image: str
+    """TFDIST_TRAINER_IMAGE: image of jobs that name none."""
+    namespace: str = ""
+    """TFDIST_NAMESPACE: the one namespace to act in; "" for all."""
+    port: int = 8080
+    """TFDIST_PORT: of /healthz, /readyz and /metrics."""
+    workers: int = 16
+    """TFDIST_WORKERS: jobs that are looked at in parallel."""
+    progress_poll_seconds: float = 2.0
+    """TFDIST_PROGRESS_POLL_SECONDS: how often a running job's coordinator is asked."""
+    progress_write_seconds: float = 10.0
+    """TFDIST_PROGRESS_WRITE_SECONDS: least time between two writes of a status in which only counters moved."""
+    log_level: str = "INFO"
+    """TFDIST_LOG_LEVEL: DEBUG, INFO, WARNING or ERROR."""
+
+
+def from_environment(environment: Mapping[str, str] = os.environ) -> Config:
+    """Return the settings.
+
+    Raises:
+        SystemExit: with every variable that is missing or malformed, and what it should be.
+    """
+    problems: list[str] = []
+
+    def number(name: str, default: float) -> float:
+        text = environment.get(name, str(default))
+        try:
+            value = float(text)
+        except ValueError:
+            value = -1.0
+        if value <= 0:
+            problems.append(f"{name}={text!r}: must be a positive number, such as {default}")
+        return value
+
+    image = environment.get("TFDIST_TRAINER_IMAGE", "")
+    if not image:
+        problems.append("TFDIST_TRAINER_IMAGE is not set: name the image for jobs that name none")
+    config = Config(
+        trainer_image=image,
+        namespace=environment.get("TFDIST_NAMESPACE", ""),
+        port=int(number("TFDIST_PORT", Config.port)),
+        workers=int(number("TFDIST_WORKERS", Config.workers)),
+        progress_poll_seconds=number("TFDIST_PROGRESS_POLL_SECONDS", Config.progress_poll_seconds),
+        progress_write_seconds=number("TFDIST_PROGRESS_WRITE_SECONDS", Config.progress_write_seconds),
+        log_level=environment.get("TFDIST_LOG_LEVEL", Config.log_level),
+    )
+    if problems:
+        raise SystemExit("the controller cannot start:\n  " + "\n  ".join(problems))
+    return config

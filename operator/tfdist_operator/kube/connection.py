@@ -1,0 +1,78 @@
+"""Where the API server is and who we are there: the one module that knows how kopf describes a connection.
+
+Within a cluster the service account's token is replaced from time to time, so its file is read again.
+"""
+
+import base64
+import ssl
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import kopf
+
+_TOKEN_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
+_TOKEN_SECONDS: Final = 60.0
+"""client-go reads the file as often."""
+
+
+def find_connection() -> kopf.ConnectionInfo:
+    """Return the connection of the service account, else that of the kubeconfig's current context.
+
+    Raises:
+        SystemExit: there is neither.
+    """
+    settings = kopf.OperatorSettings()
+    found = kopf.login_with_service_account(settings=settings) or kopf.login_with_kubeconfig(settings=settings)
+    if found is None:
+        msg = "no API server: not in a pod with a service account, and neither KUBECONFIG nor ~/.kube/config is there"
+        raise SystemExit(msg)
+    return found
+
+
+def ssl_context(info: kopf.ConnectionInfo) -> ssl.SSLContext:
+    """Return the TLS settings for `info`: the cluster's authority, and the client certificate where there is one."""
+    context = ssl.create_default_context(cafile=_path(info.ca_path), cadata=_decoded(info.ca_data))
+    if info.insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if info.certificate_path and info.private_key_path:
+        context.load_cert_chain(_path(info.certificate_path) or "", _path(info.private_key_path))
+    elif info.certificate_data and info.private_key_data:
+        _load_chain(context, _decoded(info.certificate_data), _decoded(info.private_key_data))
+    return context
+
+
+def authorization(info: kopf.ConnectionInfo) -> Callable[[], dict[str, str]]:
+    """Return a function that gives the headers to authenticate with now."""
+    if not info.token:
+        return dict
+    if not _TOKEN_FILE.exists():
+        return lambda: {"Authorization": f"Bearer {info.token}"}
+    cached, read_at = info.token, time.monotonic()
+
+    def headers() -> dict[str, str]:
+        nonlocal cached, read_at
+        if time.monotonic() - read_at > _TOKEN_SECONDS:
+            cached, read_at = _TOKEN_FILE.read_text(encoding="utf-8").strip(), time.monotonic()
+        return {"Authorization": f"Bearer {cached}"}
+
+    return headers
+
+
+def _path(value: object) -> str | None:
+    return str(value) if value else None
+
+
+def _decoded(value: str | bytes | None) -> str | None:
+    return base64.b64decode(value).decode() if value else None
+
+
+def _load_chain(context: ssl.SSLContext, certificate: str | None, key: str | None) -> None:
+    """Load a certificate that is given as text: Python's ssl module reads files alone."""
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".pem") as file:
+        file.write(f"{certificate}\n{key}\n")
+        file.flush()
+        context.load_cert_chain(file.name)

@@ -1,0 +1,50 @@
+"""What the API server refuses, as types. Raised in the client, turned into a decision in `reconcile` alone."""
+
+from typing import Final
+
+
+class ApiError(Exception):
+    """An answer other than success. `code` is the HTTP status, `reason` Kubernetes' own word for it."""
+
+    def __init__(self, code: int, reason: str, message: str) -> None:
+        super().__init__(f"{code} {reason}: {message}")
+        self.code = code
+        self.reason = reason
+        self.message = message
+
+
+class NotFound(ApiError):  # noqa: N818  these names are Kubernetes' own reasons
+    """404: the object is gone."""
+
+
+class Conflict(ApiError):  # noqa: N818
+    """409: somebody else has written the object since it was read, or another field manager owns a field."""
+
+
+class AlreadyExists(ApiError):  # noqa: N818
+    """409: an object of this name is there."""
+
+
+class Gone(ApiError):  # noqa: N818
+    """410: the resource version is too old to watch from; list again."""
+
+
+class Refused(ApiError):  # noqa: N818
+    """403 (quota, policy, permission), 400 or 422 (invalid): repeating the same request does not help."""
+
+
+class Unavailable(ApiError):  # noqa: N818
+    """429, 5xx, or no answer at all: the same request may succeed later."""
+
+
+_REFUSED: Final = frozenset({400, 403, 405, 413, 415, 422})
+_TYPES: Final[dict[int, type[ApiError]]] = {404: NotFound, 409: Conflict, 410: Gone}
+
+
+def error_for(code: int, reason: str, message: str) -> ApiError:
+    """Return the typed error for an answer of the API server."""
+    if reason == "AlreadyExists":
+        return AlreadyExists(code, reason, message)
+    if code in _REFUSED:
+        return Refused(code, reason, message)
+    return _TYPES.get(code, Unavailable)(code, reason, message)

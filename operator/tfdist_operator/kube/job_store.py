@@ -1,0 +1,67 @@
+"""The TFDistJobs as last seen, each parsed once for every generation of its specification."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tfdist.api.v1 import TFDistJob
+from tfdist.api.validation import InvalidJob, Problem, parse
+from tfdist_operator.kube.pod_store import Key
+
+
+@dataclass(frozen=True, slots=True)
+class StoredJob:
+    """One job: its identity and version, its parsed form or what is wrong with it, and its stored status."""
+
+    key: Key
+    uid: str
+    resource_version: int
+    generation: int
+    job: TFDistJob | None
+    problems: tuple[Problem, ...]
+    status: Mapping[str, Any]
+
+
+class JobStore:
+    """Jobs by key. The newest version wins, whether it came by the watch or as the answer to our own write."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[Key, StoredJob] = {}
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def get(self, key: Key) -> StoredJob | None:
+        """Return the job of that key."""
+        return self._jobs.get(key)
+
+    def all(self) -> list[StoredJob]:
+        """Return every job."""
+        return list(self._jobs.values())
+
+    def put(self, raw: Mapping[str, Any]) -> Key:
+        """Take in a job as the API server gives it, unless what is known is newer; return its key."""
+        meta = raw["metadata"]
+        key = Key(meta["namespace"], meta["name"])
+        known = self._jobs.get(key)
+        version = int(meta["resourceVersion"])
+        if known is not None and known.uid == meta["uid"] and known.resource_version >= version:
+            return key
+        same_spec = known is not None and (known.uid, known.generation) == (meta["uid"], meta["generation"])
+        job, problems = (known.job, known.problems) if known and same_spec else _parsed(raw)
+        status = raw.get("status") or {}
+        self._jobs[key] = StoredJob(key, meta["uid"], version, meta["generation"], job, problems, status)
+        return key
+
+    def remove(self, key: Key, uid: str) -> None:
+        """Forget a job that is gone, unless another of its name has been made since."""
+        known = self._jobs.get(key)
+        if known is not None and known.uid == uid:
+            del self._jobs[key]
+
+
+def _parsed(raw: Mapping[str, Any]) -> tuple[TFDistJob | None, tuple[Problem, ...]]:
+    try:
+        return parse(raw), ()
+    except InvalidJob as error:
+        return None, tuple(error.problems)

@@ -1,0 +1,17 @@
+"""JSON merge patches (RFC 7386): the smallest change that turns one object into another."""
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the patch that makes `new` of `old`: changed members, and null for those that are gone."""
+    patch: dict[str, Any] = {key: None for key in old if key not in new}
+    for key, value in new.items():
+        before = old.get(key)
+        if key in old and before == value:
+            continue
+        if isinstance(value, Mapping) and isinstance(before, Mapping):
+            value = merge_patch(before, value)  # noqa: PLW2901  the nested change stands for the member
+        patch[key] = value
+    return patch

@@ -1,0 +1,73 @@
+"""The API calls that the controller makes, by name: the role that it needs is generated beside this list."""
+
+from typing import Any
+
+from tfdist.api.v1 import API_VERSION, GROUP, KIND, PLURAL, VERSION
+from tfdist_operator.kube.client import APPLY_PATCH, FIELD_MANAGER, MERGE_PATCH, Client, Json
+from tfdist_operator.kube.job_store import StoredJob
+from tfdist_operator.kube.merge_patch import merge_patch
+from tfdist_operator.planner import Event
+
+_REPORTER = "tfdist.dev/controller"
+
+
+class Objects:
+    """Creates, changes and deletes the objects of jobs. Every method raises `ApiError` when it is refused."""
+
+    def __init__(self, client: Client, instance: str) -> None:
+        self._client = client
+        self._instance = instance
+
+    async def store_status(self, job: StoredJob, status: Json) -> Json:
+        """Store the status if nobody has written the job since it was read; return the job as stored."""
+        ns, name = job.key
+        body = {
+            "metadata": {"resourceVersion": str(job.resource_version), "uid": job.uid},
+            "status": merge_patch(job.status, status),
+        }
+        path = f"/apis/{GROUP}/{VERSION}/namespaces/{ns}/{PLURAL}/{name}/status"
+        return await self._client.request("PATCH", path, resource=PLURAL, body=body, content_type=MERGE_PATCH)
+
+    async def apply_service(self, manifest: Json) -> None:
+        """Make the Service what `manifest` says; a Service that is somebody else's is not touched."""
+        meta = manifest["metadata"]
+        path = f"/api/v1/namespaces/{meta['namespace']}/services/{meta['name']}"
+        query = {"fieldManager": FIELD_MANAGER}
+        await self._client.request(
+            "PATCH", path, resource="services", body=manifest, content_type=APPLY_PATCH, query=query
+        )
+
+    async def create_pod(self, manifest: Json) -> Json:
+        """Create a pod and return it as stored."""
+        path = f"/api/v1/namespaces/{manifest['metadata']['namespace']}/pods"
+        return await self._client.request("POST", path, resource="pods", body=manifest)
+
+    async def delete_pod(self, namespace: str, name: str) -> None:
+        """Ask for the deletion of a pod; it is gone after its grace period."""
+        await self._client.request("DELETE", f"/api/v1/namespaces/{namespace}/pods/{name}", resource="pods")
+
+    async def publish(self, job: StoredJob, event: Event, now: str) -> None:
+        """Publish an event; its name is derived from what it says, so that a repetition is refused as a double."""
+        ns, name = job.key
+        identity = f"-{event.identity}" if event.identity else ""
+        body: dict[str, Any] = {
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"name": f"{name}.{job.uid[:8]}.{event.reason.lower()}{identity}", "namespace": ns},
+            "eventTime": now,
+            "reportingController": _REPORTER,
+            "reportingInstance": self._instance,
+            "action": event.reason,
+            "reason": event.reason,
+            "type": "Warning" if event.warning else "Normal",
+            "note": event.message[:1024],
+            "regarding": {
+                "apiVersion": API_VERSION,
+                "kind": KIND,
+                "namespace": ns,
+                "name": name,
+                "uid": job.uid,
+            },
+        }
+        path = f"/apis/events.k8s.io/v1/namespaces/{ns}/events"
+        await self._client.request("POST", path, resource="events", body=body)

@@ -1,0 +1,35 @@
+"""Logs as one JSON object a line: time, level, logger, an event name, and its fields."""
+
+import logging
+import sys
+from typing import Final
+
+import orjson
+
+_STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+class JsonFormatter(logging.Formatter):
+    """Formats a record with everything that was passed as `extra`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the record as one line of JSON."""
+        fields = {k: v for k, v in vars(record).items() if k not in _STANDARD and not k.startswith("k8s_")}
+        line = {
+            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "event": record.getMessage(),
+            **fields,
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return orjson.dumps(line, default=str).decode()
+
+
+def configure(level: str) -> None:
+    """Send the log of `level` and above to standard output; kopf's line for every handler call is left out."""
+    handler = logging.StreamHandler(sys.stdout)
+    handler.setFormatter(JsonFormatter())
+    logging.basicConfig(level=level, handlers=[handler], force=True)
+    logging.getLogger("kopf").setLevel(logging.WARNING)

@@ -1,0 +1,136 @@
+"""A pod in a few hundred bytes: all that planning needs, and nothing of what the API server sends beside it.
+
+The container `tensorflow` decides, not the pod's phase: a sidecar that never ends keeps no replica from
+finishing, and one that fails does not fail it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from tfdist.contract import MAIN_CONTAINER, Role
+from tfdist.render import names
+
+Raw = Mapping[str, Any]
+
+CANNOT_START: Final = frozenset(
+    {
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "InvalidImageName",
+        "ErrImageNeverPull",
+        "CreateContainerConfigError",
+        "CreateContainerError",
+    }
+)
+"""Reasons of a waiting container that time alone does not mend."""
+
+
+class PodState(StrEnum):
+    """How the container `tensorflow` is."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class PodSummary:
+    """One pod. Times are RFC 3339 text as the API server gives them; "" means not yet or none."""
+
+    name: str
+    uid: str
+    resource_version: int
+    job_uid: str
+    role: Role
+    index: int
+    attempt: int
+    state: PodState
+    ready: bool
+    deleting: bool
+    disrupted: bool
+    created_at: str
+    finished_at: str
+    node: str
+    ip: str
+    exit_code: int | None
+    reason: str
+    """Why the container ended or waits, or why the pod is not scheduled, in Kubernetes' words."""
+    message: str
+    """The termination message, or the text that belongs to `reason`."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether the container has ended."""
+        return self.state in {PodState.SUCCEEDED, PodState.FAILED}
+
+
+def summarize(raw: Raw) -> PodSummary:
+    """Return the summary of a pod of ours, given the JSON of the API server.
+
+    Raises:
+        KeyError, ValueError: the labels are not those that the controller writes.
+    """
+    meta, status = raw["metadata"], raw.get("status", {})
+    labels = meta["labels"]
+    container = _container_state(status)
+    state = _state(status.get("phase", "Pending"), container)
+    ended = container.get("terminated", {})
+    reason, message = _reason(raw, status, container)
+    return PodSummary(
+        name=meta["name"],
+        uid=meta["uid"],
+        resource_version=int(meta["resourceVersion"]),
+        job_uid=labels[names.JOB_UID_LABEL],
+        role=Role(labels[names.ROLE_LABEL]),
+        index=int(labels[names.INDEX_LABEL]),
+        attempt=int(labels[names.ATTEMPT_LABEL]),
+        state=state,
+        ready=state is PodState.RUNNING and _condition(status, "Ready").get("status") == "True",
+        deleting="deletionTimestamp" in meta,
+        disrupted=_condition(status, "DisruptionTarget").get("status") == "True" or status.get("reason") in _LOST,
+        created_at=meta.get("creationTimestamp", ""),
+        finished_at=ended.get("finishedAt") or "",
+        node=raw.get("spec", {}).get("nodeName", ""),
+        ip=status.get("podIP", ""),
+        exit_code=ended.get("exitCode"),
+        reason=reason,
+        message=message,
+    )
+
+
+_LOST: Final = frozenset({"Evicted", "NodeLost", "Shutdown", "Terminated", "NodeShutdown", "Preempting"})
+
+
+def _container_state(status: Raw) -> Raw:
+    statuses: Sequence[Raw] = status.get("containerStatuses", ())
+    return next((c.get("state", {}) for c in statuses if c.get("name") == MAIN_CONTAINER), {})
+
+
+def _state(phase: str, container: Raw) -> PodState:
+    if "terminated" in container:
+        return PodState.SUCCEEDED if container["terminated"].get("exitCode") == 0 else PodState.FAILED
+    if phase == "Failed":  # evicted or lost before the container's end was recorded
+        return PodState.FAILED
+    if phase == "Succeeded":
+        return PodState.SUCCEEDED
+    return PodState.RUNNING if "running" in container or phase == "Running" else PodState.PENDING
+
+
+def _reason(raw: Raw, status: Raw, container: Raw) -> tuple[str, str]:
+    """Return the reason and message of the first that has one: the end, the wait, the pod, its scheduling."""
+    for state in ("terminated", "waiting"):
+        if container.get(state, {}).get("reason"):
+            return container[state]["reason"], container[state].get("message", "")
+    if status.get("reason"):
+        return status["reason"], status.get("message", "")
+    scheduled = _condition(status, "PodScheduled")
+    if scheduled.get("status") == "False" and not raw.get("spec", {}).get("nodeName"):
+        return scheduled.get("reason", ""), scheduled.get("message", "")
+    return "", ""
+
+
+def _condition(status: Raw, kind: str) -> Raw:
+    return next((c for c in status.get("conditions", ()) if c["type"] == kind), {})

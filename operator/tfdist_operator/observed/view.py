@@ -1,0 +1,38 @@
+"""Everything that planning one job may look at: the job, its pods, what its coordinator last reported."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tfdist.api.v1 import TFDistJob
+from tfdist.api.validation import Problem
+from tfdist.contract import ProgressReport
+from tfdist_operator.observed.pod import PodSummary
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A progress report and when it was read (RFC 3339)."""
+
+    content: ProgressReport
+    read_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """One look at one job.
+
+    `job` is None exactly when `problems` says why. `status` is the stored status as JSON. `pods` holds every pod
+    that carries the job's UID, of any attempt.
+    """
+
+    job: TFDistJob | None
+    problems: tuple[Problem, ...]
+    generation: int
+    status: Mapping[str, Any]
+    pods: tuple[PodSummary, ...]
+    report: Report | None = None
+    seconds_since_status_write: float | None = None
+    """None: not written by this process yet."""
+    refusal: str = ""
+    """What the API server answered to the last creation, where it refused; "" after a success."""

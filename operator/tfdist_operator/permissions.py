@@ -1,0 +1,29 @@
+"""What the controller may do in the cluster: one list, from which its role is generated.
+
+The integration tests run the controller under exactly this role.
+"""
+
+from typing import Any, Final
+
+from tfdist.api.v1 import GROUP, PLURAL
+
+NAME: Final = "tfdist-controller"
+
+RULES: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
+    ("", "pods", ("create", "delete", "list", "watch")),
+    ("", "services", ("create", "patch")),
+    ("events.k8s.io", "events", ("create",)),
+    (GROUP, PLURAL, ("list", "watch")),
+    (GROUP, f"{PLURAL}/status", ("patch",)),
+)
+"""API group, resource, verbs; in alphabetical order, so that none is missed or given twice."""
+
+
+def cluster_role() -> dict[str, Any]:
+    """Return the ClusterRole with exactly the calls that the controller makes."""
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": NAME, "labels": {"app.kubernetes.io/name": NAME}},
+        "rules": [{"apiGroups": [g], "resources": [r], "verbs": list(v)} for g, r, v in RULES],
+    }

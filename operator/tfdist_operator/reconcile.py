@@ -1,0 +1,145 @@
+"""Looks at one job: gathers the view, asks the planner, and carries the plan out.
+
+The status goes first and carries the version that the plan was made from. If anybody has written the job since,
+the API server refuses it and nothing else is done: a stale look never creates or deletes anything. What follows,
+the Service, pods, deletions and events, can be repeated without harm, because every name is deterministic.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from tfdist_operator.kube.batches import slow_start
+from tfdist_operator.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, Refused
+from tfdist_operator.kube.job_store import JobStore, StoredJob
+from tfdist_operator.kube.objects import Objects
+from tfdist_operator.kube.pod_store import Key, PodStore
+from tfdist_operator.kube.queue import KeyedQueue
+from tfdist_operator.metrics import RECONCILE_SECONDS, RESTARTS
+from tfdist_operator.observed.view import JobView, Report
+from tfdist_operator.planner import Event, Plan, Settings, plan
+from tfdist_operator.planner.plan import Manifest
+
+log = logging.getLogger(__name__)
+
+
+def utc_now() -> datetime:
+    """Return the time."""
+    return datetime.now(UTC)
+
+
+class Reconciler:
+    """Carries out plans for the jobs of a store. `reports` holds the last progress report by job UID."""
+
+    def __init__(
+        self,
+        jobs: JobStore,
+        pods: PodStore,
+        queue: KeyedQueue[Key],
+        objects: Objects,
+        settings: Settings,
+        reports: dict[str, Report],
+        now: Callable[[], datetime] = utc_now,
+    ) -> None:
+        self._jobs = jobs
+        self._pods = pods
+        self._queue = queue
+        self._objects = objects
+        self._settings = settings
+        self._reports = reports
+        self._now = now
+        self._written_at: dict[str, float] = {}
+        self._refusals: dict[str, str] = {}
+
+    async def reconcile(self, key: Key) -> bool:
+        """Look at one job once; return whether that succeeded, else it is to be repeated later."""
+        job = self._jobs.get(key)
+        if job is None:
+            return True
+        try:
+            with RECONCILE_SECONDS.time():
+                await self._carry_out(job, plan(self._view(job), self._now(), self._settings))
+        except NotFound:
+            log.info("job is gone", extra={"job": "/".join(key)})
+            self._forget(job)
+        except Conflict:
+            log.debug("job was written by somebody else; looking again", extra={"job": "/".join(key)})
+            return False
+        except ApiError as error:
+            log.warning("look at job failed; repeated", extra={"job": "/".join(key), "error": str(error)})
+            return False
+        except Exception:
+            log.exception("look at job failed by a bug of the controller", extra={"job": "/".join(key)})
+            return False
+        return True
+
+    def _view(self, job: StoredJob) -> JobView:
+        written = self._written_at.get(job.uid)
+        return JobView(
+            job=job.job,
+            problems=job.problems,
+            generation=job.generation,
+            status=job.status,
+            pods=self._pods.of(job.key, job.uid),
+            report=self._reports.get(job.uid),
+            seconds_since_status_write=None if written is None else time.monotonic() - written,
+            refusal=self._refusals.get(job.uid, ""),
+        )
+
+    async def _carry_out(self, job: StoredJob, todo: Plan) -> None:
+        if todo.status is not None:
+            self._jobs.put(await self._objects.store_status(job, todo.status))
+            self._written_at[job.uid] = time.monotonic()
+        await self._make(job, todo)
+        for name in todo.deletes:
+            await self._delete(job, name)
+        for event in todo.events:
+            await self._publish(job, event)
+        if todo.requeue_after_seconds is not None:
+            self._queue.add_after(job.key, todo.requeue_after_seconds)
+
+    async def _make(self, job: StoredJob, todo: Plan) -> None:
+        """Create what is missing; a refusal is remembered for the status, and the creation repeated later."""
+        try:
+            if todo.service is not None:
+                await self._objects.apply_service(todo.service)
+            await slow_start(todo.creates, self._create_pod)
+        except (Refused, Conflict) as error:
+            self._refusals[job.uid] = error.message
+            self._queue.add(job.key)  # at once, so that the status says it
+            raise Refused(error.code, error.reason, error.message) from error
+        if todo.creates:
+            self._refusals.pop(job.uid, None)
+
+    async def _create_pod(self, manifest: Manifest) -> None:
+        try:
+            self._pods.put(await self._objects.create_pod(manifest))
+        except AlreadyExists:
+            name = manifest["metadata"]["name"]
+            log.debug("pod is there already", extra={"pod": name})
+
+    async def _delete(self, job: StoredJob, name: str) -> None:
+        try:
+            await self._objects.delete_pod(job.key.namespace, name)
+        except NotFound:
+            log.debug("pod is gone already", extra={"pod": name})
+
+    async def _publish(self, job: StoredJob, event: Event) -> None:
+        """Publish an event; one that cannot be stored is only logged, for the status says the same."""
+        if event.reason == "Restarting":
+            RESTARTS.labels(reason=event.reason).inc()
+        fields = {"job": "/".join(job.key), "reason": event.reason, "note": event.message}
+        log.info("event", extra=fields)
+        try:
+            await self._objects.publish(job, event, self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
+        except AlreadyExists:
+            return
+        except ApiError as error:
+            log.warning("event was not stored", extra={**fields, "error": str(error)})
+
+    def _forget(self, job: StoredJob) -> None:
+        self._jobs.remove(job.key, job.uid)
+        self._written_at.pop(job.uid, None)
+        self._refusals.pop(job.uid, None)
+        self._reports.pop(job.uid, None)

@@ -1,0 +1,41 @@
+"""The phase: a summary of the conditions in one word, derived from them and from nothing else."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from tfdist.api.status import ConditionType, JobPhase
+from tfdist_operator.status.conditions import find, is_true
+
+TRAINED: Final = "TrainingSucceeded"
+"""Reason of `Running=False` once training has succeeded: it is remembered when its pods are gone."""
+
+_TERMINAL: Final = ((ConditionType.SUCCEEDED, JobPhase.SUCCEEDED), (ConditionType.FAILED, JobPhase.FAILED))
+_ACTIVE: Final = (
+    (ConditionType.INVALID, JobPhase.INVALID),
+    (ConditionType.RESTARTING, JobPhase.RESTARTING),
+    (ConditionType.RUNNING, JobPhase.RUNNING),
+)
+
+
+def is_terminal(status: Mapping[str, Any]) -> bool:
+    """Return whether the job has ended; it never changes again."""
+    return any(is_true(status, kind) for kind, _ in _TERMINAL)
+
+
+def has_trained(status: Mapping[str, Any]) -> bool:
+    """Return whether training has succeeded."""
+    running = find(status, ConditionType.RUNNING)
+    return running is not None and running["reason"] == TRAINED
+
+
+def phase_of(status: Mapping[str, Any]) -> JobPhase:
+    """Return the phase that the conditions of `status` amount to."""
+    for kind, phase in _TERMINAL:
+        if is_true(status, kind):
+            return phase
+    if has_trained(status):
+        return JobPhase.EVALUATING
+    for kind, phase in _ACTIVE:
+        if is_true(status, kind):
+            return phase
+    return JobPhase.STARTING if find(status, ConditionType.PODS_READY) else JobPhase.PENDING
