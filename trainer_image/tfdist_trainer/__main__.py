@@ -58,7 +58,7 @@ def _attempt(reporter: Reporter) -> int:
 def _parse(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(
         prog="tfdist-train",
-        description="Train or evaluate as one replica of a TFDistJob, which TFDIST_JOB and TF_CONFIG describe.",
+        description="Train or evaluate as one replica of a TFDistJob; TFDIST_JOB and TF_CONFIG say which.",
         exit_on_error=False,
     )
     parser.add_argument("--version", action="version", version=f"tfdist-train {__version__}")

@@ -40,7 +40,5 @@ def storage_failure(error: OSError, directory: Path) -> TrainerError:
     """Return the typed error for `error`, which happened while writing under `directory`."""
     text = f"checkpoint.directory: cannot write {directory}: {error.strerror or error}"
     if error.errno in _UNWRITABLE:
-        return CheckpointUnwritableError(
-            f"{text}; is the volume mounted, and writable for user {os.getuid()}?"
-        )
+        return CheckpointUnwritableError(f"{text}; is the volume mounted, and writable for user {os.getuid()}?")
     return StorageError(text)

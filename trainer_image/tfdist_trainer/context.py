@@ -43,9 +43,7 @@ class Context:
     def writer(self) -> Writer:
         """This replica as the writer of a checkpoint."""
         job = self.member.job
-        return Writer(
-            job=job.uid, role=job.role, index=job.index, attempt=job.attempt, host=socket.gethostname()
-        )
+        return Writer(job=job.uid, role=job.role, index=job.index, attempt=job.attempt, host=socket.gethostname())
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,8 +86,7 @@ def _read_tf_config(text: str | None) -> tuple[dict[str, list[str]], tuple[str, 
         task = (str(data["task"]["type"]), int(data["task"]["index"]))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ConfigurationError(
-            f"{TF_CONFIG_ENV}: not a cluster spec ({type(error).__name__}: {error}); "
-            "leave it out for a single replica"
+            f"{TF_CONFIG_ENV}: not a cluster spec ({type(error).__name__}: {error}); leave it out for a single replica"
         ) from None
     if unknown := sorted(set(cluster) - set(GANG_ROLES)):
         raise ConfigurationError(

@@ -83,9 +83,7 @@ class Failure:
     message: str
 
 
-_PEER_ERRORS: Final = frozenset(
-    {"UnavailableError", "AbortedError", "DeadlineExceededError", "CancelledError"}
-)
+_PEER_ERRORS: Final = frozenset({"UnavailableError", "AbortedError", "DeadlineExceededError", "CancelledError"})
 
 _PEER_WORDS: Final = re.compile(
     r"collective|connection (reset|refused|closed)|socket closed|coordination service|incarnation|barrier|"

@@ -35,9 +35,7 @@ def evaluate(context: Context) -> EvaluationReport:
     """
     settings = context.checkpoint
     if settings is None or settings.restore == "None":
-        raise ConfigurationError(
-            "checkpoint: an evaluation needs checkpoint.directory and restore other than None"
-        )
+        raise ConfigurationError("checkpoint: an evaluation needs checkpoint.directory and restore other than None")
     examples = context.program.examples(Split.EVAL, context.shard)
     supply = supply_of(context, examples, "training.config.data.eval")
     path, record = _find(context.gang, settings)

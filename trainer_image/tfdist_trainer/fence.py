@@ -64,9 +64,7 @@ class Fence:
         except FileNotFoundError:
             return None
         except pydantic.ValidationError as error:
-            raise StorageError(
-                f"{self._path}: not the record of a writer: {error.errors()[0]['msg']}"
-            ) from None
+            raise StorageError(f"{self._path}: not the record of a writer: {error.errors()[0]['msg']}") from None
 
     def _refusal(self, holder: Writer) -> CheckpointUnwritableError:
         return CheckpointUnwritableError(

@@ -73,13 +73,20 @@ class Training:
     def run(self) -> None:
         """Train, save and finish; see `train`."""
         self._reporter.update(
-            step=self._position.step, total_steps=self._total_steps, epoch=self._position.epoch,
-            examples=self._position.examples, phase=Phase.COMPILING,
-        )  # fmt: skip
+            step=self._position.step,
+            total_steps=self._total_steps,
+            epoch=self._position.epoch,
+            examples=self._position.examples,
+            phase=Phase.COMPILING,
+        )
         log.event(
-            "train-start", step=self._position.step, totalSteps=self._total_steps, members=self._gang.member.size,
-            examples=sum(self._supply.counts), batchSize=self._supply.batch_size * self._gang.replicas,
-        )  # fmt: skip
+            "train-start",
+            step=self._position.step,
+            totalSteps=self._total_steps,
+            members=self._gang.member.size,
+            examples=sum(self._supply.counts),
+            batchSize=self._supply.batch_size * self._gang.replicas,
+        )
         self._context.notice.can_save = self._schedule is not None
         while self._position.epoch < self._context.config.epochs:
             self._epoch()
@@ -141,9 +148,14 @@ class Training:
         )
         metrics = dict(self._sums.results(epoch_sums))
         self._reporter.update(
-            phase=Phase.TRAINING, step=self._position.step, examples=self._position.examples, metrics=metrics,
-            examples_per_second=examples / seconds, step_time_millis=1000 * seconds / steps, step_at=now_text(),
-        )  # fmt: skip
+            phase=Phase.TRAINING,
+            step=self._position.step,
+            examples=self._position.examples,
+            metrics=metrics,
+            examples_per_second=examples / seconds,
+            step_time_millis=1000 * seconds / steps,
+            step_at=now_text(),
+        )
         self._say(metrics)
 
     def _say(self, metrics: dict[str, float]) -> None:
@@ -152,9 +164,13 @@ class Training:
         self._said = time.monotonic()
         at, report = self._position, self._reporter.current
         log.event(
-            "train", step=f"{at.step}/{self._total_steps}", epoch=f"{at.epoch + 1}/{self._context.config.epochs}",
-            examplesPerSecond=report.examples_per_second, stepMillis=report.step_time_millis, **metrics,
-        )  # fmt: skip
+            "train",
+            step=f"{at.step}/{self._total_steps}",
+            epoch=f"{at.epoch + 1}/{self._context.config.epochs}",
+            examplesPerSecond=report.examples_per_second,
+            stepMillis=report.step_time_millis,
+            **metrics,
+        )
 
     def _prepare_checkpoints(self) -> None:
         """Claim the directory, and go to the newest checkpoint in it."""
@@ -165,9 +181,7 @@ class Training:
         self._schedule = SaveSchedule(settings)
         reader = CheckpointReader(directory)
         if self._gang.member.is_chief:
-            reader = self._writer = CheckpointWriter(
-                directory, keep=settings.keep, writer=self._context.writer
-            )
+            reader = self._writer = CheckpointWriter(directory, keep=settings.keep, writer=self._context.writer)
             self._writer.claim()
         if settings.restore != "None":
             self._restore(reader)

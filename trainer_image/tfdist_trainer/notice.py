@@ -24,9 +24,7 @@ PATIENCE_SECONDS: Final = 20.0
 class Notice:
     """Whether SIGTERM has arrived. `can_save` is set by a loop that will save and exit by itself."""
 
-    def __init__(
-        self, last_words: Callable[[str], None], *, patience_seconds: float = PATIENCE_SECONDS
-    ) -> None:
+    def __init__(self, last_words: Callable[[str], None], *, patience_seconds: float = PATIENCE_SECONDS) -> None:
         self._last_words = last_words
         self._patience_seconds = patience_seconds
         self._arrived = threading.Event()

@@ -52,8 +52,9 @@ class Decision:
 
 
 def decide(gang: Gang, *, steps: int, save: bool, stop: bool) -> Decision:
-    """Return the gang's decision from each member's wishes; a collective. The chief's `steps` and `save`
-    count, and anybody's `stop`.
+    """Return the gang's decision from each member's wishes; a collective.
+
+    The chief's `steps` and `save` count, and anybody's `stop`.
     """
     chief = gang.member.is_chief
     total = gang.share([steps if chief else 0, save and chief, stop])

@@ -4,7 +4,7 @@ The training loop makes a new report and assigns it; the server's threads read w
 is held across the two, so that a slow reader never delays a step and a stuck step never blocks a reader.
 """
 
-import datetime
+import datetime as dt
 from typing import Any
 
 from tfdist.contract import Phase, ProgressReport
@@ -26,7 +26,7 @@ class Reporter:
         """Make `report` the current one."""
         self._current = report
 
-    def update(self, **changes: Any) -> None:  # noqa: ANN401  fields of `ProgressReport`, which names their types
+    def update(self, **changes: Any) -> None:
         """Replace the fields named in `changes`; only the main thread calls this."""
         self._current = self._current.model_copy(update=changes)
 
@@ -39,5 +39,5 @@ def first_report(member: Member) -> ProgressReport:
 
 def now_text() -> str:
     """Return the present time in UTC as RFC 3339 with milliseconds."""
-    text = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+    text = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
     return text.replace("+00:00", "Z")

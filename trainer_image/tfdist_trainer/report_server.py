@@ -46,8 +46,12 @@ def serve(reporter: Reporter, port: int) -> ThreadingHTTPServer:
 
 
 def _handler(reporter: Reporter) -> type[BaseHTTPRequestHandler]:
+    def progress() -> str:
+        # The report changes; a bound method would answer with the first one for ever.
+        return reporter.current.to_json()
+
     pages: dict[str, tuple[str, Callable[[], str]]] = {
-        PROGRESS_PATH: ("application/json", lambda: reporter.current.to_json()),
+        PROGRESS_PATH: ("application/json", progress),
         HEALTH_PATH: ("text/plain; charset=utf-8", lambda: "ok\n"),
         STACKS_PATH: ("text/plain; charset=utf-8", stacks_text),
         METRICS_PATH: ("text/plain; version=0.0.4; charset=utf-8", lambda: prometheus_text(reporter.current)),

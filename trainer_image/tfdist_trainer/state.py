@@ -27,13 +27,13 @@ class State:
         self.optimizer = optimizer
         self._step = tf.Variable(0, dtype=tf.int64, trainable=False)
         self._epoch = tf.Variable(0, dtype=tf.int64, trainable=False)
-        self._checkpoint = tf.train.Checkpoint(
-            model=model, optimizer=optimizer, step=self._step, epoch=self._epoch
-        )
+        self._checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer, step=self._step, epoch=self._epoch)
 
     def save(self, writer: CheckpointWriter, position: Position) -> CheckpointReport:
-        """Write a checkpoint. Only the chief calls this, and needs nobody's help: by then every variable has
-        the same value on all replicas, and none is of the kind that TensorFlow adds up when it saves.
+        """Write a checkpoint; only the chief calls this.
+
+        It needs nobody's help: by then every variable has the same value on all replicas, and none is of the
+        kind that TensorFlow adds up when it saves.
         """
         self._step.assign(position.step)
         self._epoch.assign(position.epoch)

@@ -25,9 +25,7 @@ def metric_sums(program: Program) -> SumsOf:
 class TrainStep:
     """Trains `model` by whole chunks of steps."""
 
-    def __init__(
-        self, gang: Gang, program: Program, model: keras.Model, optimizer: keras.optimizers.Optimizer
-    ) -> None:
+    def __init__(self, gang: Gang, program: Program, model: keras.Model, optimizer: keras.optimizers.Optimizer) -> None:
         self._gang = gang
         self._program = program
         self._model = model
@@ -38,7 +36,7 @@ class TrainStep:
         self.run = tf.function(self._chunk)
         """(iterator, number of steps) -> the sums of these steps over the gang, float64 [sums.size]."""
 
-    def _chunk(self, iterator: Any, steps: tf.Tensor) -> tf.Tensor:  # noqa: ANN401  a distributed iterator
+    def _chunk(self, iterator: Any, steps: tf.Tensor) -> tf.Tensor:
         total = tf.zeros([self._sums.size], tf.float64)
         for _ in tf.range(steps):
             sums = self._gang.strategy.run(self._replica, args=(next(iterator),))
@@ -76,7 +74,7 @@ class EvaluateStep:
         self.run = tf.function(self._chunk)
         """(iterator, number of steps) -> the sums of these steps over the gang, float64 [sums.size]."""
 
-    def _chunk(self, iterator: Any, steps: tf.Tensor) -> tf.Tensor:  # noqa: ANN401  a distributed iterator
+    def _chunk(self, iterator: Any, steps: tf.Tensor) -> tf.Tensor:
         total = tf.zeros([self._sums.size], tf.float64)
         for _ in tf.range(steps):
             sums = self._gang.strategy.run(self._replica, args=(next(iterator),))
@@ -91,8 +89,10 @@ class EvaluateStep:
 
 
 class Averaging:
-    """Makes statistics that every replica keeps for itself equal: the moving mean and variance of
-    `BatchNormalization` differ on every worker (docs/trainer.md), and only one worker's would be saved.
+    """Makes the statistics that every replica keeps for itself equal.
+
+    The moving mean and variance of `BatchNormalization` differ on every worker (docs/trainer.md), and only
+    one worker's would be saved.
     """
 
     def __init__(self, gang: Gang, model: keras.Model) -> None:
@@ -148,9 +148,9 @@ def _reduce_only_once(optimizer: keras.optimizers.Optimizer) -> None:
     setattr(optimizer, name, lambda grads_and_vars: grads_and_vars)
 
 
-def _dense(gradient: Any) -> tf.Tensor:  # noqa: ANN401  a tensor or IndexedSlices, as of an embedding
+def _dense(gradient: Any) -> tf.Tensor:
     return tf.convert_to_tensor(gradient)
 
 
 def _is_float(dtype: str) -> bool:
-    return tf.as_dtype(dtype).is_floating
+    return bool(tf.as_dtype(dtype).is_floating)

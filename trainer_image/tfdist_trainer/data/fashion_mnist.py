@@ -1,4 +1,4 @@
-"""Converts Fashion-MNIST, as Debian's package `dataset-fashion-mnist` installs it, to files the trainer reads.
+"""Converts Fashion-MNIST, as Debian's package `dataset-fashion-mnist` installs it, to the trainer's formats.
 
     python -m tfdist_trainer.data.fashion_mnist --source /usr/share/datasets/fashion-mnist --out /data
 
@@ -74,9 +74,7 @@ def _find(source: Path, name: str) -> Path:
     for candidate in (source / name, source / f"{name}.gz"):
         if candidate.exists():
             return candidate
-    raise DataMissingError(
-        f"{source / name}[.gz] does not exist; install dataset-fashion-mnist or give --source"
-    )
+    raise DataMissingError(f"{source / name}[.gz] does not exist; install dataset-fashion-mnist or give --source")
 
 
 def _write(path: Path, images: npz.Images, labels: npz.Images, kind: str) -> None:

@@ -47,9 +47,7 @@ def parse(content: bytes, name: str) -> npt.NDArray[np.uint8]:
         raise DataMalformedError(f"{name}: not an idx file: it starts with {content[:4].hex() or 'nothing'}")
     kind, axes = content[2], content[3]
     if kind != UINT8:
-        raise DataMalformedError(
-            f"{name}: idx elements of type 0x{kind:02x}; only unsigned bytes (0x08) are read"
-        )
+        raise DataMalformedError(f"{name}: idx elements of type 0x{kind:02x}; only unsigned bytes (0x08) are read")
     start = 4 + 4 * axes
     if len(content) < start:
         raise DataMalformedError(f"{name}: idx header of {axes} axes is cut off after {len(content)} bytes")

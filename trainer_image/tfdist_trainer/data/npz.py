@@ -48,9 +48,7 @@ def load_file(name: str, spec: ImageSpec) -> tuple[Images, Labels]:
         with np.load(name, allow_pickle=False) as arrays:
             missing = sorted({"image", "label"} - set(arrays.files))
             if missing:
-                raise DataMalformedError(
-                    f"{name}: has no array {missing[0]!r}; it has {sorted(arrays.files)}"
-                )
+                raise DataMalformedError(f"{name}: has no array {missing[0]!r}; it has {sorted(arrays.files)}")
             image, label = arrays["image"], arrays["label"]
     except (
         ValueError,

@@ -22,7 +22,8 @@ class Batch(NamedTuple):
     """bool [batch]; whether the example counts. A weight of zero does not make an example absent."""
 
 
-Decode = Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
+Decode = Callable[..., tuple[tf.Tensor, tf.Tensor]]
+"""The tensors of a batch of elements -> features [batch, ...] and labels [batch, ...]."""
 
 
 def steps_needed(counts: Sequence[int], batch_size: int, replicas_per_pipeline: int) -> int:

@@ -97,7 +97,6 @@ def _batches(name: str, *, gzip: bool) -> Iterator[tf.Tensor]:
         ) from None
 
 
-@tf.function(reduce_retracing=True)
 def _check(batch: tf.Tensor, length: tf.Tensor, classes: tf.Tensor) -> tf.Tensor:
     parsed = tf.io.parse_example(batch, _FEATURES)
     label = parsed["label"]
@@ -105,9 +104,12 @@ def _check(batch: tf.Tensor, length: tf.Tensor, classes: tf.Tensor) -> tf.Tensor
     return sizes & tf.reduce_all((label >= 0) & (label < classes))
 
 
+_check_in_graph = tf.function(_check, reduce_retracing=True)
+
+
 def _are_right(batch: tf.Tensor, spec: ImageSpec) -> bool:
     try:
-        return bool(_check(batch, tf.constant(_length(spec)), tf.constant(spec.classes, tf.int64)))
+        return bool(_check_in_graph(batch, tf.constant(_length(spec)), tf.constant(spec.classes, tf.int64)))
     except tf.errors.InvalidArgumentError:
         return False
 
@@ -126,7 +128,8 @@ def _first_bad(name: str, seen: int, batch: tf.Tensor, spec: ImageSpec) -> str:
             return f"{where}: not an Example with 'image' and 'label': {one_line(error.message)}"
         size, label = len(parsed["image"].numpy()), int(parsed["label"])
         if size != _length(spec):
-            return f"{where}: 'image' has {size} bytes, expected {_length(spec)} of imageShape {list(spec.shape)}"
+            expected = f"{_length(spec)} of imageShape {list(spec.shape)}"
+            return f"{where}: 'image' has {size} bytes, expected {expected}"
         if not 0 <= label < spec.classes:
             return f"{where}: has label {label}, expected 0 to {spec.classes - 1}"
     return f"{name}: a record between {seen} and {seen + int(batch.shape[0])} cannot be parsed"

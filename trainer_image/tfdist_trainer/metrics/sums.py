@@ -52,9 +52,7 @@ class SumsOf:
         self.metrics = tuple(metrics)
         self.size = 1 + sum(metric.size for metric in self.metrics)
 
-    def sums(
-        self, labels: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor, present: tf.Tensor
-    ) -> tf.Tensor:
+    def sums(self, labels: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor, present: tf.Tensor) -> tf.Tensor:
         """Return float64 [size]: the number of examples present, then the sums of each metric in turn."""
         examples = tf.reduce_sum(tf.cast(present, tf.float64))[tf.newaxis]
         return tf.concat([examples, *(m.sums(labels, predictions, weights) for m in self.metrics)], axis=0)

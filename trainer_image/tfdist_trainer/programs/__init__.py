@@ -27,9 +27,7 @@ def configure(name: str, config: Mapping[str, Any]) -> ProgramConfig:
     """
     if name not in CONFIGS:
         known = ", ".join(sorted(CONFIGS))
-        raise ConfigurationError(
-            f"training.program: {name!r} is not a program of this image; known are {known}"
-        )
+        raise ConfigurationError(f"training.program: {name!r} is not a program of this image; known are {known}")
     return parse_config(CONFIGS[name], config)
 
 

@@ -84,7 +84,7 @@ def parse_config(model: type[Config], config: Mapping[str, Any]) -> Config:
         raise ConfigurationError("; ".join(_explain(item) for item in error.errors())) from None
 
 
-def _explain(item: Any) -> str:  # noqa: ANN401  pydantic's ErrorDetails, a TypedDict of an optional package
+def _explain(item: Any) -> str:
     path = PATH + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in item["loc"])
     if item["type"] == "extra_forbidden":
         return f"{path}: no such field; check its spelling"

@@ -38,7 +38,7 @@ class ImageClassification(Program):
         return keras.Sequential([*layers, keras.layers.Dense(self.config.classes, dtype="float32")])
 
     def examples(self, split: Split, shard: Shard) -> Examples:
-        """Return the images, uint8 [height, width, channels], and labels of one pipeline; see the base class."""
+        """Return uint8 images [height, width, channels] and labels of one pipeline; see the base class."""
         files = self.config.files(split)
         kinds = {(self.config.data.format_of(name), self.config.data.is_gzip(name)) for name in files}
         if len(kinds) > 1:
@@ -51,7 +51,7 @@ class ImageClassification(Program):
         return self._npz(part) if kind == "npz" else self._tfrecord(part, gzip=gzip)
 
     def loss(self, labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
-        """Return the cross entropy of integer `labels` [batch] and logits [batch, classes], float32 [batch]."""
+        """Return the cross entropy, float32 [batch], of `labels` [batch] and logits [batch, classes]."""
         return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, predictions)
 
     def metrics(self) -> Sequence[WeightedMean]:
@@ -76,7 +76,7 @@ class ImageClassification(Program):
         return Examples(
             count=len(labels),
             ordered=lambda seed: self._shuffle(rows, seed),
-            decode=lambda image, label: (image, label),
+            decode=_identity,
         )
 
     def _tfrecord(self, part: Part, *, gzip: bool) -> Examples:
@@ -96,3 +96,7 @@ class ImageClassification(Program):
         if seed is None or self.config.shuffle_buffer < 2:  # noqa: PLR2004  nothing to mix
             return dataset
         return dataset.shuffle(self.config.shuffle_buffer, seed=seed, reshuffle_each_iteration=False)
+
+
+def _identity(image: tf.Tensor, label: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    return image, label

@@ -1,4 +1,4 @@
-"""The configuration of `image_classification`, and its documentation: `docs/trainer.md` repeats these lines."""
+"""The configuration of `image_classification`; `docs/trainer.md` says the same to its users."""
 
 from pathlib import PurePath
 from typing import Annotated, Literal
@@ -52,9 +52,11 @@ class ImageClassificationConfig(ProgramConfig):
 
     data: ImageData
     """Files with examples."""
-    image_shape: tuple[
-        Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1, le=4)]
-    ] = (28, 28, 1)
+    image_shape: tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1, le=4)]] = (
+        28,
+        28,
+        1,
+    )
     """Height, width and channels of every image."""
     classes: int = Field(default=10, ge=2)
     """Labels are 0 to `classes` - 1."""

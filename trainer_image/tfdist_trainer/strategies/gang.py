@@ -43,7 +43,7 @@ class Gang:
         """Return the chief's `value`; what the others pass is ignored."""
         return float(self.share([value if self.member.is_chief else 0.0])[0])
 
-    def local(self, per_replica: Any) -> Any:  # noqa: ANN401  whatever `strategy.run` returned
+    def local(self, per_replica: Any) -> Any:
         """Return the first local replica's value of a result that is equal on all replicas."""
         return self.strategy.experimental_local_results(per_replica)[0]
 

@@ -29,9 +29,7 @@ def wait_for_names(
     while missing := [address for address in addresses if not _resolves(address)]:
         waited = time.monotonic() - started
         if waited > timeout_seconds:
-            raise PeerLostError(
-                f"no address for {', '.join(missing)} after {waited:.0f} s: were the pods created?"
-            )
+            raise PeerLostError(f"no address for {', '.join(missing)} after {waited:.0f} s: were the pods created?")
         if time.monotonic() - said > REPEAT_SECONDS:
             said = time.monotonic()
             say(f"waiting for the address of {', '.join(missing)}")
