@@ -1,0 +1,52 @@
+"""The command line: what each command is called and which function it runs."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from tfdist_cluster import console, engine, tools
+from tfdist_cluster.errors import ClusterError
+from tfdist_cluster.paths import State
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one command and return the exit status."""
+    options = _parser().parse_args(arguments)
+    try:
+        return int(options.run(State.from_environment(), options) or 0)
+    except ClusterError as error:
+        console.say(f"error: {error}")
+        return 1
+    except KeyboardInterrupt:
+        console.say("interrupted; run the same command again to go on")
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="tfdist_cluster", description="A Kubernetes cluster for development and tests")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    command = commands.add_parser("engine", help="make a Docker engine answer")
+    command.set_defaults(run=_engine)
+
+    command = commands.add_parser("tools", help="build programs such as kubectl, kind, helm, kwok")
+    command.add_argument("names", nargs="*", default=["kubectl", "kind"], metavar="NAME")
+    command.set_defaults(run=_tools)
+
+    command = commands.add_parser("bin", help="print the folder of programs")
+    command.set_defaults(run=lambda state, _: print(state.bin))
+
+    command = commands.add_parser("kubeconfig", help="print the path of the cluster's kubeconfig")
+    command.set_defaults(run=lambda state, _: print(state.kubeconfig))
+    return parser
+
+
+def _engine(state: State, _: argparse.Namespace) -> None:
+    engine.ensure(state)
+    whose = "started by this tool" if engine.ours(state) else "the machine's own"
+    console.say(f"a Docker engine answers ({whose})")
+
+
+def _tools(state: State, options: argparse.Namespace) -> None:
+    for name in options.names:
+        print(tools.ensure(state, name), file=sys.stdout)

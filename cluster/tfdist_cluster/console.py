@@ -1,0 +1,63 @@
+"""What a person sees while they wait: one line when a step begins, a sign of life, one line when it ends.
+
+Lines go to standard error, so that commands such as `kubeconfig` can be used in shell substitutions. Steps may
+run in several threads; a line is written at once and never mixed with another.
+"""
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+HEARTBEAT_SECONDS = 15.0
+_writing = threading.Lock()
+
+
+def say(text: str) -> None:
+    """Print a line for people."""
+    with _writing:
+        print(text, file=sys.stderr, flush=True)
+
+
+def nothing() -> str:
+    """Report no detail."""
+    return ""
+
+
+@contextmanager
+def step(title: str, *, expected_seconds: float = 0, detail: Callable[[], str] = nothing) -> Iterator[None]:
+    """Announce a step, show while it runs that it does, and say how long it took.
+
+    Args:
+        title: what is done, starting with a verb.
+        expected_seconds: about how long it takes on two cores; told for steps of more than ten seconds.
+        detail: called for every sign of life; a short text such as "812 packages".
+    """
+    about = f" (about {_duration(expected_seconds)})" if expected_seconds > 10 else ""
+    say(f"==> {title}{about}")
+    started = time.monotonic()
+    done = threading.Event()
+
+    def beat() -> None:
+        while not done.wait(HEARTBEAT_SECONDS):
+            extra = detail()
+            say(f"... {title}: {_duration(time.monotonic() - started)}" + (f", {extra}" if extra else ""))
+
+    beating = threading.Thread(target=beat, daemon=True)
+    beating.start()
+    try:
+        yield
+    except BaseException:
+        say(f"!!! {title}: failed after {_duration(time.monotonic() - started)}")
+        raise
+    finally:
+        done.set()
+        beating.join()
+    say(f"    {title}: {_duration(time.monotonic() - started)}")
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    return f"{seconds / 60:.1f} min"

@@ -1,0 +1,82 @@
+"""Caching by content: an output is current exactly if the key stored beside it equals the hash of its inputs.
+
+An output is made under a temporary name, renamed, and only then is its key written; a build that is killed at any
+point leaves an output without the key that vouches for it.
+"""
+
+import hashlib
+import shutil
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+IGNORED = frozenset({"__pycache__"})
+
+
+def digest(*parts: object) -> str:
+    """Hash values by their representation; the order counts."""
+    return hashlib.sha256("\0".join(repr(part) for part in parts).encode()).hexdigest()
+
+
+def files_digest(roots: Iterable[Path]) -> str:
+    """Hash names and contents of files and of all files below folders, apart from caches of Python."""
+    hashed = hashlib.sha256()
+    for root in roots:
+        files = sorted(root.rglob("*")) if root.is_dir() else [root]
+        for file in files:
+            if not file.is_file() or IGNORED & set(file.parts):
+                continue
+            name = file.relative_to(root) if root.is_dir() else Path(file.name)
+            hashed.update(f"{name}\0{file.stat().st_size}\0".encode())
+            hashed.update(file.read_bytes())
+    return hashed.hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    """Hash one file, however large."""
+    with path.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def key_file(output: Path) -> Path:
+    """Return where the key of an output is stored."""
+    return output.with_name(f".{output.name}.key")
+
+
+def is_current(output: Path, key: str) -> bool:
+    """Tell whether the output exists, is complete, and was made from these inputs."""
+    stored = key_file(output)
+    return output.exists() and stored.is_file() and stored.read_text().strip() == key
+
+
+def publish(output: Path, key: str, make: Callable[[Path], None]) -> None:
+    """Make an output under a temporary name, then put it in its place; does nothing where it is current.
+
+    Args:
+        output: file or folder.
+        key: hash of all inputs.
+        make: gets the temporary path, which does not exist, and creates it.
+    """
+    if is_current(output, key):
+        return
+    key_file(output).unlink(missing_ok=True)
+    temporary = output.with_name(f".{output.name}.partial")
+    remove(temporary)
+    make(temporary)
+    remove(output)
+    temporary.rename(output)
+    write_atomically(key_file(output), key + "\n")
+
+
+def remove(path: Path) -> None:
+    """Remove a file, a link or a folder, if there is one."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Replace a file as a whole: readers see the old or the new text, never a part."""
+    temporary = path.with_name(f".{path.name}.partial")
+    temporary.write_text(text)
+    temporary.rename(path)

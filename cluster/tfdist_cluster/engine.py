@@ -1,0 +1,176 @@
+"""The Docker engine: the one that answers, or one that is installed and started here.
+
+An engine that answers is used as it is and never stopped. One that is started here keeps its data in the state
+folder, is known by the identity of its process, and ends with `down`. Its default runtime is the capability-trimming
+wrapper only where a capability is missing; on other machines nothing differs from a plain dockerd.
+"""
+
+import os
+import shutil
+import signal
+from pathlib import Path
+
+from tfdist_cluster import console, lock, process, runc_bounded, shell
+from tfdist_cluster.errors import ClusterError
+from tfdist_cluster.paths import State
+
+EXEC_ROOT = Path("/run/tfdist-docker")  # not Docker's default: what lies here was made by an engine of ours
+START_SECONDS = 60
+
+
+def answers() -> bool:
+    """Tell whether a Docker engine can be used."""
+    return shell.succeeds(["docker", "version", "--format", "{{.Server.Version}}"], timeout_seconds=20)
+
+
+def pid_file(state: State) -> Path:
+    """Return where the identity of the engine started here is recorded."""
+    return state.engine / "dockerd.pid"
+
+
+def ours(state: State) -> process.Identity | None:
+    """Return the engine that was started here, if it runs."""
+    return process.read(pid_file(state))
+
+
+def ensure(state: State) -> None:
+    """Make a Docker engine answer.
+
+    Raises:
+        ClusterError: there is none and none can be installed or started.
+    """
+    if answers():
+        return
+    with lock.exclusive(state.root / "engine.lock"):
+        if answers():  # another invocation was faster
+            return
+        if ours(state) is not None and _answers_soon():
+            return
+        _require_root()
+        stop(state)  # one that runs but does not answer
+        _install()
+        if not answers():  # installing started it where systemd runs
+            _start(state)
+
+
+def _require_root() -> None:
+    if os.geteuid() != 0:
+        raise ClusterError(
+            "no Docker engine answers, and only root can install or start one. Start Docker (for example "
+            "`sudo systemctl start docker`), make sure that `docker version` works for this user, and try again"
+        )
+
+
+def _answers_soon() -> bool:
+    try:
+        shell.wait_until(answers, timeout_seconds=15, what="the Docker engine")
+    except ClusterError:
+        return False
+    return True
+
+
+def _install() -> None:
+    """Install Debian's engine where the machine has none."""
+    if _dockerd() is not None:
+        return
+    if shutil.which("apt-get") is None:
+        raise ClusterError(
+            "no Docker engine answers, there is no `dockerd` to start and no `apt-get` to install it with. "
+            "Install Docker as your distribution describes and try again"
+        )
+    apt_install("docker.io")
+
+
+def apt_install(*packages: str) -> None:
+    """Install Debian packages, after saying so."""
+    noninteractive = {"DEBIAN_FRONTEND": "noninteractive"}
+    with console.step(f"install {' '.join(packages)} with apt-get (system-wide)", expected_seconds=30):
+        shell.run(["apt-get", "update", "-qq"], env=noninteractive)
+        shell.run(["apt-get", "install", "-qq", "-y", "--no-install-recommends", *packages], env=noninteractive)
+
+
+def _dockerd() -> str | None:
+    return shutil.which("dockerd", path=shell.environment()["PATH"])
+
+
+def missing_capabilities() -> list[str]:
+    """Return the capabilities that no process here can have."""
+    last = int(Path("/proc/sys/kernel/cap_last_cap").read_text())
+    return runc_bounded.missing(Path("/proc/self/status").read_text(), last)
+
+
+def _start(state: State) -> None:
+    dockerd = _dockerd()
+    if dockerd is None:
+        raise ClusterError("docker.io is installed but there is no `dockerd`; look at `dpkg -L docker.io`")
+    with console.step("start a Docker engine (dockerd) with its data in " + str(state.docker_data)):
+        _forget_dead_containerd()
+        log = state.logs / "dockerd.log"
+        command = [
+            dockerd, "--data-root", state.docker_data, "--exec-root", EXEC_ROOT,
+            "--pidfile", EXEC_ROOT / "docker.pid", *_runtime(state),
+        ]  # fmt: skip
+        EXEC_ROOT.mkdir(parents=True, exist_ok=True)
+        (EXEC_ROOT / "docker.pid").unlink(missing_ok=True)  # of a killed engine; its number may be another's now
+        engine = process.start(command, pid_file=pid_file(state), log=log)
+        shell.wait_until(
+            lambda: answers() or not engine.alive(), timeout_seconds=START_SECONDS, what=f"dockerd (see {log})"
+        )
+        if not engine.alive():
+            tail = "\n".join(log.read_text(errors="replace").splitlines()[-5:])
+            raise ClusterError(f"dockerd ended at once; {log} ends with:\n{tail}")
+
+
+def _runtime(state: State) -> list[str]:
+    """Return the options that make the trimming wrapper the default runtime, where it is needed."""
+    lacking = missing_capabilities()
+    if not lacking:
+        return []
+    console.say(f"    this machine lacks {', '.join(lacking)}: containers get a runc that does not ask for it")
+    wrapper = state.engine / "runc-bounded"
+    shutil.copyfile(runc_bounded.__file__, wrapper)
+    wrapper.chmod(0o755)
+    return ["--add-runtime", f"bounded={wrapper}", "--default-runtime", "bounded"]
+
+
+def _forget_dead_containerd() -> None:
+    """Remove the pid file of a containerd that is gone: dockerd would take any process of that id for it."""
+    recorded = EXEC_ROOT / "containerd" / "containerd.pid"
+    try:
+        pid = int(recorded.read_text())
+        name = Path(f"/proc/{pid}/comm").read_text().strip()
+    except (FileNotFoundError, ProcessLookupError, ValueError):
+        name = ""
+    if name != "containerd":
+        recorded.unlink(missing_ok=True)
+
+
+def stop(state: State) -> bool:
+    """Stop the engine that was started here, with what it left behind; return whether there was one."""
+    stopped = process.stop(pid_file(state), grace_seconds=30)
+    _stop_left_containerd()
+    _unmount(str(EXEC_ROOT))
+    _unmount(str(state.docker_data))
+    return stopped
+
+
+def _stop_left_containerd() -> None:
+    """Stop a containerd that outlived a killed engine of ours, known by its configuration file."""
+    config = str(EXEC_ROOT / "containerd")
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if Path(words[0]).name.startswith("containerd") and any(word.startswith(config) for word in words):
+            started = process.start_time(int(folder.name))
+            if started is not None:
+                process.Identity(int(folder.name), started).signal(signal.SIGTERM)
+
+
+def _unmount(below: str) -> None:
+    """Unmount everything below a folder, the last mounted first."""
+    for line in reversed(Path("/proc/self/mounts").read_text().splitlines()):
+        target = line.split()[1].encode().decode("unicode_escape")
+        if target.startswith(below + "/"):
+            shell.succeeds(["umount", "--lazy", target])

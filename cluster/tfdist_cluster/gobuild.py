@@ -1,0 +1,156 @@
+"""Executables from Go modules: those of `cluster/go`, and a few tools at fixed versions.
+
+`go build` has a cache of its own; the key beside each executable spares even the seconds that asking it takes, and
+lets an executable be used where Go's cache has been emptied.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from tfdist_cluster import console, content, shell, versions
+from tfdist_cluster.errors import ClusterError
+from tfdist_cluster.paths import GO_MODULE, State
+
+# No DWARF: a tenth less compile time, and -w would drop it from the executable anyway. Traces keep their lines.
+BUILD_FLAGS = ("-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false")
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """An executable of `cluster/go`."""
+
+    name: str
+    package: str
+    cold_seconds: int  # on two cores with an empty cache
+    links: tuple[str, ...] = ()  # further names, for an executable that chooses by its name
+
+
+COMPONENTS = (
+    "coredns", "etcd", "kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler", "kubeadm",
+    "kubectl", "kubelet", "network-policy", "nodenet", "storage-provisioner",
+)  # fmt: skip
+
+KUBE = Program("kube", "./cmd/kube", 420, COMPONENTS)
+KIND = Program("kind", "./cmd/kind", 15)
+PAUSE = Program("pause", "./cmd/pause", 2)
+
+
+def program(state: State, wanted: Program) -> Path:
+    """Build an executable of `cluster/go` where it is not current, and return its path."""
+    output = state.bin / wanted.name
+    key = content.digest(content.files_digest([GO_MODULE]), BUILD_FLAGS, _linker_flags(), wanted.package)
+    if not content.is_current(output, key):
+        require_go()
+        command = ["go", "build", "-v", *BUILD_FLAGS, "-ldflags", _linker_flags(), "-o"]
+        _compile(
+            state, wanted.name, wanted.cold_seconds,
+            lambda log: content.publish(output, key, lambda to: _go([*command, str(to), wanted.package], log, GO_MODULE)),
+        )  # fmt: skip
+    for name in wanted.links:
+        _link(state.bin / name, wanted.name)
+    return output
+
+
+def tool(state: State, name: str) -> Path:
+    """Build one of the extra tools where it is not current, and return its path."""
+    package = versions.EXTRA_TOOLS[name]
+    output = state.bin / name
+    key = content.digest(package, BUILD_FLAGS)
+    if not content.is_current(output, key):
+        require_go()
+        _compile(state, name, 100, lambda log: content.publish(output, key, partial(_install, package, log)))
+    return output
+
+
+def _install(package: str, log: Path, output: Path) -> None:
+    """`go install` chooses the file's name, so it gets a folder."""
+    folder = output.with_name(output.name + ".folder")
+    content.remove(folder)
+    folder.mkdir()
+    flags = [*BUILD_FLAGS, "-ldflags", "-s -w"]
+    _go(["go", "install", "-v", *flags, package], log, folder, {"GOBIN": str(folder), "GOFLAGS": "-mod=mod"})
+    (built,) = folder.iterdir()
+    built.rename(output)
+    folder.rmdir()
+
+
+def _go(command: list[str], log: Path, cwd: Path, extra: dict[str, str] | None = None) -> None:
+    shell.run(command, cwd=cwd, log=log, env={"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off", **(extra or {})})
+
+
+def _compile(state: State, name: str, cold_seconds: int, build: Callable[[Path], None]) -> None:
+    log = state.logs / f"build-{name}.log"
+    log.write_bytes(b"")
+
+    def compiled() -> str:
+        lines = log.read_bytes().count(b"\n")
+        return f"{lines} packages compiled"
+
+    title = f"build {name}"
+    with console.step(title, expected_seconds=cold_seconds, detail=compiled):
+        build(log)
+
+
+def _linker_flags() -> str:
+    """Return flags that strip, and stamp the version that kubeadm and the API server report."""
+    major, minor, _ = versions.KUBERNETES.removeprefix("v").split(".")
+    base = "k8s.io/component-base/version"
+    stamps = {
+        f"{base}.gitVersion": versions.KUBERNETES,
+        f"{base}.gitMajor": major,
+        f"{base}.gitMinor": minor,
+        f"{base}.gitTreeState": "clean",
+        "k8s.io/client-go/pkg/version.gitVersion": versions.KUBERNETES,
+    }
+    return " ".join(["-s", "-w", *(f"-X {name}={value}" for name, value in stamps.items())])
+
+
+def _link(path: Path, target: str) -> None:
+    if not path.is_symlink() or path.readlink() != Path(target):
+        temporary = path.with_name(f".{path.name}.partial")
+        content.remove(temporary)
+        temporary.symlink_to(target)
+        temporary.rename(path)
+
+
+def require_go() -> None:
+    """Check that Go is there and new enough.
+
+    Raises:
+        ClusterError: it is not.
+    """
+    needed = ".".join(str(number) for number in versions.MINIMUM_GO)
+    if shutil.which("go") is None:
+        raise ClusterError(f"`go` is not installed; Go {needed} or newer is needed to build Kubernetes")
+    told = shell.run(["go", "env", "GOVERSION"], env={"GOTOOLCHAIN": "local"}).strip()
+    found = re.match(r"go(\d+)\.(\d+)", told)
+    if found is None or (int(found[1]), int(found[2])) < versions.MINIMUM_GO:
+        raise ClusterError(f"Go {needed} or newer is needed to build Kubernetes; `go` in PATH is {told}")
+
+
+def module_folder(module: str) -> Path:
+    """Return the folder of a module that `cluster/go` requires, downloaded and verified."""
+    require_go()
+    told = shell.run(["go", "list", "-m", "-f", "{{.Dir}}", module], cwd=GO_MODULE, env={"GOFLAGS": "-mod=mod"}).strip()
+    if not told:
+        shell.run(["go", "mod", "download", module], cwd=GO_MODULE)
+        told = shell.run(["go", "list", "-m", "-f", "{{.Dir}}", module], cwd=GO_MODULE).strip()
+    if not told:
+        raise ClusterError(f"the Go module {module} could not be downloaded; check `go env GOPROXY`")
+    return Path(told)
+
+
+def require_architecture() -> None:
+    """Check the machine's processor.
+
+    Raises:
+        ClusterError: the node image cannot be built for it.
+    """
+    machine = os.uname().machine
+    if machine != "x86_64":
+        raise ClusterError(f"the node image is built for x86_64 only; this machine is {machine}")

@@ -1,0 +1,78 @@
+"""Where things are: the sources of this tool, and the one folder that holds all it makes."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from tfdist_cluster import versions
+
+PACKAGE = Path(__file__).resolve().parent
+CLUSTER = PACKAGE.parent
+REPOSITORY = CLUSTER.parent
+GO_MODULE = CLUSTER / "go"
+MANIFESTS = PACKAGE / "manifests"
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The folder of everything made: `TFDIST_STATE`, or `.state` in the repository."""
+
+    root: Path
+
+    @classmethod
+    def from_environment(cls) -> "State":
+        """Find the folder and make it."""
+        root = Path(os.environ.get("TFDIST_STATE") or REPOSITORY / ".state").resolve()
+        root.mkdir(parents=True, exist_ok=True)
+        return cls(root)
+
+    def folder(self, name: str) -> Path:
+        """Return a folder of the state, made where it is missing."""
+        path = self.root / name
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
+    @property
+    def bin(self) -> Path:
+        """Executables: kube, kubectl, kind, ..."""
+        return self.folder("bin")
+
+    @property
+    def build(self) -> Path:
+        """Build caches; they survive `down`."""
+        return self.folder("build")
+
+    @property
+    def logs(self) -> Path:
+        """Output of long commands and of servers."""
+        return self.folder("logs")
+
+    @property
+    def engine(self) -> Path:
+        """Identity of a Docker engine that was started here, and its wrapper for runc."""
+        return self.folder("engine")
+
+    @property
+    def docker_data(self) -> Path:
+        """Data of a Docker engine that was started here."""
+        return self.folder("docker")
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The kubeconfig of the kind cluster; it need not exist."""
+        return self.folder("kind") / "kubeconfig"
+
+    @property
+    def shared(self) -> Path:
+        """The folder that every node mounts and volumes are directories of."""
+        return self.folder("shared")
+
+    @property
+    def control_plane(self) -> Path:
+        """The plain control plane: ports, certificates, data, pid files."""
+        return self.folder("control-plane")
+
+
+def cluster_name() -> str:
+    """Return the name of the kind cluster."""
+    return os.environ.get("TFDIST_CLUSTER_NAME") or versions.CLUSTER_NAME

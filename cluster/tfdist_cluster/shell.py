@@ -1,0 +1,102 @@
+"""Starting other programs: always a list of arguments, always an error that shows what the program said."""
+
+import os
+import shlex
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+from tfdist_cluster.errors import ClusterError, CommandFailed
+
+Argument = str | Path
+
+
+def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the environment for children; administration tools are on the path even of a plain user."""
+    path = os.environ.get("PATH", "")
+    return {**os.environ, "PATH": f"{path}:/usr/local/sbin:/usr/sbin:/sbin", "LC_ALL": "C", **(extra or {})}
+
+
+def run(
+    command: Sequence[Argument],
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    log: Path | None = None,
+    stdin: str | IO[bytes] | None = None,
+    timeout_seconds: float | None = None,
+) -> str:
+    """Run a program to its end and return its standard output.
+
+    Args:
+        command: program and arguments.
+        env: variables added to the environment.
+        cwd: working directory.
+        log: file that gets standard output and error instead; the result is then empty.
+        stdin: text, or an open file.
+        timeout_seconds: the program is killed after this time.
+
+    Raises:
+        CommandFailed: it left with another status than 0, or took too long.
+        ClusterError: there is no such program.
+    """
+    words = [str(word) for word in command]
+    try:
+        completed = _run(words, env=env, cwd=cwd, log=log, stdin=stdin, timeout_seconds=timeout_seconds)
+    except FileNotFoundError as error:
+        raise ClusterError(f"`{words[0]}` is not installed (or {error.filename} does not exist)") from error
+    except subprocess.TimeoutExpired as error:
+        raise CommandFailed(shlex.join(words), -1, f"no end after {timeout_seconds} s") from error
+    if completed.returncode != 0:
+        output = log.read_text(errors="replace") if log else f"{completed.stdout}\n{completed.stderr}"
+        raise CommandFailed(shlex.join(words), completed.returncode, output)
+    return completed.stdout or ""
+
+
+def _run(
+    words: list[str],
+    *,
+    env: Mapping[str, str] | None,
+    cwd: Path | None,
+    log: Path | None,
+    stdin: str | IO[bytes] | None,
+    timeout_seconds: float | None,
+) -> "subprocess.CompletedProcess[str]":
+    text = stdin if isinstance(stdin, str) else None
+    source = None if text is not None else (stdin or subprocess.DEVNULL)
+    if log is None:
+        return subprocess.run(
+            words, env=environment(env), cwd=cwd, input=text, stdin=source, capture_output=True, text=True,
+            errors="replace", timeout=timeout_seconds, check=False,
+        )  # fmt: skip
+    with log.open("wb") as output:
+        return subprocess.run(
+            words, env=environment(env), cwd=cwd, input=text, stdin=source, stdout=output, stderr=output,
+            text=True, timeout=timeout_seconds, check=False,
+        )  # fmt: skip
+
+
+def succeeds(command: Sequence[Argument], *, env: Mapping[str, str] | None = None, timeout_seconds: float = 30) -> bool:
+    """Tell whether a program leaves with status 0; a missing program does not."""
+    try:
+        run(command, env=env, timeout_seconds=timeout_seconds)
+    except ClusterError:
+        return False
+    return True
+
+
+def wait_until(condition: Callable[[], bool], *, timeout_seconds: float, what: str) -> None:
+    """Ask again, ever less often up to once a second, until the condition holds.
+
+    Raises:
+        ClusterError: it did not hold in time.
+    """
+    deadline = time.monotonic() + timeout_seconds
+    pause = 0.05
+    while not condition():
+        if time.monotonic() > deadline:
+            raise ClusterError(f"{what}: not within {timeout_seconds:.0f} s")
+        time.sleep(pause)
+        pause = min(pause * 1.5, 1.0)

@@ -1,0 +1,32 @@
+"""Executables by name, for tests, demos and people."""
+
+from pathlib import Path
+
+from tfdist_cluster import gobuild, lock, versions
+from tfdist_cluster.errors import ClusterError
+from tfdist_cluster.paths import State
+
+
+def names() -> list[str]:
+    """Return the names that `ensure` knows."""
+    return sorted({"kind", "pause", "kube", *gobuild.COMPONENTS, *versions.EXTRA_TOOLS})
+
+
+def ensure(state: State, name: str) -> Path:
+    """Build a program where it is not current, and return its path.
+
+    Raises:
+        ClusterError: there is no such program.
+    """
+    with lock.exclusive(state.root / f"tool-{_unit(name)}.lock"):
+        if name in versions.EXTRA_TOOLS:
+            return gobuild.tool(state, name)
+        gobuild.program(state, {"kind": gobuild.KIND, "pause": gobuild.PAUSE}.get(name, gobuild.KUBE))
+        return state.bin / name
+
+
+def _unit(name: str) -> str:
+    """Return what is built for a name: one executable serves several."""
+    if name not in names():
+        raise ClusterError(f"no tool is named {name!r}; there are {', '.join(names())}")
+    return "kube" if name in gobuild.COMPONENTS else name

@@ -1,0 +1,35 @@
+"""Every version and name that decides what is built; each is an input of the content hashes.
+
+The Go versions themselves are in `cluster/go/go.mod`; what is repeated here is what image tags and kubeadm need.
+"""
+
+from typing import Final
+
+KUBERNETES: Final = "v1.37.1"
+ETCD_TAG: Final = "3.7.0-0"  # kubeadm's DefaultEtcdVersion of this Kubernetes
+COREDNS_TAG: Final = "v1.14.6"  # kubeadm's CoreDNSVersion
+PAUSE_TAG: Final = "3.10"  # sandbox_image in the containerd configuration of kind's base image
+RELEASED_NODE_IMAGE: Final = f"kindest/node:{KUBERNETES}"
+
+# Programs that tests and demos use but the cluster does not contain; built by `tools NAME`.
+EXTRA_TOOLS: Final = {
+    "helm": "helm.sh/helm/v3/cmd/helm@v3.18.6",
+    "kwok": "sigs.k8s.io/kwok/cmd/kwok@v0.7.0",
+    "training-operator": "github.com/kubeflow/training-operator/cmd/training-operator.v1@v1.9.4",
+}
+
+DEBIAN_SUITE: Final = "bookworm"
+NODE_PACKAGES: Final = (
+    "systemd", "dbus", "bash", "procps", "util-linux", "mount", "kmod", "jq", "curl", "ca-certificates",  # kind
+    "containerd", "runc", "containernetworking-plugins",  # the container runtime
+    "conntrack", "iptables", "nftables", "iproute2", "ethtool", "socat", "e2fsprogs",  # kubelet, kube-proxy
+    "ipset",  # the enforcement of NetworkPolicy
+    "busybox",  # an image for tests
+)  # fmt: skip
+
+CLUSTER_NAME: Final = "tfdist"
+DEFAULT_NODES: Final = 3
+SHARED_MOUNT: Final = "/var/lib/tfdist-shared"  # where every node sees the shared folder
+SERVICE_RANGE: Final = "10.96.0.0/16"
+MINIMUM_GO: Final = (1, 26)
+MINIMUM_FREE_GIB: Final = 12  # Go's caches 5, node image and its layers 3, nodes 2, room
