@@ -39,7 +39,7 @@ class NoProgress(kopf.ProgressStorage):
     def touch(self, **_: Any) -> None:
         """Change nothing."""
 
-    def clear(self, *, essence: Any) -> Any:  # noqa: ANN401  kopf's own types
+    def clear(self, *, essence: Any) -> Any:
         """Return the essence as it is."""
         return essence
 

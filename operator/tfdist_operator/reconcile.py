@@ -106,8 +106,9 @@ class Reconciler:
                 await self._objects.apply_service(todo.service)
             await slow_start(todo.creates, self._create_pod)
         except (Refused, Conflict) as error:
-            self._refusals[job.uid] = error.message
-            self._queue.add(job.key)  # at once, so that the status says it
+            if self._refusals.get(job.uid) != error.message:
+                self._refusals[job.uid] = error.message
+                self._queue.add(job.key)  # at once, so that the status says it
             raise Refused(error.code, error.reason, error.message) from error
         if todo.creates:
             self._refusals.pop(job.uid, None)

@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import aiohttp
 import orjson
@@ -31,14 +31,14 @@ _OVERLOAD_ATTEMPTS: Final = 5
 class Client:
     """The API server, as the controller uses it. Use as an asynchronous context manager."""
 
-    def __init__(self, server: str, ssl: Any, authorization: Callable[[], dict[str, str]]) -> None:  # noqa: ANN401
+    def __init__(self, server: str, ssl: Any, authorization: Callable[[], dict[str, str]]) -> None:
         self._server = server.rstrip("/")
         self._ssl = ssl
         self._authorization = authorization
         self._session: aiohttp.ClientSession | None = None
         self._paused_until = 0.0
 
-    async def __aenter__(self) -> "Client":
+    async def __aenter__(self) -> Self:
         connector = aiohttp.TCPConnector(limit=_CONNECTIONS, ssl=self._ssl)
         self._session = aiohttp.ClientSession(connector=connector)
         return self
@@ -89,8 +89,8 @@ class Client:
         Raises:
             ApiError: as for `request`.
         """
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_TIMEOUT_SECONDS, sock_read=read_timeout_seconds)
-        async with self._send("WATCH", path, resource, None, JSON, query, timeout) as response:
+        limits = aiohttp.ClientTimeout(total=None, sock_connect=_TIMEOUT_SECONDS, sock_read=read_timeout_seconds)
+        async with self._send("WATCH", path, resource, None, JSON, query, limits) as response:
             if response.status >= 400:  # noqa: PLR2004  HTTP's own number
                 await self._content(response)
             yield response.content
@@ -104,7 +104,7 @@ class Client:
         body: Json | None,
         content_type: str,
         query: Mapping[str, str],
-        timeout: aiohttp.ClientTimeout | None = None,
+        limits: aiohttp.ClientTimeout | None = None,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         assert self._session is not None, "use the client as a context manager"  # noqa: S101  a bug of the caller
         code = "error"
@@ -115,7 +115,7 @@ class Client:
                 params=query,
                 data=orjson.dumps(body) if body is not None else None,
                 headers=self._authorization() | {"Content-Type": content_type, "Accept": JSON},
-                timeout=timeout or aiohttp.ClientTimeout(total=_TIMEOUT_SECONDS),
+                timeout=limits or aiohttp.ClientTimeout(total=_TIMEOUT_SECONDS),
             ) as response:
                 code = str(response.status)
                 yield response
@@ -137,8 +137,7 @@ class Client:
         self._paused_until = max(self._paused_until, time.monotonic() + seconds)
 
     async def _wait_while_overloaded(self) -> None:
-        while (left := self._paused_until - time.monotonic()) > 0:
-            await asyncio.sleep(left)
+        await asyncio.sleep(max(0.0, self._paused_until - time.monotonic()))
 
 
 def _is_json(response: aiohttp.ClientResponse) -> bool:

@@ -1,0 +1,1 @@
+"""The TFDistJob resource: models, defaults, checks, and the CRD made from them."""

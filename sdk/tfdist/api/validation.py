@@ -84,7 +84,7 @@ def _checkpoints(job: TFDistJob) -> Iterator[Problem]:
         yield Problem("spec.checkpoint.directory", text)
 
 
-def _mounted_volume(job: TFDistJob, path: str) -> Any:  # noqa: ANN401  a Volume or None
+def _mounted_volume(job: TFDistJob, path: str) -> Any:
     """Return the volume of the job that holds `path`: the one with the longest mount path above it."""
     mounts = [*(job.spec.volume_mounts or ()), *(job.spec.worker.volume_mounts or ())]
     above = [m for m in mounts if f"{path}/".startswith(f"{m.mount_path.rstrip('/')}/")]
@@ -107,7 +107,7 @@ def _generated_variables(job: TFDistJob) -> Iterator[Problem]:
                 yield Problem(f"{path}.env[{i}].name", text)
 
 
-def _problem(error: Any) -> Problem:  # noqa: ANN401  pydantic_core.ErrorDetails
+def _problem(error: Any) -> Problem:
     path = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in error["loc"]).lstrip(".")
     kind, given = error["type"], error.get("input")
     if kind == "extra_forbidden":

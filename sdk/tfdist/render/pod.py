@@ -34,6 +34,7 @@ RESTRICTED_CONTAINER: Final = {
     "readOnlyRootFilesystem": True,
 }
 _TEMPORARY: Final = "tfdist-tmp"
+_TEMPORARY_PATH: Final = "/tmp"  # noqa: S108  a folder of the container, an emptyDir of its own
 
 NODE_LOSS_SECONDS: Final = 30
 """A replica on a node that stops answering is given up after so long instead of Kubernetes' 300 s."""
@@ -116,7 +117,9 @@ def _pod_spec(job: TFDistJob, gang: Gang, member: Member, attempt: Attempt, defa
 
 
 def _container(fields: dict[str, Any], environment: list[dict[str, Any]], default_image: str) -> dict[str, Any]:
-    mounts = merge_by_key([{"name": _TEMPORARY, "mountPath": "/tmp"}], fields.pop("volumeMounts", ()), "mountPath")
+    mounts = merge_by_key(
+        [{"name": _TEMPORARY, "mountPath": _TEMPORARY_PATH}], fields.pop("volumeMounts", ()), "mountPath"
+    )
     container = {
         "name": contract.MAIN_CONTAINER,
         "image": default_image,

@@ -1,0 +1,1 @@
+"""What tests of several kinds share: factories of objects, and real servers and controllers to test against."""

@@ -1,0 +1,101 @@
+"""Jobs, pods and looks at them, as a test needs them: everything that it does not say is ordinary."""
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from tfdist.api.validation import parse
+from tfdist.contract import Phase, ProgressReport, Role
+from tfdist_operator.observed.pod import PodState, PodSummary
+from tfdist_operator.observed.view import JobView, Report
+from tfdist_operator.planner import Plan, Settings, plan
+
+NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
+SETTINGS = Settings(trainer_image="tfdist/trainer:test")
+UID = "11111111-2222-3333-4444-555555555555"
+
+
+def manifest(name: str = "fashion", namespace: str = "team", **spec: Any) -> dict[str, Any]:
+    """Return the JSON of a job with two workers that run a built-in program, changed by `spec`."""
+    base = {"worker": {"replicas": 2}, "training": {"program": "image_classification"}}
+    return {
+        "apiVersion": "tfdist.dev/v1",
+        "kind": "TFDistJob",
+        "metadata": {"name": name, "namespace": namespace, "uid": UID},
+        "spec": base | spec,
+    }
+
+
+EVALUATED = {"evaluation": {"mode": "AfterTraining"}, "checkpoint": {"directory": "/ckpt/{name}"}}
+
+
+def pod(name: str, letter: str = "R", **changes: Any) -> PodSummary:
+    """Return a pod from `role-index` or `role-index-rK` and how it is: P, R, S or F (pending ... failed)."""
+    role, index, *attempt = name.split("-")
+    state = {"P": PodState.PENDING, "R": PodState.RUNNING, "S": PodState.SUCCEEDED, "F": PodState.FAILED}[letter]
+    ended = letter in "SF"
+    fields: dict[str, Any] = {
+        "name": f"fashion-{name}",
+        "uid": f"uid-{name}",
+        "resource_version": 1,
+        "job_uid": UID,
+        "role": Role(role),
+        "index": int(index),
+        "attempt": int(attempt[0][1:]) if attempt else 0,
+        "state": state,
+        "ready": letter == "R",
+        "deleting": False,
+        "disrupted": False,
+        "created_at": "2030-01-02T03:00:00Z",
+        "finished_at": "2030-01-02T03:04:00Z" if ended else "",
+        "node": "node-a",
+        "ip": "10.0.0.1",
+        "exit_code": {"S": 0, "F": 137}.get(letter),
+        "reason": "",
+        "message": "",
+    }
+    return PodSummary(**(fields | changes))
+
+
+def view(pods: str | list[PodSummary] = "", status: Mapping[str, Any] | None = None, **changes: Any) -> JobView:
+    """Return a look at a job whose pods are given as `worker-0:R worker-1:P` or as summaries."""
+    spec = changes.pop("spec", {})
+    found = [pod(*p.split(":")) for p in pods.split()] if isinstance(pods, str) else pods
+    fields: dict[str, Any] = {
+        "job": parse(manifest(**spec)),
+        "problems": (),
+        "generation": 1,
+        "status": status or {},
+        "pods": tuple(found),
+    }
+    return JobView(**(fields | changes))
+
+
+def planned(*args: Any, now: datetime = NOW, **kwargs: Any) -> Plan:
+    """Return the plan for the look that `view` makes of the arguments."""
+    return plan(view(*args, **kwargs), now, SETTINGS)
+
+
+def stored(*args: Any, **kwargs: Any) -> dict[str, Any]:
+    """Return the status that the plan for a look stores, or what was stored when it stores none."""
+    look = view(*args, **kwargs)
+    return plan(look, NOW, SETTINGS).status or dict(look.status)
+
+
+def report(step: int = 5, total: int = 10, attempt: int = 0, **fields: Any) -> Report:
+    """Return a progress report of worker 0 in training."""
+    content = ProgressReport(
+        role=Role.WORKER, index=0, attempt=attempt, phase=Phase.TRAINING, step=step, total_steps=total, **fields
+    )
+    return Report(content, "2030-01-02T03:04:05Z")
+
+
+def words(**fields: Any) -> str:
+    """Return a termination message as the trainer writes it."""
+    return json.dumps({"reason": "Completed", "message": "done"} | fields)
+
+
+def condition(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
+    """Return the condition of a type; it must be there."""
+    return next(c for c in status["conditions"] if c["type"] == kind)

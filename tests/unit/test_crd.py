@@ -1,0 +1,46 @@
+"""The generated CRD: structural, small, and the same as the committed file."""
+
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+from tfdist.api.crd import crd
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def nodes(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield schema
+    for child in schema.get("properties", {}).values():
+        yield from nodes(child)
+    for key in ("items", "additionalProperties"):
+        if isinstance(schema.get(key), dict):
+            yield from nodes(schema[key])
+
+
+def root() -> dict[str, Any]:
+    schema: dict[str, Any] = crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    return schema
+
+
+def test_the_committed_file_is_what_the_models_say() -> None:
+    assert yaml.safe_load((ROOT / "crds" / "tfdistjobs.yaml").read_text()) == crd()
+
+
+def test_it_is_small_enough_to_be_applied_by_kubectl() -> None:
+    assert (ROOT / "crds" / "tfdistjobs.yaml").stat().st_size < 200_000
+
+
+def test_its_schema_is_structural() -> None:
+    for node in nodes(root()):
+        assert not {"$ref", "$defs", "anyOf", "title", "const"} & node.keys(), node
+        assert "type" in node or node.get("x-kubernetes-int-or-string"), node
+        assert node.get("default", 0) is not None, node
+
+
+def test_every_field_of_the_specification_is_described() -> None:
+    spec = root()["properties"]["spec"]
+    bare = [name for node in nodes(spec) for name, f in node.get("properties", {}).items() if "description" not in f]
+    assert bare == []

@@ -1,0 +1,250 @@
+"""The life of a job, as plans: given a look, when planned, then exactly this is done."""
+
+from datetime import timedelta
+
+import pytest
+from support.factories import EVALUATED, NOW, SETTINGS, condition, planned, pod, report, stored, view, words
+
+from tfdist.api.status import TFDistJobStatus
+from tfdist_operator.planner import plan
+
+RUNNING = stored("worker-0:R worker-1:R")
+TRAINED = stored("worker-0:S worker-1:S", RUNNING, spec=EVALUATED)
+RESULT = {
+    "step": 10,
+    "checkpoint": "/ckpt/fashion/10",
+    "metrics": {"accuracy": 0.9},
+    "examples": 10000,
+    "time": "2030-01-02T03:04:05Z",
+}
+
+
+def created(plan_result: object) -> list[str]:
+    return [m["metadata"]["name"] for m in plan_result.creates]  # type: ignore[attr-defined]
+
+
+def test_a_new_job_gets_its_service_and_all_pods_at_once() -> None:
+    todo = planned()
+    assert todo.service is not None
+    assert todo.service["spec"]["clusterIP"] == "None"
+    assert created(todo) == ["fashion-worker-0", "fashion-worker-1"]
+    assert todo.status is not None
+    assert todo.status["phase"] == "Starting"
+
+
+def test_a_chief_leads_the_gang_and_comes_first() -> None:
+    todo = planned(spec={"chief": {}})
+    assert created(todo) == ["fashion-chief-0", "fashion-worker-0", "fashion-worker-1"]
+
+
+def test_only_the_missing_pod_is_created_after_a_crash_in_between() -> None:
+    todo = planned("worker-0:P", stored())
+    assert created(todo) == ["fashion-worker-1"]
+
+
+def test_when_all_run_the_job_runs_and_one_event_says_so() -> None:
+    todo = planned("worker-0:R worker-1:R", stored())
+    assert todo.status is not None
+    assert (todo.status["phase"], todo.status["startTime"]) == ("Running", "2030-01-02T03:04:05Z")
+    assert [e.reason for e in todo.events] == ["Running"]
+    assert todo.status["summary"]["ready"] == "2/2"
+
+
+def test_an_idle_job_is_left_alone() -> None:
+    todo = planned("worker-0:R worker-1:R", RUNNING)
+    assert (todo.status, todo.service, todo.creates, todo.deletes, todo.events) == (None, None, (), (), ())
+
+
+def test_progress_is_written_when_the_last_write_is_long_ago() -> None:
+    todo = planned("worker-0:R worker-1:R", RUNNING, report=report(5), seconds_since_status_write=11.0)
+    assert todo.status is not None
+    assert todo.status["progress"]["percent"] == 50
+
+
+def test_progress_alone_waits_its_time_and_comes_back_by_itself() -> None:
+    todo = planned("worker-0:R worker-1:R", RUNNING, report=report(5), seconds_since_status_write=4.0)
+    assert todo.status is None
+    assert todo.requeue_after_seconds == pytest.approx(6.0)
+
+
+def test_a_report_of_an_earlier_attempt_is_ignored() -> None:
+    status = stored("worker-0:F worker-1:R", RUNNING)
+    todo = planned("worker-0-r1:R worker-1-r1:R", status, report=report(5, attempt=0))
+    assert todo.status is not None
+    assert "progress" not in todo.status
+
+
+def test_the_chiefs_success_ends_a_job_without_evaluation() -> None:
+    last = pod("worker-0", "S", message=words(step=10))
+    todo = planned([last, pod("worker-1")], RUNNING)
+    assert todo.status is not None
+    assert todo.status["phase"] == "Succeeded"
+    assert todo.status["completionTime"]
+    assert [e.reason for e in todo.events] == ["Succeeded"]
+    assert todo.deletes == ()
+
+
+def test_success_wins_over_a_failure_in_the_same_look() -> None:
+    assert stored("worker-0:S worker-1:F", RUNNING)["phase"] == "Succeeded"
+
+
+def test_evaluation_follows_training_on_as_many_replicas_without_a_new_service() -> None:
+    todo = planned("worker-0:S worker-1:S", RUNNING, spec=EVALUATED)
+    assert todo.status is not None
+    assert todo.status["phase"] == "Evaluating"
+    assert created(todo) == ["fashion-evaluation-0", "fashion-evaluation-1"]
+    assert todo.service is None
+
+
+def test_the_evaluations_result_is_the_final_one() -> None:
+    pods = [
+        pod("worker-0", "S"),
+        pod("worker-1", "S"),
+        pod("evaluation-0", "S", message=words(evaluation=RESULT)),
+        pod("evaluation-1", "S"),
+    ]
+    status = stored(pods, TRAINED, spec=EVALUATED)
+    assert status["phase"] == "Succeeded"
+    assert status["evaluation"]["final"] == RESULT
+    assert status["summary"]["metric"] == "accuracy=0.9000"
+
+
+def test_training_that_succeeded_is_remembered_when_its_pods_are_gone() -> None:
+    todo = planned("evaluation-0:R evaluation-1:R", TRAINED, spec=EVALUATED)
+    assert todo.creates == ()
+    assert todo.status is not None
+    assert todo.status["phase"] == "Evaluating"
+
+
+def test_an_evaluation_that_fails_is_repeated_under_new_names_and_addresses() -> None:
+    status = stored("evaluation-0:R evaluation-1:R", TRAINED, spec=EVALUATED)
+    todo = planned("evaluation-0:F evaluation-1:R", status, spec=EVALUATED)
+    assert created(todo) == ["fashion-evaluation-0-r1", "fashion-evaluation-1-r1"]
+    assert todo.deletes == ("fashion-evaluation-1",)
+    assert todo.service is not None
+    assert todo.service["spec"]["selector"]["tfdist.dev/address-generation"] == "1"
+
+
+@pytest.mark.parametrize(("on_failure", "phase"), [("Warn", "Succeeded"), ("FailJob", "Failed")])
+def test_an_evaluation_that_cannot_work_ends_the_job_as_the_user_wants(on_failure: str, phase: str) -> None:
+    spec = EVALUATED | {"evaluation": {"mode": "AfterTraining", "onFailure": on_failure}}
+    bad = pod("evaluation-0", "F", exit_code=66, message=words(message="no file matches /data/x"))
+    status = stored([bad, pod("evaluation-1")], TRAINED, spec=spec)
+    assert status["phase"] == phase
+    assert "no file matches /data/x" in condition(status, "Evaluated")["message"]
+
+
+@pytest.mark.parametrize(
+    ("why", "worker", "counted", "uncounted"),
+    [
+        ("a crash counts", pod("worker-1", "F", exit_code=137), 1, 0),
+        ("an unknown code counts", pod("worker-1", "F", exit_code=3), 1, 0),
+        ("memory counts", pod("worker-1", "F", exit_code=137, reason="OOMKilled"), 1, 0),
+        ("an eviction does not", pod("worker-1", "F", exit_code=137, disrupted=True), 0, 1),
+        ("a stop on notice does not", pod("worker-1", "F", exit_code=42), 0, 1),
+        ("somebody's deletion does not", pod("worker-1", "R", deleting=True), 0, 1),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_any_failure_restarts_the_whole_gang(why: str, worker: object, counted: int, uncounted: int) -> None:
+    todo = planned([pod("worker-0"), worker], RUNNING)
+    assert todo.status is not None, why
+    assert todo.status["restarts"] == {"counted": counted, "uncounted": uncounted}
+    assert created(todo) == ["fashion-worker-0-r1", "fashion-worker-1-r1"]
+    assert "fashion-worker-0" in todo.deletes
+    assert todo.status["phase"] == "Restarting"
+
+
+def test_a_pod_that_vanished_while_it_ran_is_a_disruption() -> None:
+    todo = planned("worker-0:R", RUNNING)
+    assert todo.status is not None
+    assert todo.status["restarts"] == {"counted": 0, "uncounted": 1}
+    assert "worker-1" in condition(todo.status, "Restarting")["message"]
+
+
+def test_the_loss_of_a_peer_is_never_the_root_cause_while_there_is_another() -> None:
+    lost = pod("worker-0", "F", exit_code=75, finished_at="2030-01-02T03:00:00Z")
+    crashed = pod("worker-1", "F", exit_code=139, finished_at="2030-01-02T03:00:09Z")
+    failures = stored([lost, crashed], RUNNING)["failures"]
+    assert [(f["pod"], f["reason"], f["rootCause"]) for f in failures] == [
+        ("fashion-worker-0", "Secondary", False),
+        ("fashion-worker-1", "Crash", True),
+    ]
+
+
+@pytest.mark.parametrize("code", [64, 65, 66, 78, 126, 127])
+def test_a_users_mistake_fails_the_job_at_once_with_its_words(code: int) -> None:
+    mistake = pod("worker-1", "F", exit_code=code, message=words(message="training.config.epochs: not a number"))
+    status = stored([pod("worker-0"), mistake], RUNNING)
+    assert status["phase"] == "Failed"
+    assert condition(status, "Failed")["reason"] == "UserError"
+    assert "training.config.epochs: not a number" in status["summary"]["message"]
+
+
+def test_the_limit_of_restarts_fails_the_job_with_the_last_cause() -> None:
+    status = stored("worker-0:R worker-1:F", RUNNING, spec={"runPolicy": {"backoffLimit": 0}})
+    assert condition(status, "Failed")["reason"] == "BackoffLimitExceeded"
+    assert "exit code 137" in condition(status, "Failed")["message"]
+
+
+def test_the_second_counted_restart_waits_and_comes_back_by_itself() -> None:
+    first = stored("worker-0:R worker-1:F", RUNNING)
+    again = stored("worker-0-r1:R worker-1-r1:R", first)
+    todo = planned("worker-0-r1:R worker-1-r1:F", again)
+    assert todo.creates == ()
+    assert todo.requeue_after_seconds == pytest.approx(10.0)
+    assert todo.status is not None
+    later = planned("", todo.status, now=NOW + timedelta(seconds=10))
+    assert created(later) == ["fashion-worker-0-r2", "fashion-worker-1-r2"]
+
+
+def test_an_image_that_cannot_be_pulled_is_reported_with_its_field_and_fails_in_the_end() -> None:
+    waiting = pod("worker-0", "P", reason="ImagePullBackOff", message="not found", created_at="2030-01-02T03:04:00Z")
+    status = stored([waiting, pod("worker-1")], stored())
+    assert condition(status, "PodsReady")["reason"] == "ImageError"
+    assert condition(status, "PodsReady")["message"].startswith("spec.image: worker-0 cannot start")
+    late = plan(view([waiting, pod("worker-1")], status), NOW + timedelta(seconds=301), SETTINGS)
+    assert late.status is not None
+    assert late.status["phase"] == "Failed"
+
+
+def test_a_refused_creation_is_reported_in_the_words_of_the_server() -> None:
+    status = stored("", stored(), refusal="exceeded quota: gpus")
+    assert condition(status, "PodsReady")["reason"] == "CreationRefused"
+    assert "exceeded quota" in status["summary"]["message"]
+
+
+def test_a_job_that_has_ended_never_changes_again() -> None:
+    done = stored("worker-0:S worker-1:S", RUNNING)
+    for pods in ("worker-0:F worker-1:F", "", "worker-0:R worker-1:R"):
+        todo = plan(view(pods, done), NOW, SETTINGS)
+        assert (todo.status, todo.creates, todo.events) == (None, (), ())
+
+
+@pytest.mark.parametrize(
+    ("policy", "deleted"),
+    [("Running", ["fashion-worker-1"]), ("All", ["fashion-worker-0", "fashion-worker-1"]), ("None", [])],
+)
+def test_after_the_end_pods_are_cleaned_up_as_the_user_wants(policy: str, deleted: list[str]) -> None:
+    spec = {"runPolicy": {"cleanPodPolicy": policy}}
+    done = stored("worker-0:S worker-1:R", RUNNING, spec=spec)
+    todo = planned("worker-0:S worker-1:R", done, spec=spec, now=NOW + timedelta(seconds=10))
+    assert list(todo.deletes) == deleted
+
+
+def test_replicas_that_are_about_to_end_get_the_time_to_do_so() -> None:
+    done = stored("worker-0:S worker-1:R", RUNNING)
+    todo = planned("worker-0:S worker-1:R", done, now=NOW + timedelta(seconds=4))
+    assert (todo.deletes, todo.requeue_after_seconds) == ((), pytest.approx(6.0))
+
+
+def test_every_status_that_is_stored_fits_the_schema() -> None:
+    pods = [pod("worker-0", "F", exit_code=139), pod("worker-1", "F", exit_code=75)]
+    for status in (RUNNING, TRAINED, stored(pods, RUNNING), stored("", {}, report=report(3))):
+        TFDistJobStatus.model_validate(status)
+
+
+def test_a_plan_that_was_carried_out_plans_nothing_more() -> None:
+    status = stored("worker-0:R worker-1:F", RUNNING)
+    todo = planned("worker-0-r1:P worker-1-r1:P worker-1:F", status)
+    assert (todo.creates, todo.deletes, todo.events) == ((), (), ())

@@ -1,0 +1,100 @@
+"""The objects of a job: cluster spec, names, merging, security."""
+
+import json
+from typing import Any
+
+import pytest
+from support.factories import EVALUATED, manifest
+
+from tfdist.api.validation import parse
+from tfdist.contract import ReplicaJob
+from tfdist.render.gang import Gang, gangs
+from tfdist.render.pod import Attempt, pod
+from tfdist.tf_config import tf_config
+
+
+def rendered(gang_index: int = 0, attempt: int = 0, **spec: Any) -> list[dict[str, Any]]:
+    job = parse(manifest(**spec))
+    gang: Gang = gangs(job)[gang_index]
+    return [pod(job, gang, m, Attempt(attempt, attempt), "tfdist/trainer:test") for m in gang.members]
+
+
+def env(made: dict[str, Any]) -> dict[str, str]:
+    return {e["name"]: e.get("value") for e in made["spec"]["containers"][0]["env"]}
+
+
+def tf(made: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(env(made)["TF_CONFIG"])
+    return found
+
+
+def test_every_member_sees_the_same_cluster_and_its_own_task() -> None:
+    pods = rendered(chief={}, worker={"replicas": 2})
+    assert [tf(p)["task"] for p in pods] == [
+        {"type": "chief", "index": 0},
+        {"type": "worker", "index": 0},
+        {"type": "worker", "index": 1},
+    ]
+    assert {json.dumps(tf(p)["cluster"]) for p in pods} == {
+        json.dumps(
+            {
+                "chief": ["chief-0.fashion.team.svc:2222"],
+                "worker": ["worker-0.fashion.team.svc:2222", "worker-1.fashion.team.svc:2222"],
+            }
+        )
+    }
+
+
+def test_addresses_stay_the_same_in_a_later_attempt_and_pod_names_do_not() -> None:
+    first, second = rendered(), rendered(attempt=1)
+    assert [tf(p) for p in first] == [tf(p) for p in second]
+    assert [p["metadata"]["name"] for p in second] == ["fashion-worker-0-r1", "fashion-worker-1-r1"]
+    assert [p["spec"]["hostname"] for p in second] == ["worker-0", "worker-1"]
+
+
+def test_a_single_replica_gets_no_tf_config_at_all() -> None:
+    (only,) = rendered(worker={"replicas": 1})
+    assert "TF_CONFIG" not in env(only)
+
+
+def test_an_evaluation_gang_is_workers_alone_to_tensorflow() -> None:
+    pods = rendered(1, **EVALUATED)
+    assert list(tf(pods[0])["cluster"]) == ["worker"]
+    assert tf(pods[1])["task"] == {"type": "worker", "index": 1}
+    assert pods[0]["spec"]["hostname"] == "evaluation-0"
+
+
+def test_what_a_replica_is_told_parses_on_its_side() -> None:
+    told = ReplicaJob.model_validate_json(env(rendered(1, attempt=2, **EVALUATED)[1])["TFDIST_JOB"])
+    assert (told.role, told.index, told.attempt, told.task) == ("evaluation", 1, 2, "Evaluate")
+    assert told.checkpoint is not None
+    assert told.checkpoint.directory == "/ckpt/fashion"
+
+
+def test_equal_jobs_give_byte_equal_pods() -> None:
+    assert json.dumps(rendered(**EVALUATED)) == json.dumps(rendered(**EVALUATED))
+
+
+def test_a_role_goes_before_the_job_and_lists_merge_by_key() -> None:
+    both = [{"name": "A", "value": "job"}, {"name": "B", "value": "job"}]
+    (made,) = rendered(env=both, image="one", worker={"env": [{"name": "B", "value": "role"}], "image": "two"})
+    container = made["spec"]["containers"][0]
+    assert container["image"] == "two"
+    assert (env(made)["A"], env(made)["B"]) == ("job", "role")
+
+
+def test_an_own_image_keeps_its_own_entry_point() -> None:
+    assert "command" not in rendered(image="mine")[0]["spec"]["containers"][0]
+    assert rendered()[0]["spec"]["containers"][0]["command"] == ["python", "-m", "tfdist_trainer"]
+
+
+def test_pods_meet_the_restricted_standard_and_get_no_token() -> None:
+    spec = rendered()[0]["spec"]
+    assert spec["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    assert spec["containers"][0]["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert spec["automountServiceAccountToken"] is False
+
+
+def test_a_stranger_to_the_cluster_spec_is_refused() -> None:
+    with pytest.raises(ValueError, match="worker-2 is no member"):
+        tf_config({"worker": ["a:1", "b:1"]}, "worker", 2)
