@@ -1,0 +1,111 @@
+"""Builds what changed: from the working tree to archives named after their content.
+
+Everything happens under one lock. The files are copied first and the hash is taken from the copy, so editing
+while an image builds neither breaks it nor puts something else under its name.
+"""
+
+import contextlib
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from tfdist_images import builders, content, state, steps, wheels
+from tfdist_images.content import Recipe
+
+KEPT_ARCHIVES: Final = 2
+"""Archives kept for each image: the newest, and the one before for going back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image as it would be built now."""
+
+    recipe: Recipe
+    digest: str
+
+    @property
+    def name(self) -> str:
+        """The name it carries in archives and clusters."""
+        return content.image_name(self.recipe, self.digest)
+
+    @property
+    def archive(self) -> Path:
+        """Where its archive lies or will lie."""
+        return state.state_folder("images") / f"{self.recipe.name}-{self.digest}.tar"
+
+
+def images_now(recipes: Sequence[Recipe], root: Path = state.ROOT) -> list[Image]:
+    """Return the images that the working tree describes; builds nothing."""
+    base = builders.choose().base
+    return [
+        Image(recipe, content.content_hash(root, content.input_files(root, recipe), base=base, target=recipe.target))
+        for recipe in recipes
+    ]
+
+
+def build(recipes: Sequence[Recipe], root: Path = state.ROOT) -> list[Image]:
+    """Build the images whose archives are not there, several at a time, and return all."""
+    with state.locked("images"), _snapshot(recipes, root) as context:
+        images = images_now(recipes, context)
+        missing = [image for image in images if not image.archive.exists()]
+        for image in images:
+            if image not in missing:
+                steps.say(f"image {image.name} is up to date")
+        if missing:
+            _build_missing(missing, context)
+    return images
+
+
+@contextlib.contextmanager
+def _snapshot(recipes: Sequence[Recipe], root: Path) -> Iterator[Path]:
+    """Yield a folder with a copy of exactly the files that the images are made of."""
+    files = sorted({file for recipe in recipes for file in content.input_files(root, recipe)})
+    with tempfile.TemporaryDirectory(dir=state.state_folder("images"), prefix=".context-") as folder:
+        content.stage(root, files, Path(folder))
+        yield Path(folder)
+
+
+def _build_missing(images: Sequence[Image], context: Path) -> None:
+    """Make the base while the wheels come, then the images side by side."""
+    builder = builders.builder_of(builders.choose())
+    tasks: list[Callable[[], None]] = [builder.prepare]
+    if builder.uses_wheels:
+        tasks.append(lambda: _download_wheels(images, context))
+    in_parallel(tasks)
+    revision = (steps.output(["git", "-C", state.ROOT, "rev-parse", "HEAD"]) or "unknown").strip()
+    in_parallel([partial(_build_one, builder, image, context, revision) for image in images])
+    for image in images:
+        _prune(builder, image)
+
+
+def _download_wheels(images: Sequence[Image], context: Path) -> None:
+    for lock in (content.BUILD_REQUIREMENTS, *(image.recipe.requirements for image in images)):
+        wheels.download(context / lock)
+
+
+def _build_one(builder: builders.Builder, image: Image, context: Path, revision: str) -> None:
+    with steps.step(f"image {image.name}", image.recipe.about), state.complete_or_absent(image.archive) as new:
+        builder.build(context, image.recipe, image.name, {"REVISION": revision})
+        builder.export(image.name, new)
+
+
+def in_parallel(tasks: Sequence[Callable[[], None]]) -> None:
+    """Run the tasks in threads; the first error is raised when all have ended."""
+    with ThreadPoolExecutor(max_workers=len(tasks)) as pool:
+        for done in [pool.submit(task) for task in tasks]:
+            done.result()
+
+
+def _prune(builder: builders.Builder, image: Image) -> None:
+    """Remove all but the newest archives of an image, and the builder's copies of the others."""
+    recipe = image.recipe
+    archives = state.state_folder("images").glob(f"{recipe.name}-{'?' * content.HASH_LENGTH}.tar")
+    by_age = sorted(archives, key=lambda path: path.stat().st_mtime, reverse=True)
+    for old in by_age[KEPT_ARCHIVES:]:
+        old.unlink()
+    digests = [path.stem.removeprefix(f"{recipe.name}-") for path in by_age[:KEPT_ARCHIVES]]
+    builder.forget(recipe.repository, [content.image_name(recipe, digest) for digest in digests])

@@ -1,0 +1,112 @@
+"""Brings image archives into the cluster in use: the project's own, the user's kind or minikube, or a registry.
+
+Which cluster is in use follows from `KUBECONFIG` and its current context alone; nothing is guessed. A cluster
+whose nodes already list an image is left as it is.
+"""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+
+from tfdist_images import builders, content, state, steps
+from tfdist_images.build import Image
+
+
+class Destination(StrEnum):
+    """The ways into a cluster."""
+
+    OWN = "own"
+    KIND = "kind"
+    MINIKUBE = "minikube"
+    REGISTRY = "registry"
+
+
+def destination(*, context: str | None, own: bool, registry: str | None) -> Destination:
+    """Decide from the current context, whether the cluster is the project's own, and the user's registry."""
+    if registry:
+        return Destination.REGISTRY
+    if own:
+        return Destination.OWN
+    if context and context.startswith("kind-"):
+        return Destination.KIND
+    if context == "minikube":
+        return Destination.MINIKUBE
+    raise steps.StepError(
+        f"the cluster of context {context!r} is neither kind nor minikube, so images cannot be copied into its nodes. "
+        "Set REGISTRY to a registry that you can push to and its nodes can pull from, such as "
+        "REGISTRY=registry.example.com/team."
+    )
+
+
+def load(images: Sequence[Image], environment: Mapping[str, str] = os.environ) -> None:
+    """Bring the images into the cluster in use, or push them to the registry that `REGISTRY` names."""
+    registry, own = environment.get("REGISTRY"), is_own_cluster(environment)
+    context = None if own else (steps.output(["kubectl", "config", "current-context"]) or "").strip()
+    where = destination(context=context, own=own, registry=registry)
+    if where is Destination.REGISTRY and registry:
+        push(images, registry)
+        return
+    needed = images if where is Destination.OWN else [image for image in images if not _nodes_have(image)]
+    for image in images:
+        if image not in needed:
+            steps.say(f"image {image.name} is in the cluster already")
+    if needed:
+        with steps.step(f"loading {' and '.join(image.name for image in needed)} into the cluster", "30 s"):
+            _load_into(where, context or "", needed)
+
+
+def is_own_cluster(environment: Mapping[str, str]) -> bool:
+    """Tell whether the cluster in use is the one that `tfdist_cluster` makes: no KUBECONFIG is set, or its own is."""
+    given = environment.get("KUBECONFIG")
+    return not given or state.state_folder() in Path(given).resolve().parents
+
+
+def _load_into(where: Destination, context: str, images: Sequence[Image]) -> None:
+    archives = [image.archive for image in images]
+    if where is Destination.OWN:
+        steps.run(
+            [steps.python(), "-m", "tfdist_cluster", "load", *archives],
+            log="load", environment={"PYTHONPATH": str(state.ROOT / "cluster")},
+        )  # fmt: skip
+    elif where is Destination.KIND:
+        name = context.removeprefix("kind-")
+        for archive in archives:
+            steps.run(["kind", "load", "image-archive", archive, "--name", name], log="load")
+    else:
+        for archive in archives:
+            steps.run(["minikube", "image", "load", archive], log="load")
+
+
+def _nodes_have(image: Image) -> bool:
+    """Tell whether every node lists the image; a node lists its 50 largest, which ours are among."""
+    printed = steps.output(["kubectl", "get", "nodes", "--output=json", "--request-timeout=20s"])
+    return printed is not None and all_nodes_list(json.loads(printed), image.name)
+
+
+def all_nodes_list(nodes: Mapping[str, list[dict[str, dict[str, list[dict[str, list[str]]]]]]], name: str) -> bool:
+    """Tell whether each node of a NodeList that takes pods of ours has an image called `name`."""
+    workers = [node for node in nodes["items"] if not _is_control_plane(node)] or nodes["items"]
+    return bool(workers) and all(
+        any(known == name or known.endswith(f"/{name}") for known in _image_names(node)) for node in workers
+    )
+
+
+def _is_control_plane(node: Mapping[str, object]) -> bool:
+    metadata = node.get("metadata")
+    labels = metadata.get("labels", {}) if isinstance(metadata, dict) else {}
+    return "node-role.kubernetes.io/control-plane" in labels
+
+
+def _image_names(node: Mapping[str, dict[str, list[dict[str, list[str]]]]]) -> list[str]:
+    return [name for image in node["status"].get("images", []) for name in image.get("names") or []]
+
+
+def push(images: Sequence[Image], registry: str) -> None:
+    """Push the images to the user's registry, under the names that `tfdist_images names` then prints."""
+    builder = builders.builder_of(builders.choose())
+    for image in images:
+        name = content.image_name(image.recipe, image.digest, registry)
+        with steps.step(f"pushing {name}"):
+            builder.push(image.archive, image.name, name)
