@@ -40,9 +40,16 @@ class Notice:
         reader, writer = socket.socketpair()
         writer.setblocking(False)
         signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
-        # A handler of ours, even an empty one: process 1 of a container ignores a signal without one.
-        signal.signal(signal.SIGTERM, lambda _number, _frame: None)
+        self.renew()
         threading.Thread(target=self._listen, args=(reader, writer), name="notice", daemon=True).start()
+
+    def renew(self) -> None:
+        """Listen again after TensorFlow's coordination service has started, which takes SIGTERM for itself
+        (`xla/tsl/distributed_runtime/preemption/preemption_notifier.cc`).
+        """
+        # A handler of ours, even an empty one: process 1 of a container ignores a signal without one, and
+        # Python's own handler, which wakes the thread, is there only for signals that have one.
+        signal.signal(signal.SIGTERM, lambda _number, _frame: None)
 
     def _listen(self, reader: socket.socket, _writer: socket.socket) -> None:
         while signal.SIGTERM not in reader.recv(64):

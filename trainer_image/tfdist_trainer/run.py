@@ -29,8 +29,10 @@ def run(member: Member, reporter: Reporter, notice: Notice) -> None:
 
     reporter.update(phase=Phase.RENDEZVOUS)
     log.event("joining", rank=member.rank, members=member.size)
+    gang = join(member)
+    notice.renew()
     context = Context(
-        gang=join(member),
+        gang=gang,
         program=programs.create(config),
         config=config,
         checkpoint=member.job.checkpoint,

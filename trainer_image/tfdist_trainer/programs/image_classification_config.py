@@ -61,7 +61,7 @@ class ImageClassificationConfig(ProgramConfig):
     classes: int = Field(default=10, ge=2)
     """Labels are 0 to `classes` - 1."""
     model: Literal["mlp", "cnn"] = "cnn"
-    """`mlp`: one hidden layer of 128 units. `cnn`: two convolutions with pooling, then one of 64 units."""
+    """`mlp`: one hidden layer of 128 units. `cnn`: two convolutions of stride 2, then one of 64 units."""
     batch_normalization: bool = False
     """Normalize after each hidden layer."""
     dropout: float = Field(default=0.0, ge=0, lt=1)

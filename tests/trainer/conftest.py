@@ -1,0 +1,185 @@
+"""Starts replicas as the controller would, but as processes on this machine, and makes small data sets."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from tfdist.contract import ProgressReport, TerminationMessage
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+
+SHAPE = (5, 5, 1)
+CLASSES = 4
+TIMEOUT_SECONDS = 120.0
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for item in sockets:
+            item.bind(("127.0.0.1", 0))
+        return [int(item.getsockname()[1]) for item in sockets]
+    finally:
+        for item in sockets:
+            item.close()
+
+
+@dataclass
+class Replicas:
+    """The processes of one gang."""
+
+    folder: Path
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    report_ports: list[int] = field(default_factory=list)
+
+    def wait(self, timeout_seconds: float = TIMEOUT_SECONDS) -> list[int]:
+        """Return the exit code of each."""
+        deadline = time.monotonic() + timeout_seconds
+        return [process.wait(max(0.1, deadline - time.monotonic())) for process in self.processes]
+
+    def output(self, index: int = 0) -> str:
+        return (self.folder / f"out-{index}").read_text()
+
+    def termination(self, index: int = 0) -> TerminationMessage:
+        return TerminationMessage.model_validate_json((self.folder / f"termination-{index}").read_bytes())
+
+    def get(self, path: str, index: int = 0) -> str | None:
+        """Return what the report port answers, or None while nobody listens."""
+        url = f"http://127.0.0.1:{self.report_ports[index]}{path}"
+        try:
+            with urllib.request.urlopen(url, timeout=5) as answer:
+                return str(answer.read().decode())
+        except OSError:
+            return None
+
+    def progress_when(self, wanted: Callable[[ProgressReport], bool], index: int = 0) -> ProgressReport:
+        """Return the first report that is as `wanted`."""
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        while time.monotonic() < deadline:
+            text = self.get("/v1/progress", index)
+            report = ProgressReport.model_validate_json(text) if text else None
+            if report is not None and wanted(report):
+                return report
+            assert self.processes[index].poll() is None, f"the replica has ended: {self.output(index)}"
+            time.sleep(0.02)
+        raise AssertionError(f"no such report in time: {self.output(index)}")
+
+    def stop(self) -> None:
+        for process in self.processes:
+            if process.poll() is None:
+                process.send_signal(signal.SIGKILL)
+                process.wait()
+
+
+Launch = Callable[..., Replicas]
+
+
+@pytest.fixture
+def launch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launch]:
+    """A function that starts a gang of `size` replicas and returns its processes."""
+    started: list[Replicas] = []
+
+    def start(
+        size: int = 1, *, config: dict[str, Any], job: dict[str, Any] | None = None, python: tuple[str, ...] = ()
+    ) -> Replicas:
+        replicas = Replicas(tmp_path_factory.mktemp("gang"), report_ports=free_ports(size))
+        started.append(replicas)
+        addresses = [f"127.0.0.1:{port}" for port in free_ports(size)]
+        for index in range(size):
+            environ = replica_environ(replicas, index, addresses, config, job or {})
+            with (replicas.folder / f"out-{index}").open("wb") as output:
+                replicas.processes.append(
+                    subprocess.Popen(
+                        [sys.executable, *python, "-m", "tfdist_trainer"],
+                        env=environ,
+                        stdout=output,
+                        stderr=subprocess.STDOUT,
+                    )
+                )
+        return replicas
+
+    yield start
+    for replicas in started:
+        replicas.stop()
+
+
+def replica_environ(
+    replicas: Replicas, index: int, addresses: list[str], config: dict[str, Any], job: dict[str, Any]
+) -> dict[str, str]:
+    role = "evaluation" if job.get("task") == "Evaluate" else "worker"
+    description: dict[str, Any] = {
+        "name": "test",
+        "namespace": "default",
+        "uid": "uid-1",
+        "strategy": "MultiWorkerMirrored",
+        "role": role,
+        "index": index,
+        "replicas": {role: len(addresses)},
+        "runtime": {"intraOpThreads": 1, "interOpThreads": 1},
+        "training": {"program": "image_classification", "config": config},
+    }
+    environ = {key: value for key, value in os.environ.items() if key != "TF_CONFIG"} | {
+        "TFDIST_JOB": json.dumps(description | job),
+        "TFDIST_REPORT_PORT": str(replicas.report_ports[index]),
+        "TFDIST_TERMINATION_LOG": str(replicas.folder / f"termination-{index}"),
+    }
+    if len(addresses) > 1:
+        task = {"type": "worker", "index": index}
+        environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": addresses}, "task": task})
+    return environ
+
+
+def examples(count: int, *, seed: int) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """Return images whose brightest row tells their class, with noise, so that there is something to learn."""
+    random = np.random.default_rng(seed)
+    labels = random.integers(0, CLASSES, count)
+    images = random.integers(0, 160, (count, *SHAPE))
+    images[np.arange(count), labels] += 90
+    return images.astype(np.uint8), labels.astype(np.int64)
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Files of 203 examples to train on and 101 to evaluate on: primes, or nearly, that divide by nothing.
+
+    The evaluation files hold only class 0, the other classes, and nothing: by file, one worker of three has no
+    example and a class is on one worker alone.
+    """
+    from tfdist_trainer.data import npz, tfrecord
+
+    folder = tmp_path_factory.mktemp("data")
+    images, labels = examples(203, seed=1)
+    for shard in range(3):
+        tfrecord.write(str(folder / f"train-{shard}.tfrecord"), images[shard::3], labels[shard::3])
+    images, labels = examples(101, seed=2)
+    for shard, chosen in enumerate([labels == 0, labels > 0, labels < 0]):
+        tfrecord.write(str(folder / f"eval-{shard}.tfrecord"), images[chosen], labels[chosen])
+        npz.save_file(str(folder / f"eval-{shard}.npz"), images[chosen], labels[chosen])
+    return folder
+
+
+@pytest.fixture(scope="session")
+def config(data: Path) -> dict[str, Any]:
+    """A configuration of `image_classification` for `data`."""
+    return {
+        "data": {"train": f"{data}/train-*.tfrecord", "eval": f"{data}/eval-*.tfrecord"},
+        "imageShape": list(SHAPE),
+        "classes": CLASSES,
+        "model": "mlp",
+        "batchSizePerReplica": 8,
+        "learningRate": 0.01,
+    }

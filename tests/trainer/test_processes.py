@@ -1,0 +1,180 @@
+"""Gangs of one to three processes: the promises that hold only if separate processes keep them together."""
+
+import json
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from tfdist.contract import EvaluationReport, ExitCode, Phase
+from tfdist_trainer.checkpoint import FinalRecord, Record, read_record
+
+if TYPE_CHECKING:
+    from tests.trainer.conftest import Launch
+
+pytestmark = pytest.mark.trainer
+
+Array = npt.NDArray[Any]
+
+
+def job(directory: Path, **fields: Any) -> dict[str, Any]:
+    checkpoint = {"directory": str(directory)} | fields.pop("checkpoint", {})
+    return {"checkpoint": checkpoint} | fields
+
+
+def final_record(directory: Path) -> Record:
+    final = FinalRecord.model_validate_json((directory / "final.json").read_bytes())
+    return read_record(Path(final.path))
+
+
+def model_variables(path: Path) -> dict[tuple[int, ...], Array]:
+    """Return the variables of the `mlp` in a checkpoint by shape; no two of the four have the same."""
+    import tensorflow as tf
+
+    reader = tf.train.load_checkpoint(str(path / "variables"))
+    shapes = {name: tuple(shape) for name, shape in reader.get_variable_to_shape_map().items()}
+    return {shape: reader.get_tensor(name) for name, shape in shapes.items() if name.startswith("model/") and shape}
+
+
+def metrics_by_numpy(path: Path, images: Array, labels: Array) -> dict[str, float]:
+    """Return loss and accuracy of the `mlp` in a checkpoint, computed in float64 without TensorFlow."""
+    variables = {shape: value.astype(np.float64) for shape, value in model_variables(path).items()}
+    hidden = np.maximum(images.reshape(len(images), 25) / 255 @ variables[25, 128] + variables[128,], 0)
+    logits = hidden @ variables[128, 4] + variables[4,]
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    losses = np.log(np.exp(shifted).sum(axis=1)) - shifted[np.arange(len(labels)), labels]
+    return {"loss": float(losses.mean()), "accuracy": float((logits.argmax(axis=1) == labels).mean())}
+
+
+def evaluation_set(data: Path) -> tuple[Array, Array]:
+    files = [np.load(data / f"eval-{shard}.npz") for shard in range(3)]
+    return np.concatenate([f["image"] for f in files]), np.concatenate([f["label"] for f in files])
+
+
+def test_evaluation_equals_numpy_whatever_the_number_of_processes(
+    launch: "Launch", config: dict[str, Any], data: Path, tmp_path: Path
+) -> None:
+    trained = launch(2, config=config | {"epochs": 3}, job=job(tmp_path))
+    assert trained.wait() == [0, 0], trained.output() + trained.output(1)
+    record = final_record(tmp_path)
+    assert record.position.examples == 3 * 203
+    assert (record.writer.role, record.writer.index, record.writer.attempt) == ("worker", 0, 0)
+    written = sorted(path.name for path in tmp_path.iterdir())
+    steps = [13, 26, 39]  # 102 examples on the fuller worker, 8 at a time
+    assert written == [*(f"checkpoint-{step:09d}" for step in steps), "fence.json", "final.json"]
+
+    expected = metrics_by_numpy(tmp_path / "checkpoint-000000039", *evaluation_set(data))
+    by_npz = config | {"data": {"eval": f"{data}/eval-*.npz"}}
+    gangs = [launch(size, config=by_npz if size == 1 else config, job=job(tmp_path, task="Evaluate")) for size in (1, 2, 3)]
+    for gang in gangs:
+        size = len(gang.processes)
+        assert gang.wait() == [0] * size, [gang.output(index) for index in range(size)]
+        reports = [gang.termination(index).evaluation for index in range(size)]
+        for report in reports:
+            assert report is not None
+            assert report.examples == 101
+            assert report.step == 39
+            assert report.metrics["accuracy"] == pytest.approx(expected["accuracy"], rel=1e-9)
+            assert report.metrics["loss"] == pytest.approx(expected["loss"], rel=1e-6)
+    stored = EvaluationReport.model_validate_json((tmp_path / "evaluation" / "39.json").read_bytes())
+    assert stored.metrics == pytest.approx(expected, rel=1e-6)
+
+
+def test_two_workers_with_uneven_shards_train_as_one_process_does(
+    launch: "Launch", config: dict[str, Any], tmp_path: Path
+) -> None:
+    # One step an epoch, with all examples: two processes have 102 and 101 of them, one has 203.
+    whole = config | {"epochs": 3, "shuffleBuffer": 0}
+    one = launch(1, config=whole | {"batchSizePerReplica": 203}, job=job(tmp_path / "one"))
+    two = launch(2, config=whole | {"batchSizePerReplica": 102}, job=job(tmp_path / "two"))
+    assert one.wait() + two.wait() == [0, 0, 0], one.output() + two.output()
+    by_one = model_variables(tmp_path / "one" / "checkpoint-000000003")
+    by_two = model_variables(tmp_path / "two" / "checkpoint-000000003")
+    for shape, value in by_one.items():
+        np.testing.assert_allclose(by_two[shape], value, rtol=1e-3, atol=1e-5)
+    assert two.termination().metrics == {"loss": pytest.approx(one.termination().metrics["loss"], rel=1e-5)} | {
+        "accuracy": pytest.approx(one.termination().metrics["accuracy"], abs=1e-9)
+    }
+
+
+def test_a_gang_killed_and_started_again_resumes_where_its_checkpoint_was(
+    launch: "Launch", config: dict[str, Any], tmp_path: Path
+) -> None:
+    long = config | {"epochs": 60}
+    settings = {"everySteps": 10, "keep": 2}
+    first = launch(2, config=long, job=job(tmp_path, checkpoint=settings))
+    first.progress_when(lambda report: report.last_checkpoint is not None and report.step is not None)
+    first.processes[1].send_signal(signal.SIGKILL)
+    assert first.wait()[0] == ExitCode.PEER_LOST, first.output()
+    assert first.termination().reason == "PeerLost"
+
+    second = launch(2, config=long, job=job(tmp_path, attempt=1, checkpoint=settings))
+    assert second.wait() == [0, 0], second.output() + second.output(1)
+    assert "restored step=" in second.output(0)
+    assert "restored step=" in second.output(1)
+    record = final_record(tmp_path)
+    assert record.position.step == 60 * 13
+    assert record.position.examples == 60 * 203, "an example was repeated or skipped"
+    assert record.writer.attempt == 1
+    assert len(list(tmp_path.glob("checkpoint-*"))) == 2
+    assert not list(tmp_path.glob(".tmp-*"))
+
+    late = launch(1, config=long, job=job(tmp_path, attempt=0))
+    assert late.wait() == [ExitCode.CHECKPOINT_UNWRITABLE]
+    assert "attempt 1" in late.termination().message
+
+
+def test_sigterm_saves_an_agreed_step_and_the_next_attempt_ends_as_if_nothing_had_been(
+    launch: "Launch", config: dict[str, Any], tmp_path: Path
+) -> None:
+    long = config | {"epochs": 40, "model": "mlp"}
+    unbroken = launch(2, config=long, job=job(tmp_path / "unbroken"))
+    stopped = launch(2, config=long, job=job(tmp_path / "stopped"))
+    stopped.progress_when(lambda report: (report.step or 0) > 20)
+    stopped.processes[1].send_signal(signal.SIGTERM)  # one member is told, and all stop
+    assert stopped.wait() == [ExitCode.STOPPED_ON_NOTICE] * 2, stopped.output() + stopped.output(1)
+    message = stopped.termination(1)
+    assert message.last_checkpoint is not None
+    assert message.last_checkpoint.step == message.step
+
+    resumed = launch(2, config=long, job=job(tmp_path / "stopped", attempt=1))
+    assert resumed.wait() == [0, 0], resumed.output()
+    assert unbroken.wait() == [0, 0], unbroken.output()
+    assert final_record(tmp_path / "stopped").position.examples == 40 * 203
+    expected = model_variables(tmp_path / "unbroken" / "checkpoint-000000520")
+    for shape, value in model_variables(tmp_path / "stopped" / "checkpoint-000000520").items():
+        np.testing.assert_allclose(value, expected[shape], rtol=1e-2, atol=1e-3)
+
+
+def test_the_report_port_answers_from_the_first_moment_and_while_training(
+    launch: "Launch", config: dict[str, Any]
+) -> None:
+    replica = launch(1, config=config | {"epochs": 100_000})
+    assert replica.progress_when(lambda _: True).phase is Phase.STARTING, "the server must not wait for TensorFlow"
+    training = replica.progress_when(lambda report: report.phase is Phase.TRAINING)
+    assert training.total_steps == 100_000 * 26
+    assert set(training.metrics) == {"loss", "accuracy"}
+    later = replica.progress_when(lambda report: (report.step or 0) > (training.step or 0))
+    assert (later.examples or 0) > (training.examples or 0)
+    assert replica.get("/healthz") == "ok\n"
+    assert "MainThread" in (replica.get("/v1/stacks") or "")
+    assert 'tfdist_trainer_step{role="worker",index="0",attempt="0"}' in (replica.get("/metrics") or "")
+    assert replica.get("/nothing") is None
+    replica.processes[0].send_signal(signal.SIGTERM)
+    assert replica.wait() == [128 + signal.SIGTERM], "without a checkpoint there is nothing to save"
+    assert replica.termination().reason == "Terminated"
+
+
+def test_a_damaged_file_ends_the_job_with_its_name_and_record(
+    launch: "Launch", config: dict[str, Any], data: Path, tmp_path: Path
+) -> None:
+    content = bytearray((data / "train-0.tfrecord").read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    (tmp_path / "bad.tfrecord").write_bytes(content)
+    replica = launch(1, config=config | {"data": {"train": f"{tmp_path}/bad.tfrecord"}})
+    assert replica.wait() == [ExitCode.DATA_MALFORMED]
+    assert f"{tmp_path}/bad.tfrecord" in replica.termination().message
+    assert json.loads(replica.termination().to_json())["reason"] == "DataMalformed"
