@@ -6,7 +6,8 @@ import os
 import sys
 from collections.abc import Sequence
 
-from tfdist_images import build, content, load, steps
+from tfdist_cluster.errors import ClusterError
+from tfdist_images import build, content, load
 
 ENVIRONMENT = """
 environment:
@@ -31,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     recipes = [content.RECIPES[name] for name in options.image or [recipe.name for recipe in content.DEFAULT]]
     try:
         return _run(options.command, recipes)
-    except (steps.StepError, content.MissingInputError) as error:
+    except (ClusterError, content.MissingInputError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -66,7 +67,7 @@ def _run(command: str, recipes: Sequence[content.Recipe]) -> int:
             built = image.archive.exists()
             print(f"{image.name:40} {_megabytes(image.archive.stat().st_size) if built else 'not built'}")
     elif command == "push" and not registry:
-        raise steps.StepError("set REGISTRY to where to push, such as REGISTRY=registry.example.com/team")
+        raise ClusterError("set REGISTRY to where to push, such as REGISTRY=registry.example.com/team")
     else:
         images = build.build(recipes)
         if command != "build":

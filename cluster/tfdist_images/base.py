@@ -9,7 +9,10 @@ import os
 from pathlib import Path
 from typing import Final
 
-from tfdist_images import state, steps
+from tfdist_cluster import console, shell
+from tfdist_cluster.content import remove
+from tfdist_cluster.errors import ClusterError
+from tfdist_images import programs, store
 
 SUITE: Final = "bookworm"
 PACKAGES: Final = ("python3", "python3-venv", "ca-certificates")
@@ -35,31 +38,40 @@ DOCKERFILE: Final = f'FROM scratch\nADD {RECIPE}.tar /\nENV PATH={PATH_VARIABLE}
 
 def archive() -> Path:
     """Return the base's root file system as a tar archive, made if it is not there."""
-    path = state.state_folder("base") / f"{RECIPE}.tar"
+    path = store.folder("base") / f"{RECIPE}.tar"
     if path.exists():
         return path
-    steps.need_programs({"debootstrap": "debootstrap"})
+    programs.need({"debootstrap": "debootstrap"})
     if os.geteuid() != 0:
-        raise steps.StepError("debootstrap needs root. Run as root, or set BASE_IMAGE to an image that can be pulled.")
+        raise ClusterError("debootstrap needs root. Run as root, or set BASE_IMAGE to an image that can be pulled.")
     with (
-        steps.step("base image: Debian with Python, by debootstrap", "50 s"),
-        state.complete_or_absent(path) as partial,
+        console.step("base image: Debian with Python, by debootstrap", expected_seconds=50),
+        store.complete_or_absent(path) as partial,
     ):
         root = path.with_name(f".root-{RECIPE}")
-        state.remove(root)
+        _remove_root(root)
         try:
             _bootstrap(root)
             excluded = [f"--exclude={pattern}" for pattern in EXCLUDED]
-            steps.run(
-                ["tar", "-C", root, "--numeric-owner", "--wildcards", *excluded, "-cf", partial, "."], log="base-tar"
+            shell.run(
+                ["tar", "-C", root, "--numeric-owner", "--wildcards", *excluded, "-cf", partial, "."],
+                log=store.log("base-tar"),
             )
         finally:
-            state.remove(root)
+            _remove_root(root)
     return path
+
+
+def _remove_root(root: Path) -> None:
+    """Remove a root file system, after unmounting what a killed debootstrap left mounted in it."""
+    for line in reversed(Path("/proc/self/mounts").read_text().splitlines()):
+        if line.split()[1].startswith(f"{root}/"):
+            shell.run(["umount", line.split()[1]])
+    remove(root)
 
 
 def _bootstrap(root: Path) -> None:
     """Run debootstrap into the folder `root`, from the mirror that `DEBIAN_MIRROR` names or its own default."""
     mirror = os.environ.get("DEBIAN_MIRROR")
     command = ["debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", SUITE, str(root)]
-    steps.run([*command, mirror] if mirror else command, log="base-debootstrap")
+    shell.run([*command, mirror] if mirror else command, log=store.log("base-debootstrap"))

@@ -13,7 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tfdist_images import builders, content, state, steps, wheels
+from tfdist_cluster import console, lock
+from tfdist_images import builders, content, programs, store, wheels
 from tfdist_images.content import Recipe
 
 KEPT_ARCHIVES: Final = 2
@@ -35,10 +36,10 @@ class Image:
     @property
     def archive(self) -> Path:
         """Where its archive lies or will lie."""
-        return state.state_folder("images") / f"{self.recipe.name}-{self.digest}.tar"
+        return store.folder("images") / f"{self.recipe.name}-{self.digest}.tar"
 
 
-def images_now(recipes: Sequence[Recipe], root: Path = state.ROOT) -> list[Image]:
+def images_now(recipes: Sequence[Recipe], root: Path = store.ROOT) -> list[Image]:
     """Return the images that the working tree describes; builds nothing."""
     base = builders.choose().base
     return [
@@ -47,14 +48,14 @@ def images_now(recipes: Sequence[Recipe], root: Path = state.ROOT) -> list[Image
     ]
 
 
-def build(recipes: Sequence[Recipe], root: Path = state.ROOT) -> list[Image]:
+def build(recipes: Sequence[Recipe], root: Path = store.ROOT) -> list[Image]:
     """Build the images whose archives are not there, several at a time, and return all."""
-    with state.locked("images"), _snapshot(recipes, root) as context:
+    with lock.exclusive(store.folder("images") / "lock"), _snapshot(recipes, root) as context:
         images = images_now(recipes, context)
         missing = [image for image in images if not image.archive.exists()]
         for image in images:
             if image not in missing:
-                steps.say(f"image {image.name} is up to date")
+                console.say(f"image {image.name} is up to date")
         if missing:
             _build_missing(missing, context)
     return images
@@ -64,7 +65,7 @@ def build(recipes: Sequence[Recipe], root: Path = state.ROOT) -> list[Image]:
 def _snapshot(recipes: Sequence[Recipe], root: Path) -> Iterator[Path]:
     """Yield a folder with a copy of exactly the files that the images are made of."""
     files = sorted({file for recipe in recipes for file in content.input_files(root, recipe)})
-    with tempfile.TemporaryDirectory(dir=state.state_folder("images"), prefix=".context-") as folder:
+    with tempfile.TemporaryDirectory(dir=store.folder("images"), prefix=".context-") as folder:
         content.stage(root, files, Path(folder))
         yield Path(folder)
 
@@ -76,19 +77,22 @@ def _build_missing(images: Sequence[Image], context: Path) -> None:
     if builder.uses_wheels:
         tasks.append(lambda: _download_wheels(images, context))
     in_parallel(tasks)
-    revision = (steps.output(["git", "-C", state.ROOT, "rev-parse", "HEAD"]) or "unknown").strip()
+    revision = (programs.output(["git", "-C", store.ROOT, "rev-parse", "HEAD"]) or "unknown").strip()
     in_parallel([partial(_build_one, builder, image, context, revision) for image in images])
     for image in images:
         _prune(builder, image)
 
 
 def _download_wheels(images: Sequence[Image], context: Path) -> None:
-    for lock in (content.BUILD_REQUIREMENTS, *(image.recipe.requirements for image in images)):
-        wheels.download(context / lock)
+    for locked in (content.BUILD_REQUIREMENTS, *(image.recipe.requirements for image in images)):
+        wheels.download(context / locked)
 
 
 def _build_one(builder: builders.Builder, image: Image, context: Path, revision: str) -> None:
-    with steps.step(f"image {image.name}", image.recipe.about), state.complete_or_absent(image.archive) as new:
+    with (
+        console.step(f"image {image.name}", expected_seconds=image.recipe.expected_seconds),
+        store.complete_or_absent(image.archive) as new,
+    ):
         builder.build(context, image.recipe, image.name, {"REVISION": revision})
         builder.export(image.name, new)
 
@@ -103,7 +107,7 @@ def in_parallel(tasks: Sequence[Callable[[], None]]) -> None:
 def _prune(builder: builders.Builder, image: Image) -> None:
     """Remove all but the newest archives of an image, and the builder's copies of the others."""
     recipe = image.recipe
-    archives = state.state_folder("images").glob(f"{recipe.name}-{'?' * content.HASH_LENGTH}.tar")
+    archives = store.folder("images").glob(f"{recipe.name}-{'?' * content.HASH_LENGTH}.tar")
     by_age = sorted(archives, key=lambda path: path.stat().st_mtime, reverse=True)
     for old in by_age[KEPT_ARCHIVES:]:
         old.unlink()

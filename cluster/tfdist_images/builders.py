@@ -12,7 +12,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from tfdist_images import base, state, steps, wheels
+from tfdist_cluster import console, shell
+from tfdist_cluster.errors import ClusterError
+from tfdist_images import base, programs, store, wheels
 from tfdist_images.content import Recipe
 
 DEFAULT_BASE: Final = "python:3.11-slim-bookworm"
@@ -57,13 +59,13 @@ def choose(environment: Mapping[str, str] = os.environ) -> Choice:
     if asked_base or asked_builder:
         builder = asked_builder or ("docker" if _engine_answers() else "buildah")
         return Choice(builder, asked_base or (DEFAULT_BASE if builder == "docker" else base.IMAGE))
-    memory = state.state_folder("images") / "builder.json"
+    memory = store.folder("images") / "builder.json"
     if memory.exists():
         known = Choice(**json.loads(memory.read_text()))
         if not known.base.startswith(LOCAL) or known.base == base.IMAGE:
             return known
     choice = Choice("docker", DEFAULT_BASE) if _engine_has(DEFAULT_BASE) else Choice("buildah", base.IMAGE)
-    with state.complete_or_absent(memory) as partial:
+    with store.complete_or_absent(memory) as partial:
         partial.write_text(json.dumps(asdict(choice)))
     return choice
 
@@ -74,21 +76,21 @@ def builder_of(choice: Choice) -> Builder:
         return Docker(choice.base)
     if choice.builder == "buildah":
         return Buildah(choice.base)
-    raise steps.StepError(f"IMAGE_BUILDER is {choice.builder!r}; it can be docker or buildah")
+    raise ClusterError(f"IMAGE_BUILDER is {choice.builder!r}; it can be docker or buildah")
 
 
 def _engine_answers() -> bool:
-    return shutil.which("docker") is not None and steps.succeeds(["docker", "version"], timeout_seconds=10)
+    return shutil.which("docker") is not None and shell.succeeds(["docker", "version"], timeout_seconds=10)
 
 
 def _engine_has(image: str) -> bool:
     """Tell whether the Docker engine has the image or gets it; without a way to a registry the answer is no."""
     if not _engine_answers():
         return False
-    if steps.succeeds(["docker", "image", "inspect", image]):
+    if shell.succeeds(["docker", "image", "inspect", image]):
         return True
-    steps.say(f"asking the Docker engine for {image} (at most 2 min)")
-    return steps.succeeds(["docker", "pull", "--quiet", image], timeout_seconds=120)
+    console.say(f"asking the Docker engine for {image} (at most 2 min)")
+    return shell.succeeds(["docker", "pull", "--quiet", image], timeout_seconds=120)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,21 +106,21 @@ class Docker:
     def build(self, context: Path, recipe: Recipe, name: str, arguments: Mapping[str, str]) -> None:
         """Run `docker build`."""
         index = os.environ.get("PIP_INDEX_URL", "")
-        steps.run(
+        shell.run(
             ["docker", "build", *_common(context, recipe, name, {**arguments, "PIP_INDEX_URL": index}, self.base)],
-            log=f"build-{recipe.name}",
+            log=store.log(f"build-{recipe.name}"),
         )
 
     def export(self, name: str, archive: Path) -> None:
         """Run `docker save`."""
-        steps.run(["docker", "save", "--output", archive, name], log=f"export-{_word(name)}")
+        shell.run(["docker", "save", "--output", archive, name], log=store.log(f"export-{_word(name)}"))
 
     def push(self, archive: Path, source: str, name: str) -> None:
         """Load, tag and push."""
-        log = f"push-{_word(name)}"
-        steps.run(["docker", "load", "--input", archive], log=log)
-        steps.run(["docker", "tag", source, name], log=log)
-        steps.run(["docker", "push", name], log=log)
+        log = store.log(f"push-{_word(name)}")
+        shell.run(["docker", "load", "--input", archive], log=log)
+        shell.run(["docker", "tag", source, name], log=log)
+        shell.run(["docker", "push", name], log=log)
 
     def forget(self, repository: str, kept: Collection[str]) -> None:
         """Do nothing: the engine's images are its owner's."""
@@ -133,53 +135,53 @@ class Buildah:
 
     def prepare(self) -> None:
         """Import the base made here unless it is there, and remove what a killed build left working."""
-        steps.need_programs({"buildah": "buildah"})
-        self._run("rm", "--all", log="buildah-clean")
+        programs.need({"buildah": "buildah"})
+        self._run("rm", "--all", log=store.log("buildah-clean"))
         if self.base.startswith(LOCAL) and not self._has(self.base):
             archive = base.archive()
-            with steps.step("base image: into buildah's storage", "10 s"):
+            with console.step("base image: into buildah's storage", expected_seconds=10):
                 dockerfile = archive.with_suffix(".Dockerfile")
                 dockerfile.write_text(base.DOCKERFILE)
                 self._run("bud", "--isolation=chroot", f"--file={dockerfile}", f"--tag={self.base}", archive.parent,
-                          log="base-import")  # fmt: skip
+                          log=store.log("base-import"))  # fmt: skip
 
     def build(self, context: Path, recipe: Recipe, name: str, arguments: Mapping[str, str]) -> None:
         """Run `buildah bud` with cached layers, the wheels mounted at /wheels."""
         pull = "--pull-never" if self.base.startswith(LOCAL) else "--pull"
         options = ["--layers", "--isolation=chroot", pull, "--format=docker", f"--volume={wheels.folder()}:/wheels:ro"]
         common = _common(context, recipe, name, arguments, self.base)
-        self._run("bud", *options, *common, log=f"build-{recipe.name}")
+        self._run("bud", *options, *common, log=store.log(f"build-{recipe.name}"))
 
     def export(self, name: str, archive: Path) -> None:
         """Run `buildah push` into a docker-archive."""
-        self._run("push", "--quiet", name, f"docker-archive:{archive}:{name}", log=f"export-{_word(name)}")
+        self._run("push", "--quiet", name, f"docker-archive:{archive}:{name}", log=store.log(f"export-{_word(name)}"))
 
     def push(self, archive: Path, source: str, name: str) -> None:
         """Read the archive back, which the storage may no longer hold, and push it."""
-        log = f"push-{_word(name)}"
+        log = store.log(f"push-{_word(name)}")
         self._run("pull", f"docker-archive:{archive}", log=log)
         self._run("push", source, f"docker://{name}", log=log)
 
     def forget(self, repository: str, kept: Collection[str]) -> None:
         """Remove the names and what only they held; the layers that later builds start from stay."""
         prefix = f"{LOCAL}{repository}:"
-        listed = steps.output([*_buildah(), "images", "--format={{.Name}}:{{.Tag}}"]) or ""
+        listed = programs.output([*_buildah(), "images", "--format={{.Name}}:{{.Tag}}"]) or ""
         for name in listed.split():
             if name.startswith(prefix) and name.removeprefix(LOCAL) not in kept:
-                self._run("rmi", name, log=f"forget-{_word(repository)}")
+                self._run("rmi", name, log=store.log(f"forget-{_word(repository)}"))
 
     def _has(self, image: str) -> bool:
-        return steps.succeeds([*_buildah(), "inspect", "--type=image", image])
+        return shell.succeeds([*_buildah(), "inspect", "--type=image", image])
 
-    def _run(self, *arguments: str | Path, log: str) -> None:
-        steps.run([*_buildah(), *arguments], log=log, environment=_BUILDAH_ENVIRONMENT)
+    def _run(self, *arguments: str | Path, log: Path) -> None:
+        shell.run([*_buildah(), *arguments], log=log, env=_BUILDAH_ENVIRONMENT)
 
 
 _BUILDAH_ENVIRONMENT: Final = {"STORAGE_DRIVER": os.environ.get("STORAGE_DRIVER", "overlay")}
 
 
 def _buildah() -> list[str | Path]:
-    storage = state.state_folder("images", "storage")
+    storage = store.folder("images/storage")
     return ["buildah", "--root", storage / "root", "--runroot", storage / "run"]
 
 

@@ -29,8 +29,8 @@ class Recipe:
     target: str | None
     requirements: str
     sources: tuple[str, ...]
-    about: str
-    """How long a first build takes on two cores, for people."""
+    expected_seconds: int
+    """How long a first build takes on two cores."""
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -48,7 +48,7 @@ CONTROLLER: Final = Recipe(
     target=None,
     requirements="requirements/operator.txt",
     sources=(*_SDK, "operator/pyproject.toml", "operator/tfdist_operator"),
-    about="20 s",
+    expected_seconds=20,
 )
 TRAINER: Final = Recipe(
     name="trainer",
@@ -57,7 +57,7 @@ TRAINER: Final = Recipe(
     target="cpu",
     requirements="requirements/trainer-cpu.txt",
     sources=_TRAINER,
-    about="90 s",
+    expected_seconds=90,
 )
 TRAINER_GPU: Final = Recipe(
     name="trainer-gpu",
@@ -66,7 +66,7 @@ TRAINER_GPU: Final = Recipe(
     target="gpu",
     requirements="requirements/trainer-gpu.txt",
     sources=_TRAINER,
-    about="6 min",
+    expected_seconds=360,
 )
 RECIPES: Final = {recipe.name: recipe for recipe in (CONTROLLER, TRAINER, TRAINER_GPU)}
 DEFAULT: Final = (CONTROLLER, TRAINER)

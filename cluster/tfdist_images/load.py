@@ -6,11 +6,14 @@ whose nodes already list an image is left as it is.
 
 import json
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 
-from tfdist_images import builders, content, state, steps
+from tfdist_cluster import console, paths, shell
+from tfdist_cluster.errors import ClusterError
+from tfdist_images import builders, content, programs, store
 from tfdist_images.build import Image
 
 
@@ -33,7 +36,7 @@ def destination(*, context: str | None, own: bool, registry: str | None) -> Dest
         return Destination.KIND
     if context == "minikube":
         return Destination.MINIKUBE
-    raise steps.StepError(
+    raise ClusterError(
         f"the cluster of context {context!r} is neither kind nor minikube, so images cannot be copied into its nodes. "
         "Set REGISTRY to a registry that you can push to and its nodes can pull from, such as "
         "REGISTRY=registry.example.com/team."
@@ -43,7 +46,7 @@ def destination(*, context: str | None, own: bool, registry: str | None) -> Dest
 def load(images: Sequence[Image], environment: Mapping[str, str] = os.environ) -> None:
     """Bring the images into the cluster in use, or push them to the registry that `REGISTRY` names."""
     registry, own = environment.get("REGISTRY"), is_own_cluster(environment)
-    context = None if own else (steps.output(["kubectl", "config", "current-context"]) or "").strip()
+    context = None if own else (programs.output(["kubectl", "config", "current-context"]) or "").strip()
     where = destination(context=context, own=own, registry=registry)
     if where is Destination.REGISTRY and registry:
         push(images, registry)
@@ -51,37 +54,39 @@ def load(images: Sequence[Image], environment: Mapping[str, str] = os.environ) -
     needed = images if where is Destination.OWN else [image for image in images if not _nodes_have(image)]
     for image in images:
         if image not in needed:
-            steps.say(f"image {image.name} is in the cluster already")
+            console.say(f"image {image.name} is in the cluster already")
     if needed:
-        with steps.step(f"loading {' and '.join(image.name for image in needed)} into the cluster", "30 s"):
+        with console.step(
+            f"loading {' and '.join(image.name for image in needed)} into the cluster", expected_seconds=30
+        ):
             _load_into(where, context or "", needed)
 
 
 def is_own_cluster(environment: Mapping[str, str]) -> bool:
     """Tell whether the cluster in use is the one that `tfdist_cluster` makes: no KUBECONFIG is set, or its own is."""
     given = environment.get("KUBECONFIG")
-    return not given or state.state_folder() in Path(given).resolve().parents
+    return not given or paths.State.from_environment().root in Path(given).resolve().parents
 
 
 def _load_into(where: Destination, context: str, images: Sequence[Image]) -> None:
     archives = [image.archive for image in images]
     if where is Destination.OWN:
-        steps.run(
-            [steps.python(), "-m", "tfdist_cluster", "load", *archives],
-            log="load", environment={"PYTHONPATH": str(state.ROOT / "cluster")},
+        shell.run(
+            [sys.executable, "-m", "tfdist_cluster", "load", *archives],
+            env={"PYTHONPATH": str(store.ROOT / "cluster")},
         )  # fmt: skip
     elif where is Destination.KIND:
         name = context.removeprefix("kind-")
         for archive in archives:
-            steps.run(["kind", "load", "image-archive", archive, "--name", name], log="load")
+            shell.run(["kind", "load", "image-archive", archive, "--name", name], log=store.log("load"))
     else:
         for archive in archives:
-            steps.run(["minikube", "image", "load", archive], log="load")
+            shell.run(["minikube", "image", "load", archive], log=store.log("load"))
 
 
 def _nodes_have(image: Image) -> bool:
     """Tell whether every node lists the image; a node lists its 50 largest, which ours are among."""
-    printed = steps.output(["kubectl", "get", "nodes", "--output=json", "--request-timeout=20s"])
+    printed = programs.output(["kubectl", "get", "nodes", "--output=json", "--request-timeout=20s"])
     return printed is not None and all_nodes_list(json.loads(printed), image.name)
 
 
@@ -108,5 +113,5 @@ def push(images: Sequence[Image], registry: str) -> None:
     builder = builders.builder_of(builders.choose())
     for image in images:
         name = content.image_name(image.recipe, image.digest, registry)
-        with steps.step(f"pushing {name}"):
+        with console.step(f"pushing {name}"):
             builder.push(image.archive, image.name, name)

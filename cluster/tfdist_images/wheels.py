@@ -9,11 +9,14 @@ import hashlib
 import json
 import platform
 import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from tfdist_images import state, steps
+from tfdist_cluster import console, shell
+from tfdist_cluster.content import remove
+from tfdist_images import programs, store
 
 PYTHON_VERSION: Final = "3.11"
 NEWEST_GLIBC_MINOR: Final = 36
@@ -22,25 +25,28 @@ NEWEST_GLIBC_MINOR: Final = 36
 
 def folder() -> Path:
     """Return the folder of all wheels."""
-    return state.state_folder("wheels")
+    return store.folder("wheels")
 
 
-def download(requirements: Path, *, about: str = "20 s") -> None:
+def download(requirements: Path) -> None:
     """Download what `requirements` locks, unless an earlier run has, for the base's Python and this processor."""
     digest = hashlib.sha256(requirements.read_bytes()).hexdigest()[:16]
     marker = folder() / f"{requirements.stem}-{digest}.json"
     if _is_complete(marker):
         return
-    with steps.step(f"wheels of {requirements.name}", about), state.complete_or_absent(marker) as partial:
+    with console.step(f"wheels of {requirements.name}", expected_seconds=20), store.complete_or_absent(marker) as new:
         fresh = folder() / f".fresh-{requirements.stem}"
-        state.remove(fresh)
+        remove(fresh)
         fresh.mkdir()
-        steps.run([*_pip(), *pip_arguments(fresh, requirements, platform.machine())], log=f"wheels-{requirements.stem}")
+        shell.run(
+            [*_pip(), *pip_arguments(fresh, requirements, platform.machine())],
+            log=store.log(f"wheels-{requirements.stem}"),
+        )
         names = sorted(wheel.name for wheel in fresh.iterdir())
         for name in names:
             (fresh / name).replace(folder() / name)
         fresh.rmdir()
-        partial.write_text(json.dumps(names))
+        new.write_text(json.dumps(names))
 
 
 def _is_complete(marker: Path) -> bool:
@@ -61,8 +67,8 @@ def pip_arguments(destination: Path, requirements: Path, machine: str) -> Sequen
 
 def _pip() -> list[str]:
     """Return a command that runs pip: this interpreter's, or that of Debian's package."""
-    if steps.succeeds([steps.python(), "-m", "pip", "--version"]):
-        return [steps.python(), "-m", "pip"]
+    if shell.succeeds([sys.executable, "-m", "pip", "--version"]):
+        return [sys.executable, "-m", "pip"]
     if not shutil.which("pip3"):
-        steps.need_programs({"pip3": "python3-pip"})
+        programs.need({"pip3": "python3-pip"})
     return ["pip3"]

@@ -1,0 +1,40 @@
+"""Where images, bases, wheels and logs lie, and how to write there without leaving halves behind.
+
+All of it is in the state folder of `tfdist_cluster`, which may be deleted at any time when nothing builds.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from tfdist_cluster import paths
+from tfdist_cluster.content import remove
+
+ROOT: Final = paths.REPOSITORY
+
+
+def folder(name: str) -> Path:
+    """Return a folder of the state, made where it is missing; `name` may have several parts."""
+    return paths.State.from_environment().folder(name)
+
+
+def log(name: str) -> Path:
+    """Return the file that a program's output goes to."""
+    return folder("logs") / f"{name}.log"
+
+
+@contextmanager
+def complete_or_absent(path: Path) -> Iterator[Path]:
+    """Yield a temporary path beside `path`, which becomes `path` when the body ends without an error.
+
+    A file under the final name is therefore always complete. What an earlier, killed run left under the temporary
+    name is removed first; callers hold the lock.
+    """
+    partial = path.with_name(f".{path.name}.partial")
+    remove(partial)
+    try:
+        yield partial
+        partial.replace(path)
+    finally:
+        remove(partial)
