@@ -27,7 +27,7 @@ def manifest(name: str = "fashion", namespace: str = "team", **spec: Any) -> dic
     }
 
 
-EVALUATED = {"evaluation": {"mode": "AfterTraining"}, "checkpoint": {"directory": "/ckpt/{name}"}}
+EVALUATED: dict[str, Any] = {"evaluation": {"mode": "AfterTraining"}, "checkpoint": {"directory": "/ckpt/{name}"}}
 
 
 def pod(name: str, letter: str = "R", **changes: Any) -> PodSummary:

@@ -1,0 +1,45 @@
+"""A real control plane (API server, etcd, controller manager, scheduler, fake nodes) and a controller for each test."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from support import controller as controllers
+from support.api import Api
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def _cluster(*arguments: str) -> str:
+    command = [sys.executable, "-m", "tfdist_cluster", *arguments]
+    return subprocess.run(command, cwd=ROOT / "cluster", check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+
+
+@pytest.fixture(scope="session")
+def api() -> Iterator[Api]:
+    given = os.environ.get("TFDIST_TEST_CONTROL_PLANE")
+    if not given:
+        _cluster("control-plane", "up", "--kwok-nodes", "2")
+    server = Api(pathlib.Path(given or _cluster("control-plane", "kubeconfig")))
+    controllers.install(server)
+    yield server
+    if not given:
+        _cluster("control-plane", "down")
+
+
+@pytest.fixture
+def namespace(api: Api) -> Iterator[str]:
+    name = f"test-{uuid.uuid4().hex[:8]}"
+    api.do("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    yield name
+    api.do("DELETE", f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture
+def controller(api: Api, tmp_path: pathlib.Path) -> Iterator[controllers.Controller]:
+    with controllers.controller(api, tmp_path) as running:
+        yield running

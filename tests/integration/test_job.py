@@ -1,0 +1,167 @@
+"""The life of a job against a real API server, with the controller under the role that is shipped."""
+
+import json
+import pathlib
+from typing import Any
+
+import pytest
+from support.api import JOBS, PODS, Api, Json, wait_for
+from support.controller import Controller
+from support.controller import controller as run_controller
+from support.factories import EVALUATED, manifest, words
+
+pytestmark = pytest.mark.integration
+
+RESULT = {
+    "step": 10,
+    "checkpoint": "/ckpt/fashion/10",
+    "metrics": {"accuracy": 0.9},
+    "examples": 10000,
+    "time": "2030-01-02T03:04:05Z",
+}
+
+
+def new_job(api: Api, namespace: str, name: str = "fashion", **spec: Any) -> Json:
+    made = manifest(name, namespace, **spec)
+    del made["metadata"]["uid"]
+    return api.create_job(made)
+
+
+def await_phase(api: Api, namespace: str, phase: str, name: str = "fashion") -> Json:
+    def status() -> Json | None:
+        job = api.job(namespace, name)
+        return job if job.get("status", {}).get("phase") == phase else None
+
+    found = wait_for(f"phase {phase} of {name}", status)
+    assert found is not None
+    return found
+
+
+def end_gang(api: Api, namespace: str, role: str, message: str = "") -> None:
+    for pod in api.pods(namespace):
+        if pod["metadata"]["labels"]["tfdist.dev/role"] == role:
+            api.end_container(namespace, pod["metadata"]["name"], 0, message)
+
+
+@pytest.mark.usefixtures("controller")
+def test_a_job_trains_then_evaluates_and_tells_the_result(api: Api, namespace: str) -> None:
+    new_job(api, namespace, **EVALUATED)
+    await_phase(api, namespace, "Running")
+    end_gang(api, namespace, "worker", words(step=10))
+    wait_for("the evaluation gang", lambda: len(api.pods(namespace)) == 4)
+    end_gang(api, namespace, "evaluation", words(evaluation=RESULT))
+    status = await_phase(api, namespace, "Succeeded")["status"]
+    assert status["evaluation"]["final"] == RESULT
+    assert status["progress"]["step"] == 10
+    assert status["summary"]["metric"] == "accuracy=0.9000"
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5])
+def test_a_job_of_n_replicas_costs_at_most_n_plus_8_requests(
+    api: Api, namespace: str, controller: Controller, workers: int
+) -> None:
+    new_job(api, namespace, worker={"replicas": workers})
+    await_phase(api, namespace, "Running")
+    end_gang(api, namespace, "worker", words(step=10))
+    await_phase(api, namespace, "Succeeded")
+    wait_for("the last event", lambda: "Succeeded" in reasons(api, namespace))
+    made = controller.requests_made()
+    assert sum(made.values()) <= workers + 8, made
+
+
+def test_with_evaluation_its_replicas_count_as_replicas(api: Api, namespace: str, controller: Controller) -> None:
+    new_job(api, namespace, **EVALUATED)
+    await_phase(api, namespace, "Running")
+    end_gang(api, namespace, "worker", words(step=10))
+    wait_for("the evaluation gang", lambda: len(api.pods(namespace)) == 4)
+    wait_for("them to run", lambda: all(p["status"]["phase"] != "Pending" for p in api.pods(namespace)))
+    end_gang(api, namespace, "evaluation", words(evaluation=RESULT))
+    await_phase(api, namespace, "Succeeded")
+    wait_for("the last event", lambda: "Succeeded" in reasons(api, namespace))
+    made = controller.requests_made()
+    assert sum(made.values()) <= 4 + 8, made
+
+
+def reasons(api: Api, namespace: str) -> list[str]:
+    events = api.do("GET", f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")["items"]
+    return [e["reason"] for e in events if e["regarding"]["kind"] == "TFDistJob"]
+
+
+@pytest.mark.usefixtures("controller")
+def test_deleting_a_job_leaves_no_object_of_it(api: Api, namespace: str) -> None:
+    new_job(api, namespace)
+    await_phase(api, namespace, "Running")
+    api.do("DELETE", f"{JOBS.format(ns=namespace)}/fashion")
+    wait_for("the pods to vanish", lambda: not api.pods(namespace))
+    services = f"/api/v1/namespaces/{namespace}/services"
+    wait_for("the service to vanish", lambda: not api.do("GET", services)["items"])
+
+
+@pytest.mark.usefixtures("controller")
+def test_a_crash_of_one_replica_restarts_the_gang_under_new_names(api: Api, namespace: str) -> None:
+    new_job(api, namespace)
+    await_phase(api, namespace, "Running")
+    api.end_container(namespace, "fashion-worker-1", 137)
+    wait_for("the next attempt", lambda: api.job(namespace, "fashion")["status"].get("attempt") == 1)
+    status = await_phase(api, namespace, "Running")["status"]
+    assert status["restarts"] == {"counted": 1, "uncounted": 0}
+    assert status["failures"][-1]["pod"] == "fashion-worker-1"
+    service = api.do("GET", f"/api/v1/namespaces/{namespace}/services/fashion")
+    assert service["spec"]["selector"]["tfdist.dev/address-generation"] == "1"
+    live = {p["metadata"]["name"] for p in api.pods(namespace) if "deletionTimestamp" not in p["metadata"]}
+    assert {"fashion-worker-0-r1", "fashion-worker-1-r1"} <= live
+    assert "fashion-worker-0" not in live
+
+
+@pytest.mark.usefixtures("controller")
+def test_a_job_that_cannot_be_created_says_so_and_others_run_on(api: Api, namespace: str) -> None:
+    bad = [{"name": "data", "persistentVolumeClaim": {"claimName": "Not A Name"}}]
+    mounts = [{"name": "data", "mountPath": "/data"}]
+    new_job(api, namespace, "bad", volumes=bad, volumeMounts=mounts)
+    new_job(api, namespace, "good")
+    await_phase(api, namespace, "Running", "good")
+
+    def complaint() -> str:
+        status: Json = api.job(namespace, "bad").get("status", {})
+        found = [c["message"] for c in status.get("conditions", ()) if c["reason"] == "CreationRefused"]
+        return found[0] if found else ""
+
+    assert "claimName" in wait_for("the refusal in the status", complaint)
+
+
+@pytest.mark.usefixtures("controller")
+def test_what_only_the_controller_can_see_becomes_the_condition_invalid(api: Api, namespace: str) -> None:
+    spec = EVALUATED | {
+        "volumes": [{"name": "c", "emptyDir": {}}],
+        "volumeMounts": [{"name": "c", "mountPath": "/ckpt"}],
+    }
+    new_job(api, namespace, **spec)
+    status = await_phase(api, namespace, "Invalid")["status"]
+    assert status["conditions"][0]["message"].startswith("spec.checkpoint.directory: ")
+    assert api.pods(namespace) == []
+
+
+def test_a_killed_controllers_work_is_completed_by_the_next_one(
+    api: Api, namespace: str, tmp_path: pathlib.Path
+) -> None:
+    with run_controller(api, tmp_path) as first:
+        new_job(api, namespace, worker={"replicas": 20})
+        wait_for("the first pod", lambda: api.pods(namespace))
+        first.process.kill()
+    with run_controller(api, tmp_path):
+        await_phase(api, namespace, "Running")
+        assert len(api.pods(namespace)) == 20
+        end_gang(api, namespace, "worker")
+        await_phase(api, namespace, "Succeeded")
+
+
+@pytest.mark.usefixtures("controller")
+def test_every_pod_is_told_the_same_cluster_and_its_own_task(api: Api, namespace: str) -> None:
+    new_job(api, namespace)
+    await_phase(api, namespace, "Running")
+    for pod in api.do("GET", PODS.format(ns=namespace))["items"]:
+        env = {e["name"]: e.get("value") for e in pod["spec"]["containers"][0]["env"]}
+        config = json.loads(env["TF_CONFIG"])
+        addresses = [f"worker-{i}.fashion.{namespace}.svc:2222" for i in range(2)]
+        assert config["cluster"] == {"worker": addresses}
+        assert f"worker-{config['task']['index']}" == pod["spec"]["hostname"]

@@ -1,0 +1,117 @@
+"""The real controller as a process, with the rights of its shipped role and no others."""
+
+import os
+import pathlib
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import requests
+import yaml
+
+from support.api import Api, Json, wait_for
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SYSTEM = "tfdist-system"
+ACCOUNT = f"/api/v1/namespaces/{SYSTEM}/serviceaccounts"
+
+
+def install(api: Api) -> None:
+    """Install the CRD and the controller's account and role, but not its Deployment."""
+    crd = yaml.safe_load((ROOT / "crds" / "tfdistjobs.yaml").read_text())
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    api.apply(crd, path)
+    wait_for("the CRD to be served", lambda: _established(api.do("GET", f"{path}/{crd['metadata']['name']}")))
+    rbac = "/apis/rbac.authorization.k8s.io/v1"
+    api.apply(yaml.safe_load((ROOT / "operator/manifests/role.yaml").read_text()), f"{rbac}/clusterroles")
+    paths = {
+        "Namespace": "/api/v1/namespaces",
+        "ServiceAccount": ACCOUNT,
+        "ClusterRoleBinding": f"{rbac}/clusterrolebindings",
+    }
+    for manifest in yaml.safe_load_all((ROOT / "operator/manifests/controller.yaml").read_text()):
+        if manifest["kind"] in paths:
+            api.apply(manifest, paths[manifest["kind"]])
+
+
+def _established(crd: Json) -> bool:
+    conditions = {c["type"]: c["status"] for c in crd.get("status", {}).get("conditions") or ()}
+    return conditions.get("Established") == "True"
+
+
+class Controller:
+    """A running controller. `requests_made` is its own count of its requests to the API server."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", port: int) -> None:
+        self.process = process
+        self.address = f"http://127.0.0.1:{port}"
+
+    def ready(self) -> bool:
+        """Return whether it answers that it is ready."""
+        assert self.process.poll() is None, f"the controller ended with {self.process.returncode}"
+        try:
+            return requests.get(f"{self.address}/readyz", timeout=5).ok
+        except requests.ConnectionError:
+            return False
+
+    def requests_made(self) -> dict[str, int]:
+        """Return the number of requests by `verb resource`, watches and the first lists left out."""
+        text = requests.get(f"{self.address}/metrics", timeout=5).text
+        counts: dict[str, int] = {}
+        for labels, value in re.findall(r"^tfdist_api_requests_total\{(.*)\} (\S+)$", text, re.MULTILINE):
+            fields = dict(re.findall(r'(\w+)="([^"]*)"', labels))
+            if fields["verb"] not in {"WATCH", "GET"}:
+                name = f"{fields['verb']} {fields['resource']}"
+                counts[name] = counts.get(name, 0) + int(float(value))
+        return counts
+
+
+@contextmanager
+def controller(api: Api, folder: pathlib.Path, **environment: str) -> Iterator[Controller]:
+    """Run the controller under its own account until the block ends."""
+    port = _free_port()
+    variables = {
+        "KUBECONFIG": str(_kubeconfig(api, folder)),
+        "TFDIST_PORT": str(port),
+        "TFDIST_TRAINER_IMAGE": "tfdist/trainer:test",
+    }
+    with (folder / "controller.log").open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tfdist_operator.app"],
+            env=os.environ | variables | environment,
+            stdout=log,
+            stderr=log,
+        )
+        running = Controller(process, port)
+        try:
+            wait_for("the controller to be ready", running.ready)
+            yield running
+        finally:
+            process.terminate()
+            process.wait(timeout=30)
+
+
+def _kubeconfig(api: Api, folder: pathlib.Path) -> pathlib.Path:
+    """Write a kubeconfig that holds a token of the controller's account."""
+    made = api.do("POST", f"{ACCOUNT}/tfdist-controller/token", {"spec": {"expirationSeconds": 3600}})
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"server": api.host, "certificate-authority": api.authority}}],
+        "users": [{"name": "c", "user": {"token": made["status"]["token"]}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
+    }
+    path = folder / "controller.kubeconfig"
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
