@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from tfdist_cluster import console, engine, tools
+from tfdist_cluster import console, engine, tools, up, versions
 from tfdist_cluster.errors import ClusterError
 from tfdist_cluster.paths import State
 
@@ -26,6 +26,18 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="tfdist_cluster", description="A Kubernetes cluster for development and tests")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
+    command = commands.add_parser("up", help="make the cluster usable (idempotent)")
+    command.add_argument("--nodes", type=_positive, default=versions.DEFAULT_NODES, help="default: %(default)s")
+    command.set_defaults(run=lambda state, options: up.up(state, options.nodes))
+
+    command = commands.add_parser("down", help="remove the cluster, and the engine where it was started here")
+    command.add_argument("--purge", action="store_true", help="remove the build caches as well")
+    command.set_defaults(run=lambda state, options: up.down(state, purge=options.purge))
+
+    command = commands.add_parser("build", help="build parts of the node image")
+    command.add_argument("targets", nargs="*", metavar="TARGET", help=", ".join(up.TARGETS))
+    command.set_defaults(run=_build)
+
     command = commands.add_parser("engine", help="make a Docker engine answer")
     command.set_defaults(run=_engine)
 
@@ -39,6 +51,22 @@ def _parser() -> argparse.ArgumentParser:
     command = commands.add_parser("kubeconfig", help="print the path of the cluster's kubeconfig")
     command.set_defaults(run=lambda state, _: print(state.kubeconfig))
     return parser
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("at least 1")
+    return number
+
+
+def _build(state: State, options: argparse.Namespace) -> None:
+    unknown = set(options.targets) - set(up.TARGETS)
+    if unknown:
+        raise ClusterError(f"nothing to build is named {', '.join(sorted(unknown))}; there are {', '.join(up.TARGETS)}")
+    image = up.build(state, tuple(options.targets) or up.TARGETS)
+    if image:
+        print(image)
 
 
 def _engine(state: State, _: argparse.Namespace) -> None:

@@ -80,7 +80,7 @@ def _install(package: str, log: Path, output: Path) -> None:
 
 
 def _go(command: list[str], log: Path, cwd: Path, extra: dict[str, str] | None = None) -> None:
-    shell.run(command, cwd=cwd, log=log, env={"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off", **(extra or {})})
+    shell.run(shell.bound(command), cwd=cwd, log=log, env={"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off", **(extra or {})})
 
 
 def _compile(state: State, name: str, cold_seconds: int, build: Callable[[Path], None]) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +18,11 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the environment for children; administration tools are on the path even of a plain user."""
     path = os.environ.get("PATH", "")
     return {**os.environ, "PATH": f"{path}:/usr/local/sbin:/usr/sbin:/sbin", "LC_ALL": "C", **(extra or {})}
+
+
+def bound(command: Sequence[Argument]) -> list[Argument]:
+    """Return a command that the kernel kills together with this process, so that no half-done work goes on."""
+    return ["setpriv", "--pdeathsig", "KILL", *command] if shutil.which("setpriv") else list(command)
 
 
 def run(

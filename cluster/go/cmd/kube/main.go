@@ -65,11 +65,21 @@ func main() {
 		os.Exit(2)
 	}
 	if name != "coredns" {
-		// CoreDNS registers --version, --conf and others at import time on the process-wide flag set, which
-		// Kubernetes components merge into their own flags.
-		flag.CommandLine = flag.NewFlagSet(name, flag.ExitOnError)
+		flag.CommandLine = withoutDNS(name, flag.CommandLine)
 	}
 	os.Exit(run())
+}
+
+// withoutDNS returns the process-wide flags less those that CoreDNS registers when it is imported: Kubernetes
+// components merge the process-wide flags, such as cAdvisor's, into their own, which have a --version too.
+func withoutDNS(name string, all *flag.FlagSet) *flag.FlagSet {
+	kept := flag.NewFlagSet(name, flag.ExitOnError)
+	all.VisitAll(func(f *flag.Flag) {
+		if !slices.Contains([]string{"conf", "dns.port", "p", "pidfile", "plugins", "quiet", "version"}, f.Name) {
+			kept.Var(f.Value, f.Name, f.Usage)
+		}
+	})
+	return kept
 }
 
 func names() []string {

@@ -1,0 +1,174 @@
+"""The kind cluster: created, mended, waited for, deleted.
+
+Invariant of `ensure`: when it returns, every node is Ready and every server of the cluster is available, whatever
+state the containers were in before.
+"""
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+
+from tfdist_cluster import console, content, engine, gobuild, shell, versions
+from tfdist_cluster.errors import ClusterError
+from tfdist_cluster.paths import MANIFESTS, State
+
+NODE_READY_SECONDS = 180
+SERVER_SECONDS = 180
+SERVERS = ("daemonset/kube-proxy", "deployment/coredns", "deployment/storage-provisioner")
+BUILT_SERVERS = ("daemonset/nodenet", "daemonset/network-policy")  # a released node image has its own
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A container that is a node."""
+
+    name: str
+    state: str  # Docker's: running, exited, paused, created, dead
+    role: str  # control-plane or worker
+
+
+def nodes(name: str) -> list[Node]:
+    """Return the containers of a cluster, the control plane first."""
+    line = '{{.Names}}\t{{.State}}\t{{.Label "io.x-k8s.kind.role"}}'
+    told = shell.run(
+        ["docker", "ps", "--all", "--no-trunc", "--filter", f"label=io.x-k8s.kind.cluster={name}", "--format", line]
+    )
+    found = [Node(*row.split("\t")) for row in told.splitlines() if row.count("\t") == 2]
+    return sorted(found, key=lambda node: (node.role != "control-plane", len(node.name), node.name))
+
+
+def kind(state: State, *arguments: str, log: Path | None = None) -> str:
+    """Run kind."""
+    return shell.run([state.bin / "kind", *arguments], env={"KUBECONFIG": str(state.kubeconfig)}, log=log)
+
+
+def kubectl(state: State, *arguments: str, stdin: str | None = None, timeout_seconds: float = 200) -> str:
+    """Run kubectl on the cluster."""
+    command = [state.bin / "kubectl", "--kubeconfig", state.kubeconfig, *arguments]
+    return shell.run(command, stdin=stdin, timeout_seconds=timeout_seconds)
+
+
+def configuration(state: State, name: str, count: int, *, lacks_resource_capability: bool) -> str:
+    """Return kind's configuration of a cluster of `count` nodes, the first of which is the control plane."""
+    mount = [
+        "  extraMounts:",
+        f"  - {{hostPath: {json.dumps(str(state.shared))}, containerPath: {versions.SHARED_MOUNT}}}",
+    ]
+    roles = ["control-plane"] + ["worker"] * (count - 1)
+    lines = [line for role in roles for line in (f"- role: {role}", *mount)]
+    return Template((MANIFESTS / "kind.yaml").read_text()).substitute(
+        name=name,
+        coredns_tag=versions.COREDNS_TAG,
+        service_range=versions.SERVICE_RANGE,
+        nodes="\n".join(lines),
+        containerd_patches=_RESTRICT_OOM_SCORE if lacks_resource_capability else "",
+    )
+
+
+# Without CAP_SYS_RESOURCE nobody can lower an oom_score_adj, and every sandbox would fail.
+_RESTRICT_OOM_SCORE = """containerdConfigPatches:
+- |
+  [plugins."io.containerd.grpc.v1.cri"]
+    restrict_oom_score_adj = true"""
+
+
+def ensure(state: State, name: str, image: str, count: int) -> None:
+    """Make the cluster exist and be usable.
+
+    Raises:
+        ClusterError: it does not become so.
+    """
+    existing = nodes(name)
+    if existing and not _was_completed(existing):
+        console.say(f"    cluster {name} was not created to its end: creating it again")
+        kind(state, "delete", "cluster", "--name", name)
+        existing = []
+    if not existing:
+        _create(state, name, image, count)
+    else:
+        _mend(existing)
+        if len(existing) != count:
+            console.say(f"    cluster {name} has {len(existing)} nodes, not {count}: `down` and `up` change that")
+    kind(state, "export", "kubeconfig", "--name", name)
+    wait(state, image)
+    _mark_completed(existing or nodes(name))
+
+
+def _create(state: State, name: str, image: str, count: int) -> None:
+    lacks = "CAP_SYS_RESOURCE" in engine.missing_capabilities()
+    path = state.folder("kind") / "kind.yaml"
+    content.write_atomically(path, configuration(state, name, count, lacks_resource_capability=lacks))
+    log = state.logs / "kind-create.log"
+    with console.step(f"create kind cluster {name} with {count} nodes", expected_seconds=35):
+        kind(state, "create", "cluster", "--name", name, "--image", image, "--config", str(path), log=log)
+
+
+def _mend(existing: list[Node]) -> None:
+    """Let nodes run that do not: the control plane first, since the others look for it."""
+    for node in existing:
+        if node.state == "paused":
+            with console.step(f"unpause node {node.name}"):
+                shell.run(["docker", "unpause", node.name])
+        elif node.state != "running":
+            with console.step(f"start node {node.name}, which is {node.state}"):
+                shell.run(["docker", "start", node.name])
+
+
+MARK = "/kind/tfdist-complete"
+
+
+def _was_completed(existing: list[Node]) -> bool:
+    """Tell whether creation came to its end; only then has the control plane's file system the mark."""
+    if not existing or existing[0].role != "control-plane":
+        return False
+    return shell.succeeds(["docker", "cp", f"{existing[0].name}:{MARK}", "-"])
+
+
+def _mark_completed(existing: list[Node]) -> None:
+    shell.run(["docker", "exec", existing[0].name, "touch", MARK])
+
+
+def wait(state: State, image: str) -> None:
+    """Wait until every node is Ready and every server is available."""
+    servers = SERVERS if image == versions.RELEASED_NODE_IMAGE else SERVERS + BUILT_SERVERS
+    with console.step("wait for the nodes and the servers of the cluster", expected_seconds=20):
+        shell.wait_until(
+            lambda: _api_ready(state), timeout_seconds=NODE_READY_SECONDS, what="the API server answers (/readyz)"
+        )
+        kubectl(state, "wait", "--for=condition=Ready", "nodes", "--all", f"--timeout={NODE_READY_SECONDS}s")
+        for server in servers:
+            kubectl(state, "--namespace=kube-system", "rollout", "status", server, f"--timeout={SERVER_SECONDS}s")
+
+
+def _api_ready(state: State) -> bool:
+    command = [state.bin / "kubectl", "--kubeconfig", state.kubeconfig, "get", "--raw", "/readyz"]
+    return shell.succeeds(command, timeout_seconds=10)
+
+
+def delete(state: State, name: str) -> bool:
+    """Delete the cluster and its containers; return whether there was one."""
+    existing = nodes(name)
+    if existing:
+        with console.step(f"delete kind cluster {name}"):
+            gobuild.program(state, gobuild.KIND)
+            kind(state, "delete", "cluster", "--name", name)
+            left = nodes(name)
+            if left:
+                shell.run(["docker", "rm", "--force", "--volumes", *(node.name for node in left)])
+    content.remove(state.kubeconfig)
+    return bool(existing)
+
+
+def require_root_for_build() -> None:
+    """Check that the node image can be built.
+
+    Raises:
+        ClusterError: only root can make a root file system.
+    """
+    if os.geteuid() != 0:
+        raise ClusterError(
+            f"Docker cannot pull {versions.RELEASED_NODE_IMAGE}, and building a node image needs root "
+            "(debootstrap, chroot). Run the same command as root, or make the image available to Docker"
+        )

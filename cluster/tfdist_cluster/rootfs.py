@@ -1,0 +1,65 @@
+"""The Debian root file system of a node, made with debootstrap once for each list of packages.
+
+debootstrap mounts file systems inside the folder that it fills. It runs in a mount namespace of its own that ends
+with it, so a folder left by a killed build never has anything mounted and can be removed safely.
+"""
+
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from tfdist_cluster import console, content, engine, shell, versions
+from tfdist_cluster.errors import ClusterError
+from tfdist_cluster.paths import State
+
+UNNEEDED = ("usr/share/doc", "usr/share/locale", "usr/share/man", "usr/share/info", "var/lib/apt/lists", "var/cache/apt")
+
+
+def ensure(state: State) -> Path:
+    """Make the root file system where it is not current, and return its folder."""
+    output = state.build / "debian"
+    if not content.is_current(output, key()):
+        _require_debootstrap()
+        with console.step("install Debian packages for the nodes (debootstrap)", expected_seconds=60):
+            log = state.logs / "debootstrap.log"
+            content.publish(output, key(), lambda folder: _bootstrap(folder, log))
+    return output
+
+
+def key() -> str:
+    """Return the hash of what decides the root's content."""
+    return content.digest(versions.DEBIAN_SUITE, versions.NODE_PACKAGES, UNNEEDED)
+
+
+def _bootstrap(folder: Path, log: Path) -> None:
+    packages = ",".join(versions.NODE_PACKAGES)
+    command = ["debootstrap", "--variant=minbase", f"--include={packages}", versions.DEBIAN_SUITE, str(folder), *mirror()]
+    shell.run(private(command), log=log)
+    for path in UNNEEDED:
+        content.remove(folder / path)
+        (folder / path).mkdir()
+
+
+def private(command: Sequence[shell.Argument]) -> list[shell.Argument]:
+    """Return a command in its own mount and process namespaces: killing this process ends and unmounts all of it."""
+    return shell.bound(["unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--mount-proc", *command])
+
+
+def mirror() -> list[str]:
+    """Return the mirror that this machine's apt uses for the suite, or nothing: debootstrap's own default."""
+    try:
+        told = shell.run(["apt-get", "indextargets", "--format", "$(CODENAME) $(SITE)", "Created-By: Packages"])
+    except ClusterError:
+        return []
+    sites = re.findall(rf"^{versions.DEBIAN_SUITE} (\S+)$", told, re.MULTILINE)
+    return sites[:1]
+
+
+def _require_debootstrap() -> None:
+    path = shell.environment()["PATH"]
+    if shutil.which("debootstrap", path=path) is not None:
+        return
+    if shutil.which("apt-get") is None:
+        raise ClusterError("`debootstrap` is not installed; it is needed to build the node image. Install it and try again")
+    engine.apt_install("debootstrap")

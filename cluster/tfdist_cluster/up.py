@@ -1,0 +1,85 @@
+"""`up`, `down` and `build`: the parts in their order, what is independent at the same time."""
+
+import shutil
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from pathlib import Path
+
+from tfdist_cluster import console, content, engine, gobuild, kind, lock, node_image, rootfs, shell, versions
+from tfdist_cluster.errors import ClusterError
+from tfdist_cluster.paths import State, cluster_name
+
+TARGETS = ("kind", "kube", "pause", "rootfs", "node-image")
+
+
+def up(state: State, count: int) -> None:
+    """Make the cluster usable, whatever state things are in."""
+    with lock.exclusive(state.root / "cluster.lock"):
+        _require_disk(state)
+        engine.ensure(state)
+        image = _node_image(state)
+        kind.ensure(state, cluster_name(), image, count)
+    console.say(f"cluster {cluster_name()} is usable; kubeconfig: {state.kubeconfig}")
+
+
+def _node_image(state: State) -> str:
+    """Return a node image that the engine has: the released one where a registry answers, else one built here."""
+    if node_image.exists(versions.RELEASED_NODE_IMAGE):
+        return versions.RELEASED_NODE_IMAGE
+    return build(state, TARGETS)
+
+
+def build(state: State, targets: tuple[str, ...]) -> str:
+    """Build parts; return the name of the node image, or nothing where it was not wanted."""
+    gobuild.require_architecture()
+    with lock.exclusive(state.root / "build.lock"), ThreadPoolExecutor() as pool:
+        parts = _start(state, pool, targets)
+        _wait(list(parts.values()))
+        if "node-image" not in targets:
+            return ""
+        engine.ensure(state)
+        return node_image.build(
+            state, node_image.Parts(parts["kube"].result(), parts["pause"].result(), parts["rootfs"].result())
+        )
+
+
+def _start(state: State, pool: ThreadPoolExecutor, targets: tuple[str, ...]) -> "dict[str, Future[Path]]":
+    wanted = {*targets, *(("kube", "pause", "rootfs") if "node-image" in targets else ())}
+    parts = {}
+    if "rootfs" in wanted:
+        kind.require_root_for_build()
+        parts["rootfs"] = pool.submit(rootfs.ensure, state)
+    for program in (gobuild.KIND, gobuild.PAUSE, gobuild.KUBE):
+        if program.name in wanted:
+            parts[program.name] = pool.submit(gobuild.program, state, program)
+    return parts
+
+
+def _wait(parts: "list[Future[Path]]") -> None:
+    """Wait for all; the first error is raised when it happens, though others still end."""
+    for part in as_completed(parts):
+        part.result()
+
+
+def _require_disk(state: State) -> None:
+    if (state.bin / "kube").exists():
+        return  # most has been built already
+    free = shutil.disk_usage(state.root).free / 2**30
+    if free < versions.MINIMUM_FREE_GIB:
+        raise ClusterError(
+            f"{state.root} has {free:.0f} GiB free, and {versions.MINIMUM_FREE_GIB} are needed; "
+            "free some space, or set TFDIST_STATE to a folder elsewhere"
+        )
+
+
+def down(state: State, *, purge: bool) -> None:
+    """Remove the cluster and everything that runs; keep the build caches unless purging."""
+    with lock.exclusive(state.root / "cluster.lock"):
+        if engine.answers():
+            kind.delete(state, cluster_name())
+        if engine.stop(state):
+            console.say("stopped the Docker engine that was started here")
+        for path in state.shared.iterdir():
+            content.remove(path)
+    if purge:
+        with console.step(f"remove {state.root}"):
+            shell.run(["rm", "--recursive", "--force", "--one-file-system", state.root])
