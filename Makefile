@@ -1,17 +1,94 @@
 # `make help` lists the targets; `make demo` is where to start.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
-PY := .venv/bin/python
-export PATH := $(CURDIR)/.venv/bin:$(PATH)
+.SHELLFLAGS := -eu -o pipefail -c
+PATH := $(CURDIR)/.venv/bin:$(PATH)
+export PATH
 
-.PHONY: help setup
-help: ## Lists the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
+CLUSTER := PYTHONPATH=cluster python3 -m tfdist_cluster
+IMAGES := PYTHONPATH=cluster python3 -m tfdist_images
+DEMO := PYTHONPATH=cluster python3 -m tfdist_demo
+PYTEST := .venv/bin/pytest
 
-setup: .venv/.complete ## Makes .venv with everything that is needed to develop and test
+##@ Use
+
+.PHONY: demo
+demo: ## Trains a real job on a real cluster, from nothing: the place to start
+	@$(DEMO)
+
+.PHONY: images
+images: ## Builds the images that changed and loads them into the cluster in use
+	@$(IMAGES) build
+	@$(IMAGES) load
+
+##@ Cluster
+
+.PHONY: cluster-up cluster-down cluster-status control-plane control-plane-down
+cluster-up: ## Makes a Kubernetes of three nodes on this machine (kind)
+	@$(CLUSTER) up
+cluster-down: ## Removes it: no container, process or mount is left
+	@$(CLUSTER) control-plane down
+	@$(CLUSTER) down
+cluster-status: ## Shows how it is
+	@$(CLUSTER) status
+control-plane: ## Starts API server, etcd and fake nodes as processes, for tests without a kubelet
+	@$(CLUSTER) control-plane up --kwok-nodes 2
+control-plane-down: ## Stops them
+	@$(CLUSTER) control-plane down
+
+##@ Develop
+
+.PHONY: setup
+setup: .venv/.complete ## Makes .venv with all that is needed to develop and test
 .venv/.complete: requirements/dev.txt operator/pyproject.toml sdk/pyproject.toml trainer_image/pyproject.toml
 	@echo "making .venv (about a minute: TensorFlow is 300 MB)"
-	@rm -f $@; python3 -m venv .venv
+	@rm -f $@
+	@python3 -m venv .venv
 	@.venv/bin/pip install --quiet --require-hashes -r requirements/dev.txt
 	@.venv/bin/pip install --quiet --no-deps --no-build-isolation -e sdk -e operator -e trainer_image
 	@touch $@
+
+.PHONY: fmt generate lock
+fmt: setup ## Formats the code
+	@ruff check --quiet --fix . || true
+	@ruff format --quiet .
+generate: setup ## Writes the CRD and the controller's role from their sources
+	@python crds/generate.py
+lock: setup ## Locks requirements/*.in anew, with hashes and without index addresses
+	@bash requirements/lock.sh
+
+##@ Check
+
+.PHONY: verify lint types imports generated
+verify: lint types imports generated ## Proves style, types, layers, and that generated files are up to date
+lint: setup
+	@ruff check .
+	@ruff format --check --quiet . || (echo "run 'make fmt'"; exit 1)
+types: setup
+	@mypy
+imports: setup
+	@lint-imports --no-cache | tail -n 1
+generated: generate
+	@git --no-pager diff --exit-code -- crds operator/manifests || (echo "commit what 'make generate' wrote"; exit 1)
+
+##@ Test
+
+.PHONY: test test-unit test-trainer test-integration test-e2e test-long
+test: test-unit test-trainer test-integration test-e2e ## Runs all tests but the long ones; installs and builds what it needs
+test-unit: setup ## Pure parts: seconds
+	@$(PYTEST) tests/unit tests/cluster tests/images
+test-trainer: setup ## Real TensorFlow processes on this machine
+	@$(PYTEST) tests/trainer -m "not long"
+test-integration: setup ## The controller against a real API server
+	@$(PYTEST) tests/integration -m "not long"
+test-e2e: setup ## Real pods on the cluster; builds cluster and images first
+	@$(CLUSTER) up
+	@$(IMAGES) build
+	@$(IMAGES) load
+	@$(PYTEST) tests/e2e -m "not long"
+test-long: setup ## What takes minutes: recovery of the cluster
+	@$(PYTEST) tests -m long
+
+.PHONY: help
+help: ## Lists the targets
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

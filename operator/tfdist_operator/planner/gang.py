@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from tfdist.api.status import ConditionType
 from tfdist.api.v1 import TFDistJob
-from tfdist.render.gang import Gang
+from tfdist.render.gang import Gang, GangName
 from tfdist_operator.observed.gang import GangState, gang_state
 from tfdist_operator.observed.pod import CANNOT_START, PodSummary
 from tfdist_operator.observed.view import JobView
@@ -48,6 +48,8 @@ class Step:
 
 CANNOT_CREATE: Final = "CreationRefused"
 
+_READY: Final = Condition(ConditionType.PODS_READY, True, "AllReplicasRun", "all replicas run")
+
 
 def run_gang(view: JobView, job: TFDistJob, state: GangState, *, ran: bool, now: datetime, settings: Settings) -> Step:
     """Return what to do for a gang that has not succeeded.
@@ -67,8 +69,8 @@ def run_gang(view: JobView, job: TFDistJob, state: GangState, *, ran: bool, now:
     if state.blocked:
         return _blocked(job, state, state.blocked, now, settings)
     if state.all_started:
-        return Step(state, conditions=(_ready(state), *_running(state)))
-    return Step(state, conditions=(_not_ready("Starting", _waiting_for(state)),))
+        return Step(state, conditions=(_READY, *_running(state)))
+    return Step(state, conditions=_starting(state))
 
 
 def _creation(view: JobView, state: GangState, now: datetime) -> Step:
@@ -79,7 +81,7 @@ def _creation(view: JobView, state: GangState, now: datetime) -> Step:
     if view.refusal:
         conditions = (_not_ready(CANNOT_CREATE, view.refusal),)
         return Step(state, create=True, conditions=conditions)
-    return Step(state, create=True, conditions=(_not_ready("Starting", _waiting_for(state)),))
+    return Step(state, create=True, conditions=_starting(state))
 
 
 def _blocked(job: TFDistJob, state: GangState, pod: PodSummary, now: datetime, settings: Settings) -> Step:
@@ -124,7 +126,7 @@ def _next_attempt(
     restarting = Condition(ConditionType.RESTARTING, True, decision.reason, text)
     stopped = Condition(ConditionType.RUNNING, False, decision.reason, text)
     not_ready = _not_ready("Restarting", f"attempt {following.attempt} follows: {text}")
-    is_training = state.gang.name == "training"
+    is_training = state.gang.name is GangName.TRAINING
     event = Event("Restarting", text, warning=True, identity=f"{state.gang.name}-{following.attempt}")
     return Step(
         following,
@@ -191,13 +193,16 @@ def _running(state: GangState) -> tuple[Condition, ...]:
     text = f"all {len(state.pods)} replicas run (attempt {state.attempt})"
     over = Condition(ConditionType.RESTARTING, False, "AllReplicasRun", text)
     restarted = (over,) if state.attempt else ()
-    if state.gang.name == "training":
-        return (*restarted, Condition(ConditionType.RUNNING, True, "AllReplicasRun", text))
-    return (*restarted, Condition(ConditionType.EVALUATED, False, "Running", text))
+    if state.gang.name is GangName.EVALUATION:
+        return restarted
+    return (*restarted, Condition(ConditionType.RUNNING, True, "AllReplicasRun", text))
 
 
-def _ready(state: GangState) -> Condition:
-    return Condition(ConditionType.PODS_READY, True, "AllReplicasRun", f"all {len(state.pods)} replicas run")
+def _starting(state: GangState) -> tuple[Condition, ...]:
+    """Say that a gang starts; that evaluation starts is said by the phase, and costs no write of its own."""
+    if state.gang.name is GangName.EVALUATION:
+        return ()
+    return (_not_ready("Starting", _waiting_for(state)),)
 
 
 def _not_ready(reason: str, message: str) -> Condition:

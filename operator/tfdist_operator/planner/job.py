@@ -17,7 +17,7 @@ from tfdist_operator.planner.plan import Event, Manifest, Plan, Settings
 from tfdist_operator.policy.words import last_words
 from tfdist_operator.status.clock import parse_time, rfc3339
 from tfdist_operator.status.compose import Changes, compose, significant
-from tfdist_operator.status.conditions import Condition, find, is_true
+from tfdist_operator.status.conditions import Condition, is_true
 from tfdist_operator.status.phase import TRAINED, has_trained, is_terminal
 from tfdist_operator.status.progress import final_progress, progress_of
 
@@ -108,9 +108,7 @@ class _Look:
         trained = self._trained(training)
         if state.succeeded:
             return self.succeed(training, state)
-        evaluated = find(self.view.status, ConditionType.EVALUATED)
-        ran = evaluated is not None and evaluated["reason"] == "Running" and state.attempt == stored.get("attempt", 0)
-        step = run_gang(self.view, self.job, state, ran=ran, now=self.now, settings=self.settings)
+        step = run_gang(self.view, self.job, state, ran=False, now=self.now, settings=self.settings)
         if step.failed:
             return self._evaluation_failed(training, state, step, step.failed)
         fields: dict[str, Any] = {"evaluation": {**stored, "attempt": step.state.attempt}}

@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Locks requirements/*.in: one set of versions for everything, hashes for every file, no index addresses.
+set -euo pipefail
+cd "$(dirname "$0")"
+tools=$(mktemp -d)
+trap 'rm -rf "$tools"' EXIT
+python3 -m venv "$tools/venv"
+"$tools/venv/bin/pip" install --quiet --require-hashes -r tools.txt
+compile() {
+  "$tools/venv/bin/uv" pip compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links \
+    --python-version 3.11 --no-annotate --no-header "$@"
+}
+compile dev.in -o dev.txt
+for name in operator trainer-cpu trainer-gpu tools; do
+  compile "$name.in" -c dev.txt -o "$name.txt"
+done
