@@ -1,3 +1,4 @@
+# ruff: noqa: PLC0415  TensorFlow takes seconds to import, and most of these tests do without
 """Starts replicas as the controller would, but as processes on this machine, and makes small data sets."""
 
 import json
@@ -153,7 +154,16 @@ def examples(count: int, *, seed: int) -> tuple[npt.NDArray[np.uint8], npt.NDArr
 
 
 @pytest.fixture(scope="session")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def two_devices() -> None:
+    """Give TensorFlow in this process two logical devices, before anything makes it start."""
+    import tensorflow as tf
+
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+
+
+@pytest.fixture(scope="session")
+def data(two_devices: None, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noqa: ARG001  see there
     """Files of 203 examples to train on and 101 to evaluate on: primes, or nearly, that divide by nothing.
 
     The evaluation files hold only class 0, the other classes, and nothing: by file, one worker of three has no

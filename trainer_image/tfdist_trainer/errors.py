@@ -102,7 +102,7 @@ def classify(error: BaseException) -> Failure:
     """
     if isinstance(error, TrainerError):
         return Failure(error.exit_code, error.reason, one_line(str(error)))
-    name, text = type(error).__name__, one_line(str(error))
+    name, text = type(error).__name__, one_line(cause_of(str(error)))
     message = f"{name}: {text}"
     if type(error).__module__.startswith("tensorflow"):
         if name in _PEER_ERRORS or (name in _PEER_CANDIDATES and _PEER_WORDS.search(text)):
@@ -110,6 +110,16 @@ def classify(error: BaseException) -> Failure:
         if name == "DataLossError":
             return Failure(ExitCode.DATA_MALFORMED, DataMalformedError.reason, message)
     return Failure(ExitCode.SOFTWARE, TrainerError.reason, message)
+
+
+def cause_of(text: str) -> str:
+    """Return what a TensorFlow error says happened, without where the graph was built and which node it was."""
+    if not text.startswith("Graph execution error"):
+        return text
+    lines = text.splitlines()
+    frames = [number for number, line in enumerate(lines) if line.startswith("  File ")]
+    said = [line for line in lines[frames[-1] + 1 if frames else 1 :] if not line.lstrip().startswith("[[")]
+    return "\n".join(said).strip() or text
 
 
 def one_line(text: str) -> str:

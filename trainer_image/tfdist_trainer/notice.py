@@ -44,7 +44,9 @@ class Notice:
         threading.Thread(target=self._listen, args=(reader, writer), name="notice", daemon=True).start()
 
     def renew(self) -> None:
-        """Listen again after TensorFlow's coordination service has started, which takes SIGTERM for itself
+        """Listen again after joining the gang.
+
+        TensorFlow's coordination service takes SIGTERM for itself when it starts
         (`xla/tsl/distributed_runtime/preemption/preemption_notifier.cc`).
         """
         # A handler of ours, even an empty one: process 1 of a container ignores a signal without one, and

@@ -5,6 +5,7 @@ result of an evaluation are repeated here. The last line of the error comes firs
 sees only part of it must see that part.
 """
 
+import bisect
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -13,27 +14,39 @@ from tfdist.contract import TERMINATION_MESSAGE_BYTES, ProgressReport, Terminati
 
 PATH_ENV: Final = "TFDIST_TERMINATION_LOG"
 DEFAULT_PATH: Final = Path("/dev/termination-log")
+ELLIPSIS: Final = "..."
+"""Ends a message that was cut."""
 
 
 def compose(reason: str, message: str, report: ProgressReport) -> str:
     """Return the JSON of the message, with `message` cut as far as needed to fit into 1 KiB."""
-    text = message
-    while True:
-        encoded = TerminationMessage(
-            reason=reason,
-            message=text,
-            step=report.step,
-            attempt=report.attempt,
-            metrics=report.metrics,
-            last_checkpoint=report.last_checkpoint,
-            evaluation=report.evaluation,
-        ).to_json()
-        excess = len(encoded.encode()) - TERMINATION_MESSAGE_BYTES
-        if excess <= 0 or not text:
-            return encoded
-        # A character may take several bytes or an escape, so cutting as many characters as there are bytes
-        # too many always ends, and at worst says a little less.
-        text = text[: max(0, len(text) - max(excess, 1) - 1)].rstrip() + "…" if len(text) > excess else ""
+    whole = TerminationMessage(
+        reason=reason,
+        message=message,
+        step=report.step,
+        attempt=report.attempt,
+        metrics=report.metrics,
+        last_checkpoint=report.last_checkpoint,
+        evaluation=report.evaluation,
+    )
+    if _fits(whole):
+        return whole.to_json()
+    if not _fits(_cut(whole, 0)):
+        # So many training metrics that nothing else has room: the cause and the evaluation matter more.
+        whole = whole.model_copy(update={"metrics": {}})
+        if _fits(whole):
+            return whole.to_json()
+    # The encoded length grows with the number of characters, by different amounts for each: search.
+    longest = bisect.bisect_left(range(len(message)), True, key=lambda n: not _fits(_cut(whole, n + 1)))
+    return _cut(whole, longest).to_json()
+
+
+def _cut(message: TerminationMessage, length: int) -> TerminationMessage:
+    return message.model_copy(update={"message": message.message[:length] + ELLIPSIS})
+
+
+def _fits(message: TerminationMessage) -> bool:
+    return len(message.to_json().encode()) <= TERMINATION_MESSAGE_BYTES
 
 
 def path_from(environ: Mapping[str, str]) -> Path:

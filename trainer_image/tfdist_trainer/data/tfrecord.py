@@ -14,6 +14,9 @@ from tfdist_trainer.data.npz import ImageSpec
 from tfdist_trainer.errors import DataMalformedError, one_line
 
 _CHECK_BATCH = 1024
+_PARSE_ERRORS = (tf.errors.InvalidArgumentError, UnicodeDecodeError)
+"""The second arises when TensorFlow's message quotes a record of arbitrary bytes."""
+
 _FEATURES = {"image": tf.io.FixedLenFeature([], tf.string), "label": tf.io.FixedLenFeature([], tf.int64)}
 
 
@@ -110,7 +113,7 @@ _check_in_graph = tf.function(_check, reduce_retracing=True)
 def _are_right(batch: tf.Tensor, spec: ImageSpec) -> bool:
     try:
         return bool(_check_in_graph(batch, tf.constant(_length(spec)), tf.constant(spec.classes, tf.int64)))
-    except tf.errors.InvalidArgumentError:
+    except _PARSE_ERRORS:
         return False
 
 
@@ -124,8 +127,8 @@ def _first_bad(name: str, seen: int, batch: tf.Tensor, spec: ImageSpec) -> str:
         where = f"{name}: record {seen + offset}"
         try:
             parsed = tf.io.parse_single_example(serialized, _FEATURES)
-        except tf.errors.InvalidArgumentError as error:
-            return f"{where}: not an Example with 'image' and 'label': {one_line(error.message)}"
+        except _PARSE_ERRORS as error:
+            return f"{where}: not an Example with 'image' and 'label': {one_line(str(error))[:200]}"
         size, label = len(parsed["image"].numpy()), int(parsed["label"])
         if size != _length(spec):
             expected = f"{_length(spec)} of imageShape {list(spec.shape)}"

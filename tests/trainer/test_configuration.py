@@ -1,0 +1,127 @@
+"""What a wrong job is told, by real processes: exit code, field path, advice, and no TensorFlow imported."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tfdist.contract import ExitCode, TerminationMessage
+
+DATA = {"train": "{folder}/*.npz"}
+JOB: dict[str, Any] = {
+    "name": "test",
+    "namespace": "default",
+    "uid": "uid-1",
+    "strategy": "OneDevice",
+    "role": "worker",
+    "index": 0,
+    "replicas": {"worker": 1},
+}
+
+
+def training(**config: Any) -> dict[str, Any]:
+    return JOB | {"training": {"program": "image_classification", "config": config}}
+
+
+CASES: dict[str, tuple[Any, ExitCode, str]] = {
+    "no job": (None, ExitCode.USAGE, "TFDIST_JOB is not set"),
+    "a job that is no JSON": ("{", ExitCode.USAGE, "TFDIST_JOB: its JSON"),
+    "a job without a name": ({k: v for k, v in JOB.items() if k != "name"}, ExitCode.USAGE, "TFDIST_JOB: name"),
+    "no training": (JOB, ExitCode.CONFIGURATION, "training: is absent"),
+    "an unknown program": (
+        JOB | {"training": {"program": "image_clasification"}},
+        ExitCode.CONFIGURATION,
+        "training.program: 'image_clasification' is not a program of this image; known are image_classification",
+    ),
+    "no data": (training(), ExitCode.CONFIGURATION, "training.config.data: Field required"),
+    "no training data": (training(data={"eval": "x"}), ExitCode.CONFIGURATION, "training.config.data.train: is absent"),
+    "a misspelled field": (
+        training(data=DATA, learninRate=1),
+        ExitCode.CONFIGURATION,
+        "training.config.learninRate: no such field",
+    ),
+    "a misspelled field of data": (
+        training(data=DATA | {"tets": "x"}),
+        ExitCode.CONFIGURATION,
+        "training.config.data.tets: no such field",
+    ),
+    "a wrong item": (
+        training(data=DATA, imageShape=[28, 0, 1]),
+        ExitCode.CONFIGURATION,
+        "training.config.imageShape[1]: Input should be greater than or equal to 1, not 0",
+    ),
+    "a wrong number": (
+        training(data=DATA, learningRate="fast"),
+        ExitCode.CONFIGURATION,
+        "training.config.learningRate: Input should be a valid number",
+    ),
+    "two batch sizes": (
+        training(data=DATA, globalBatchSize=8, batchSizePerReplica=8),
+        ExitCode.CONFIGURATION,
+        "training.config: give globalBatchSize or batchSizePerReplica, not both",
+    ),
+    "a checkpoint directory that is a URL": (
+        training(data=DATA) | {"checkpoint": {"directory": "gs://bucket/x"}},
+        ExitCode.CONFIGURATION,
+        "checkpoint.directory: 'gs://bucket/x' is not an absolute path",
+    ),
+    "an evaluation without checkpoints": (
+        training(data={"eval": "{folder}/*.npz"}) | {"task": "Evaluate"},
+        ExitCode.CONFIGURATION,
+        "checkpoint: is absent",
+    ),
+    "files that are not there": (
+        training(data={"train": "{folder}/train-*.tfrecord"}),
+        ExitCode.DATA_MISSING,
+        "training.config.data.train: no file matches '{folder}/train-*.tfrecord'",
+    ),
+    "a gang without TF_CONFIG": (
+        training(data=DATA) | {"strategy": "MultiWorkerMirrored", "replicas": {"worker": 2}},
+        ExitCode.CONFIGURATION,
+        "TF_CONFIG is absent",
+    ),
+}
+
+
+def run(folder: Path, job: Any, *arguments: str, **variables: str) -> tuple[int, str]:
+    environ = {k: v for k, v in os.environ.items() if not k.startswith("TF")} | {
+        "TFDIST_REPORT_PORT": "0",
+        "TFDIST_TERMINATION_LOG": str(folder / "termination"),
+    }
+    if job is not None:
+        text = job if isinstance(job, str) else json.dumps(job)
+        environ["TFDIST_JOB"] = text.replace("{folder}", str(folder))
+    command = [sys.executable, "-X", "importtime", "-m", "tfdist_trainer", *arguments]
+    done = subprocess.run(command, env=environ | variables, capture_output=True, text=True, timeout=60, check=False)
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if "import time:" in line}
+    assert not imported & {"tensorflow", "keras", "numpy"}, "a wrong job must be told at once"
+    return done.returncode, "\n".join(x for x in done.stderr.splitlines() if "import time:" not in x)
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_a_wrong_job_is_told_what_is_wrong_and_where(case: tuple[Any, ExitCode, str], tmp_path: Path) -> None:
+    (tmp_path / "some.npz").write_bytes(b"")
+    job, code, text = case
+    text = text.replace("{folder}", str(tmp_path))
+    returned, error = run(tmp_path, job)
+    assert returned == code
+    assert error.startswith(f"tfdist-train: {text}")
+    assert "\n" not in error, "one line is enough"
+    assert TerminationMessage.model_validate_json((tmp_path / "termination").read_bytes()).message.startswith(text)
+
+
+def test_unknown_arguments_are_a_wrong_usage(tmp_path: Path) -> None:
+    code, error = run(tmp_path, JOB, "--wrong")
+    assert code == ExitCode.USAGE
+    assert "unknown argument '--wrong'" in error
+
+
+@pytest.mark.parametrize("port", ["http", "-1", "65536"])
+def test_a_report_port_that_is_none_is_a_wrong_usage(port: str, tmp_path: Path) -> None:
+    code, error = run(tmp_path, JOB, TFDIST_REPORT_PORT=port)
+    assert code == ExitCode.USAGE
+    assert "TFDIST_REPORT_PORT" in error

@@ -1,0 +1,203 @@
+# ruff: noqa: PLC0415  TensorFlow takes seconds to import, and most of these tests do without
+"""Files, formats and pipelines: what is read, by whom, and that it is read once."""
+
+import gzip
+import itertools
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from tfdist_trainer.data import fashion_mnist, idx, npz
+from tfdist_trainer.data.files import Part, Shard, Split, expand, plan
+from tfdist_trainer.errors import ConfigurationError, DataMalformedError, DataMissingError
+
+SPEC = npz.ImageSpec(shape=(2, 2, 1), classes=10)
+
+
+def numbered(count: int) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """Return images that carry their own number."""
+    numbers = np.arange(count)
+    images = np.zeros((count, 2, 2, 1), np.uint8)
+    images[:, 0, 0, 0], images[:, 0, 1, 0] = numbers // 256, numbers % 256
+    return images, numbers % 10
+
+
+def number_of(image: npt.NDArray[np.uint8]) -> int:
+    return int(image[0, 0, 0]) * 256 + int(image[0, 1, 0])
+
+
+@pytest.mark.parametrize(("files", "pipelines"), list(itertools.product([1, 2, 3, 7, 8, 40], [1, 2, 3, 4])))
+def test_every_record_is_read_by_exactly_one_pipeline(files: int, pipelines: int) -> None:
+    names = [f"f{number:02d}" for number in range(files)]
+    records = [(name, number) for name in names for number in range(5)]
+    read: list[tuple[str, int]] = []
+    for index in range(pipelines):
+        part = plan(names, Shard(index, pipelines))
+        mine = [record for record in records if record[0] in part.files]
+        read += mine[part.offset :: part.stride]
+    assert sorted(read) == records
+
+
+def test_missing_files_are_told_by_field_and_pattern(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"")
+    assert expand([f"{tmp_path}/a", f"{tmp_path}/*"], "data.train") == (f"{tmp_path}/a",)
+    with pytest.raises(DataMissingError, match=r"data.train: no file matches .*/b\*"):
+        expand([f"{tmp_path}/a", f"{tmp_path}/b*"], "data.train")
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"image": np.zeros((3, 2, 2, 1), np.uint8)}, "no array 'label'"),
+        ({"image": np.zeros((3, 2, 2, 1)), "label": np.zeros(3, int)}, r"'image' is float64\[3, 2, 2, 1\]"),
+        ({"image": np.zeros((3, 2, 3, 1), np.uint8), "label": np.zeros(3, int)}, r"imageShape \[2, 2, 1\]"),
+        ({"image": np.zeros((3, 2, 2), np.uint8), "label": np.zeros(2, int)}, "one integer for each of 3"),
+        ({"image": np.zeros((3, 2, 2), np.uint8), "label": np.array([0, 9, 10])}, "record 2 has label 10"),
+    ],
+)
+def test_a_malformed_npz_is_told_by_name(arrays: dict[str, Any], message: str, tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", **arrays)
+    with pytest.raises(DataMalformedError, match=f"x.npz: .*{message}"):
+        npz.load_file(str(tmp_path / "x.npz"), SPEC)
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x03\x04 torn"])
+def test_a_file_that_is_no_npz_is_told_by_name(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "x.npz").write_bytes(content)
+    with pytest.raises(DataMalformedError, match=r"x\.npz: not a readable"):
+        npz.load_file(str(tmp_path / "x.npz"), SPEC)
+
+
+def as_idx(array: npt.NDArray[np.uint8]) -> bytes:
+    return bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_idx_files_are_read_plain_or_compressed(packed: bool, tmp_path: Path) -> None:
+    array = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
+    (tmp_path / "x").write_bytes(gzip.compress(as_idx(array)) if packed else as_idx(array))
+    np.testing.assert_array_equal(idx.read(tmp_path / "x"), array)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "not an idx file"),
+        (b"\x01\x02\x03\x04", "starts with 01020304"),
+        (b"\0\0\x0d\x01\0\0\0\x01", "type 0x0d"),
+        (b"\0\0\x08\x03\0\0\0\x01", "3 axes is cut off"),
+        (b"\0\0\x08\x01\0\0\0\x03ab", "has 2 bytes of elements, but its header says 3 = 3"),
+        (gzip.compress(b"\0\0\x08\x01")[:-4], "damaged gzip"),
+    ],
+)
+def test_a_malformed_idx_file_is_told_by_name(content: bytes, message: str, tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(content)
+    with pytest.raises(DataMalformedError, match=f"/x: .*{message}"):
+        idx.read(tmp_path / "x")
+
+
+def test_the_converter_keeps_every_example(tmp_path: Path) -> None:
+    images, labels = numbered(23)
+    for prefix, count in (("train", 23), ("t10k", 5)):
+        (tmp_path / f"{prefix}-images-idx3-ubyte.gz").write_bytes(gzip.compress(as_idx(images[:count, :, :, 0])))
+        (tmp_path / f"{prefix}-labels-idx1-ubyte").write_bytes(as_idx(labels[:count].astype(np.uint8)))
+    command = ["--source", str(tmp_path), "--out", str(tmp_path / "out"), "--format", "npz", "--shards", "4"]
+    assert fashion_mnist.main(command) == 0
+    files = sorted(str(path) for path in (tmp_path / "out").glob("train-*.npz"))
+    assert [Path(name).name for name in files] == [f"train-{shard:05d}-of-00004.npz" for shard in range(4)]
+    read_images, read_labels = npz.load(Part(tuple(files), stride=1, offset=0), SPEC)
+    order = np.argsort([number_of(image) for image in read_images])
+    np.testing.assert_array_equal(read_images[order], images)
+    np.testing.assert_array_equal(read_labels[order], labels)
+    assert fashion_mnist.main(["--source", str(tmp_path / "none"), "--out", str(tmp_path / "out")]) == 66
+
+
+def one_epoch(part: Any, counts: list[int], batch_size: int, seed: int | None, first: int, last: int) -> Iterator[int]:
+    """Yield the number of each example present in batches `first` to `last` - 1 of one pipeline."""
+    from tfdist_trainer.data.pipeline import batches, steps_needed
+
+    assert last <= steps_needed(counts, batch_size, 1)
+    stream = batches(part.ordered(seed), part.ordered(None), part.decode, batch_size=batch_size, skip=first)
+    for batch in stream.take(last - first):
+        assert batch.features.shape == (batch_size, 2, 2, 1)
+        np.testing.assert_array_equal(batch.weights > 0, batch.present)
+        yield from (number_of(image) for image in batch.features.numpy()[batch.present.numpy()])
+
+
+@pytest.mark.trainer
+@pytest.mark.usefixtures("two_devices")
+@pytest.mark.parametrize("kind", ["npz", "tfrecord", "tfrecord.gz"])
+@pytest.mark.parametrize(("sizes", "pipelines"), [([7, 0, 16], 3), ([7, 6, 10], 2), ([23], 1), ([1], 3)])
+def test_an_epoch_has_every_example_once_also_after_a_restart(
+    kind: str, sizes: list[int], pipelines: int, tmp_path: Path
+) -> None:
+    from tfdist_trainer.data import tfrecord
+    from tfdist_trainer.data.pipeline import steps_needed
+    from tfdist_trainer.programs import configure, create
+
+    images, labels = numbered(sum(sizes))
+    ends = np.cumsum(sizes)
+    for shard, (size, end) in enumerate(zip(sizes, ends, strict=True)):
+        chosen = slice(end - size, end)
+        name = str(tmp_path / f"{shard}.{kind}")
+        if kind == "npz":
+            npz.save_file(name, images[chosen], labels[chosen])
+        else:
+            tfrecord.write(name, images[chosen], labels[chosen], gzip=kind.endswith("gz"))
+    config = {"data": {"train": f"{tmp_path}/*"}, "imageShape": [2, 2, 1], "shuffleBuffer": 5}
+    program = create(configure("image_classification", config))
+    parts = [program.examples(Split.TRAIN, Shard(index, pipelines)) for index in range(pipelines)]
+    counts = [part.count for part in parts]
+    assert sum(counts) == sum(sizes)
+    steps = steps_needed(counts, 4, 1)
+    for seed in (None, 1):
+        whole = [list(one_epoch(part, counts, 4, seed, 0, steps)) for part in parts]
+        assert sorted(itertools.chain(*whole)) == list(range(sum(sizes)))
+        for part, expected in zip(parts, whole, strict=True):
+            before = list(one_epoch(part, counts, 4, seed, 0, 1))
+            assert before + list(one_epoch(part, counts, 4, seed, 1, steps)) == expected
+    assert sum(sizes) == 1 or whole != [list(one_epoch(p, counts, 4, 2, 0, steps)) for p in parts], "no shuffle"
+
+
+@pytest.mark.trainer
+@pytest.mark.usefixtures("two_devices")
+def test_a_bad_record_is_told_by_file_and_number(tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    from tfdist_trainer.data import tfrecord
+
+    good = [tfrecord.example(bytes(4), 1)] * 3
+    cases = {
+        "short": (tfrecord.example(bytes(3), 1), "record 3: 'image' has 3 bytes, expected 4"),
+        "label": (tfrecord.example(bytes(4), 10), "record 3: has label 10, expected 0 to 9"),
+        "empty": (b"", "record 3: not an Example with 'image' and 'label'"),
+        "noise": (b"\xff\xfe", "record 3: not an Example with 'image' and 'label'"),
+    }
+    for name, (record, message) in cases.items():
+        path = str(tmp_path / name)
+        with tf.io.TFRecordWriter(path) as writer:
+            for item in [*good, record, *good]:
+                writer.write(item)
+        with pytest.raises(DataMalformedError, match=f"{name}: {message}"):
+            tfrecord.count(Part((path,), 1, 0), SPEC, gzip=False)
+    (tmp_path / "text").write_text("no records here, but more than twelve bytes")
+    for gzipped in (False, True):
+        with pytest.raises(DataMalformedError, match="text: damaged or not a TFRecord file"):
+            tfrecord.count(Part((str(tmp_path / "text"),), 1, 0), SPEC, gzip=gzipped)
+
+
+@pytest.mark.trainer
+@pytest.mark.usefixtures("two_devices")
+def test_files_of_two_formats_under_one_pattern_are_refused(tmp_path: Path) -> None:
+    from tfdist_trainer.programs import configure, create
+
+    for name in ("a.npz", "b.tfrecord"):
+        (tmp_path / name).write_bytes(b"")
+    program = create(configure("image_classification", {"data": {"train": f"{tmp_path}/*"}}))
+    with pytest.raises(ConfigurationError, match=r"training\.config\.data\.train: matches files of different formats"):
+        program.examples(Split.TRAIN, Shard(0, 1))

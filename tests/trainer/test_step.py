@@ -1,0 +1,92 @@
+"""The computation on two logical devices of one process: what replicas add up and what they average."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfdist.contract import ReplicaJob
+from tfdist_trainer.environment import Member
+from tfdist_trainer.programs import configure, create
+from tfdist_trainer.step import Averaging, EvaluateStep, TrainStep, metric_sums
+from tfdist_trainer.strategies.gang import Gang
+
+pytestmark = pytest.mark.trainer
+
+CONFIG: dict[str, Any] = {"data": {}, "imageShape": [4, 4, 1], "classes": 3, "model": "mlp"}
+
+
+@pytest.fixture(scope="module")
+def gang(two_devices: None) -> Gang:  # noqa: ARG001  must come before TensorFlow starts
+    # One for the module: each strategy numbers its collectives from the same start, and two would meet.
+    job = ReplicaJob(
+        name="t", namespace="d", uid="u", strategy="Mirrored", role="worker", index=0, replicas={"worker": 1}
+    )
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    return Gang(Member(job=job, rank=0, size=1, addresses=()), strategy)
+
+
+def batch(images: np.ndarray, labels: np.ndarray, present: list[bool]) -> tuple[Any, ...]:
+    return images, labels, np.asarray(present, np.float32), np.asarray(present)
+
+
+def distributed(gang: Gang, batches: list[tuple[Any, ...]]) -> Iterator[Any]:
+    """Return an iterator that gives batch k to replica k."""
+
+    def endless(_context: Any) -> tf.data.Dataset:
+        parts = [tf.data.Dataset.from_tensors(item) for item in batches]
+        return parts[0].concatenate(parts[1]).repeat()
+
+    iterator: Iterator[Any] = iter(gang.strategy.distribute_datasets_from_function(endless))
+    return iterator
+
+
+def on_replicas(gang: Gang, variable: Any) -> np.ndarray:
+    return np.array([value.numpy() for value in gang.strategy.experimental_local_results(variable)])
+
+
+def test_statistics_of_batch_normalization_are_equal_after_averaging(gang: Gang) -> None:
+    program = create(configure("image_classification", CONFIG | {"batchNormalization": True}))
+    with gang.strategy.scope():
+        model, optimizer = program.model(), program.optimizer()
+        optimizer.build(model.trainable_variables)
+    dark, bright = np.zeros((2, 4, 4, 1), np.uint8), np.full((2, 4, 4, 1), 255, np.uint8)
+    label = np.array([0, 1])
+    iterator = distributed(gang, [batch(dark, label, [True] * 2), batch(bright, label, [True] * 2)])
+    TrainStep(gang, program, model, optimizer).run(iterator, tf.constant(3))
+    moving = [v.value for v in model.non_trainable_variables if v.path.endswith("moving_mean")]
+    before = [on_replicas(gang, variable) for variable in moving]
+    assert any(not np.allclose(values[0], values[1]) for values in before), "else the test shows nothing"
+    Averaging(gang, model).run(1.0)
+    for variable, old in zip(moving, before, strict=True):
+        new = on_replicas(gang, variable)
+        np.testing.assert_allclose(new[0], old.mean(axis=0), rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(new[1], new[0])
+    for variable in model.trainable_variables:
+        values = [v.numpy() for v in gang.strategy.experimental_local_results(variable.value)]
+        np.testing.assert_array_equal(values[0], values[1])
+
+
+def test_absent_examples_count_for_nothing_even_when_they_are_not_numbers(gang: Gang) -> None:
+    program = create(configure("image_classification", CONFIG))
+    with gang.strategy.scope():
+        model = program.model()
+    random = np.random.default_rng(0)
+    images = random.integers(0, 256, (6, 4, 4, 1)).astype(np.uint8)
+    labels = np.array([0, 1, 2, 0, 1, 2])
+    first = batch(images[:3], labels[:3], [True, True, True])
+    second = batch(images[3:], labels[3:], [True, False, False])
+    sums = EvaluateStep(gang, program, model).run(distributed(gang, [first, second]), tf.constant(1)).numpy()
+    names = metric_sums(program)
+    assert names.examples(sums) == 4
+    predictions = model(images[:4])
+    losses = program.loss(tf.constant(labels[:4]), predictions).numpy()
+    assert names.results(sums)["loss"] == pytest.approx(losses.astype(np.float64).mean(), rel=1e-6)
+    assert names.results(sums)["accuracy"] == np.mean(np.argmax(predictions, axis=1) == labels[:4])
+
+    nothing = np.full(3, np.nan)
+    mean = names.metrics[0]
+    weighed = type(mean)("nan", lambda *_: tf.constant(nothing)).sums(labels[:3], labels[:3], np.zeros(3))
+    assert list(weighed.numpy()) == [0.0, 0.0]
