@@ -1,0 +1,81 @@
+"""`PYTHONPATH=cluster python3 -m tfdist_demo`: a cluster, the images, the controller, a job, its accuracy."""
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+
+from tfdist_cluster import console, shell
+from tfdist_cluster.errors import ClusterError
+from tfdist_demo import children, data, follow, install, screen, target
+from tfdist_images import builders, programs
+
+WELCOME = """TFDist: two workers train a small network on Fashion-MNIST, on a real Kubernetes cluster.
+The first run takes about 12 min on two cores, most of it compiling Kubernetes; the next ones 2 min."""
+NEXT = """
+What to try next:
+  export KUBECONFIG={kubeconfig}
+  {kubectl} -n tfdist-demo get tfd,pods
+  {kubectl} -n tfdist-demo describe tfd fashion
+  edit examples/fashion_mnist.yaml (worker.replicas, model, epochs) and run `make demo` again"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the demonstration; return 0 only when the job has succeeded."""
+    parser = argparse.ArgumentParser(prog="tfdist_demo", description=__doc__)
+    parser.add_argument("--yes", action="store_true", help="agree to what is changed on the cluster of KUBECONFIG")
+    options = parser.parse_args(arguments)
+    try:
+        return _demo(yes=options.yes or os.environ.get("YES", "") not in {"", "0"})
+    except ClusterError as error:
+        console.say(f"error: {error}")
+        return 1
+    except KeyboardInterrupt:
+        console.say("\ninterrupted; the same command goes on from here")
+        return 130
+
+
+def _demo(*, yes: bool) -> int:
+    started = time.monotonic()
+    console.say(WELCOME)
+    cluster = target.choose()
+    target.ask(cluster, yes=yes)
+    names = _cluster_and_images(cluster)
+    kubectl = cluster.kubectl()
+    install.install(kubectl, controller=names["controller"], trainer=names["trainer"])
+    data.prepare_volume(kubectl, names["trainer"], storage_class=cluster.storage_class, access_mode=cluster.access_mode)
+    follow.start(kubectl)
+    job = follow.until_ended(kubectl)
+    console.say(follow.final_table(kubectl))
+    console.say(f"\n{screen.result(job)} ({screen.duration(time.monotonic() - started)} in all)")
+    if job["status"]["phase"] != "Succeeded":
+        console.say(follow.logs_of_failed(kubectl))
+        return 1
+    console.say(NEXT.format(kubeconfig=cluster.kubeconfig, kubectl=kubectl.program))
+    return 0
+
+
+def _cluster_and_images(cluster: target.Target) -> dict[str, str]:
+    """Build images and data while the cluster comes up, load the images, and return their names."""
+    commands = {"images": children.module("tfdist_images", "build")}
+    if cluster.own:
+        _install_packages()
+        commands = {"cluster": children.module("tfdist_cluster", "up"), **commands}
+    children.run_together(commands, {})
+    data.fetch()
+    environment = cluster.environment
+    children.run_together({"images": children.module("tfdist_images", "load")}, environment)
+    names = shell.run(children.module("tfdist_images", "names"), env={"PYTHONPATH": str(children.PYTHON_PATH)})
+    return dict(json.loads(names))
+
+
+def _install_packages() -> None:
+    """Install what the images need before the cluster's own packages: apt takes one at a time."""
+    if os.geteuid() == 0 and builders.choose().builder == "buildah":
+        programs.need({"buildah": "buildah", "debootstrap": "debootstrap"})
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,80 @@
+"""Commands of this project that run at the same time, their lines marked with who says them."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+
+from tfdist_cluster import console, paths
+from tfdist_cluster.errors import ClusterError
+
+GRACE_SECONDS = 20
+PYTHON_PATH = paths.CLUSTER
+
+
+def module(name: str, *arguments: str) -> list[str]:
+    """Return the command line of a module beside this package."""
+    return [sys.executable, "-m", name, *arguments]
+
+
+def run_together(commands: Mapping[str, Sequence[str]], environment: Mapping[str, str]) -> None:
+    """Run commands (by a short name) until all have ended; when one fails the others are told to stop.
+
+    Raises:
+        ClusterError: naming the one that failed; its own last lines have said why.
+    """
+    started = {name: _start(command, environment) for name, command in commands.items()}
+    width = max(map(len, started))
+    readers = [
+        threading.Thread(target=_relay, args=(name.ljust(width), child), daemon=True) for name, child in started.items()
+    ]
+    for reader in readers:
+        reader.start()
+    try:
+        failed = _first_failure(started)
+    finally:
+        _stop(list(started.values()))
+    for reader in readers:
+        reader.join(timeout=GRACE_SECONDS)
+    if failed:
+        raise ClusterError(f"{failed} failed; its lines above say why. The same command goes on from there.")
+
+
+def _start(command: Sequence[str], environment: Mapping[str, str]) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        list(command), env={**os.environ, **environment, "PYTHONPATH": str(PYTHON_PATH), "PYTHONUNBUFFERED": "1"},
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+        start_new_session=True,  # a group of its own, so that what it started ends with it
+    )  # fmt: skip
+
+
+def _relay(name: str, child: "subprocess.Popen[str]") -> None:
+    for line in child.stdout or ():
+        if line.strip():
+            console.say(f"{name} | {line.rstrip()}")
+
+
+def _first_failure(children: Mapping[str, "subprocess.Popen[str]"]) -> str | None:
+    """Wait until all have ended well, or one has not; return its name."""
+    while True:
+        statuses = {name: child.poll() for name, child in children.items()}
+        failed = next((name for name, status in statuses.items() if status), None)
+        if failed or None not in statuses.values():
+            return failed
+        time.sleep(0.1)
+
+
+def _stop(children: Sequence["subprocess.Popen[str]"]) -> None:
+    """End those that still run, with the compilers and builders that they wait for: all of them can be cut off."""
+    running = [child for child in children if child.poll() is None]
+    for child in running:
+        os.killpg(child.pid, signal.SIGTERM)
+    for child in running:
+        try:
+            child.wait(timeout=GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()

@@ -1,0 +1,66 @@
+"""Installs the resource definition and the controller, and waits until the controller is ready."""
+
+import time
+from typing import Final
+
+from tfdist_cluster import console, paths
+from tfdist_cluster.errors import ClusterError
+from tfdist_demo import manifests, trouble
+from tfdist_demo.kubectl import Kubectl
+
+SYSTEM: Final = "tfdist-system"
+DEPLOYMENT: Final = "tfdist-controller"
+SELECTOR: Final = "app.kubernetes.io/name=tfdist-controller"
+READY_SECONDS: Final = 180
+UNSCHEDULABLE_SECONDS: Final = 30
+
+
+def install(kubectl: Kubectl, *, controller: str, trainer: str) -> None:
+    """Apply what `crds/` and `operator/manifests/` hold with these images; return when the controller is ready."""
+    with console.step("install the controller", expected_seconds=15):
+        kubectl.apply((paths.REPOSITORY / "crds/tfdistjobs.yaml").read_text())
+        texts = [path.read_text() for path in sorted((paths.REPOSITORY / "operator/manifests").glob("*.yaml"))]
+        kubectl.apply(manifests.with_images("\n---\n".join(texts), controller=controller, trainer=trainer))
+        kubectl.run("wait", "--for=condition=Established", "crd/tfdistjobs.tfdist.dev", "--timeout=30s")
+        _wait_until_ready(kubectl)
+
+
+def _wait_until_ready(kubectl: Kubectl) -> None:
+    started = time.monotonic()
+    while not _is_ready(kubectl):
+        waited = time.monotonic() - started
+        explain_trouble(kubectl, SYSTEM, SELECTOR, waited_seconds=waited)
+        if waited > READY_SECONDS:
+            raise ClusterError(
+                f"the controller is not ready after {READY_SECONDS} s. Look at: kubectl -n {SYSTEM} get pods,events"
+            )
+        time.sleep(0.5)
+
+
+def _is_ready(kubectl: Kubectl) -> bool:
+    """Tell whether the present version of the Deployment has all its replicas, and no old ones are left."""
+    deployment = kubectl.get("deployment", DEPLOYMENT, f"--namespace={SYSTEM}")
+    if deployment is None:
+        return False
+    wanted, status = deployment["spec"]["replicas"], deployment.get("status") or {}
+    seen = status.get("observedGeneration") == deployment["metadata"]["generation"]
+    counts = [status.get(name, 0) for name in ("replicas", "updatedReplicas", "availableReplicas")]
+    return bool(seen and all(count == wanted for count in counts))
+
+
+def explain_trouble(kubectl: Kubectl, namespace: str, selector: str, *, waited_seconds: float) -> None:
+    """Raise `ClusterError` when a pod will not run, with the reason and the end of its log.
+
+    Args:
+        kubectl: of the cluster.
+        namespace: of the pods.
+        selector: their labels.
+        waited_seconds: a pod that fits on no node is given some time, since others may end.
+    """
+    for pod in kubectl.pods(namespace, selector):
+        what = trouble.of_pod(pod)
+        if not what and waited_seconds > UNSCHEDULABLE_SECONDS:
+            what = trouble.unschedulable(pod)
+        if what:
+            log = kubectl.logs(namespace, pod["metadata"]["name"])
+            raise ClusterError(what + (f"\nthe end of its log:\n{log}" if log else ""))

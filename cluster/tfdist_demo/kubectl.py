@@ -1,0 +1,65 @@
+"""kubectl, bound to one cluster: every object goes through the command that a person would type."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from tfdist_cluster import shell
+from tfdist_cluster.errors import ClusterError, CommandFailed
+
+TIMEOUT_SECONDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Kubectl:
+    """The program and the kubeconfig it uses."""
+
+    program: Path
+    kubeconfig: str
+
+    def run(
+        self, *arguments: str, stdin: str | IO[bytes] | None = None, timeout_seconds: float = TIMEOUT_SECONDS
+    ) -> str:
+        """Run one command and return what it prints.
+
+        Raises:
+            ClusterError: it failed; the text holds what it said.
+        """
+        environment = {"KUBECONFIG": self.kubeconfig}
+        return shell.run([self.program, *arguments], env=environment, stdin=stdin, timeout_seconds=timeout_seconds)
+
+    def apply(self, *objects: Mapping[str, object] | str) -> None:
+        """Apply objects, or YAML texts, as their field manager; fields that others set meanwhile are taken back."""
+        for thing in objects:
+            text = thing if isinstance(thing, str) else json.dumps(thing)
+            self.run(
+                "apply", "--server-side", "--force-conflicts", "--field-manager=tfdist-demo", "-f", "-", stdin=text
+            )
+
+    def get(self, *arguments: str) -> dict[str, Any] | None:
+        """Return an object or a list, or None where there is no such object."""
+        try:
+            printed = self.run("get", *arguments, "--output=json", "--ignore-not-found")
+        except CommandFailed as error:
+            if "the server doesn't have a resource type" in error.output:
+                return None
+            raise
+        return dict(json.loads(printed)) if printed.strip() else None
+
+    def pods(self, namespace: str, selector: str) -> list[dict[str, Any]]:
+        """Return the pods that a label selector selects."""
+        found = self.get("pods", f"--namespace={namespace}", f"--selector={selector}")
+        return list(found["items"]) if found else []
+
+    def logs(self, namespace: str, pod: str, lines: int = 15) -> str:
+        """Return the end of a pod's log, of its last run where the present one has said nothing; else nothing."""
+        for previous in ("--previous=false", "--previous=true"):
+            try:
+                printed = self.run("logs", f"--namespace={namespace}", pod, f"--tail={lines}", previous)
+            except ClusterError:
+                continue
+            if printed.strip():
+                return printed.rstrip()
+        return ""

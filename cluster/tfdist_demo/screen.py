@@ -1,0 +1,70 @@
+"""What a person sees of a job while it runs, and at its end; pure, at most 100 columns."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+WIDTH: Final = 100
+BAR: Final = 24
+_UNKNOWN: Final = dict.fromkeys(("pod", "exitCode", "reason", "message"), "?")
+
+
+def progress_line(job: Mapping[str, Any]) -> str:
+    """Return phase, a bar, step, speed, metric and the estimated rest, as far as the status knows them."""
+    status = job.get("status") or {}
+    progress = status.get("progress") or {}
+    parts = [f"{status.get('phase') or 'Pending':<10}", bar(progress.get("percent"))]
+    if progress.get("step") is not None:
+        total = progress.get("totalSteps")
+        parts.append(f"step {progress['step']}" + (f"/{total}" if total else ""))
+    if progress.get("examplesPerSecond"):
+        parts.append(f"{progress['examplesPerSecond']:,.0f} examples/s")
+    parts += [f"{name} {value:.3f}" for name, value in sorted((progress.get("metrics") or {}).items())]
+    if progress.get("etaSeconds") is not None and status.get("phase") == "Running":
+        parts.append(f"ETA {duration(progress['etaSeconds'])}")
+    if not progress and status.get("replicas"):
+        parts.append(replicas(status["replicas"]))
+    return "  ".join(parts)[:WIDTH]
+
+
+def bar(percent: int | None) -> str:
+    """Return a bar of fixed width for 0 to 100 percent."""
+    filled = BAR * min(max(percent or 0, 0), 100) // 100
+    return f"[{'#' * filled}{'.' * (BAR - filled)}] {percent or 0:3d} %"
+
+
+def replicas(counts: Mapping[str, Mapping[str, int]]) -> str:
+    """Return how many replicas of each role run."""
+    return ", ".join(f"{count.get('running', 0)}/{count.get('desired', 0)} {role}" for role, count in counts.items())
+
+
+def duration(seconds: float) -> str:
+    """Return seconds as people write them."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def result(job: Mapping[str, Any]) -> str:
+    """Return the end of a job: the evaluation's metrics and examples, or what went wrong."""
+    status = job.get("status") or {}
+    if status.get("phase") != "Succeeded":
+        return "\n".join([f"the job ended as {status.get('phase')}", *_explanations(status)])
+    final = (status.get("evaluation") or {}).get("final") or {}
+    metrics = ", ".join(f"{name} {value:.4f}" for name, value in sorted((final.get("metrics") or {}).items()))
+    return (
+        f"Succeeded. Evaluation of step {final.get('step')}: {metrics} over {final.get('examples', 0):,} examples"
+        if final
+        else "Succeeded, without a result of the evaluation"
+    )
+
+
+def _explanations(status: Mapping[str, Any]) -> list[str]:
+    lines = [
+        f"  {condition['type']}: {condition.get('reason')}: {condition.get('message')}"
+        for condition in status.get("conditions") or []
+        if condition.get("type") in {"Failed", "Invalid", "Evaluated"} and condition.get("message")
+    ]
+    lines += [
+        "  {pod} ended with {exitCode}: {reason}: {message}".format_map({**_UNKNOWN, **failure})
+        for failure in status.get("failures") or []
+    ]
+    return lines

@@ -1,0 +1,86 @@
+"""Which cluster the demonstration uses, and the word of its owner before anything is changed there.
+
+A `KUBECONFIG` that is set names the user's cluster; otherwise it is the one that `tfdist_cluster` makes, which is
+nobody's but this checkout's and needs no question.
+"""
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tfdist_cluster import console, paths
+from tfdist_cluster.errors import ClusterError
+from tfdist_demo import manifests
+from tfdist_demo.kubectl import Kubectl
+from tfdist_images import load
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A cluster and how its volumes are to be asked for."""
+
+    kubeconfig: str
+    own: bool
+    storage_class: str | None
+    access_mode: str
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """Variables for commands that use this cluster."""
+        return {"KUBECONFIG": self.kubeconfig}
+
+    def kubectl(self) -> Kubectl:
+        """Return kubectl: the one on the path for the user's cluster, the one built here for our own.
+
+        Raises:
+            ClusterError: there is none.
+        """
+        built = paths.State.from_environment().bin / "kubectl"
+        found = built if self.own and built.exists() else shutil.which("kubectl")
+        if not found and not built.exists():
+            raise ClusterError("kubectl is not installed, and the cluster that KUBECONFIG names is used through it")
+        return Kubectl(Path(found or built), self.kubeconfig)
+
+
+def choose(environment: Mapping[str, str] = os.environ) -> Target:
+    """Return the cluster to use, from `KUBECONFIG`, `STORAGE_CLASS` and `ACCESS_MODE`."""
+    own = load.is_own_cluster(environment)
+    return Target(
+        kubeconfig=str(paths.State.from_environment().kubeconfig) if own else environment["KUBECONFIG"],
+        own=own,
+        storage_class=environment.get("STORAGE_CLASS") or ("shared" if own else None),
+        access_mode=environment.get("ACCESS_MODE") or ("ReadWriteMany" if own else "ReadWriteOnce"),
+    )
+
+
+def ask(target: Target, *, yes: bool) -> None:
+    """Say what will change on the user's cluster and get an agreement.
+
+    Raises:
+        ClusterError: there is none, or nobody who could be asked.
+    """
+    if target.own:
+        return
+    context = target.kubectl().run("config", "current-context").strip()
+    console.say(changes(context, registry=os.environ.get("REGISTRY")))
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise ClusterError("nobody can be asked here. Agree with YES=1, or unset KUBECONFIG to use a cluster made here")
+    if input("Go on? [y/N] ").strip().lower() not in {"y", "yes"}:
+        raise ClusterError("nothing was changed")
+
+
+def changes(context: str, *, registry: str | None) -> str:
+    """Return what the demonstration does to a cluster."""
+    images = f"pushed to {registry}" if registry else "loaded into its nodes"
+    return f"""KUBECONFIG is set: the demo uses the cluster of context {context}. It will create or update there
+  - the custom resource definition tfdistjobs.tfdist.dev
+  - the namespace tfdist-system with the controller, its cluster role and binding
+  - the namespace {manifests.NAMESPACE} with a 1 GiB volume claim and the job `fashion`
+  - the images tfdist/controller and tfdist/trainer, {images}
+Undo all of it: kubectl delete namespace {manifests.NAMESPACE} tfdist-system;
+  kubectl delete crd tfdistjobs.tfdist.dev; kubectl delete clusterrole,clusterrolebinding tfdist-controller"""
