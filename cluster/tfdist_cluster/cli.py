@@ -3,8 +3,9 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
-from tfdist_cluster import console, engine, tools, up, versions
+from tfdist_cluster import console, engine, load, tools, up, versions
 from tfdist_cluster.errors import ClusterError
 from tfdist_cluster.paths import State
 
@@ -37,6 +38,10 @@ def _parser() -> argparse.ArgumentParser:
     command = commands.add_parser("build", help="build parts of the node image")
     command.add_argument("targets", nargs="*", metavar="TARGET", help=", ".join(up.TARGETS))
     command.set_defaults(run=_build)
+
+    command = commands.add_parser("load", help="load image archives (docker save) into the nodes")
+    command.add_argument("archives", nargs="+", type=Path, metavar="ARCHIVE")
+    command.set_defaults(run=lambda _, options: load.load(options.archives))
 
     command = commands.add_parser("engine", help="make a Docker engine answer")
     command.set_defaults(run=_engine)
