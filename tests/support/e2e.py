@@ -1,0 +1,91 @@
+"""A cluster that runs pods, as the e2e tests use it: the same kubectl commands that a person would type."""
+
+import pathlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from support.api import Json, wait_for
+from tfdist_cluster.errors import CommandFailed
+from tfdist_demo import data, install, manifests, target
+from tfdist_demo.kubectl import Kubectl
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+NAMESPACE = manifests.NAMESPACE
+INSPECTOR = "inspector"
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A cluster with the controller, and a pod of the trainer's image that sees the whole volume."""
+
+    kubectl: Kubectl
+
+    def apply(self, manifest: Json) -> str:
+        """Apply a manifest as a person does; return what kubectl says, be it a refusal."""
+        try:
+            return self.kubectl.run("apply", "-f", "-", stdin=yaml.safe_dump(manifest))
+        except CommandFailed as error:
+            return str(error.output)
+
+    def job(self, name: str) -> Json:
+        """Return a job of the tests' namespace."""
+        found = self.kubectl.get("tfd", name, f"--namespace={NAMESPACE}")
+        assert found is not None, f"job {name} is gone"
+        return found
+
+    def pods(self, job: str) -> list[Json]:
+        """Return the pods of a job by name."""
+        found = self.kubectl.pods(NAMESPACE, f"tfdist.dev/job={job}")
+        return sorted(found, key=lambda pod: str(pod["metadata"]["name"]))
+
+    def delete_job(self, name: str) -> None:
+        """Delete a job and wait until it is gone."""
+        self.kubectl.run("delete", "tfd", name, f"--namespace={NAMESPACE}", "--ignore-not-found")
+
+    def await_condition(self, name: str, kind: str, reason: str, seconds: float) -> Json:
+        """Return the condition of a type once it has that reason."""
+
+        def found() -> Json | None:
+            conditions = self.job(name).get("status", {}).get("conditions", ())
+            return next((c for c in conditions if (c["type"], c["reason"]) == (kind, reason)), None)
+
+        condition = wait_for(f"{kind} with reason {reason} of {name}", found, seconds)
+        assert condition is not None
+        return condition
+
+    def inside(self, *command: str, stdin: str | None = None) -> str:
+        """Run a command in the pod that sees the volume under /volume."""
+        stream = ["--stdin"] if stdin is not None else []
+        exec_ = ["exec", f"--namespace={NAMESPACE}", INSPECTOR, *stream, "--", *command]
+        return self.kubectl.run(*exec_, stdin=stdin, timeout_seconds=300)
+
+
+@contextmanager
+def prepared(images: dict[str, str]) -> Iterator[Cluster]:
+    """Install the controller, fill the volume, and have the inspector run while the block does."""
+    chosen = target.choose()
+    kubectl = chosen.kubectl()
+    install.install(kubectl, controller=images["controller"], trainer=images["trainer"])
+    data.prepare_volume(kubectl, images["trainer"], storage_class=chosen.storage_class, access_mode=chosen.access_mode)
+    in_namespace = f"--namespace={NAMESPACE}"
+    pod: dict[str, Any] = dict(manifests.loader(images["trainer"]))
+    pod["metadata"] = {"name": INSPECTOR, "namespace": NAMESPACE}
+    kubectl.run("delete", "pod", INSPECTOR, in_namespace, "--ignore-not-found", "--now")
+    kubectl.apply(pod)
+    try:
+        kubectl.run("wait", "--for=condition=Ready", f"pod/{INSPECTOR}", in_namespace, "--timeout=50s")
+        yield Cluster(kubectl)
+    finally:
+        kubectl.run("delete", "pod", INSPECTOR, in_namespace, "--ignore-not-found", "--now", "--wait=false")
+
+
+def example(name: str, **config: Any) -> Json:
+    """Return the job of `examples/fashion_mnist.yaml` under another name, its program's settings changed."""
+    job: Json = yaml.safe_load((ROOT / "examples" / "fashion_mnist.yaml").read_text())
+    job["metadata"]["name"] = name
+    job["spec"]["training"]["config"] |= config
+    return job
