@@ -37,8 +37,8 @@ RUN if [ -d /wheels ]; then export PIP_NO_INDEX=1 PIP_FIND_LINKS=/wheels; fi \
 FROM dependencies
 COPY --from=distributions /venv/lib /venv/lib
 COPY --from=distributions /venv/bin/tfdist-* /venv/bin/
-# HOME: a numeric user without an entry in /etc/passwd, on a read-only root, has no other place.
-ENV PATH=/venv/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 HOME=/tmp
+# HOME and LOGNAME: a numeric user has no entry in /etc/passwd, and on a read-only root no other place.
+ENV PATH=/venv/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 HOME=/tmp LOGNAME=tfdist
 USER 65532:65532
 ENTRYPOINT ["tfdist-controller"]
 ARG VERSION=0.1.0
