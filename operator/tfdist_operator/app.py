@@ -62,7 +62,7 @@ def _parts(
 ) -> dict[str, Coroutine[object, object, object]]:
     """Return the controller's own loops by name; workers begin when the pods are known."""
     reports: dict[str, Report] = {}
-    objects = Objects(client, os.environ.get("HOSTNAME") or socket.gethostname())
+    objects = Objects(client, _instance())
     planning = Settings(settings.trainer_image, settings.progress_write_seconds)
     reconciler = Reconciler(jobs, pods, queue, objects, planning, reports)
     poller = ProgressPoller(jobs, pods, reports, queue.add, utc_now)
@@ -73,6 +73,11 @@ def _parts(
 
     workers = {f"worker {i}": worker() for i in range(settings.workers)}
     return {"pods": informer.run(), "progress": poller.run(settings.progress_poll_seconds), **workers}
+
+
+def _instance() -> str:
+    """Return the name of this process among the controllers of a cluster: in a pod the pod's name."""
+    return os.environ.get("HOSTNAME") or socket.gethostname()
 
 
 async def _kopf(
@@ -89,6 +94,8 @@ async def _kopf(
         registry=handlers.registry(jobs, queue.add, info),
         settings=handlers.settings(),
         standalone=True,
+        # kopf would look up the user's name, which a numeric user of an image does not have
+        identity=_instance(),  # type: ignore[arg-type]  a NewType of str that kopf does not export
         clusterwide=not settings.namespace,
         namespaces=[settings.namespace] if settings.namespace else [],
     )
