@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 from collections.abc import Coroutine
+from typing import Any, cast
 
 import kopf
 import uvloop
@@ -95,7 +96,7 @@ async def _kopf(
         settings=handlers.settings(),
         standalone=True,
         # kopf would look up the user's name, which a numeric user of an image does not have
-        identity=_instance(),  # type: ignore[arg-type]  a NewType of str that kopf does not export
+        identity=cast("Any", _instance()),  # a NewType of str that kopf does not export
         clusterwide=not settings.namespace,
         namespaces=[settings.namespace] if settings.namespace else [],
     )
