@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tfdist_cluster import console, engine, load, tools, up, versions
+from tfdist_cluster import console, control_plane, engine, load, status, tools, up, versions
 from tfdist_cluster.errors import ClusterError
 from tfdist_cluster.paths import State
 
@@ -42,6 +42,15 @@ def _parser() -> argparse.ArgumentParser:
     command = commands.add_parser("load", help="load image archives (docker save) into the nodes")
     command.add_argument("archives", nargs="+", type=Path, metavar="ARCHIVE")
     command.set_defaults(run=lambda _, options: load.load(options.archives))
+
+    command = commands.add_parser("status", help="show what runs; status 0 if the cluster is usable")
+    command.set_defaults(run=lambda state, _: status.show(state))
+
+    command = commands.add_parser("control-plane", help="a control plane of plain processes, for integration tests")
+    command.add_argument("action", choices=("up", "down", "status"))
+    command.add_argument("--kwok-nodes", type=int, default=0, metavar="N", help="also run kwok with N large fake nodes")
+    command.add_argument("--kubelet-less", action="store_true", default=True, help="no kubelet (the only way so far)")
+    command.set_defaults(run=_control_plane)
 
     command = commands.add_parser("engine", help="make a Docker engine answer")
     command.set_defaults(run=_engine)
@@ -83,3 +92,14 @@ def _engine(state: State, _: argparse.Namespace) -> None:
 def _tools(state: State, options: argparse.Namespace) -> None:
     for name in options.names:
         print(tools.ensure(state, name), file=sys.stdout)
+
+
+def _control_plane(state: State, options: argparse.Namespace) -> int:
+    match options.action:
+        case "up":
+            print(control_plane.up(state, options.kwok_nodes))
+        case "down":
+            control_plane.down(state)
+        case _:
+            return status.show_control_plane(state)
+    return 0

@@ -56,6 +56,8 @@ func parse(arguments []string) (*options.KubeRouterConfig, error) {
 		return nil, err
 	}
 	config.EnableIPv6 = false // the clusters made here have IPv4 pods only
+	// The health endpoint expects heartbeats of every part that is said to run.
+	config.RunFirewall, config.RunRouter, config.RunServiceProxy, config.RunLoadBalancer = true, false, false, false
 	if config.HostnameOverride == "" {
 		config.HostnameOverride = os.Getenv("NODE_NAME")
 	}

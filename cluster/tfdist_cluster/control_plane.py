@@ -1,0 +1,274 @@
+"""A control plane of plain processes: etcd, API server, controller manager, scheduler, and kwok for fake nodes.
+
+It needs one executable, neither root nor containers, and is ready within seconds: for tests of a controller, which
+need a true API server but no running pods. Each process has a recorded identity; `up` starts those that do not run,
+so it mends the control plane after any of them was killed. `down` stops them and removes all data.
+"""
+
+import json
+import shutil
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from string import Template
+
+from tfdist_cluster import console, content, lock, process, shell, tools, versions
+from tfdist_cluster.errors import ClusterError
+from tfdist_cluster.paths import MANIFESTS, State
+
+READY_SECONDS = 60
+SERVERS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
+FAKE = "kwok"
+NOWHERE = "192.0.2.1"  # an address for documentation; kubeadm refuses the loopback address
+FAKE_ANNOTATION = "kwok.x-k8s.io/node"
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The ports of this machine that the servers listen on, on its loopback address."""
+
+    etcd: int
+    etcd_peer: int
+    api: int
+    manager: int
+    scheduler: int
+
+    @classmethod
+    def free(cls) -> "Ports":
+        """Choose ports that nothing listens on; all are held until the last is known, so they differ."""
+        sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(5)]
+        try:
+            return cls(*(opened.getsockname()[1] for opened in sockets))
+        finally:
+            for opened in sockets:
+                opened.close()
+
+
+def up(state: State, fake_nodes: int) -> Path:
+    """Make the control plane ready, with at least so many fake nodes, and return its kubeconfig."""
+    with lock.exclusive(state.root / "control-plane.lock"):
+        tools.ensure(state, "kube-apiserver")
+        folder = state.control_plane
+        with console.step("start the control plane", expected_seconds=6):
+            ports = _configure(state)
+            _start(state, ports, SERVERS[:2])
+            _wait_ready(ports.api, "/readyz", folder)
+            _start(state, ports, SERVERS[2:])
+            _wait_ready(ports.manager, "/healthz", folder)
+            _wait_ready(ports.scheduler, "/healthz", folder)
+        if fake_nodes:
+            _fake_nodes(state, fake_nodes)
+    return kubeconfig(state)
+
+
+def down(state: State) -> None:
+    """Stop every process of the control plane and remove its data."""
+    with lock.exclusive(state.root / "control-plane.lock"):
+        for name in reversed((*SERVERS, FAKE)):
+            # Data goes anyway; only the API server delays its end, by seconds.
+            process.stop(_pid_file(state, name), grace_seconds=3)
+        content.remove(state.control_plane)
+
+
+def running(state: State) -> Mapping[str, process.Identity | None]:
+    """Return the processes by name."""
+    return {name: process.read(_pid_file(state, name)) for name in (*SERVERS, FAKE)}
+
+
+def ready(state: State) -> bool:
+    """Tell whether the API server answers that it is ready."""
+    return shell.succeeds(_kubectl(state, "get", "--raw", "/readyz"), timeout_seconds=5)
+
+
+def kubeconfig(state: State) -> Path:
+    """Return the kubeconfig of an administrator."""
+    return state.control_plane / "kubeconfig"
+
+
+def _pid_file(state: State, name: str) -> Path:
+    return state.control_plane / f"{name}.pid"
+
+
+def _kubectl(state: State, *arguments: str) -> list[shell.Argument]:
+    return [state.bin / "kubectl", "--kubeconfig", kubeconfig(state), *arguments]
+
+
+def _configure(state: State) -> Ports:
+    """Return the ports, and see to certificates for them; nothing changes while a server runs."""
+    stored = state.control_plane / "ports.json"
+    if stored.exists():
+        ports = Ports(**json.loads(stored.read_text()))
+        if any(running(state).values()) or not any(_listens(port) for port in asdict(ports).values()):
+            return ports
+        console.say("    another program listens on a port of the control plane: choosing other ports")
+    stored.unlink(missing_ok=True)
+    ports = Ports.free()
+    _make_certificates(state, ports)
+    content.write_atomically(stored, json.dumps(asdict(ports)))  # last: it vouches for the certificates
+    return ports
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _make_certificates(state: State, ports: Ports) -> None:
+    """Let kubeadm make certificates and kubeconfigs; it does so without touching the machine."""
+    folder = state.control_plane
+    for made in ("pki", "kubeconfig", "config"):
+        content.remove(folder / made)
+    configuration = folder / "kubeadm.yaml"
+    template = Template((MANIFESTS / "control-plane.yaml").read_text())
+    configuration.write_text(
+        template.substitute(
+            nowhere=NOWHERE, version=versions.KUBERNETES, api_port=ports.api, pki=json.dumps(str(folder / "pki")),
+            service_range=versions.SERVICE_RANGE,
+        )  # fmt: skip
+    )
+    for name in ("ca", "apiserver", "sa", "front-proxy-ca", "front-proxy-client"):
+        _phase(state, "certs", name, f"--config={configuration}")
+    # The super administrator, since the rights of the plain one are made by `kubeadm init` as a whole.
+    for name in ("super-admin", "controller-manager", "scheduler"):
+        _phase(state, "kubeconfig", name, f"--config={configuration}", f"--kubeconfig-dir={folder / 'config'}")
+        written = folder / "config" / f"{name}.conf"
+        written.write_text(written.read_text().replace(NOWHERE, "127.0.0.1"))
+    shutil.copy2(folder / "config" / "super-admin.conf", kubeconfig(state))
+
+
+def _phase(state: State, *arguments: str) -> None:
+    shell.run([state.bin / "kubeadm", "init", "phase", *arguments])
+
+
+def _start(state: State, ports: Ports, names: Sequence[str]) -> None:
+    """Start those servers that do not run."""
+    for name in names:
+        if process.read(_pid_file(state, name)) is None:
+            command = [state.bin / name, *options(name, ports, state.control_plane)]
+            process.start(command, pid_file=_pid_file(state, name), log=state.control_plane / f"{name}.log")
+
+
+def options(name: str, ports: Ports, folder: Path) -> list[str]:
+    """Return the options of a server, given ports and the folder of certificates and data."""
+    pki = folder / "pki"
+    client = "127.0.0.1"
+    match name:
+        case "etcd":
+            given = {
+                "data-dir": folder / "etcd",
+                "listen-client-urls": f"http://{client}:{ports.etcd}",
+                "advertise-client-urls": f"http://{client}:{ports.etcd}",
+                "listen-peer-urls": f"http://{client}:{ports.etcd_peer}",
+                "initial-advertise-peer-urls": f"http://{client}:{ports.etcd_peer}",
+                "initial-cluster": f"default=http://{client}:{ports.etcd_peer}",
+                "unsafe-no-fsync": "true",  # a lost disk loses only a test
+                "log-level": "warn",
+            }
+        case "kube-apiserver":
+            given = _api_server(ports, pki)
+        case "kube-controller-manager":
+            given = {
+                **_component(folder, "controller-manager", ports.manager),
+                "service-account-private-key-file": pki / "sa.key",
+                "root-ca-file": pki / "ca.crt",
+                "use-service-account-credentials": "true",
+            }
+        case _:
+            given = _component(folder, "scheduler", ports.scheduler)
+    return [f"--{option}={value}" for option, value in given.items()]
+
+
+def _api_server(ports: Ports, pki: Path) -> dict[str, Path | str]:
+    return {
+        "etcd-servers": f"http://127.0.0.1:{ports.etcd}",
+        "bind-address": "127.0.0.1",
+        "secure-port": str(ports.api),
+        "endpoint-reconciler-type": "none",  # no pod will look for the API server
+        "service-cluster-ip-range": versions.SERVICE_RANGE,
+        "authorization-mode": "Node,RBAC",
+        "allow-privileged": "true",
+        "kubelet-preferred-address-types": "InternalIP",
+        "client-ca-file": pki / "ca.crt",
+        "tls-cert-file": pki / "apiserver.crt",
+        "tls-private-key-file": pki / "apiserver.key",
+        "service-account-issuer": "https://kubernetes.default.svc",
+        "service-account-key-file": pki / "sa.pub",
+        "service-account-signing-key-file": pki / "sa.key",
+        "requestheader-client-ca-file": pki / "front-proxy-ca.crt",
+        "requestheader-allowed-names": "front-proxy-client",
+        "requestheader-extra-headers-prefix": "X-Remote-Extra-",
+        "requestheader-group-headers": "X-Remote-Group",
+        "requestheader-username-headers": "X-Remote-User",
+        "proxy-client-cert-file": pki / "front-proxy-client.crt",
+        "proxy-client-key-file": pki / "front-proxy-client.key",
+    }
+
+
+def _component(folder: Path, name: str, port: int) -> dict[str, Path | str]:
+    config = folder / "config" / f"{name}.conf"
+    return {
+        "kubeconfig": config,
+        "authentication-kubeconfig": config,
+        "authorization-kubeconfig": config,
+        "bind-address": "127.0.0.1",
+        "secure-port": str(port),
+        "leader-elect": "false",  # there is one of each, and it need not wait for a lease
+        "kube-api-qps": "1000",
+        "kube-api-burst": "2000",
+    }
+
+
+def _wait_ready(port: int, path: str, folder: Path) -> None:
+    """Wait until a server answers 200; every server lets anybody ask for its health."""
+    url = f"https://127.0.0.1:{port}{path}"
+    try:
+        shell.wait_until(lambda: _healthy(url), timeout_seconds=READY_SECONDS, what=f"{url} answers")
+    except ClusterError as error:
+        raise ClusterError(f"{error}; the servers' logs are in {folder}") from error
+
+
+def _healthy(url: str) -> bool:
+    import ssl  # noqa: PLC0415  costs 20 ms, which only this needs
+    import urllib.error  # noqa: PLC0415
+    import urllib.request  # noqa: PLC0415
+
+    unverified = ssl.create_default_context()
+    unverified.check_hostname = False
+    unverified.verify_mode = ssl.CERT_NONE  # the question is only whether it lives, on the loopback address
+    try:
+        with urllib.request.urlopen(url, timeout=2, context=unverified) as answer:
+            return bool(answer.status == 200)  # noqa: PLR2004
+    except (OSError, urllib.error.URLError):
+        return False
+
+
+def _fake_nodes(state: State, count: int) -> None:
+    """Run kwok, which plays the kubelet of annotated nodes, and make nodes."""
+    program = tools.ensure(state, FAKE)
+    if process.read(_pid_file(state, FAKE)) is None:
+        command = [
+            program, "--kubeconfig", kubeconfig(state), "--manage-all-nodes=false",
+            f"--manage-nodes-with-annotation-selector={FAKE_ANNOTATION}=fake",
+            "--node-lease-duration-seconds=40",  # renewed in time for the controller manager, which gives up after 50 s
+        ]  # fmt: skip
+        process.start(command, pid_file=_pid_file(state, FAKE), log=state.control_plane / "kwok.log")
+    with console.step(f"make {count} fake nodes"):
+        listing = {"apiVersion": "v1", "kind": "List", "items": [_fake_node(number) for number in range(count)]}
+        shell.run(_kubectl(state, "apply", "--server-side", "--force-conflicts", "-f", "-"), stdin=json.dumps(listing))
+        shell.run(_kubectl(state, "wait", "--for=condition=Ready", "nodes", "--all", "--timeout=60s"))
+
+
+def _fake_node(number: int) -> dict[str, object]:
+    resources = {"cpu": "10000", "memory": "100Ti", "pods": "100000", "nvidia.com/gpu": "10000"}
+    name = f"fake-{number}"
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "annotations": {FAKE_ANNOTATION: "fake"},
+            "labels": {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "type": "kwok"},
+        },
+        "status": {"allocatable": resources, "capacity": resources},
+    }
