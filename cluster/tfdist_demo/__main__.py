@@ -1,16 +1,15 @@
 """`PYTHONPATH=cluster python3 -m tfdist_demo`: a cluster, the images, the controller, a job, its accuracy."""
 
 import argparse
-import json
 import os
 import sys
 import time
 from collections.abc import Sequence
 
-from tfdist_cluster import console, shell
+from tfdist_cluster import console
 from tfdist_cluster.errors import ClusterError
 from tfdist_demo import children, data, follow, install, screen, target
-from tfdist_images import builders, programs
+from tfdist_images import build, builders, content, load, programs
 
 WELCOME = """TFDist: two workers train a small network on Fashion-MNIST, on a real Kubernetes cluster.
 The first run takes about 12 min on two cores, most of it compiling Kubernetes; the next ones 2 min."""
@@ -58,17 +57,17 @@ def _demo(*, yes: bool) -> int:
 
 
 def _cluster_and_images(cluster: target.Target) -> dict[str, str]:
-    """Build images and data while the cluster comes up, load the images, and return their names."""
+    """Build images and fetch data while the cluster comes up, load the images, and return their names."""
     commands = {"images": children.module("tfdist_images", "build")}
     if cluster.own:
         _install_packages()
         commands = {"cluster": children.module("tfdist_cluster", "up"), **commands}
-    children.run_together(commands, {})
     data.fetch()
-    environment = cluster.environment
-    children.run_together({"images": children.module("tfdist_images", "load")}, environment)
-    names = shell.run(children.module("tfdist_images", "names"), env={"PYTHONPATH": str(children.PYTHON_PATH)})
-    return dict(json.loads(names))
+    children.run_together(commands)
+    images = build.build(content.DEFAULT)
+    load.load(images, {**os.environ, **cluster.environment})
+    registry = os.environ.get("REGISTRY")
+    return {image.recipe.name: content.image_name(image.recipe, image.digest, registry) for image in images}
 
 
 def _install_packages() -> None:

@@ -20,13 +20,13 @@ def module(name: str, *arguments: str) -> list[str]:
     return [sys.executable, "-m", name, *arguments]
 
 
-def run_together(commands: Mapping[str, Sequence[str]], environment: Mapping[str, str]) -> None:
+def run_together(commands: Mapping[str, Sequence[str]]) -> None:
     """Run commands (by a short name) until all have ended; when one fails the others are told to stop.
 
     Raises:
         ClusterError: naming the one that failed; its own last lines have said why.
     """
-    started = {name: _start(command, environment) for name, command in commands.items()}
+    started = {name: _start(command) for name, command in commands.items()}
     width = max(map(len, started))
     readers = [
         threading.Thread(target=_relay, args=(name.ljust(width), child), daemon=True) for name, child in started.items()
@@ -43,9 +43,9 @@ def run_together(commands: Mapping[str, Sequence[str]], environment: Mapping[str
         raise ClusterError(f"{failed} failed; its lines above say why. The same command goes on from there.")
 
 
-def _start(command: Sequence[str], environment: Mapping[str, str]) -> "subprocess.Popen[str]":
+def _start(command: Sequence[str]) -> "subprocess.Popen[str]":
     return subprocess.Popen(
-        list(command), env={**os.environ, **environment, "PYTHONPATH": str(PYTHON_PATH), "PYTHONUNBUFFERED": "1"},
+        list(command), env={**os.environ, "PYTHONPATH": str(PYTHON_PATH), "PYTHONUNBUFFERED": "1"},
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
         start_new_session=True,  # a group of its own, so that what it started ends with it
     )  # fmt: skip

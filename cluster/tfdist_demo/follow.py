@@ -3,12 +3,13 @@
 A job of an earlier run is deleted first, whatever became of it: its checkpoints lie in a folder of its own.
 """
 
+import contextlib
 import sys
 import time
 from typing import Any, Final
 
 from tfdist_cluster import console, paths
-from tfdist_cluster.errors import ClusterError
+from tfdist_cluster.errors import ClusterError, CommandFailed
 from tfdist_demo import install, manifests, screen
 from tfdist_demo.kubectl import Kubectl
 
@@ -18,6 +19,7 @@ SELECTOR: Final = f"tfdist.dev/job={JOB}"
 ENDED: Final = frozenset({"Succeeded", "Failed", "Invalid"})
 POLL_SECONDS: Final = 1.0
 LIMIT_SECONDS: Final = 900
+PATIENCE_SECONDS: Final = 30
 
 
 def start(kubectl: Kubectl) -> None:
@@ -39,7 +41,7 @@ def until_ended(kubectl: Kubectl) -> dict[str, Any]:
     view, started = _View(), time.monotonic()
     try:
         while True:
-            job = _get(kubectl)
+            job = _get_patiently(kubectl)
             view.show(screen.progress_line(job))
             if (job.get("status") or {}).get("phase") in ENDED:
                 return job
@@ -65,6 +67,15 @@ def logs_of_failed(kubectl: Kubectl) -> str:
             name = pod["metadata"]["name"]
             ends.append(f"the end of {name}'s log:\n{kubectl.logs(manifests.NAMESPACE, name)}")
     return "\n".join(ends)
+
+
+def _get_patiently(kubectl: Kubectl) -> dict[str, Any]:
+    """Return the job, though an API server that restarts meanwhile does not answer for some seconds."""
+    for _ in range(PATIENCE_SECONDS):
+        with contextlib.suppress(CommandFailed):
+            return _get(kubectl)
+        time.sleep(POLL_SECONDS)
+    return _get(kubectl)
 
 
 def _get(kubectl: Kubectl) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 WIDTH: Final = 100
-BAR: Final = 24
+BAR: Final = 14
 _UNKNOWN: Final = dict.fromkeys(("pod", "exitCode", "reason", "message"), "?")
 
 
@@ -12,15 +12,15 @@ def progress_line(job: Mapping[str, Any]) -> str:
     """Return phase, a bar, step, speed, metric and the estimated rest, as far as the status knows them."""
     status = job.get("status") or {}
     progress = status.get("progress") or {}
-    parts = [f"{status.get('phase') or 'Pending':<10}", bar(progress.get("percent"))]
+    parts = [f"{status.get('phase') or 'Pending':<9}", bar(progress.get("percent"))]
     if progress.get("step") is not None:
         total = progress.get("totalSteps")
-        parts.append(f"step {progress['step']}" + (f"/{total}" if total else ""))
+        parts.append(f"{progress['step']}" + (f"/{total}" if total else "") + " steps")
     if progress.get("examplesPerSecond"):
-        parts.append(f"{progress['examplesPerSecond']:,.0f} examples/s")
+        parts.append(f"{progress['examplesPerSecond']:,.0f} ex/s")
     parts += [f"{name} {value:.3f}" for name, value in sorted((progress.get("metrics") or {}).items())]
     if progress.get("etaSeconds") is not None and status.get("phase") == "Running":
-        parts.append(f"ETA {duration(progress['etaSeconds'])}")
+        parts.append(f"ETA {clock(progress['etaSeconds'])}")
     if not progress and status.get("replicas"):
         parts.append(replicas(status["replicas"]))
     return "  ".join(parts)[:WIDTH]
@@ -41,6 +41,12 @@ def duration(seconds: float) -> str:
     """Return seconds as people write them."""
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def clock(seconds: float) -> str:
+    """Return seconds as minutes and seconds, short: `1:05`."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}:{rest:02d}"
 
 
 def result(job: Mapping[str, Any]) -> str:
