@@ -11,12 +11,13 @@ import pytest
 from support import controller as controllers
 from support.api import Api
 
+from tfdist_cluster.paths import State
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-def _cluster(*arguments: str) -> str:
-    command = [sys.executable, "-m", "tfdist_cluster", *arguments]
-    return subprocess.run(command, cwd=ROOT / "cluster", check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+def _cluster(*arguments: str) -> None:
+    subprocess.run([sys.executable, "-m", "tfdist_cluster", *arguments], cwd=ROOT / "cluster", check=True)
 
 
 @pytest.fixture(scope="session")
@@ -24,7 +25,7 @@ def api() -> Iterator[Api]:
     given = os.environ.get("TFDIST_TEST_CONTROL_PLANE")
     if not given:
         _cluster("control-plane", "up", "--kwok-nodes", "2")
-    server = Api(pathlib.Path(given or _cluster("control-plane", "kubeconfig")))
+    server = Api(pathlib.Path(given or State.from_environment().folder("control-plane") / "kubeconfig"))
     controllers.install(server)
     yield server
     if not given:

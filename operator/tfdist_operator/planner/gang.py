@@ -36,7 +36,6 @@ class Step:
 
     state: GangState
     create: bool = False
-    deletes: tuple[str, ...] = ()
     conditions: tuple[Condition, ...] = ()
     failures: tuple[dict[str, Any], ...] = ()
     restarts: dict[str, int] = field(default_factory=dict)
@@ -131,7 +130,6 @@ def _next_attempt(
     return Step(
         following,
         create=delay == 0,
-        deletes=tuple(p.name for p in state.pods if not p.ended and not p.deleting),
         conditions=(restarting, *((stopped,) if is_training else ()), not_ready),
         failures=failures,
         restarts=restarts,

@@ -190,7 +190,14 @@ class _Look:
             wait = self.settings.progress_write_seconds - view.seconds_since_status_write
             if wait > 0:
                 write, requeue = None, min(wait, requeue or wait)
-        return Plan(write, made, creates, step.deletes, events, requeue)
+        return Plan(write, made, creates, self._superseded(states), events, requeue)
+
+    def _superseded(self, states: tuple[GangState, ...]) -> tuple[str, ...]:
+        """Return the pods of earlier attempts that still run: whoever ended their attempt may have been killed."""
+        current = {member.role: state.attempt for state in states for member in state.gang.members}
+        return tuple(
+            p.name for p in self.view.pods if not p.ended and not p.deleting and p.attempt < current.get(p.role, 0)
+        )
 
     def _pods(self, step: Step, generation: int) -> tuple[Manifest, ...]:
         attempt = Attempt(step.state.attempt, generation)
