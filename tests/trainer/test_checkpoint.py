@@ -1,6 +1,7 @@
 """Checkpoints on disk without TensorFlow: whole or passed over, fenced, and no more than wanted."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -48,13 +49,14 @@ def test_a_damaged_checkpoint_is_reported_and_passed_over(
         writer.write(Position(step=step), TIME, save)
     values = tmp_path / "checkpoint-000000002" / "variables.data-00000-of-00001"
     record = values.with_name("checkpoint.json")
-    {
+    actions: dict[str, Callable[[], object]] = {
         "flip": lambda: values.write_bytes(b"v" + b"x" + values.read_bytes()[2:]),
         "cut": lambda: os.truncate(values, 10),
         "missing": values.unlink,
         "no record": record.unlink,
         "torn record": lambda: os.truncate(record, 30),
-    }[damage]()
+    }
+    actions[damage]()
     newest = CheckpointReader(tmp_path).newest()
     assert newest is not None
     assert newest.position.step == 1

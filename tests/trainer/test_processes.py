@@ -109,7 +109,7 @@ def test_a_gang_killed_and_started_again_resumes_where_its_checkpoint_was(
     launch: "Launch", config: dict[str, Any], tmp_path: Path
 ) -> None:
     long = config | {"epochs": 25}
-    settings = {"everySteps": 10, "keep": 2}
+    settings = {"everySteps": 50, "keep": 2}
     first = launch(2, config=long, job=job(tmp_path, checkpoint=settings))
     first.progress_when(lambda report: report.last_checkpoint is not None and report.step is not None)
     first.processes[1].send_signal(signal.SIGKILL)
@@ -136,8 +136,9 @@ def test_sigterm_saves_an_agreed_step_and_the_next_attempt_ends_as_if_nothing_ha
     launch: "Launch", config: dict[str, Any], tmp_path: Path
 ) -> None:
     long = config | {"epochs": 16}
-    unbroken = launch(2, config=long, job=job(tmp_path / "unbroken"))
-    stopped = launch(2, config=long, job=job(tmp_path / "stopped"))
+    rarely = {"everySteps": 1000}
+    unbroken = launch(2, config=long, job=job(tmp_path / "unbroken", checkpoint=rarely))
+    stopped = launch(2, config=long, job=job(tmp_path / "stopped", checkpoint=rarely))
     stopped.progress_when(lambda report: (report.step or 0) > 20)
     stopped.processes[1].send_signal(signal.SIGTERM)  # one member is told, and all stop
     assert stopped.wait() == [ExitCode.STOPPED_ON_NOTICE] * 2, stopped.output() + stopped.output(1)
@@ -145,7 +146,7 @@ def test_sigterm_saves_an_agreed_step_and_the_next_attempt_ends_as_if_nothing_ha
     assert message.last_checkpoint is not None
     assert message.last_checkpoint.step == message.step
 
-    resumed = launch(2, config=long, job=job(tmp_path / "stopped", attempt=1))
+    resumed = launch(2, config=long, job=job(tmp_path / "stopped", attempt=1, checkpoint=rarely))
     assert resumed.wait() == [0, 0], resumed.output()
     assert unbroken.wait() == [0, 0], unbroken.output()
     assert final_record(tmp_path / "stopped").position.examples == 16 * 203

@@ -34,7 +34,8 @@ REPORT = ProgressReport(
 
 def tensorflow_error(name: str, text: str) -> Exception:
     kind = type(name, (Exception,), {"__module__": "tensorflow.python.framework.errors_impl"})
-    return kind(text)
+    error: Exception = kind(text)
+    return error
 
 
 @pytest.mark.parametrize(

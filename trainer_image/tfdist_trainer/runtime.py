@@ -12,7 +12,8 @@ def prepare(environ: MutableMapping[str, str]) -> None:
     The root file system is read-only and the user may have no home, so Keras gets one under the temporary
     directory.
     """
-    environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+    # Errors only: the distributed iterator warns at each epoch that its own generator cannot be optimized.
+    environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     environ.setdefault("KERAS_BACKEND", "tensorflow")
     environ.setdefault("KERAS_HOME", str(Path(tempfile.gettempdir(), f"keras-{os.getuid()}")))
     environ.setdefault("MPLCONFIGDIR", environ["KERAS_HOME"])
