@@ -10,7 +10,7 @@ import signal
 import socket
 import sys
 from collections.abc import Coroutine
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import kopf
 import uvloop
@@ -21,11 +21,11 @@ from tfdist_operator.kube.client import Client
 from tfdist_operator.kube.connection import authorization, find_connection, ssl_context
 from tfdist_operator.kube.informer import PodInformer
 from tfdist_operator.kube.job_store import JobStore
+from tfdist_operator.kube.memory import Memory
 from tfdist_operator.kube.objects import Objects
 from tfdist_operator.kube.pod_store import Key, PodStore
 from tfdist_operator.kube.queue import KeyedQueue
 from tfdist_operator.logs import configure
-from tfdist_operator.observed.view import Report
 from tfdist_operator.planner import Settings
 from tfdist_operator.progress import ProgressPoller
 from tfdist_operator.reconcile import Reconciler, utc_now
@@ -62,11 +62,11 @@ def _parts(
     informer: PodInformer,
 ) -> dict[str, Coroutine[object, object, object]]:
     """Return the controller's own loops by name; workers begin when the pods are known."""
-    reports: dict[str, Report] = {}
+    memory = Memory()
     objects = Objects(client, _instance())
     planning = Settings(settings.trainer_image, settings.progress_write_seconds)
-    reconciler = Reconciler(jobs, pods, queue, objects, planning, reports)
-    poller = ProgressPoller(jobs, pods, reports, queue.add, utc_now)
+    reconciler = Reconciler(jobs, pods, queue, objects, planning, memory)
+    poller = ProgressPoller(jobs, pods, memory, queue.add, utc_now)
 
     async def worker() -> None:
         await informer.synced.wait()
@@ -102,6 +102,10 @@ async def _kopf(
     )
 
 
+_MAY_END: Final = frozenset({"stop", "kopf"})
+"""The parts that end in order: kopf handles the signals too, and returns when it was told to stop."""
+
+
 async def _until_first_ends(parts: dict[str, Coroutine[object, object, object]]) -> None:
     tasks = {asyncio.create_task(part, name=name) for name, part in parts.items()}
     done, rest = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -111,7 +115,7 @@ async def _until_first_ends(parts: dict[str, Coroutine[object, object, object]])
     for task in done:
         log.info("controller stops", extra={"part": task.get_name()})
         task.result()
-        if task.get_name() != "stop":
+        if task.get_name() not in _MAY_END:
             msg = f"part {task.get_name()!r} of the controller ended by itself"
             raise SystemExit(msg)
 

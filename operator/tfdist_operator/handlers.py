@@ -73,6 +73,7 @@ def registry(jobs: JobStore, on_change: Callable[[Key], None], login: kopf.Conne
         key = Key(meta["namespace"], meta["name"])
         if event["type"] == "DELETED":
             jobs.remove(key, meta["uid"])
+            on_change(key)
         else:
             on_change(jobs.put(raw))
 

@@ -18,6 +18,7 @@ from tfdist.api.status import ConditionType
 from tfdist.contract import ProgressReport
 from tfdist.render.gang import training_gang
 from tfdist_operator.kube.job_store import JobStore, StoredJob
+from tfdist_operator.kube.memory import Memory
 from tfdist_operator.kube.pod_store import Key, PodStore
 from tfdist_operator.metrics import PROGRESS_RATIO
 from tfdist_operator.observed.gang import gang_state
@@ -34,19 +35,19 @@ _LARGEST_REPORT: Final = 64 * 1024
 
 
 class ProgressPoller:
-    """Fills `reports` (by job UID) and calls `on_report` with the key of a job whose report has changed."""
+    """Remembers the reports, and calls `on_report` with the key of a job whose report has changed."""
 
     def __init__(
         self,
         jobs: JobStore,
         pods: PodStore,
-        reports: dict[str, Report],
+        memory: Memory,
         on_report: Callable[[Key], None],
         now: Callable[[], datetime],
     ) -> None:
         self._jobs = jobs
         self._pods = pods
-        self._reports = reports
+        self._memory = memory
         self._on_report = on_report
         self._now = now
         self._slots = asyncio.Semaphore(_IN_FLIGHT)
@@ -81,10 +82,12 @@ class ProgressPoller:
         except (aiohttp.ClientError, TimeoutError, ValidationError) as error:
             log.debug("no progress report", extra={"job": "/".join(job.key), "error": str(error)})
             return
-        known = self._reports.get(job.uid)
-        if known is not None and known.content == content:
+        if self._jobs.get(job.key) is None:
             return
-        self._reports[job.uid] = Report(content, rfc3339(self._now()))
+        memory = self._memory.of(job.key, job.uid)
+        if memory.report is not None and memory.report.content == content:
+            return
+        memory.report = Report(content, rfc3339(self._now()))
         if content.step is not None and content.total_steps:
             PROGRESS_RATIO.labels(*job.key).set(content.step / content.total_steps)
         self._on_report(job.key)

@@ -5,6 +5,7 @@ the API server refuses it and nothing else is done: a stale look never creates o
 the Service, pods, deletions and events, can be repeated without harm, because every name is deterministic.
 """
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable
@@ -13,11 +14,12 @@ from datetime import UTC, datetime
 from tfdist_operator.kube.batches import slow_start
 from tfdist_operator.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, Refused
 from tfdist_operator.kube.job_store import JobStore, StoredJob
+from tfdist_operator.kube.memory import Memory
 from tfdist_operator.kube.objects import Objects
 from tfdist_operator.kube.pod_store import Key, PodStore
 from tfdist_operator.kube.queue import KeyedQueue
-from tfdist_operator.metrics import RECONCILE_SECONDS, RESTARTS
-from tfdist_operator.observed.view import JobView, Report
+from tfdist_operator.metrics import PROGRESS_RATIO, RECONCILE_SECONDS, RESTARTS
+from tfdist_operator.observed.view import JobView
 from tfdist_operator.planner import Event, Plan, Settings, plan
 from tfdist_operator.planner.plan import Manifest
 
@@ -30,7 +32,7 @@ def utc_now() -> datetime:
 
 
 class Reconciler:
-    """Carries out plans for the jobs of a store. `reports` holds the last progress report by job UID."""
+    """Carries out plans for the jobs of a store."""
 
     def __init__(
         self,
@@ -39,7 +41,7 @@ class Reconciler:
         queue: KeyedQueue[Key],
         objects: Objects,
         settings: Settings,
-        reports: dict[str, Report],
+        memory: Memory,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
         self._jobs = jobs
@@ -47,22 +49,22 @@ class Reconciler:
         self._queue = queue
         self._objects = objects
         self._settings = settings
-        self._reports = reports
+        self._memory = memory
         self._now = now
-        self._written_at: dict[str, float] = {}
-        self._refusals: dict[str, str] = {}
 
     async def reconcile(self, key: Key) -> bool:
         """Look at one job once; return whether that succeeded, else it is to be repeated later."""
         job = self._jobs.get(key)
         if job is None:
+            self._forget(key)
             return True
         try:
             with RECONCILE_SECONDS.time():
                 await self._carry_out(job, plan(self._view(job), self._now(), self._settings))
         except NotFound:
             log.info("job is gone", extra={"job": "/".join(key)})
-            self._forget(job)
+            self._jobs.remove(key, job.uid)
+            self._forget(key)
         except Conflict:
             log.debug("job was written by somebody else; looking again", extra={"job": "/".join(key)})
             return False
@@ -75,22 +77,23 @@ class Reconciler:
         return True
 
     def _view(self, job: StoredJob) -> JobView:
-        written = self._written_at.get(job.uid)
+        memory = self._memory.of(job.key, job.uid)
+        written = memory.status_written_at
         return JobView(
             job=job.job,
             problems=job.problems,
             generation=job.generation,
             status=job.status,
             pods=self._pods.of(job.key, job.uid),
-            report=self._reports.get(job.uid),
+            report=memory.report,
             seconds_since_status_write=None if written is None else time.monotonic() - written,
-            refusal=self._refusals.get(job.uid, ""),
+            refusal=memory.refusal,
         )
 
     async def _carry_out(self, job: StoredJob, todo: Plan) -> None:
         if todo.status is not None:
             self._jobs.put(await self._objects.store_status(job, todo.status))
-            self._written_at[job.uid] = time.monotonic()
+            self._memory.of(job.key, job.uid).status_written_at = time.monotonic()
         await self._make(job, todo)
         for name in todo.deletes:
             await self._delete(job, name)
@@ -101,17 +104,18 @@ class Reconciler:
 
     async def _make(self, job: StoredJob, todo: Plan) -> None:
         """Create what is missing; a refusal is remembered for the status, and the creation repeated later."""
+        memory = self._memory.of(job.key, job.uid)
         try:
             if todo.service is not None:
                 await self._objects.apply_service(todo.service)
             await slow_start(todo.creates, self._create_pod)
         except (Refused, Conflict) as error:
-            if self._refusals.get(job.uid) != error.message:
-                self._refusals[job.uid] = error.message
+            if memory.refusal != error.message:
+                memory.refusal = error.message
                 self._queue.add(job.key)  # at once, so that the status says it
             raise Refused(error.code, error.reason, error.message) from error
         if todo.creates:
-            self._refusals.pop(job.uid, None)
+            memory.refusal = ""
 
     async def _create_pod(self, manifest: Manifest) -> None:
         try:
@@ -128,8 +132,8 @@ class Reconciler:
 
     async def _publish(self, job: StoredJob, event: Event) -> None:
         """Publish an event; one that cannot be stored is only logged, for the status says the same."""
-        if event.reason == "Restarting":
-            RESTARTS.labels(reason=event.reason).inc()
+        if event.cause:
+            RESTARTS.labels(reason=event.cause).inc()
         fields = {"job": "/".join(job.key), "reason": event.reason, "note": event.message}
         log.info("event", extra=fields)
         try:
@@ -139,8 +143,7 @@ class Reconciler:
         except ApiError as error:
             log.warning("event was not stored", extra={**fields, "error": str(error)})
 
-    def _forget(self, job: StoredJob) -> None:
-        self._jobs.remove(job.key, job.uid)
-        self._written_at.pop(job.uid, None)
-        self._refusals.pop(job.uid, None)
-        self._reports.pop(job.uid, None)
+    def _forget(self, key: Key) -> None:
+        self._memory.forget(key)
+        with contextlib.suppress(KeyError):
+            PROGRESS_RATIO.remove(*key)

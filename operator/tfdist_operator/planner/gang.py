@@ -126,7 +126,9 @@ def _next_attempt(
     stopped = Condition(ConditionType.RUNNING, False, decision.reason, text)
     not_ready = _not_ready("Restarting", f"attempt {following.attempt} follows: {text}")
     is_training = state.gang.name is GangName.TRAINING
-    event = Event("Restarting", text, warning=True, identity=f"{state.gang.name}-{following.attempt}")
+    event = Event(
+        "Restarting", text, warning=True, identity=f"{state.gang.name}-{following.attempt}", cause=decision.reason
+    )
     return Step(
         following,
         create=delay == 0,

@@ -28,6 +28,8 @@ class Event:
     message: str
     warning: bool = False
     identity: str = ""
+    cause: str = ""
+    """Class of the root cause, of an event that tells of a restart."""
 
 
 @dataclass(frozen=True, slots=True)

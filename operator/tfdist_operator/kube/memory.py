@@ -1,0 +1,40 @@
+"""What this process remembers of a job between two looks; all of it may be lost with the process."""
+
+from dataclasses import dataclass
+
+from tfdist_operator.kube.pod_store import Key
+from tfdist_operator.observed.view import Report
+
+
+@dataclass(slots=True)
+class JobMemory:
+    """Of one job, told from another of the same name by its UID."""
+
+    uid: str
+    report: Report | None = None
+    """The coordinator's last progress report."""
+    status_written_at: float | None = None
+    """When this process last wrote the status, on the monotonic clock."""
+    refusal: str = ""
+    """What the API server answered to the last creation, where it refused."""
+
+
+class Memory:
+    """Memories by key, made when they are first asked for."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[Key, JobMemory] = {}
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def of(self, key: Key, uid: str) -> JobMemory:
+        """Return the memory of the job with this key and UID; that of an earlier job of the name is dropped."""
+        known = self._jobs.get(key)
+        if known is None or known.uid != uid:
+            known = self._jobs[key] = JobMemory(uid)
+        return known
+
+    def forget(self, key: Key) -> None:
+        """Drop what is remembered of a job that is gone."""
+        self._jobs.pop(key, None)
