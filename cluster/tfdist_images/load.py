@@ -6,14 +6,14 @@ whose nodes already list an image is left as it is.
 
 import json
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 
 from tfdist_cluster import console, paths, shell
+from tfdist_cluster import load as cluster_load
 from tfdist_cluster.errors import ClusterError
-from tfdist_images import builders, content, programs, store
+from tfdist_images import builders, content, programs
 from tfdist_images.build import Image
 
 
@@ -51,15 +51,16 @@ def load(images: Sequence[Image], environment: Mapping[str, str] = os.environ) -
     if where is Destination.REGISTRY and registry:
         push(images, registry)
         return
-    needed = images if where is Destination.OWN else [image for image in images if not _nodes_have(image)]
+    if where is Destination.OWN:
+        cluster_load.load([image.archive for image in images])
+        return
+    needed = [image for image in images if not _nodes_have(image)]
     for image in images:
         if image not in needed:
             console.say(f"image {image.name} is in the cluster already")
-    if needed:
-        with console.step(
-            f"loading {' and '.join(image.name for image in needed)} into the cluster", expected_seconds=30
-        ):
-            _load_into(where, context or "", needed)
+    for image in needed:
+        with console.step(f"load {image.name} into the cluster", expected_seconds=20):
+            shell.run(_command(where, context or "", image.archive))
 
 
 def is_own_cluster(environment: Mapping[str, str]) -> bool:
@@ -68,20 +69,11 @@ def is_own_cluster(environment: Mapping[str, str]) -> bool:
     return not given or paths.State.from_environment().root in Path(given).resolve().parents
 
 
-def _load_into(where: Destination, context: str, images: Sequence[Image]) -> None:
-    archives = [image.archive for image in images]
-    if where is Destination.OWN:
-        shell.run(
-            [sys.executable, "-m", "tfdist_cluster", "load", *archives],
-            env={"PYTHONPATH": str(store.ROOT / "cluster")},
-        )  # fmt: skip
-    elif where is Destination.KIND:
-        name = context.removeprefix("kind-")
-        for archive in archives:
-            shell.run(["kind", "load", "image-archive", archive, "--name", name], log=store.log("load"))
-    else:
-        for archive in archives:
-            shell.run(["minikube", "image", "load", archive], log=store.log("load"))
+def _command(where: Destination, context: str, archive: Path) -> list[str | Path]:
+    """Return the command that loads an archive into the user's kind or minikube."""
+    if where is Destination.KIND:
+        return ["kind", "load", "image-archive", archive, "--name", context.removeprefix("kind-")]
+    return ["minikube", "image", "load", archive]
 
 
 def _nodes_have(image: Image) -> bool:

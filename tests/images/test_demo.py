@@ -1,0 +1,142 @@
+"""The pure parts of the demonstration: what it shows, what it says of trouble, what it applies."""
+
+from typing import Any
+
+import pytest
+import yaml
+
+from tfdist_cluster.paths import REPOSITORY
+from tfdist_demo import data, follow, manifests, screen, target, trouble
+
+RUNNING: dict[str, Any] = {
+    "phase": "Running",
+    "replicas": {"worker": {"desired": 2, "running": 2}},
+    "progress": {
+        "step": 394,
+        "totalSteps": 938,
+        "percent": 42,
+        "etaSeconds": 75,
+        "examplesPerSecond": 15812.4,
+        "metrics": {"loss": 0.412, "accuracy": 0.851},
+    },
+}
+
+
+def test_a_running_job_shows_how_far_it_is() -> None:
+    line = screen.progress_line({"status": RUNNING})
+    assert line.split() == (
+        [
+            "Running",
+            "[#####.........]",
+            "42",
+            "%",
+            "394/938",
+            "steps",
+            "15,812",
+            "ex/s",
+            "accuracy",
+            "0.851",
+            "loss",
+            "0.412",
+            "ETA",
+            "1:15",
+        ]
+    )
+    assert len(line) <= screen.WIDTH
+
+
+def test_a_job_that_starts_shows_its_replicas() -> None:
+    status = {"phase": "Starting", "replicas": {"worker": {"desired": 2, "running": 1}}}
+    assert screen.progress_line({"status": status}).endswith("1/2 worker")
+    assert screen.progress_line({}).startswith("Pending")
+
+
+def test_success_is_told_with_accuracy_and_examples() -> None:
+    final = {"step": 938, "metrics": {"accuracy": 0.8912}, "examples": 10000}
+    told = screen.result({"status": {"phase": "Succeeded", "evaluation": {"final": final}}})
+    assert told == "Succeeded. Evaluation of step 938: accuracy 0.8912 over 10,000 examples"
+
+
+def test_failure_is_told_with_its_reasons() -> None:
+    condition = {"type": "Failed", "reason": "UserError", "message": "worker 0 ended with 66"}
+    failure = {"pod": "fashion-worker-0", "exitCode": 66, "reason": "UserError", "message": "no file matches"}
+    told = screen.result({"status": {"phase": "Failed", "conditions": [condition], "failures": [failure]}})
+    assert "Failed: UserError: worker 0 ended with 66" in told
+    assert "fashion-worker-0 ended with 66: UserError: no file matches" in told
+
+
+def pod(**status: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "p"}, "status": status}
+
+
+@pytest.mark.parametrize("reason", trouble.ADVICE)
+def test_waiting_that_does_not_mend_itself_is_trouble(reason: str) -> None:
+    given = pod(containerStatuses=[{"state": {"waiting": {"reason": reason, "message": "details"}}}])
+    assert reason in str(trouble.of_pod(given))
+    assert "details" in str(trouble.of_pod(given))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pod(),
+        {"metadata": {"name": "p"}},
+        pod(containerStatuses=[{"state": {"waiting": {"reason": "ContainerCreating"}}}]),
+        pod(containerStatuses=[{"state": {"running": {}}}]),
+    ],
+)
+def test_other_pods_are_no_trouble(given: dict[str, Any]) -> None:
+    assert trouble.of_pod(given) is None
+
+
+def test_a_pod_that_fits_nowhere_is_told_with_the_scheduler_s_words() -> None:
+    condition = {"type": "PodScheduled", "reason": "Unschedulable", "message": "0/3 nodes are available"}
+    assert "0/3 nodes are available" in str(trouble.unschedulable(pod(conditions=[condition])))
+    assert trouble.unschedulable(pod()) is None
+
+
+def test_the_loader_passes_the_restricted_standard() -> None:
+    spec: Any = manifests.loader("tfdist/trainer:1")["spec"]
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    security = spec["containers"][0]["securityContext"]
+    assert security["allowPrivilegeEscalation"] is False
+    assert security["capabilities"] == {"drop": ["ALL"]}
+
+
+def test_the_shipped_controller_gets_the_built_images() -> None:
+    text = (REPOSITORY / "operator/manifests/controller.yaml").read_text()
+    replaced = manifests.with_images(text, controller="tfdist/controller:a", trainer="tfdist/trainer:b")
+    assert "image: tfdist/controller:a" in replaced
+    assert "tfdist/trainer:b" in replaced
+    documents = [document for document in yaml.safe_load_all(replaced) if document]
+    assert not any(":dev" in yaml.safe_dump(document) for document in documents)
+
+
+def test_the_example_uses_what_the_demonstration_prepares() -> None:
+    job = yaml.safe_load(follow.EXAMPLE.read_text())
+    assert job["metadata"] == {"name": follow.JOB, "namespace": manifests.NAMESPACE}
+    claims = [volume["persistentVolumeClaim"]["claimName"] for volume in job["spec"]["volumes"]]
+    assert claims == [manifests.CLAIM]
+    assert data.CONVERTER[1] in job["spec"]["training"]["config"]["data"]["train"]
+
+
+def test_a_user_s_cluster_is_told_everything_that_will_change() -> None:
+    told = target.changes("kind-dev", registry=None)
+    for thing in ("kind-dev", "custom resource definition", "tfdist-system", "cluster role", "tfdist-demo", "images"):
+        assert thing in told
+
+
+@pytest.mark.parametrize(
+    ("environment", "own", "storage_class", "access_mode"),
+    [
+        ({}, True, "shared", "ReadWriteMany"),
+        ({"KUBECONFIG": "/home/u/.kube/config"}, False, None, "ReadWriteOnce"),
+        ({"KUBECONFIG": "/k", "STORAGE_CLASS": "nfs", "ACCESS_MODE": "ReadWriteMany"}, False, "nfs", "ReadWriteMany"),
+    ],
+)
+def test_volumes_are_asked_for_as_the_cluster_can_give_them(
+    environment: dict[str, str], own: bool, storage_class: str | None, access_mode: str
+) -> None:
+    chosen = target.choose(environment)
+    assert (chosen.own, chosen.storage_class, chosen.access_mode) == (own, storage_class, access_mode)
