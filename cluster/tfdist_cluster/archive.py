@@ -113,9 +113,7 @@ def layer_tar(layer: Layer) -> bytes:
 
 
 def _with_parents(layer: Layer) -> dict[str, Entry]:
-    parents = {
-        str(parent): Folder() for path in layer for parent in PurePosixPath(path).parents if str(parent) != "."
-    }
+    parents = {str(parent): Folder() for path in layer for parent in PurePosixPath(path).parents if str(parent) != "."}
     return {**parents, **layer}
 
 

@@ -24,7 +24,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="tfdist_cluster", description="A Kubernetes cluster for development and tests")
+    parser = argparse.ArgumentParser(prog="tfdist_cluster", description="A Kubernetes cluster for tests")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     command = commands.add_parser("up", help="make the cluster usable (idempotent)")

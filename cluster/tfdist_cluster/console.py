@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 HEARTBEAT_SECONDS = 15.0
+LONG_SECONDS = 10.0  # steps that take longer announce it
+MINUTES_FROM_SECONDS = 90.0
 _writing = threading.Lock()
 
 
@@ -34,7 +36,7 @@ def step(title: str, *, expected_seconds: float = 0, detail: Callable[[], str] =
         expected_seconds: about how long it takes on two cores; told for steps of more than ten seconds.
         detail: called for every sign of life; a short text such as "812 packages".
     """
-    about = f" (about {_duration(expected_seconds)})" if expected_seconds > 10 else ""
+    about = f" (about {_duration(expected_seconds)})" if expected_seconds > LONG_SECONDS else ""
     say(f"==> {title}{about}")
     started = time.monotonic()
     done = threading.Event()
@@ -58,6 +60,6 @@ def step(title: str, *, expected_seconds: float = 0, detail: Callable[[], str] =
 
 
 def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
-    return f"{seconds / 60:.1f} min"
+    if seconds < LONG_SECONDS:
+        return f"{seconds:.1f} s"
+    return f"{seconds:.0f} s" if seconds < MINUTES_FROM_SECONDS else f"{seconds / 60:.1f} min"

@@ -90,7 +90,7 @@ def _pid_file(state: State, name: str) -> Path:
     return state.control_plane / f"{name}.pid"
 
 
-def _kubectl(state: State, *arguments: str) -> list[shell.Argument]:
+def _kubectl(state: State, *arguments: str) -> list[object]:
     return [state.bin / "kubectl", "--kubeconfig", kubeconfig(state), *arguments]
 
 
@@ -123,9 +123,12 @@ def _make_certificates(state: State, ports: Ports) -> None:
     template = Template((MANIFESTS / "control-plane.yaml").read_text())
     configuration.write_text(
         template.substitute(
-            nowhere=NOWHERE, version=versions.KUBERNETES, api_port=ports.api, pki=json.dumps(str(folder / "pki")),
+            nowhere=NOWHERE,
+            version=versions.KUBERNETES,
+            api_port=ports.api,
+            pki=json.dumps(str(folder / "pki")),
             service_range=versions.SERVICE_RANGE,
-        )  # fmt: skip
+        )
     )
     for name in ("ca", "apiserver", "sa", "front-proxy-ca", "front-proxy-client"):
         _phase(state, "certs", name, f"--config={configuration}")
@@ -155,7 +158,7 @@ def options(name: str, ports: Ports, folder: Path) -> list[str]:
     client = "127.0.0.1"
     match name:
         case "etcd":
-            given = {
+            given: dict[str, object] = {
                 "data-dir": folder / "etcd",
                 "listen-client-urls": f"http://{client}:{ports.etcd}",
                 "advertise-client-urls": f"http://{client}:{ports.etcd}",
@@ -179,7 +182,7 @@ def options(name: str, ports: Ports, folder: Path) -> list[str]:
     return [f"--{option}={value}" for option, value in given.items()]
 
 
-def _api_server(ports: Ports, pki: Path) -> dict[str, Path | str]:
+def _api_server(ports: Ports, pki: Path) -> dict[str, object]:
     return {
         "etcd-servers": f"http://127.0.0.1:{ports.etcd}",
         "bind-address": "127.0.0.1",
@@ -205,7 +208,7 @@ def _api_server(ports: Ports, pki: Path) -> dict[str, Path | str]:
     }
 
 
-def _component(folder: Path, name: str, port: int) -> dict[str, Path | str]:
+def _component(folder: Path, name: str, port: int) -> dict[str, object]:
     config = folder / "config" / f"{name}.conf"
     return {
         "kubeconfig": config,

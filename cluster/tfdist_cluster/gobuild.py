@@ -46,11 +46,8 @@ def program(state: State, wanted: Program) -> Path:
     key = content.digest(content.files_digest([GO_MODULE]), BUILD_FLAGS, _linker_flags(), wanted.package)
     if not content.is_current(output, key):
         require_go()
-        command = ["go", "build", "-v", *BUILD_FLAGS, "-ldflags", _linker_flags(), "-o"]
-        _compile(
-            state, wanted.name, wanted.cold_seconds,
-            lambda log: content.publish(output, key, lambda to: _go([*command, str(to), wanted.package], log, GO_MODULE)),
-        )  # fmt: skip
+        make = partial(_build, wanted.package)
+        _compile(state, wanted, lambda log: content.publish(output, key, partial(make, log)))
     for name in wanted.links:
         _link(state.bin / name, wanted.name)
     return output
@@ -63,8 +60,14 @@ def tool(state: State, name: str) -> Path:
     key = content.digest(package, BUILD_FLAGS)
     if not content.is_current(output, key):
         require_go()
-        _compile(state, name, 100, lambda log: content.publish(output, key, partial(_install, package, log)))
+        wanted = Program(name, package, 100)
+        _compile(state, wanted, lambda log: content.publish(output, key, partial(_install, package, log)))
     return output
+
+
+def _build(package: str, log: Path, output: Path) -> None:
+    flags = [*BUILD_FLAGS, "-ldflags", _linker_flags()]
+    _go(["go", "build", "-v", *flags, "-o", str(output), package], log, GO_MODULE)
 
 
 def _install(package: str, log: Path, output: Path) -> None:
@@ -80,19 +83,19 @@ def _install(package: str, log: Path, output: Path) -> None:
 
 
 def _go(command: list[str], log: Path, cwd: Path, extra: dict[str, str] | None = None) -> None:
-    shell.run(shell.bound(command), cwd=cwd, log=log, env={"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off", **(extra or {})})
+    env = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off", **(extra or {})}
+    shell.run(shell.bound(command), cwd=cwd, log=log, env=env)
 
 
-def _compile(state: State, name: str, cold_seconds: int, build: Callable[[Path], None]) -> None:
-    log = state.logs / f"build-{name}.log"
+def _compile(state: State, wanted: Program, build: Callable[[Path], None]) -> None:
+    log = state.logs / f"build-{wanted.name}.log"
     log.write_bytes(b"")
 
     def compiled() -> str:
         lines = log.read_bytes().count(b"\n")
         return f"{lines} packages compiled"
 
-    title = f"build {name}"
-    with console.step(title, expected_seconds=cold_seconds, detail=compiled):
+    with console.step(f"build {wanted.name}", expected_seconds=wanted.cold_seconds, detail=compiled):
         build(log)
 
 

@@ -4,7 +4,6 @@ Two images hold every server: one with the executable alone, and one that adds i
 kube-proxy and for the enforcement of NetworkPolicy.
 """
 
-import os
 import re
 from pathlib import Path
 from typing import Final
@@ -23,6 +22,7 @@ BASE: Final[Layer] = {
     "etc/nsswitch.conf": Text("hosts: files dns\n"),
 }
 NETWORK_PROGRAMS: Final = ("/usr/sbin/xtables-nft-multi", "/usr/sbin/nft", "/usr/sbin/conntrack", "/usr/sbin/ipset")
+MAXIMUM_LINKS: Final = 40  # as in the kernel
 IPTABLES_NAMES: Final = tuple(
     family + action for family in ("iptables", "ip6tables") for action in ("", "-save", "-restore")
 )
@@ -51,7 +51,11 @@ def node_images(kube: Path, pause: Path, root: Path) -> list[Image]:
             tags=(f"{upstream}/kube-proxy:{versions.KUBERNETES}", NETWORK_IMAGE),
             layers=(alone, network_layer(root)),
         ),
-        Image(tags=(f"{upstream}/pause:{versions.PAUSE_TAG}",), layers=({"pause": Copy(pause)},), entrypoint=("/pause",)),
+        Image(
+            tags=(f"{upstream}/pause:{versions.PAUSE_TAG}",),
+            layers=({"pause": Copy(pause)},),
+            entrypoint=("/pause",),
+        ),
         busybox(root),
     ]
 
@@ -93,9 +97,9 @@ def inside(root: Path, path: str) -> Path:
     followed = 0
     while pending:
         candidate = resolved / pending.pop(0)
-        if candidate.is_symlink() and followed < 40:
+        if candidate.is_symlink() and followed < MAXIMUM_LINKS:
             followed += 1
-            target = os.readlink(candidate)
+            target = str(candidate.readlink())
             resolved = root if target.startswith("/") else resolved
             pending = [part for part in target.split("/") if part] + pending
         else:

@@ -35,7 +35,7 @@ def nodes(name: str) -> list[Node]:
     told = shell.run(
         ["docker", "ps", "--all", "--no-trunc", "--filter", f"label=io.x-k8s.kind.cluster={name}", "--format", line]
     )
-    found = [Node(*row.split("\t")) for row in told.splitlines() if row.count("\t") == 2]
+    found = [Node(*row.split("\t")) for row in told.splitlines()]
     return sorted(found, key=lambda node: (node.role != "control-plane", len(node.name), node.name))
 
 

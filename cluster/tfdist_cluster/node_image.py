@@ -31,7 +31,8 @@ IMPORT = """
 mount -t tmpfs tmpfs /run
 containerd --log-level warn > /tmp/containerd.log 2>&1 &
 for attempt in $(seq 100); do ctr version > /dev/null 2>&1 && break; sleep 0.1; done
-ctr --namespace k8s.io images import --all-platforms --no-unpack --digests /images.tar || { cat /tmp/containerd.log; exit 1; }
+ctr --namespace k8s.io images import --all-platforms --no-unpack --digests /images.tar ||
+  { cat /tmp/containerd.log; exit 1; }
 """
 DOCKERFILE = """
 # tells systemd where it is, and with which signal it shuts down
@@ -94,7 +95,8 @@ def _configure(root: Path) -> None:
         (root / folder).mkdir(parents=True, exist_ok=True)
     _link(root / "sbin/init", "/usr/lib/systemd/systemd")
     _link(root / "usr/local/bin/containerd", "/usr/bin/containerd")
-    shell.run(["chroot", root, "systemctl", "enable", "kubelet.service", "containerd.service", "undo-mount-hacks.service"])
+    units = ("kubelet.service", "containerd.service", "undo-mount-hacks.service")
+    shell.run(["chroot", root, "systemctl", "enable", *units])
     shell.run(["chroot", root, "systemctl", "mask", "systemd-binfmt.service"])
     for plugin in ("host-local", "loopback", "ptp", "portmap"):
         shutil.copy2(root / "usr/lib/cni" / plugin, root / "opt/cni/bin" / plugin)

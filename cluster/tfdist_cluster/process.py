@@ -8,7 +8,6 @@ import contextlib
 import os
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,12 +73,12 @@ def record(pid_file: Path, pid: int) -> Identity:
     return Identity(pid, started)
 
 
-def start(command: Sequence[shell.Argument], *, pid_file: Path, log: Path, env: Mapping[str, str] | None = None) -> Identity:
+def start(command: shell.Words, *, pid_file: Path, log: Path) -> Identity:
     """Start a server in a session of its own, so that it outlives this process, and record it."""
     with log.open("ab") as output:
         child = subprocess.Popen(
             [str(word) for word in command], stdin=subprocess.DEVNULL, stdout=output, stderr=output,
-            start_new_session=True, env=shell.environment(env), cwd="/",
+            start_new_session=True, env=shell.environment(), cwd="/",
         )  # fmt: skip
     try:
         return record(pid_file, child.pid)

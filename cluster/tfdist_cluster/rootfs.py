@@ -6,14 +6,20 @@ with it, so a folder left by a killed build never has anything mounted and can b
 
 import re
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 
 from tfdist_cluster import console, content, engine, shell, versions
 from tfdist_cluster.errors import ClusterError
 from tfdist_cluster.paths import State
 
-UNNEEDED = ("usr/share/doc", "usr/share/locale", "usr/share/man", "usr/share/info", "var/lib/apt/lists", "var/cache/apt")
+UNNEEDED = (
+    "usr/share/doc",
+    "usr/share/locale",
+    "usr/share/man",
+    "usr/share/info",
+    "var/lib/apt/lists",
+    "var/cache/apt",
+)
 
 
 def ensure(state: State) -> Path:
@@ -34,14 +40,14 @@ def key() -> str:
 
 def _bootstrap(folder: Path, log: Path) -> None:
     packages = ",".join(versions.NODE_PACKAGES)
-    command = ["debootstrap", "--variant=minbase", f"--include={packages}", versions.DEBIAN_SUITE, str(folder), *mirror()]
-    shell.run(private(command), log=log)
+    options = ["--variant=minbase", f"--include={packages}"]
+    shell.run(private(["debootstrap", *options, versions.DEBIAN_SUITE, folder, *mirror()]), log=log)
     for path in UNNEEDED:
         content.remove(folder / path)
         (folder / path).mkdir()
 
 
-def private(command: Sequence[shell.Argument]) -> list[shell.Argument]:
+def private(command: shell.Words) -> list[object]:
     """Return a command in its own mount and process namespaces: killing this process ends and unmounts all of it."""
     return shell.bound(["unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--mount-proc", *command])
 
@@ -61,5 +67,5 @@ def _require_debootstrap() -> None:
     if shutil.which("debootstrap", path=path) is not None:
         return
     if shutil.which("apt-get") is None:
-        raise ClusterError("`debootstrap` is not installed; it is needed to build the node image. Install it and try again")
+        raise ClusterError("`debootstrap`, which builds the node image, is not installed; install it and try again")
     engine.apt_install("debootstrap")

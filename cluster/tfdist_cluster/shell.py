@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-from tfdist_cluster.errors import ClusterError, CommandFailed
+from tfdist_cluster.errors import ClusterError, CommandError
 
-Argument = str | Path
+Words = Sequence[object]  # strings and paths; each becomes one argument
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -20,13 +20,13 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     return {**os.environ, "PATH": f"{path}:/usr/local/sbin:/usr/sbin:/sbin", "LC_ALL": "C", **(extra or {})}
 
 
-def bound(command: Sequence[Argument]) -> list[Argument]:
+def bound(command: Words) -> list[object]:
     """Return a command that the kernel kills together with this process, so that no half-done work goes on."""
     return ["setpriv", "--pdeathsig", "KILL", *command] if shutil.which("setpriv") else list(command)
 
 
 def run(
-    command: Sequence[Argument],
+    command: Words,
     *,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
@@ -45,7 +45,7 @@ def run(
         timeout_seconds: the program is killed after this time.
 
     Raises:
-        CommandFailed: it left with another status than 0, or took too long.
+        CommandError: it left with another status than 0, or took too long.
         ClusterError: there is no such program.
     """
     words = [str(word) for word in command]
@@ -54,10 +54,10 @@ def run(
     except FileNotFoundError as error:
         raise ClusterError(f"`{words[0]}` is not installed (or {error.filename} does not exist)") from error
     except subprocess.TimeoutExpired as error:
-        raise CommandFailed(shlex.join(words), -1, f"no end after {timeout_seconds} s") from error
+        raise CommandError(shlex.join(words), -1, f"no end after {timeout_seconds} s") from error
     if completed.returncode != 0:
         output = log.read_text(errors="replace") if log else f"{completed.stdout}\n{completed.stderr}"
-        raise CommandFailed(shlex.join(words), completed.returncode, output)
+        raise CommandError(shlex.join(words), completed.returncode, output)
     return completed.stdout or ""
 
 
@@ -71,7 +71,7 @@ def _run(
     timeout_seconds: float | None,
 ) -> "subprocess.CompletedProcess[str]":
     text = stdin if isinstance(stdin, str) else None
-    source = None if text is not None else (stdin or subprocess.DEVNULL)
+    source = None if isinstance(stdin, str) else (stdin or subprocess.DEVNULL)
     if log is None:
         return subprocess.run(
             words, env=environment(env), cwd=cwd, input=text, stdin=source, capture_output=True, text=True,
@@ -84,7 +84,7 @@ def _run(
         )  # fmt: skip
 
 
-def succeeds(command: Sequence[Argument], *, env: Mapping[str, str] | None = None, timeout_seconds: float = 30) -> bool:
+def succeeds(command: Words, *, env: Mapping[str, str] | None = None, timeout_seconds: float = 30) -> bool:
     """Tell whether a program leaves with status 0; a missing program does not."""
     try:
         run(command, env=env, timeout_seconds=timeout_seconds)

@@ -40,7 +40,7 @@ def _cluster(state: State, nodes: list[kind.Node]) -> tuple[list[Row], bool]:
     )  # fmt: skip
     rows: list[Row] = []
     for node in nodes:
-        ready = {"True": "Ready", "False": "not Ready", "Unknown": "not Ready"}.get(conditions.get(node.name, ""), "unknown")
+        ready = "Ready" if conditions.get(node.name) == "True" else "not Ready"
         rows.append(("node", node.name, f"{node.state}, {ready}"))
     counts = _ask(
         state, "--namespace=kube-system", "get", "deployments,daemonsets", "--output",
@@ -66,7 +66,10 @@ def _ask(state: State, *arguments: str) -> dict[str, str]:
 def show_control_plane(state: State) -> int:
     """Print the processes of the plain control plane; return 0 if it is ready."""
     processes = control_plane.running(state)
-    _table(("process", name, f"runs (process {found.pid})" if found else "does not run") for name, found in processes.items())
+    _table(
+        ("process", name, f"runs (process {found.pid})" if found else "does not run")
+        for name, found in processes.items()
+    )
     ready = control_plane.ready(state)
     print(f"kubeconfig: {control_plane.kubeconfig(state)}" if ready else "not ready; `control-plane up` makes it so")
     return 0 if ready else 1

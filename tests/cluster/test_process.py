@@ -75,7 +75,9 @@ def test_stop_ends_a_server_that_was_started_and_forgets_it(tmp_path: Path) -> N
 
 
 def test_stop_ends_a_server_that_ignores_the_polite_signal(tmp_path: Path) -> None:
-    ignore = "import signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(1000)"
+    ignore = (
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);print('deaf', flush=True); time.sleep(1000)"
+    )
     identity = process.start([sys.executable, "-c", ignore], pid_file=tmp_path / "pid", log=tmp_path / "log")
     while "deaf" not in (tmp_path / "log").read_text():
         assert identity.alive()

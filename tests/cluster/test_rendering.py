@@ -37,7 +37,8 @@ def test_kubelets_accept_cgroup_v1_and_dns_has_the_version_that_is_built(tmp_pat
 @pytest.mark.parametrize("name", ["network.yaml", "storage.yaml"])
 def test_manifests_use_only_images_that_the_node_carries(name: str) -> None:
     documents = [document for document in yaml.safe_load_all(node_image.manifest(name)) if document]
-    specifications = [document["spec"]["template"]["spec"] for document in documents if "template" in document.get("spec", {})]
+    templates = [document["spec"]["template"] for document in documents if "template" in document.get("spec", {})]
+    specifications = [template["spec"] for template in templates]
     assert specifications
     for specification in specifications:
         for container in specification["containers"]:
@@ -48,8 +49,11 @@ def test_manifests_use_only_images_that_the_node_carries(name: str) -> None:
 
 def test_exactly_one_storage_class_is_the_default() -> None:
     documents = yaml.safe_load_all(node_image.manifest("storage.yaml"))
-    classes = {item["metadata"]["name"]: item["metadata"].get("annotations", {}) for item in documents if item["kind"] == "StorageClass"}
-    assert classes == {"standard": {"storageclass.kubernetes.io/is-default-class": "true"}, "shared": {}}
+    found = [document["metadata"] for document in documents if document["kind"] == "StorageClass"]
+    assert {metadata["name"]: metadata.get("annotations", {}) for metadata in found} == {
+        "standard": {"storageclass.kubernetes.io/is-default-class": "true"},
+        "shared": {},
+    }
 
 
 def test_the_go_module_requires_the_versions_that_tags_name() -> None:

@@ -29,8 +29,8 @@ def test_missing(status: str, last: int, lacking: list[str]) -> None:
 
 
 def test_trimming_keeps_order_and_everything_else() -> None:
-    process = {"args": ["sh"], "capabilities": {"bounding": ["CAP_SYS_RESOURCE", "CAP_KILL", "CAP_CHOWN"], "ambient": None}}
-    assert runc_bounded.trimmed(process, frozenset({"CAP_CHOWN", "CAP_KILL"})) == {
+    asked = {"bounding": ["CAP_SYS_RESOURCE", "CAP_KILL", "CAP_CHOWN"], "ambient": None}
+    assert runc_bounded.trimmed({"args": ["sh"], "capabilities": asked}, frozenset({"CAP_CHOWN", "CAP_KILL"})) == {
         "args": ["sh"],
         "capabilities": {"bounding": ["CAP_KILL", "CAP_CHOWN"], "ambient": []},
     }
