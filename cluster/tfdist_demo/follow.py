@@ -9,7 +9,7 @@ import time
 from typing import Any, Final
 
 from tfdist_cluster import console, paths
-from tfdist_cluster.errors import ClusterError, CommandFailedError
+from tfdist_cluster.errors import ClusterError, CommandError
 from tfdist_demo import install, manifests, screen
 from tfdist_demo.kubectl import Kubectl
 
@@ -72,7 +72,7 @@ def logs_of_failed(kubectl: Kubectl) -> str:
 def _get_patiently(kubectl: Kubectl) -> dict[str, Any]:
     """Return the job, though an API server that restarts meanwhile does not answer for some seconds."""
     for _ in range(PATIENCE_SECONDS):
-        with contextlib.suppress(CommandFailedError):
+        with contextlib.suppress(CommandError):
             return _get(kubectl)
         time.sleep(POLL_SECONDS)
     return _get(kubectl)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from tfdist_cluster import shell
-from tfdist_cluster.errors import ClusterError, CommandFailedError
+from tfdist_cluster.errors import ClusterError, CommandError
 
 TIMEOUT_SECONDS = 60
 
@@ -42,7 +42,7 @@ class Kubectl:
         """Return an object or a list, or None where there is no such object."""
         try:
             printed = self.run("get", *arguments, "--output=json", "--ignore-not-found")
-        except CommandFailedError as error:
+        except CommandError as error:
             if "the server doesn't have a resource type" in error.output:
                 return None
             raise

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from tfdist_cluster import console, shell
-from tfdist_cluster.errors import ClusterError, CommandFailedError
+from tfdist_cluster.errors import ClusterError, CommandError
 
 LOCK_WAIT_SECONDS: Final = 600
 """How long another apt or dpkg may hold its locks."""
@@ -36,7 +36,7 @@ def need(packages: Mapping[str, str]) -> None:
     with console.step(f"install {' '.join(missing)} with apt-get (system-wide)", expected_seconds=20):
         try:
             apt_get("install", "--yes", "--no-install-recommends", *missing)
-        except CommandFailedError:  # a machine that has never fetched the package lists, or has old ones
+        except CommandError:  # a machine that has never fetched the package lists, or has old ones
             apt_get("update")
             apt_get("install", "--yes", "--no-install-recommends", *missing)
 
@@ -48,7 +48,7 @@ def apt_get(*arguments: str, cwd: Path | None = None) -> None:
     while True:
         try:
             shell.run(["apt-get", *options, *arguments], env={"DEBIAN_FRONTEND": "noninteractive"}, cwd=cwd)
-        except CommandFailedError as error:
+        except CommandError as error:
             # The lock of the package lists is not covered by the option above.
             if "Could not get lock" not in error.output or time.monotonic() > deadline:
                 raise
