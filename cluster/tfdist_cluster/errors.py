@@ -5,7 +5,7 @@ class ClusterError(Exception):
     """Something this tool cannot go on without; its text is complete and is printed without a traceback."""
 
 
-class CommandFailed(ClusterError):  # noqa: N818  what happened, as in CalledProcess
+class CommandError(ClusterError):
     """A program that was started left with a status other than 0."""
 
     def __init__(self, command: str, status: int, output: str) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-from tfdist_cluster.errors import ClusterError, CommandFailed
+from tfdist_cluster.errors import ClusterError, CommandError
 
 Words = Sequence[object]  # strings and paths; each becomes one argument
 
@@ -45,7 +45,7 @@ def run(
         timeout_seconds: the program is killed after this time.
 
     Raises:
-        CommandFailed: it left with another status than 0, or took too long.
+        CommandError: it left with another status than 0, or took too long.
         ClusterError: there is no such program.
     """
     words = [str(word) for word in command]
@@ -54,10 +54,10 @@ def run(
     except FileNotFoundError as error:
         raise ClusterError(f"`{words[0]}` is not installed (or {error.filename} does not exist)") from error
     except subprocess.TimeoutExpired as error:
-        raise CommandFailed(shlex.join(words), -1, f"no end after {timeout_seconds} s") from error
+        raise CommandError(shlex.join(words), -1, f"no end after {timeout_seconds} s") from error
     if completed.returncode != 0:
         output = log.read_text(errors="replace") if log else f"{completed.stdout}\n{completed.stderr}"
-        raise CommandFailed(shlex.join(words), completed.returncode, output)
+        raise CommandError(shlex.join(words), completed.returncode, output)
     return completed.stdout or ""
 
 
