@@ -92,7 +92,7 @@ def controller(api: Api, folder: pathlib.Path, **environment: str) -> Iterator[C
         finally:
             process.terminate()
             process.wait(timeout=30)
-            print((folder / "controller.log").read_text())  # noqa: T201  pytest shows it where a test failed
+            print((folder / "controller.log").read_text())  # pytest shows it where a test failed
 
 
 def _kubeconfig(api: Api, folder: pathlib.Path) -> pathlib.Path:
