@@ -9,7 +9,7 @@ from tfdist_operator.observed.gang import GangState
 from tfdist_operator.observed.view import JobView
 from tfdist_operator.status.conditions import Condition, merge
 from tfdist_operator.status.counts import replica_counts
-from tfdist_operator.status.phase import phase_of
+from tfdist_operator.status.phase import is_terminal, phase_of
 from tfdist_operator.status.summary import summary
 
 MAX_FAILURES: Final = 10
@@ -54,7 +54,8 @@ def significant(stored: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
 
 def _summary(view: JobView, states: Sequence[GangState], status: Mapping[str, Any]) -> dict[str, str]:
     evaluation = view.job.spec.evaluation if view.job else None
-    active = {str(m.role) for state in states[-1:] for m in state.gang.members}
+    running = () if is_terminal(status) else states[-1:]
+    active = {str(m.role) for state in running for m in state.gang.members}
     result = summary(
         status["replicas"],
         status.get("progress", {}),

@@ -10,6 +10,9 @@ def progress_of(report: Report) -> dict[str, Any]:
     """Return `status.progress` for a report; fields that it does not give are left out."""
     content = report.content
     fields = content.model_dump(mode="json", by_alias=True, exclude_none=True, include=_COPIED)
+    for name in ("examplesPerSecond", "stepTimeMillis"):
+        if name in fields:
+            fields[name] = round(fields[name], 1)
     fields["percent"] = _percent(content.step, content.total_steps)
     fields["etaSeconds"] = _eta_seconds(content)
     fields["reportedAt"] = report.read_at

@@ -8,9 +8,11 @@ Json = Mapping[str, Any]
 
 def summary(replicas: Json, progress: Json, evaluation: Json, metric: str, active_roles: set[str]) -> dict[str, str]:
     """Return `status.summary`; a column without content is left out."""
+    result = {}
     ready = sum(counts["ready"] for role, counts in replicas.items() if role in active_roles)
     desired = sum(counts["desired"] for role, counts in replicas.items() if role in active_roles)
-    result = {"ready": f"{ready}/{desired}"}
+    if active_roles:
+        result["ready"] = f"{ready}/{desired}"
     if "percent" in progress:
         result["progress"] = f"{progress['percent']}%"
     if "etaSeconds" in progress:
