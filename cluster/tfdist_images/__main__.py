@@ -1,4 +1,4 @@
-"""The command: `PYTHONPATH=cluster python3 -m tfdist_images build|load|push|list|names`."""
+"""The command: `PYTHONPATH=cluster python3 -m tfdist_images build|load|push|list|release|names`."""
 
 import argparse
 import json
@@ -22,6 +22,7 @@ COMMANDS = {
     "load": "build what changed and bring it into the cluster in use",
     "push": "build what changed and push it to REGISTRY",
     "list": "print the images, whether they are built, and their sizes",
+    "release": "unmount what a killed build left mounted; images and caches stay",
     "names": "print the images' names as JSON; builds nothing",
 }
 
@@ -66,6 +67,8 @@ def _run(command: str, recipes: Sequence[content.Recipe]) -> int:
         for image in build.images_now(recipes):
             built = image.archive.exists()
             print(f"{image.name:40} {_megabytes(image.archive.stat().st_size) if built else 'not built'}")
+    elif command == "release":
+        build.release()
     elif command == "push" and not registry:
         raise ClusterError("set REGISTRY to where to push, such as REGISTRY=registry.example.com/team")
     else:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from tfdist_cluster import console, lock
+from tfdist_cluster.content import remove
 from tfdist_images import builders, content, programs, store, wheels
 from tfdist_images.content import Recipe
 
@@ -64,6 +65,8 @@ def build(recipes: Sequence[Recipe], root: Path = store.ROOT) -> list[Image]:
 @contextlib.contextmanager
 def _snapshot(recipes: Sequence[Recipe], root: Path) -> Iterator[Path]:
     """Yield a folder with a copy of exactly the files that the images are made of."""
+    for left in store.folder("images").glob(".context-*"):  # of a killed build
+        remove(left)
     files = sorted({file for recipe in recipes for file in content.input_files(root, recipe)})
     with tempfile.TemporaryDirectory(dir=store.folder("images"), prefix=".context-") as folder:
         content.stage(root, files, Path(folder))
@@ -86,6 +89,12 @@ def _build_missing(images: Sequence[Image], context: Path) -> None:
 def _download_wheels(images: Sequence[Image], context: Path) -> None:
     for locked in (content.BUILD_REQUIREMENTS, *(image.recipe.requirements for image in images)):
         wheels.download(context / locked)
+
+
+def release() -> None:
+    """Unmount and remove what a killed build left; the images and caches stay."""
+    with lock.exclusive(store.folder("images") / "lock"):
+        builders.builder_of(builders.choose()).release()
 
 
 def _build_one(builder: builders.Builder, image: Image, context: Path, revision: str) -> None:

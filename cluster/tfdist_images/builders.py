@@ -32,6 +32,9 @@ class Builder(Protocol):
     def prepare(self) -> None:
         """Make or fetch the base that all builds need."""
 
+    def release(self) -> None:
+        """Unmount and remove what a killed build left working."""
+
     def build(self, context: Path, recipe: Recipe, name: str, arguments: Mapping[str, str]) -> None:
         """Build the image `name` from the folder `context`."""
 
@@ -103,6 +106,9 @@ class Docker:
     def prepare(self) -> None:
         """Do nothing: the engine pulls the base, pip downloads while it builds."""
 
+    def release(self) -> None:
+        """Do nothing: the engine looks after itself."""
+
     def build(self, context: Path, recipe: Recipe, name: str, arguments: Mapping[str, str]) -> None:
         """Run `docker build`."""
         index = os.environ.get("PIP_INDEX_URL", "")
@@ -136,7 +142,7 @@ class Buildah:
     def prepare(self) -> None:
         """Import the base made here unless it is there, and remove what a killed build left working."""
         programs.need({"buildah": "buildah"})
-        self._run("rm", "--all", log=store.log("buildah-clean"))
+        self.release()
         if self.base.startswith(LOCAL) and not self._has(self.base):
             archive = base.archive()
             with console.step("base image: into buildah's storage", expected_seconds=10):
@@ -144,6 +150,11 @@ class Buildah:
                 dockerfile.write_text(base.DOCKERFILE)
                 self._run("bud", "--isolation=chroot", f"--file={dockerfile}", f"--tag={self.base}", archive.parent,
                           log=store.log("base-import"))  # fmt: skip
+
+    def release(self) -> None:
+        """Remove all working containers, which unmounts them; outside a build there are none."""
+        if shutil.which("buildah"):
+            self._run("rm", "--all", log=store.log("buildah-release"))
 
     def build(self, context: Path, recipe: Recipe, name: str, arguments: Mapping[str, str]) -> None:
         """Run `buildah bud` with cached layers, the wheels mounted at /wheels."""
