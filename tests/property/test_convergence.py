@@ -4,8 +4,10 @@ The model executes plans against a cluster in memory. Hypothesis chooses what po
 request the controller is killed; what a killed controller had done so far stays done.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from hypothesis import given, settings
@@ -40,21 +42,22 @@ class Model:
     def look(self, killed_after: int | None = None) -> Plan:
         """Carry a plan out, or its first `killed_after` requests."""
         todo = self.plan()
-        actions = [lambda: self._store(todo)] if todo.status is not None else []
-        actions += [lambda m=m: self._create(m) for m in todo.creates]  # type: ignore[misc]
-        actions += [lambda n=n: self.pods.pop(n, None) for n in todo.deletes]  # type: ignore[misc]
+        actions: list[Callable[[], object]] = []
+        if todo.status is not None:
+            actions.append(partial(self._store, todo.status))
+        actions += [partial(self._create, made) for made in todo.creates]
+        actions += [partial(self.pods.pop, name, None) for name in todo.deletes]
         for action in actions[:killed_after]:
             self.requests += 1
             action()
         return todo
 
-    def _store(self, todo: Plan) -> None:
-        assert todo.status is not None
-        TFDistJobStatus.model_validate(todo.status)
+    def _store(self, status: dict[str, Any]) -> None:
+        TFDistJobStatus.model_validate(status)
         if is_terminal(self.status):
-            assert todo.status["phase"] == self.status["phase"], "a final state was left"
-        assert todo.status.get("restarts", {}).get("counted", 0) <= 3
-        self.status = todo.status
+            assert status["phase"] == self.status["phase"], "a final state was left"
+        assert status.get("restarts", {}).get("counted", 0) <= 3
+        self.status = status
 
     def _create(self, made: dict[str, Any]) -> None:
         name = made["metadata"]["name"]
