@@ -4,7 +4,6 @@
 import gzip
 import itertools
 import struct
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -117,16 +116,17 @@ def test_the_converter_keeps_every_example(tmp_path: Path) -> None:
     assert fashion_mnist.main(["--source", str(tmp_path / "none"), "--out", str(tmp_path / "out")]) == 66
 
 
-def one_epoch(part: Any, counts: list[int], batch_size: int, seed: int | None, first: int, last: int) -> Iterator[int]:
-    """Yield the number of each example present in batches `first` to `last` - 1 of one pipeline."""
-    from tfdist_trainer.data.pipeline import batches, steps_needed
+def numbers(part: Any, seed: int | None, steps: int, epochs: range, skip: int = 0) -> list[list[int]]:
+    """Return the numbers of the examples present in each batch of size 4 of one pipeline."""
+    from tfdist_trainer.data.pipeline import Stretch, stream
 
-    assert last <= steps_needed(counts, batch_size, 1)
-    stream = batches(part.ordered(seed), part.ordered(None), part.decode, batch_size=batch_size, skip=first)
-    for batch in stream.take(last - first):
-        assert batch.features.shape == (batch_size, 2, 2, 1)
+    found = []
+    batches = stream(part, Stretch(steps, epochs, skip), batch_size=4, seed=seed)
+    for batch in batches.take(steps * len(epochs) - skip):
+        assert batch.features.shape == (4, 2, 2, 1)
         np.testing.assert_array_equal(batch.weights > 0, batch.present)
-        yield from (number_of(image) for image in batch.features.numpy()[batch.present.numpy()])
+        found.append([number_of(image) for image in batch.features.numpy()[batch.present.numpy()]])
+    return found
 
 
 @pytest.mark.trainer
@@ -136,6 +136,8 @@ def one_epoch(part: Any, counts: list[int], batch_size: int, seed: int | None, f
 def test_an_epoch_has_every_example_once_also_after_a_restart(
     kind: str, sizes: list[int], pipelines: int, tmp_path: Path
 ) -> None:
+    import tensorflow as tf
+
     from tfdist_trainer.data import tfrecord
     from tfdist_trainer.data.pipeline import steps_needed
     from tfdist_trainer.programs import configure, create
@@ -155,13 +157,18 @@ def test_an_epoch_has_every_example_once_also_after_a_restart(
     counts = [part.count for part in parts]
     assert sum(counts) == sum(sizes)
     steps = steps_needed(counts, 4, 1)
-    for seed in (None, 1):
-        whole = [list(one_epoch(part, counts, 4, seed, 0, steps)) for part in parts]
-        assert sorted(itertools.chain(*whole)) == list(range(sum(sizes)))
-        for part, expected in zip(parts, whole, strict=True):
-            before = list(one_epoch(part, counts, 4, seed, 0, 1))
-            assert before + list(one_epoch(part, counts, 4, seed, 1, steps)) == expected
-    assert sum(sizes) == 1 or whole != [list(one_epoch(p, counts, 4, 2, 0, steps)) for p in parts], "no shuffle"
+    tf.random.set_seed(1)
+    for seed in (None, 0, 1):
+        both = [numbers(part, seed, steps, range(2)) for part in parts]
+        for epoch in range(2):
+            ids = itertools.chain(*(batch for whole in both for batch in whole[epoch * steps : (epoch + 1) * steps]))
+            assert sorted(ids) == list(range(sum(sizes)))
+        for part, whole in zip(parts, both, strict=True):
+            assert numbers(part, seed, steps, range(2), skip=1) == whole[1:]
+            assert numbers(part, seed, steps, range(1, 2)) == whole[steps:]
+        if sum(sizes) > 1:
+            same = all(whole[:steps] == whole[steps:] for whole in both)
+            assert same == (seed is None), "each epoch has an order of its own"
 
 
 @pytest.mark.trainer

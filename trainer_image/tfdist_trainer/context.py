@@ -7,12 +7,12 @@ import tensorflow as tf
 
 from tfdist.contract import CheckpointSettings
 from tfdist_trainer.data.files import Shard
-from tfdist_trainer.data.pipeline import batches, steps_needed
+from tfdist_trainer.data.pipeline import Examples, Stretch, steps_needed, stream
 from tfdist_trainer.environment import Member
 from tfdist_trainer.errors import DataMissingError
 from tfdist_trainer.fence import Writer
 from tfdist_trainer.notice import Notice
-from tfdist_trainer.programs.base import Examples, Program
+from tfdist_trainer.programs.base import Program
 from tfdist_trainer.programs.config import ProgramConfig
 from tfdist_trainer.report import Reporter
 from tfdist_trainer.strategies.gang import Gang
@@ -61,17 +61,17 @@ class Supply:
         """Steps after which every member has given all its examples."""
         return steps_needed(self.counts, self.batch_size, self.gang.replicas_per_member)
 
-    def iterator(self, seed: int | None, skip_steps: int = 0) -> object:
-        """Return a distributed iterator of batches in the order of `seed`, without the first `skip_steps`."""
+    def iterator(self, seed: int | None, epochs: range, skip_steps: int = 0) -> object:
+        """Return a distributed iterator of the batches of `epochs`, without the first `skip_steps` steps.
+
+        The order is that of `seed`, another one each epoch, or with None that of the files. Keep the iterator
+        as long as the process lives: destroying it waits for its pipeline, which can take many seconds.
+        """
+        each = self.gang.replicas_per_member
+        stretch = Stretch(batches=self.steps * each, epochs=epochs, skip=skip_steps * each)
 
         def pipeline(_context: tf.distribute.InputContext) -> tf.data.Dataset:
-            return batches(
-                self.examples.ordered(seed),
-                self.examples.ordered(None),
-                self.examples.decode,
-                batch_size=self.batch_size,
-                skip=skip_steps * self.gang.replicas_per_member,
-            )
+            return stream(self.examples, stretch, batch_size=self.batch_size, seed=seed)
 
         return iter(self.gang.strategy.distribute_datasets_from_function(pipeline))
 

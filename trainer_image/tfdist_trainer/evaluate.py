@@ -76,7 +76,7 @@ def _find(gang: Gang, settings: CheckpointSettings) -> tuple[Path, Record]:
 
 def _run(context: Context, supply: Supply, step: EvaluateStep) -> "tf.Tensor":
     """Return the sums over all examples of all members."""
-    iterator = supply.iterator(None)
+    iterator = supply.iterator(None, range(1))
     pace = Pace()
     total = metric_sums(context.program).zeros()
     done = 0

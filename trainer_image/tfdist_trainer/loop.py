@@ -33,7 +33,8 @@ def train(context: Context) -> None:
     """
     examples = context.program.examples(Split.TRAIN, context.shard)
     supply = supply_of(context, examples, "training.config.data.train")
-    keras.utils.set_random_seed(context.config.seed)
+    # Not 0: a shuffle compares the pair of this seed and its own with (0, 0), and its own is a tensor.
+    keras.utils.set_random_seed(context.config.seed + 1)
     with context.gang.strategy.scope():
         model = context.program.model()
         optimizer = context.program.optimizer()
@@ -58,6 +59,7 @@ class Training:
         self._saved: CheckpointReport | None = None
         self._writer: CheckpointWriter | None = None
         self._schedule: SaveSchedule | None = None
+        self._iterator: object = None
         self._said = 0.0
         self._prepare_checkpoints()
 
@@ -88,18 +90,18 @@ class Training:
             batchSize=self._supply.batch_size * self._gang.replicas,
         )
         self._context.notice.can_save = self._schedule is not None
-        while self._position.epoch < self._context.config.epochs:
+        at, config = self._position, self._context.config
+        self._iterator = self._supply.iterator(config.seed, range(at.epoch, config.epochs), at.step_in_epoch)
+        while self._position.epoch < config.epochs:
             self._epoch()
         self._finish()
 
     def _epoch(self) -> None:
         """Train to the end of the epoch that is under way."""
-        seed = self._context.config.seed * 1_000_003 + self._position.epoch
-        iterator = self._supply.iterator(seed, self._position.step_in_epoch)
         while self._position.step_in_epoch < self._supply.steps:
             decision = self._decide()
             self._act(decision)
-            self._chunk(iterator, decision.steps)
+            self._chunk(decision.steps)
         results = self._sums.results(np.asarray(self._position.metric_sums))
         log.event("epoch", epoch=self._position.epoch + 1, step=self._position.step, **results)
         self._position = self._position.model_copy(
@@ -130,9 +132,9 @@ class Training:
         if decision.stop and can_save:
             raise StoppedOnNotice(f"SIGTERM arrived; step {self._position.step} is saved")
 
-    def _chunk(self, iterator: object, steps: int) -> None:
+    def _chunk(self, steps: int) -> None:
         started = time.monotonic()
-        sums = self._step.run(iterator, tf.constant(steps)).numpy()
+        sums = self._step.run(self._iterator, tf.constant(steps)).numpy()
         seconds = time.monotonic() - started
         self._pace.measured(steps, seconds)
         at = self._position

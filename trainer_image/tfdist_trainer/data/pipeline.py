@@ -3,9 +3,13 @@
 A collective hangs when one member stops before the others. So a pipeline never ends: after its own examples
 it gives batches whose examples count for nothing, and how many steps an epoch has is agreed from the counts
 of all pipelines. Every example is *present* in exactly one batch of an epoch.
+
+All epochs are one stream, with one iterator: making another for each epoch would leave the processor without
+input at every border, and to destroy an iterator of a distributed dataset takes seconds.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -22,8 +26,27 @@ class Batch(NamedTuple):
     """bool [batch]; whether the example counts. A weight of zero does not make an example absent."""
 
 
-Decode = Callable[..., tuple[tf.Tensor, tf.Tensor]]
-"""The tensors of a batch of elements -> features [batch, ...] and labels [batch, ...]."""
+@dataclass(frozen=True, slots=True)
+class Examples:
+    """One pipeline's examples of a split, each an element that `decode` understands in batches."""
+
+    count: int
+    ordered: Callable[[tf.Tensor | None], tf.data.Dataset]
+    """Seed, int64 [] -> the unbatched elements in the order of that seed; None gives the order of the files."""
+    decode: Callable[..., tuple[tf.Tensor, tf.Tensor]]
+    """The tensors of a batch of elements -> features [batch, ...] and labels [batch, ...]."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Which batches of a stream are wanted: `epochs` of `batches` each.
+
+    Without the first `skip` of the first epoch, which were used before a restart.
+    """
+
+    batches: int
+    epochs: range
+    skip: int = 0
 
 
 def steps_needed(counts: Sequence[int], batch_size: int, replicas_per_pipeline: int) -> int:
@@ -35,24 +58,30 @@ def steps_needed(counts: Sequence[int], batch_size: int, replicas_per_pipeline: 
     return max((-(-count // per_step) for count in counts), default=0)
 
 
-def batches(
-    ordered: tf.data.Dataset, unordered: tf.data.Dataset, decode: Decode, *, batch_size: int, skip: int
-) -> tf.data.Dataset:
+def stream(examples: Examples, stretch: Stretch, *, batch_size: int, seed: int | None) -> tf.data.Dataset:
     """Return an endless dataset of `Batch`es of exactly `batch_size` examples.
 
-    First the examples of `ordered`, without the first `skip` batches, which were used before a restart; then,
-    for ever, batches that do not count. Those repeat the examples of `unordered` (the same ones, in any
-    cheap order) rather than zeros, so that batch normalization sees real inputs.
+    Each epoch of `stretch` has its own order, of `seed` and the epoch's number; None gives all the order of the
+    files. What an epoch needs beyond the pipeline's own examples are batches that do not count. Those repeat
+    its examples rather than zeros, so that batch normalization sees real inputs.
     """
 
     def prepare(dataset: tf.data.Dataset) -> tf.data.Dataset:
-        parsed = dataset.batch(batch_size).map(decode, num_parallel_calls=2, deterministic=True)
+        parsed = dataset.batch(batch_size).map(examples.decode, num_parallel_calls=2, deterministic=True)
         return parsed.map(lambda features, labels: _pad(features, labels, batch_size))
 
-    real = prepare(ordered.skip(skip * batch_size))
-    spare = prepare(unordered).map(_discount).repeat()
-    blank = tf.data.Dataset.from_tensors(_blank(real.element_spec)).repeat()
-    return real.concatenate(spare).concatenate(blank).prefetch(2)
+    plain = prepare(examples.ordered(None))
+    spare = plain.map(_discount).repeat()
+    blank = tf.data.Dataset.from_tensors(_blank(plain.element_spec)).repeat()
+
+    def epoch(number: tf.Tensor) -> tf.data.Dataset:
+        skip = tf.where(number == stretch.epochs.start, tf.constant(stretch.skip, tf.int64), 0)
+        order = None if seed is None else seed * 1_000_003 + number
+        real = prepare(examples.ordered(order).skip(skip * batch_size))
+        return real.concatenate(spare).concatenate(blank).take(stretch.batches - skip)
+
+    numbers = tf.data.Dataset.range(stretch.epochs.start, stretch.epochs.stop)
+    return numbers.flat_map(epoch).concatenate(blank).prefetch(2)
 
 
 def _pad(features: tf.Tensor, labels: tf.Tensor, batch_size: int) -> Batch:

@@ -4,7 +4,7 @@ The records of a pipeline are counted and checked before training: a damaged fil
 and record, and every member knows how many steps an epoch has. That costs one pass over the files.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import tensorflow as tf
@@ -20,16 +20,16 @@ _PARSE_ERRORS = (tf.errors.InvalidArgumentError, UnicodeDecodeError)
 _FEATURES = {"image": tf.io.FixedLenFeature([], tf.string), "label": tf.io.FixedLenFeature([], tf.int64)}
 
 
-def records(part: Part, *, gzip: bool, order: Sequence[int] | None = None) -> tf.data.Dataset:
+def records(part: Part, *, gzip: bool, order: tf.Tensor | None = None) -> tf.data.Dataset:
     """Return the serialized records, scalars of dtype string, that one pipeline reads.
 
-    `order` permutes whole files; it is ignored when pipelines share files, because every pipeline must then
-    number the records alike.
+    `order`, integers [files], permutes whole files. It is ignored when pipelines share files, because every
+    pipeline must then number the records alike.
     """
-    files = list(part.files)
+    files = tf.constant(part.files, tf.string)
     if order is not None and part.stride == 1:
-        files = [files[i] for i in order]
-    if not files:
+        files = tf.gather(files, order)
+    if not part.files:
         return tf.data.Dataset.from_tensor_slices(tf.constant([], tf.string))
     dataset = tf.data.TFRecordDataset(files, compression_type=_compression(gzip), buffer_size=1 << 20)
     return dataset.shard(part.stride, part.offset) if part.stride > 1 else dataset

@@ -1,25 +1,14 @@
 """What the training loop and the evaluation need of a program."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import keras
 import tensorflow as tf
 
 from tfdist_trainer.data.files import Shard, Split
-from tfdist_trainer.data.pipeline import Decode
+from tfdist_trainer.data.pipeline import Examples
 from tfdist_trainer.metrics.sums import WeightedMean
-
-
-@dataclass(frozen=True, slots=True)
-class Examples:
-    """One pipeline's examples of a split, each an element that `decode` understands in batches."""
-
-    count: int
-    ordered: Callable[[int | None], tf.data.Dataset]
-    """Seed -> the unbatched elements in the order of that seed; None gives the order of the files."""
-    decode: Decode
 
 
 class Program(ABC):

@@ -1,6 +1,5 @@
 """Classify images of one size with a small network, from `.npz` or TFRecord files."""
 
-import random
 from collections.abc import Sequence
 
 import keras
@@ -8,9 +7,10 @@ import tensorflow as tf
 
 from tfdist_trainer.data import npz, tfrecord
 from tfdist_trainer.data.files import Part, Shard, Split, plan
+from tfdist_trainer.data.pipeline import Examples
 from tfdist_trainer.errors import ConfigurationError
 from tfdist_trainer.metrics.sums import WeightedMean, correct
-from tfdist_trainer.programs.base import Examples, Program
+from tfdist_trainer.programs.base import Program
 from tfdist_trainer.programs.image_classification_config import ImageClassificationConfig
 
 CONVOLUTIONS = ((16, 5), (32, 3))
@@ -84,10 +84,11 @@ class ImageClassification(Program):
         )
 
     def _tfrecord(self, part: Part, *, gzip: bool) -> Examples:
-        def ordered(seed: int | None) -> tf.data.Dataset:
-            order = list(range(len(part.files)))
+        def ordered(seed: tf.Tensor | None) -> tf.data.Dataset:
+            order = None
             if seed is not None:
-                random.Random(seed).shuffle(order)  # noqa: S311  an order of files is no secret
+                dice = tf.random.stateless_uniform([len(part.files)], seed=[seed, 0])
+                order = tf.argsort(dice)
             return self._shuffle(tfrecord.records(part, gzip=gzip, order=order), seed)
 
         return Examples(
@@ -96,7 +97,7 @@ class ImageClassification(Program):
             decode=lambda serialized: tfrecord.decode(serialized, self.spec),
         )
 
-    def _shuffle(self, dataset: tf.data.Dataset, seed: int | None) -> tf.data.Dataset:
+    def _shuffle(self, dataset: tf.data.Dataset, seed: tf.Tensor | None) -> tf.data.Dataset:
         if seed is None or self.config.shuffle_buffer < 2:  # noqa: PLR2004  nothing to mix
             return dataset
         return dataset.shuffle(self.config.shuffle_buffer, seed=seed, reshuffle_each_iteration=False)
