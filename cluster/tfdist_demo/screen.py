@@ -12,7 +12,7 @@ def progress_line(job: Mapping[str, Any]) -> str:
     """Return phase, a bar, step, speed, metric and the estimated rest, as far as the status knows them."""
     status = job.get("status") or {}
     progress = status.get("progress") or {}
-    parts = [f"{status.get('phase') or 'Pending':<9}", bar(progress.get("percent"))]
+    parts = [f"{status.get('phase') or 'Pending':<10}", bar(progress.get("percent"))]
     if progress.get("step") is not None:
         total = progress.get("totalSteps")
         parts.append(f"{progress['step']}" + (f"/{total}" if total else "") + " steps")
