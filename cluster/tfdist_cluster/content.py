@@ -18,12 +18,12 @@ def digest(*parts: object) -> str:
 
 
 def files_digest(roots: Iterable[Path]) -> str:
-    """Hash names and contents of files and of all files below folders, apart from caches of Python."""
+    """Hash names and contents of files and of all files below folders, apart from Python's caches and Go's tests."""
     hashed = hashlib.sha256()
     for root in roots:
         files = sorted(root.rglob("*")) if root.is_dir() else [root]
         for file in files:
-            if not file.is_file() or IGNORED & set(file.parts):
+            if not file.is_file() or IGNORED & set(file.parts) or file.name.endswith("_test.go"):
                 continue
             name = file.relative_to(root) if root.is_dir() else Path(file.name)
             hashed.update(f"{name}\0{file.stat().st_size}\0".encode())

@@ -9,13 +9,14 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
+from typing import Any
 
 from tfdist_cluster import console, content, engine, gobuild, shell, versions
 from tfdist_cluster.errors import ClusterError
 from tfdist_cluster.paths import MANIFESTS, State
 
-NODE_READY_SECONDS = 180
-SERVER_SECONDS = 180
+READY_SECONDS = 240
+SETTLED_ANSWERS = 8  # one a second; a restarted kubelet corrects the state of its pods well within
 SERVERS = ("daemonset/kube-proxy", "deployment/coredns", "deployment/storage-provisioner")
 BUILT_SERVERS = ("daemonset/nodenet", "daemonset/network-policy")  # a released node image has its own
 
@@ -85,14 +86,15 @@ def ensure(state: State, name: str, image: str, count: int) -> None:
         console.say(f"    cluster {name} was not created to its end: creating it again")
         kind(state, "delete", "cluster", "--name", name)
         existing = []
+    mended = False
     if not existing:
         _create(state, name, image, count)
     else:
-        _mend(existing)
+        mended = _mend(existing)
         if len(existing) != count:
             console.say(f"    cluster {name} has {len(existing)} nodes, not {count}: `down` and `up` change that")
     kind(state, "export", "kubeconfig", "--name", name)
-    wait(state, image)
+    wait(state, image, settle=mended)
     _mark_completed(existing or nodes(name))
 
 
@@ -105,8 +107,8 @@ def _create(state: State, name: str, image: str, count: int) -> None:
         kind(state, "create", "cluster", "--name", name, "--image", image, "--config", str(path), log=log)
 
 
-def _mend(existing: list[Node]) -> None:
-    """Let nodes run that do not: the control plane first, since the others look for it."""
+def _mend(existing: list[Node]) -> bool:
+    """Let nodes run that do not, the control plane first; tell whether there were any."""
     for node in existing:
         if node.state == "paused":
             with console.step(f"unpause node {node.name}"):
@@ -114,6 +116,7 @@ def _mend(existing: list[Node]) -> None:
         elif node.state != "running":
             with console.step(f"start node {node.name}, which is {node.state}"):
                 shell.run(["docker", "start", node.name])
+    return any(node.state != "running" for node in existing)
 
 
 MARK = "/kind/tfdist-complete"
@@ -130,21 +133,60 @@ def _mark_completed(existing: list[Node]) -> None:
     shell.run(["docker", "exec", existing[0].name, "touch", MARK])
 
 
-def wait(state: State, image: str) -> None:
-    """Wait until every node is Ready and every server is available."""
+def wait(state: State, image: str, *, settle: bool) -> None:
+    """Wait until every node is Ready and every server is available.
+
+    Args:
+        state: the state folder.
+        image: the node image, which decides what servers there are.
+        settle: the cluster has just been mended: what it reports may still be from before, so it must report the
+            same for some seconds.
+    """
     servers = SERVERS if image == versions.RELEASED_NODE_IMAGE else SERVERS + BUILT_SERVERS
+    needed = SETTLED_ANSWERS if settle else 1
+    good = 0
+
+    def settled() -> bool:
+        nonlocal good
+        good = good + 1 if _available(state, servers) else 0
+        return good >= needed
+
     with console.step("wait for the nodes and the servers of the cluster", expected_seconds=20):
-        shell.wait_until(
-            lambda: _api_ready(state), timeout_seconds=NODE_READY_SECONDS, what="the API server answers (/readyz)"
+        shell.wait_until(settled, timeout_seconds=READY_SECONDS, what="all nodes Ready and all servers available")
+
+
+def _available(state: State, servers: tuple[str, ...]) -> bool:
+    """Tell whether the cluster reports that everything is as it should be."""
+    try:
+        told = kubectl(
+            state, "get", "nodes,deployments,daemonsets", "--all-namespaces", "--output=json", timeout_seconds=20
         )
-        kubectl(state, "wait", "--for=condition=Ready", "nodes", "--all", f"--timeout={NODE_READY_SECONDS}s")
-        for server in servers:
-            kubectl(state, "--namespace=kube-system", "rollout", "status", server, f"--timeout={SERVER_SECONDS}s")
+    except ClusterError:
+        return False
+    items = {f"{item['kind'].lower()}/{item['metadata']['name']}": item for item in json.loads(told)["items"]}
+    found = [item for item in items.values() if item["kind"] == "Node"]
+    return (
+        bool(found)
+        and all(_is_ready(node["status"]) for node in found)
+        and all(name in items and is_rolled_out(items[name]) for name in servers)
+    )
 
 
-def _api_ready(state: State) -> bool:
-    command = [state.bin / "kubectl", "--kubeconfig", state.kubeconfig, "get", "--raw", "/readyz"]
-    return shell.succeeds(command, timeout_seconds=10)
+def _is_ready(status: dict[str, Any]) -> bool:
+    return any(item["type"] == "Ready" and item["status"] == "True" for item in status.get("conditions", []))
+
+
+def is_rolled_out(item: dict[str, Any]) -> bool:
+    """Tell whether all pods of a Deployment or DaemonSet are of its newest version and ready."""
+    status = item.get("status", {})
+    if status.get("observedGeneration") != item["metadata"]["generation"]:
+        return False
+    if item["kind"] == "Deployment":
+        wanted, counts = item["spec"]["replicas"], ("updatedReplicas", "readyReplicas", "availableReplicas")
+    else:
+        wanted = status.get("desiredNumberScheduled")
+        counts = ("updatedNumberScheduled", "numberReady", "numberAvailable")
+    return bool(wanted) and all(status.get(count) == wanted for count in counts)
 
 
 def delete(state: State, name: str) -> bool:
