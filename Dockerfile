@@ -6,7 +6,7 @@ ARG BASE_IMAGE=python:3.11-slim-bookworm
 # The project's own distributions, installed into a venv that holds nothing else.
 FROM ${BASE_IMAGE} AS distributions
 ARG PIP_INDEX_URL=
-COPY cluster/tfdist_images/build-requirements.txt /tmp/build.txt
+COPY requirements/build.txt /tmp/build.txt
 RUN if [ -d /wheels ]; then export PIP_NO_INDEX=1 PIP_FIND_LINKS=/wheels; fi \
  && python3 -m venv /tools \
  && python3 -m venv --without-pip /venv \

@@ -17,9 +17,8 @@ demo: ## Trains a real job on a real cluster, from nothing: the place to start
 	@$(DEMO)
 
 .PHONY: images
-images: ## Builds the images that changed and loads them into the cluster in use
-	@$(IMAGES) build
-	@$(IMAGES) load
+images: ## Builds the images that changed and loads them into the cluster in use, or pushes to REGISTRY=...
+	@$(IMAGES) $(if $(REGISTRY),push,load)
 
 ##@ Cluster
 
@@ -29,6 +28,7 @@ cluster-up: ## Makes a Kubernetes of three nodes on this machine (kind)
 cluster-down: ## Removes it: no container, process or mount is left
 	@$(CLUSTER) control-plane down
 	@$(CLUSTER) down
+	@$(IMAGES) release
 cluster-status: ## Shows how it is
 	@$(CLUSTER) status
 control-plane: ## Starts API server, etcd and fake nodes as processes, for tests without a kubelet
@@ -83,7 +83,6 @@ test-integration: setup ## The controller against a real API server
 	@$(PYTEST) tests/integration -m "not long"
 test-e2e: setup ## Real pods on the cluster; builds cluster and images first
 	@$(CLUSTER) up
-	@$(IMAGES) build
 	@$(IMAGES) load
 	@$(PYTEST) tests/e2e -m "not long"
 test-long: setup ## What takes minutes: recovery of the cluster

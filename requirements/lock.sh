@@ -11,6 +11,6 @@ compile() {
     --python-version 3.11 --no-annotate --no-header "$@"
 }
 compile dev.in -o dev.txt
-for name in operator trainer-cpu trainer-gpu tools; do
+for name in build operator trainer-cpu trainer-gpu tools; do
   compile "$name.in" -c dev.txt -o "$name.txt"
 done

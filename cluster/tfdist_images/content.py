@@ -13,7 +13,7 @@ from typing import Final
 
 HASH_LENGTH: Final = 12
 
-BUILD_REQUIREMENTS: Final = "cluster/tfdist_images/build-requirements.txt"
+BUILD_REQUIREMENTS: Final = "requirements/build.txt"
 """The build backend of the project's own distributions, locked."""
 
 IGNORED_SUFFIXES: Final = (".pyc", ".pyo", ".swp", ".orig", ".rej", "~")

@@ -36,7 +36,7 @@ def digest(root: Path, recipe: Recipe, base: str = "base:1") -> str:
         ("requirements/operator.txt", True, False),
         ("requirements/trainer-cpu.txt", False, True),
         ("requirements/trainer-gpu.txt", False, False),
-        ("cluster/tfdist_images/build-requirements.txt", True, True),
+        ("requirements/build.txt", True, True),
         ("operator/tfdist_operator/app.py", True, False),
         ("operator/pyproject.toml", True, False),
         ("trainer_image/tfdist_trainer/loop.py", False, True),
