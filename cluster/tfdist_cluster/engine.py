@@ -47,7 +47,7 @@ def ensure(state: State) -> None:
         if ours(state) is not None and _answers_soon():
             return
         _require_root()
-        stop(state)  # one that runs but does not answer
+        process.stop(pid_file(state))  # one that runs but does not answer; a new one takes over what it left
         _install()
         if not answers():  # installing started it where systemd runs
             _start(state)
@@ -140,9 +140,15 @@ def _forget_dead_containerd() -> None:
         pid = int(recorded.read_text())
         name = Path(f"/proc/{pid}/comm").read_text().strip()
     except (FileNotFoundError, ProcessLookupError, ValueError):
-        name = ""
-    if name != "containerd":
+        pid, name = 0, ""
+    # It dies with a killed dockerd, and may stay a zombie where the machine's first process collects none.
+    if name != "containerd" or process.start_time(pid) is None:
         recorded.unlink(missing_ok=True)
+
+
+def was_started(state: State) -> bool:
+    """Tell whether an engine was ever started here: what it left can only be removed by one that runs."""
+    return os.geteuid() == 0 and any(state.docker_data.iterdir())
 
 
 def stop(state: State) -> bool:
@@ -165,7 +171,15 @@ def _stop_left_containerd() -> None:
         if Path(words[0]).name.startswith("containerd") and any(word.startswith(config) for word in words):
             started = process.start_time(int(folder.name))
             if started is not None:
-                process.Identity(int(folder.name), started).signal(signal.SIGTERM)
+                _end(process.Identity(int(folder.name), started))
+
+
+def _end(left: process.Identity) -> None:
+    left.signal(signal.SIGTERM)
+    try:
+        shell.wait_until(lambda: not left.alive(), timeout_seconds=10, what="end of containerd")
+    except ClusterError:
+        left.signal(signal.SIGKILL)
 
 
 def _unmount(below: str) -> None:

@@ -28,11 +28,17 @@ class Node:
     name: str
     state: str  # Docker's: running, exited, paused, created, dead
     role: str  # control-plane or worker
+    status: str  # Docker's, for people: "Up 12 seconds", "Exited (137) 3 minutes ago"
+
+    @property
+    def settled(self) -> bool:
+        """Tell whether it has run for a minute; a killed engine restarts containers by itself."""
+        return self.state == "running" and "second" not in self.status
 
 
 def nodes(name: str) -> list[Node]:
     """Return the containers of a cluster, the control plane first."""
-    line = '{{.Names}}\t{{.State}}\t{{.Label "io.x-k8s.kind.role"}}'
+    line = '{{.Names}}\t{{.State}}\t{{.Label "io.x-k8s.kind.role"}}\t{{.Status}}'
     told = shell.run(
         ["docker", "ps", "--all", "--no-trunc", "--filter", f"label=io.x-k8s.kind.cluster={name}", "--format", line]
     )
@@ -108,7 +114,7 @@ def _create(state: State, name: str, image: str, count: int) -> None:
 
 
 def _mend(existing: list[Node]) -> bool:
-    """Let nodes run that do not, the control plane first; tell whether there were any."""
+    """Let nodes run that do not, the control plane first; tell whether any is settling."""
     for node in existing:
         if node.state == "paused":
             with console.step(f"unpause node {node.name}"):
@@ -116,7 +122,7 @@ def _mend(existing: list[Node]) -> bool:
         elif node.state != "running":
             with console.step(f"start node {node.name}, which is {node.state}"):
                 shell.run(["docker", "start", node.name])
-    return any(node.state != "running" for node in existing)
+    return not all(node.settled for node in existing)
 
 
 MARK = "/kind/tfdist-complete"

@@ -74,6 +74,8 @@ def _require_disk(state: State) -> None:
 def down(state: State, *, purge: bool) -> None:
     """Remove the cluster and everything that runs; keep the build caches unless purging."""
     with lock.exclusive(state.root / "cluster.lock"):
+        if not engine.answers() and engine.was_started(state):
+            engine.ensure(state)  # containers of a killed engine are removed by one that takes them over
         if engine.answers():
             kind.delete(state, cluster_name())
         if engine.stop(state):
