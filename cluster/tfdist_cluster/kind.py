@@ -11,7 +11,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from tfdist_cluster import console, content, engine, gobuild, shell, versions
+from tfdist_cluster import archive, console, content, engine, gobuild, images, node_image, shell, versions
 from tfdist_cluster.errors import ClusterError
 from tfdist_cluster.paths import MANIFESTS, State
 
@@ -100,6 +100,8 @@ def ensure(state: State, name: str, image: str, count: int) -> None:
         if len(existing) != count:
             console.say(f"    cluster {name} has {len(existing)} nodes, not {count}: `down` and `up` change that")
     kind(state, "export", "kubeconfig", "--name", name)
+    if image == versions.RELEASED_NODE_IMAGE:
+        _add_storage(state, nodes(name)[0])
     wait(state, image, settle=mended)
     _mark_completed(existing or nodes(name))
 
@@ -111,6 +113,17 @@ def _create(state: State, name: str, image: str, count: int) -> None:
     log = state.logs / "kind-create.log"
     with console.step(f"create kind cluster {name} with {count} nodes", expected_seconds=35):
         kind(state, "create", "cluster", "--name", name, "--image", image, "--config", str(path), log=log)
+
+
+def _add_storage(state: State, control_plane: Node) -> None:
+    """Give a cluster of the released node image the storage that a node image built here brings."""
+    addons = state.build / "addons.tar"
+    archive.write([archive.Image((images.KUBE_IMAGE,), (images.kube_layer(state.bin / "kube"),))], addons)
+    ctr = ["ctr", "--namespace=k8s.io", "images", "import", "--all-platforms", "--digests", "-"]
+    with addons.open("rb") as opened:
+        shell.run(["docker", "exec", "--interactive", control_plane.name, *ctr], stdin=opened)
+    kubectl(state, "delete", "storageclass", "standard", "--ignore-not-found")  # its provisioner is another
+    kubectl(state, "apply", "-f", "-", stdin=node_image.manifest("storage.yaml"))
 
 
 def _mend(existing: list[Node]) -> bool:

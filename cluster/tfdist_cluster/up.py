@@ -23,9 +23,19 @@ def up(state: State, count: int) -> None:
 
 def _node_image(state: State) -> str:
     """Return a node image that the engine has: the released one where a registry answers, else one built here."""
-    if node_image.exists(versions.RELEASED_NODE_IMAGE):
-        return versions.RELEASED_NODE_IMAGE
+    released = versions.RELEASED_NODE_IMAGE
+    if node_image.exists(released) or (not (state.bin / "kube").exists() and _pull(released)):
+        build(state, ("kind", "kube"))
+        return released
     return build(state, TARGETS)
+
+
+def _pull(image: str) -> bool:
+    """Pull an image, if a registry says soon that it has it."""
+    if not shell.succeeds(["docker", "manifest", "inspect", image], timeout_seconds=15):
+        return False
+    with console.step(f"pull {image}", expected_seconds=60):
+        return shell.succeeds(["docker", "pull", image], timeout_seconds=1200)
 
 
 def build(state: State, targets: tuple[str, ...]) -> str:
