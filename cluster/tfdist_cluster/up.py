@@ -4,7 +4,19 @@ import shutil
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-from tfdist_cluster import console, content, engine, gobuild, kind, lock, node_image, rootfs, shell, versions
+from tfdist_cluster import (
+    console,
+    content,
+    control_plane,
+    engine,
+    gobuild,
+    kind,
+    lock,
+    node_image,
+    rootfs,
+    shell,
+    versions,
+)
 from tfdist_cluster.errors import ClusterError
 from tfdist_cluster.paths import State, cluster_name
 
@@ -93,5 +105,6 @@ def down(state: State, *, purge: bool) -> None:
         for path in state.shared.iterdir():
             content.remove(path)
     if purge:
+        control_plane.down(state)
         with console.step(f"remove {state.root}"):
             shell.run(["rm", "--recursive", "--force", "--one-file-system", state.root])
