@@ -16,6 +16,7 @@ from tfdist_cluster.paths import State
 
 EXEC_ROOT = Path("/run/tfdist-docker")  # not Docker's default: what lies here was made by an engine of ours
 START_SECONDS = 60
+APT_LOCK_SECONDS = 600  # another installation, ours or not, may be under way
 
 
 def answers() -> bool:
@@ -53,6 +54,13 @@ def ensure(state: State) -> None:
             _start(state)
 
 
+def restart(state: State) -> None:
+    """Stop the engine that was started here and start it anew, so that it sees which of its containers still run."""
+    with console.step("restart the Docker engine: containers that it takes for running are gone"):
+        stop(state)
+    ensure(state)
+
+
 def _require_root() -> None:
     if os.geteuid() != 0:
         raise ClusterError(
@@ -85,8 +93,9 @@ def apt_install(*packages: str) -> None:
     """Install Debian packages, after saying so."""
     noninteractive = {"DEBIAN_FRONTEND": "noninteractive"}
     with console.step(f"install {' '.join(packages)} with apt-get (system-wide)", expected_seconds=30):
-        shell.run(["apt-get", "update", "-qq"], env=noninteractive)
-        shell.run(["apt-get", "install", "-qq", "-y", "--no-install-recommends", *packages], env=noninteractive)
+        apt_get = ["apt-get", "-qq", "-o", f"DPkg::Lock::Timeout={APT_LOCK_SECONDS}"]
+        shell.run([*apt_get, "update"], env=noninteractive)
+        shell.run([*apt_get, "install", "-y", "--no-install-recommends", *packages], env=noninteractive)
 
 
 def _dockerd() -> str | None:

@@ -13,6 +13,3 @@ class CommandError(ClusterError):
         self.output = output
         tail = "\n".join("    " + line for line in output.strip().splitlines()[-15:])
         super().__init__(f"`{command}` left with status {status}" + (f":\n{tail}" if tail else ""))
-
-
-CommandFailed = CommandError  # the former name, which tests/support still uses

@@ -92,6 +92,9 @@ def ensure(state: State, name: str, image: str, count: int) -> None:
         console.say(f"    cluster {name} was not created to its end: creating it again")
         kind(state, "delete", "cluster", "--name", name)
         existing = []
+    if engine.ours(state) is not None and any(_lost_its_process(node) for node in existing):
+        engine.restart(state)
+        existing = nodes(name)
     mended = False
     if not existing:
         _create(state, name, image, count)
@@ -104,6 +107,14 @@ def ensure(state: State, name: str, image: str, count: int) -> None:
         _add_storage(state, nodes(name)[0])
     wait(state, image, settle=mended)
     _mark_completed(existing or nodes(name))
+
+
+def _lost_its_process(node: Node) -> bool:
+    """Tell whether Docker takes a node for running whose processes are gone: its supervisor was killed too."""
+    if node.state != "running":
+        return False
+    pid = shell.run(["docker", "inspect", "--format", "{{.State.Pid}}", node.name]).strip()
+    return not Path("/proc", pid).exists()
 
 
 def _create(state: State, name: str, image: str, count: int) -> None:

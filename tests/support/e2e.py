@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from support.api import Json, wait_for
-from tfdist_cluster.errors import CommandFailed
+from tfdist_cluster.errors import CommandError
 from tfdist_demo import data, install, manifests, target
 from tfdist_demo.kubectl import Kubectl
 
@@ -28,7 +28,7 @@ class Cluster:
         """Apply a manifest as a person does; return what kubectl says, be it a refusal."""
         try:
             return self.kubectl.run("apply", "-f", "-", stdin=yaml.safe_dump(manifest))
-        except CommandFailed as error:
+        except CommandError as error:
             return str(error.output)
 
     def job(self, name: str) -> Json:
