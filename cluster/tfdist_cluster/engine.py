@@ -192,8 +192,8 @@ def _end(left: process.Identity) -> None:
 
 
 def _unmount(below: str) -> None:
-    """Unmount everything below a folder, the last mounted first."""
+    """Unmount a folder, which dockerd mounts on itself, and everything below it, the last mounted first."""
     for line in reversed(Path("/proc/self/mounts").read_text().splitlines()):
         target = line.split()[1].encode().decode("unicode_escape")
-        if target.startswith(below + "/"):
+        if target == below or target.startswith(below + "/"):
             shell.succeeds(["umount", "--lazy", target])

@@ -100,6 +100,8 @@ def down(state: State, *, purge: bool) -> None:
             engine.ensure(state)  # containers of a killed engine are removed by one that takes them over
         if engine.answers():
             kind.delete(state, cluster_name())
+            if engine.ours(state) is not None:
+                shell.succeeds(["docker", "network", "rm", "kind"])  # its bridge would outlive the engine
         if engine.stop(state):
             console.say("stopped the Docker engine that was started here")
         for path in state.shared.iterdir():

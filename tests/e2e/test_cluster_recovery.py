@@ -112,3 +112,38 @@ def test_a_second_up_waits_for_the_first() -> None:
     told = [started.communicate()[1] for started in both]
     assert [started.returncode for started in both] == [0, 0], told
     assert any("another invocation" in text for text in told)
+
+
+def test_containers_that_died_under_a_living_engine_come_back(state: State, own_engine: process.Identity) -> None:
+    _up_makes_it_usable()
+    names = [node.name for node in kind.nodes(cluster_name())]
+    told = shell.run(["docker", "inspect", "--format", "{{.State.Pid}}", *names])
+    inits = [int(line) for line in told.split()]
+    for pid in [*(_parent(pid) for pid in inits), *inits]:
+        os.kill(pid, signal.SIGKILL)
+    _up_makes_it_usable()
+    assert own_engine.pid > 0
+
+
+def test_down_leaves_no_container_process_or_mount(state: State, own_engine: process.Identity) -> None:
+    _up_makes_it_usable()
+    done = _tool("down")
+    assert done.returncode == 0, done.stderr
+    assert not own_engine.alive()
+    mounts = Path("/proc/self/mounts").read_text()
+    assert str(state.docker_data) not in mounts
+    assert str(engine.EXEC_ROOT) not in mounts
+    assert _processes_that_name(str(state.docker_data), str(engine.EXEC_ROOT)) == []
+    _up_makes_it_usable()
+    assert len(kind.nodes(cluster_name())) == 3
+
+
+def _processes_that_name(*words: str) -> list[str]:
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (folder / "cmdline").read_bytes().decode(errors="replace").replace("\0", " ")
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        found += [line] if any(word in line for word in words) else []
+    return found
