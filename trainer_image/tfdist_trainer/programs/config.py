@@ -1,5 +1,6 @@
 """What the configurations of all built-in programs share: strict fields and errors that name their path."""
 
+import abc
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final, Self, TypeVar
 
@@ -44,6 +45,7 @@ class ProgramConfig(StrictModel):
             raise ValueError("give globalBatchSize or batchSizePerReplica, not both")
         return self
 
+    @abc.abstractmethod
     def files(self, split: Split) -> tuple[str, ...]:
         """Return the existing files of `split`.
 
@@ -51,7 +53,6 @@ class ProgramConfig(StrictModel):
             ConfigurationError: the configuration names no files for it.
             DataMissingError: a pattern matches no file.
         """
-        raise NotImplementedError
 
     def batch_size(self, replicas: int) -> int:
         """Return the examples in one step on each of `replicas` replicas.
