@@ -13,8 +13,8 @@ from typing import Final
 from rich.console import Console
 from rich.text import Text
 
-WIDTH: Final = 100
-LINES: Final = 34
+WIDTH: Final = 108
+LINES: Final = 30
 OUTPUT: Final = pathlib.Path(__file__).with_name("demo.svg")
 
 # rich's own format loads a font from the network; a README's picture must not
@@ -40,8 +40,9 @@ def main() -> None:
     recording = pathlib.Path(sys.argv[1]).read_text(encoding="utf-8")
     lines = [line for line in shown(recording) if not line.startswith(("Script ", "real", "user", "sys"))]
     end = next((i for i, line in enumerate(lines) if line.startswith("What to try next")), len(lines))
+    last = [line for line in lines[:end] if line.strip()][-LINES:]
     console = Console(record=True, width=WIDTH, file=io.StringIO())
-    console.print(Text.from_ansi("\n".join(["$ make demo", "  ...", *lines[max(0, end - LINES) : end]])))
+    console.print(Text.from_ansi("\n".join(["$ make demo", "...", *last])))
     OUTPUT.write_text(console.export_svg(title="make demo", code_format=FORMAT), encoding="utf-8")
 
 

@@ -100,6 +100,13 @@ def test_worker_0_alone_wrote_checkpoints_and_nothing_else_is_left(finished: Fin
         assert sorted(files) == ["checkpoint.json", "variables.data-00000-of-00001", "variables.index"]
         writer = json.loads(inside("cat", f"{finished.checkpoints}/{step}/checkpoint.json"))["writer"]
         assert (writer["role"], writer["index"], writer["attempt"]) == ("worker", 0, 0)
+    wrote = {index: _says_that_it_wrote(finished.cluster, f"{JOB}-worker-{index}") for index in range(2)}
+    assert wrote == {0: True, 1: False}
+
+
+def _says_that_it_wrote(cluster: Cluster, pod: str) -> bool:
+    log = cluster.kubectl.run("logs", f"--namespace={NAMESPACE}", pod)
+    return any(" checkpoint step=" in line for line in log.splitlines())
 
 
 def test_the_end_is_final_even_for_a_new_controller(finished: Finished) -> None:
