@@ -10,9 +10,10 @@ import logging
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Final
 
 from tfdist_operator.kube.batches import slow_start
-from tfdist_operator.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, Refused
+from tfdist_operator.kube.errors import AlreadyExists, ApiError, Conflict, NamespaceTerminating, NotFound, Refused
 from tfdist_operator.kube.job_store import JobStore, StoredJob
 from tfdist_operator.kube.memory import Memory
 from tfdist_operator.kube.objects import Objects
@@ -24,6 +25,9 @@ from tfdist_operator.planner import Event, Plan, Settings, plan
 from tfdist_operator.planner.plan import Manifest
 
 log = logging.getLogger(__name__)
+
+_TERMINATING_SECONDS: Final = 60.0
+"""When a job in a namespace that is being deleted is looked at again: by then it is gone, or stuck for long."""
 
 
 def utc_now() -> datetime:
@@ -65,6 +69,9 @@ class Reconciler:
             log.info("job is gone", extra={"job": "/".join(key)})
             self._jobs.remove(key, job.uid)
             self._forget(key)
+        except NamespaceTerminating:
+            log.info("namespace is being deleted; its job is left alone", extra={"job": "/".join(key)})
+            self._queue.add_after(key, _TERMINATING_SECONDS)
         except Conflict:
             log.debug("job was written by somebody else; looking again", extra={"job": "/".join(key)})
             return False
@@ -82,6 +89,7 @@ class Reconciler:
         return JobView(
             job=job.job,
             problems=job.problems,
+            deleting=job.deleting,
             generation=job.generation,
             status=job.status,
             pods=self._pods.of(job.key, job.uid),
@@ -109,6 +117,8 @@ class Reconciler:
             if todo.service is not None:
                 await self._objects.apply_service(todo.service)
             await slow_start(todo.creates, self._create_pod)
+        except NamespaceTerminating:
+            raise
         except (Refused, Conflict) as error:
             if memory.refusal != error.message:
                 memory.refusal = error.message

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -25,6 +26,13 @@ def new_job(api: Api, namespace: str, name: str = "fashion", **spec: Any) -> Jso
     made = manifest(name, namespace, **spec)
     del made["metadata"]["uid"]
     return api.create_job(made)
+
+
+@pytest.fixture
+def alone(api: Api, namespace: str, tmp_path: pathlib.Path) -> Iterator[Controller]:
+    """Run a controller for the test's namespace alone, so that what it counts is the test's."""
+    with run_controller(api, tmp_path, TFDIST_NAMESPACE=namespace) as running:
+        yield running
 
 
 def await_phase(api: Api, namespace: str, phase: str, name: str = "fashion") -> Json:
@@ -58,18 +66,18 @@ def test_a_job_trains_then_evaluates_and_tells_the_result(api: Api, namespace: s
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
 def test_a_job_of_n_replicas_costs_at_most_n_plus_8_requests(
-    api: Api, namespace: str, controller: Controller, workers: int
+    api: Api, namespace: str, alone: Controller, workers: int
 ) -> None:
     new_job(api, namespace, worker={"replicas": workers})
     await_phase(api, namespace, "Running")
     end_gang(api, namespace, "worker", words(step=10))
     await_phase(api, namespace, "Succeeded")
     wait_for("the last event", lambda: "Succeeded" in reasons(api, namespace))
-    made = controller.requests_made()
+    made = alone.requests_made()
     assert sum(made.values()) <= workers + 8, made
 
 
-def test_with_evaluation_its_replicas_count_as_replicas(api: Api, namespace: str, controller: Controller) -> None:
+def test_with_evaluation_its_replicas_count_as_replicas(api: Api, namespace: str, alone: Controller) -> None:
     new_job(api, namespace, **EVALUATED)
     await_phase(api, namespace, "Running")
     end_gang(api, namespace, "worker", words(step=10))
@@ -78,7 +86,7 @@ def test_with_evaluation_its_replicas_count_as_replicas(api: Api, namespace: str
     end_gang(api, namespace, "evaluation", words(evaluation=RESULT))
     await_phase(api, namespace, "Succeeded")
     wait_for("the last event", lambda: "Succeeded" in reasons(api, namespace))
-    made = controller.requests_made()
+    made = alone.requests_made()
     assert sum(made.values()) <= 4 + 8, made
 
 
@@ -163,3 +171,29 @@ def test_every_pod_is_told_the_same_cluster_and_its_own_task(api: Api, namespace
         addresses = [f"worker-{i}.fashion.{namespace}.svc:2222" for i in range(2)]
         assert config["cluster"] == {"worker": addresses}
         assert f"worker-{config['task']['index']}" == pod["spec"]["hostname"]
+
+
+@pytest.mark.usefixtures("controller")
+def test_a_job_deleted_in_the_foreground_is_not_started_again_while_its_pods_vanish(api: Api, namespace: str) -> None:
+    new_job(api, namespace)
+    await_phase(api, namespace, "Running")
+    api.do("DELETE", f"{JOBS.format(ns=namespace)}/fashion", {"propagationPolicy": "Foreground"})
+    wait_for("the job to vanish", lambda: api.send("GET", f"{JOBS.format(ns=namespace)}/fashion").status_code == 404)
+    names = [pod["metadata"]["name"] for pod in api.pods(namespace)]
+    assert not [name for name in names if name.endswith("-r1")]
+
+
+def test_a_namespace_that_is_being_deleted_costs_no_repeated_requests(
+    api: Api, namespace: str, tmp_path: pathlib.Path
+) -> None:
+    held = {"metadata": {"name": "held", "finalizers": ["example.com/hold"]}}
+    api.do("POST", f"/api/v1/namespaces/{namespace}/configmaps", held)
+    new_job(api, namespace)
+    api.do("DELETE", f"/api/v1/namespaces/{namespace}")
+    with run_controller(api, tmp_path) as running:
+        new_job(api, "default", "witness")
+        await_phase(api, "default", "Running", "witness")
+        api.do("DELETE", f"{JOBS.format(ns='default')}/witness")
+        assert running.requests_made().get("PATCH services", 0) <= 3  # 1 for the witness
+    release = {"metadata": {"finalizers": None}}
+    api.do("PATCH", f"/api/v1/namespaces/{namespace}/configmaps/held", release, "merge-patch")

@@ -245,6 +245,11 @@ def test_every_status_that_is_stored_fits_the_schema() -> None:
         TFDistJobStatus.model_validate(status)
 
 
+def test_a_job_that_is_being_deleted_gets_no_new_pods_while_its_old_ones_vanish() -> None:
+    todo = planned([pod("worker-0", deleting=True)], RUNNING, deleting=True)
+    assert (todo.status, todo.creates, todo.deletes) == (None, (), ())
+
+
 def test_a_plan_that_was_carried_out_plans_nothing_more() -> None:
     status = stored("worker-0:R worker-1:F", RUNNING)
     todo = planned("worker-0-r1:P worker-1-r1:P worker-1:F", status)

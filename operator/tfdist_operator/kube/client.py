@@ -130,7 +130,8 @@ class Client:
             return data
         if response.status == 429:  # noqa: PLR2004
             self._pause(response.headers.get("Retry-After", "1"))
-        raise error_for(response.status, data.get("reason", ""), data.get("message", response.reason or ""))
+        causes = [cause.get("reason", "") for cause in (data.get("details") or {}).get("causes") or ()]
+        raise error_for(response.status, data.get("reason", ""), data.get("message", response.reason or ""), causes)
 
     def _pause(self, retry_after: str) -> None:
         seconds = float(retry_after) if retry_after.isdigit() else 1.0

@@ -1,5 +1,6 @@
 """What the API server refuses, as types. Raised in the client, turned into a decision in `reconcile` alone."""
 
+from collections.abc import Sequence
 from typing import Final
 
 
@@ -33,6 +34,10 @@ class Refused(ApiError):  # noqa: N818
     """403 (quota, policy, permission), 400 or 422 (invalid): repeating the same request does not help."""
 
 
+class NamespaceTerminating(Refused):
+    """403: the namespace is being deleted, and all that is in it goes with it."""
+
+
 class Unavailable(ApiError):  # noqa: N818
     """429, 5xx, or no answer at all: the same request may succeed later."""
 
@@ -41,8 +46,10 @@ _REFUSED: Final = frozenset({400, 403, 405, 413, 415, 422})
 _TYPES: Final[dict[int, type[ApiError]]] = {404: NotFound, 409: Conflict, 410: Gone}
 
 
-def error_for(code: int, reason: str, message: str) -> ApiError:
-    """Return the typed error for an answer of the API server."""
+def error_for(code: int, reason: str, message: str, causes: Sequence[str] = ()) -> ApiError:
+    """Return the typed error for an answer of the API server; `causes` are the reasons of its details."""
+    if "NamespaceTerminating" in causes:
+        return NamespaceTerminating(code, reason, message)
     if reason == "AlreadyExists":
         return AlreadyExists(code, reason, message)
     if code in _REFUSED:

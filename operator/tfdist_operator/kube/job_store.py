@@ -20,6 +20,7 @@ class StoredJob:
     job: TFDistJob | None
     problems: tuple[Problem, ...]
     status: Mapping[str, Any]
+    deleting: bool
 
 
 class JobStore:
@@ -50,7 +51,8 @@ class JobStore:
         same_spec = known is not None and (known.uid, known.generation) == (meta["uid"], meta["generation"])
         job, problems = (known.job, known.problems) if known and same_spec else _parsed(raw)
         status = raw.get("status") or {}
-        self._jobs[key] = StoredJob(key, meta["uid"], version, meta["generation"], job, problems, status)
+        deleting = "deletionTimestamp" in meta
+        self._jobs[key] = StoredJob(key, meta["uid"], version, meta["generation"], job, problems, status, deleting)
         return key
 
     def remove(self, key: Key, uid: str) -> None:

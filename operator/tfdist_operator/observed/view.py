@@ -31,6 +31,8 @@ class JobView:
     generation: int
     status: Mapping[str, Any]
     pods: tuple[PodSummary, ...]
+    deleting: bool = False
+    """Whether somebody has deleted the job, and Kubernetes is removing what belongs to it."""
     report: Report | None = None
     seconds_since_status_write: float | None = None
     """None: not written by this process yet."""

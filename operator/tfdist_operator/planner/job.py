@@ -30,6 +30,8 @@ def plan(view: JobView, now: datetime, settings: Settings) -> Plan:
         now: the time, with a time zone.
         settings: the installation's settings.
     """
+    if view.deleting:
+        return Plan()
     if is_terminal(view.status):
         return _clean_up(view, now, settings)
     if view.job is None:
