@@ -208,6 +208,12 @@ def test_an_image_that_cannot_be_pulled_is_reported_with_its_field_and_fails_in_
     assert late.status["phase"] == "Failed"
 
 
+def test_the_image_of_a_role_is_named_where_it_stands() -> None:
+    waiting = pod("worker-0", "P", reason="ErrImagePull", message="not found")
+    status = stored([waiting, pod("worker-1")], stored(), spec={"worker": {"replicas": 2, "image": "gone"}})
+    assert condition(status, "PodsReady")["message"].startswith("spec.worker.image: worker-0 cannot start")
+
+
 def test_a_refused_creation_is_reported_in_the_words_of_the_server() -> None:
     status = stored("", stored(), refusal="exceeded quota: gpus")
     assert condition(status, "PodsReady")["reason"] == "CreationRefused"

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from tfdist.api.status import ConditionType
 from tfdist.api.v1 import TFDistJob
+from tfdist.contract import Role
 from tfdist.render.gang import Gang, GangName
 from tfdist_operator.observed.gang import GangState, gang_state
 from tfdist_operator.observed.pod import CANNOT_START, PodSummary
@@ -87,7 +88,8 @@ def _blocked(job: TFDistJob, state: GangState, pod: PodSummary, now: datetime, s
     """Report a replica that cannot start, and give up when it has been unable for too long."""
     image_error = pod.reason in CANNOT_START
     reason = ("ConfigError" if "Config" in pod.reason else "ImageError") if image_error else "Unschedulable"
-    where = f"spec.image: {pod.role}-{pod.index}" if reason == "ImageError" else f"{pod.role}-{pod.index}"
+    who = f"{pod.role}-{pod.index}"
+    where = f"{_image_path(job, pod.role)}: {who}" if reason == "ImageError" else who
     text = f"{where} cannot start: {pod.reason}: {pod.message or 'no reason given'}"
     deadline = job.spec.run_policy.start_deadline_seconds or (settings.image_deadline_seconds if image_error else None)
     if deadline is None or not pod.created_at:
@@ -96,6 +98,12 @@ def _blocked(job: TFDistJob, state: GangState, pod: PodSummary, now: datetime, s
     if left <= 0:
         return Step(state, failed=Failed(reason, f"{text}; gave up after {deadline:.0f} s"))
     return Step(state, conditions=(_not_ready(reason, text),), requeue_after_seconds=left)
+
+
+def _image_path(job: TFDistJob, role: Role) -> str:
+    """Return the path of the field that names the image of a role's replicas."""
+    name, fields = ("chief", job.spec.chief) if role is Role.CHIEF else ("worker", job.spec.worker)
+    return f"spec.{name}.image" if fields and fields.image else "spec.image"
 
 
 def _end_of_attempt(view: JobView, job: TFDistJob, state: GangState, now: datetime) -> Step:
