@@ -13,6 +13,7 @@ from typing import Any
 
 from tfdist_cluster import archive, console, content, engine, gobuild, images, node_image, shell, versions
 from tfdist_cluster.errors import ClusterError
+from tfdist_cluster.freshness import believed_pods
 from tfdist_cluster.paths import MANIFESTS, State
 
 READY_SECONDS = 240
@@ -105,7 +106,7 @@ def ensure(state: State, name: str, image: str, count: int) -> None:
     kind(state, "export", "kubeconfig", "--name", name)
     if image == versions.RELEASED_NODE_IMAGE:
         _add_storage(state, nodes(name)[0])
-    wait(state, image, settle=mended)
+    wait(state, name, image, settle=mended)
     _mark_completed(existing or nodes(name))
 
 
@@ -163,40 +164,52 @@ def _mark_completed(existing: list[Node]) -> None:
     shell.run(["docker", "exec", existing[0].name, "touch", MARK])
 
 
-def wait(state: State, image: str, *, settle: bool) -> None:
+def wait(state: State, name: str, image: str, *, settle: bool) -> None:
     """Wait until every node is Ready and every server is available.
 
     Args:
         state: the state folder.
+        name: of the cluster.
         image: the node image, which decides what servers there are.
         settle: the cluster has just been mended: what it reports may still be from before, so it must report the
             same for some seconds.
     """
     servers = SERVERS if image == versions.RELEASED_NODE_IMAGE else SERVERS + BUILT_SERVERS
     needed = SETTLED_ANSWERS if settle else 1
+    started = _started(name)
     good = 0
 
     def settled() -> bool:
         nonlocal good
-        good = good + 1 if _available(state, servers) else 0
+        good = good + 1 if _available(state, servers, started) else 0
         return good >= needed
 
     with console.step("wait for the nodes and the servers of the cluster", expected_seconds=20):
         shell.wait_until(settled, timeout_seconds=READY_SECONDS, what="all nodes Ready and all servers available")
 
 
-def _available(state: State, servers: tuple[str, ...]) -> bool:
-    """Tell whether the cluster reports that everything is as it should be."""
+def _started(name: str) -> dict[str, str]:
+    """Return when each node's container was last started, RFC 3339 in UTC."""
+    names = [node.name for node in nodes(name)]
+    told = shell.run(["docker", "inspect", "--format", "{{.State.StartedAt}}", *names])
+    return dict(zip(names, told.split(), strict=True))
+
+
+def _available(state: State, servers: tuple[str, ...], started: dict[str, str]) -> bool:
+    """Tell whether the cluster reports, and not only believes, that everything is as it should be."""
     try:
         told = kubectl(
-            state, "get", "nodes,deployments,daemonsets", "--all-namespaces", "--output=json", timeout_seconds=20
+            state, "get", "nodes,deployments,daemonsets,pods", "--all-namespaces", "--output=json", timeout_seconds=20
         )
     except ClusterError:
         return False
-    items = {f"{item['kind'].lower()}/{item['metadata']['name']}": item for item in json.loads(told)["items"]}
+    told_items = json.loads(told)["items"]
+    items = {f"{item['kind'].lower()}/{item['metadata']['name']}": item for item in told_items}
     found = [item for item in items.values() if item["kind"] == "Node"]
+    system = [i for i in told_items if i["kind"] == "Pod" and i["metadata"]["namespace"] == "kube-system"]
     return (
         bool(found)
+        and not believed_pods(system, started)
         and all(_is_ready(node["status"]) for node in found)
         and all(name in items and is_rolled_out(items[name]) for name in servers)
     )

@@ -1,0 +1,32 @@
+"""What the API server still believes of a node that was started again."""
+
+from typing import Any
+
+from tfdist_cluster.freshness import believed_pods
+
+NODES = {"worker": "2030-01-02T03:04:05.123456789Z"}
+
+
+def pod(started: str | None, node: str = "worker") -> dict[str, Any]:
+    state = {"running": {"startedAt": started}} if started else {"waiting": {}}
+    return {
+        "metadata": {"name": "p"},
+        "spec": {"nodeName": node},
+        "status": {"containerStatuses": [{"state": state}]},
+    }
+
+
+def test_a_container_older_than_its_node_is_only_believed_to_run() -> None:
+    assert believed_pods([pod("2030-01-02T03:04:04Z")], NODES) == ["p"]
+
+
+def test_a_container_started_in_the_nodes_own_second_runs() -> None:
+    assert believed_pods([pod("2030-01-02T03:04:05Z")], NODES) == []
+
+
+def test_a_container_that_waits_claims_nothing() -> None:
+    assert believed_pods([pod(None)], NODES) == []
+
+
+def test_a_pod_without_a_node_of_ours_is_not_judged() -> None:
+    assert believed_pods([pod("2029-01-01T00:00:00Z", "elsewhere")], NODES) == []
