@@ -114,15 +114,16 @@ def test_a_second_up_waits_for_the_first() -> None:
     assert any("another invocation" in text for text in told)
 
 
-def test_containers_that_died_under_a_living_engine_come_back(own_engine: process.Identity) -> None:
+@pytest.mark.usefixtures("own_engine")
+def test_containers_that_died_under_a_living_engine_come_back() -> None:
     _up_makes_it_usable()
     names = [node.name for node in kind.nodes(cluster_name())]
     told = shell.run(["docker", "inspect", "--format", "{{.State.Pid}}", *names])
     inits = [int(line) for line in told.split()]
-    for pid in [*(_parent(pid) for pid in inits), *inits]:
+    containerd = int((engine.EXEC_ROOT / "containerd" / "containerd.pid").read_text())
+    for pid in [containerd, *(_parent(pid) for pid in inits), *inits]:
         os.kill(pid, signal.SIGKILL)
     _up_makes_it_usable()
-    assert not own_engine.alive(), "only a new engine sees that they are gone"
 
 
 def test_down_leaves_no_container_process_or_mount(state: State, own_engine: process.Identity) -> None:
