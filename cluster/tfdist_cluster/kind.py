@@ -93,7 +93,7 @@ def ensure(state: State, name: str, image: str, count: int) -> None:
         console.say(f"    cluster {name} was not created to its end: creating it again")
         kind(state, "delete", "cluster", "--name", name)
         existing = []
-    if engine.ours(state) is not None and any(_lost_its_process(node) for node in existing):
+    if engine.ours(state) is not None and any(map(_is_lost, existing)):
         engine.restart(state)
         existing = nodes(name)
     mended = False
@@ -110,12 +110,9 @@ def ensure(state: State, name: str, image: str, count: int) -> None:
     _mark_completed(existing or nodes(name))
 
 
-def _lost_its_process(node: Node) -> bool:
-    """Tell whether Docker takes a node for running whose processes are gone: its supervisor was killed too."""
-    if node.state != "running":
-        return False
-    pid = shell.run(["docker", "inspect", "--format", "{{.State.Pid}}", node.name]).strip()
-    return not Path("/proc", pid).exists()
+def _is_lost(node: Node) -> bool:
+    """Tell whether Docker takes a node for running that nobody can enter: its processes or containerd were killed."""
+    return node.state == "running" and not shell.succeeds(["docker", "exec", node.name, "true"], timeout_seconds=20)
 
 
 def _create(state: State, name: str, image: str, count: int) -> None:
