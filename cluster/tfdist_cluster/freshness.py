@@ -2,7 +2,7 @@
 
 When a node's container is started again, all its pods die with it, but the API server goes on reporting them as ready
 until the node's kubelet speaks: up to a minute. A pod's containers that started before their node did are such a
-belief. Times are RFC 3339 in UTC, compared to the second as text.
+belief, and so is the readiness of a Deployment's pod with a readiness probe that became ready before. Times are RFC 3339 in UTC, compared to the second as text.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,7 @@ _SECONDS: Final = len("2026-01-02T03:04:05")
 
 
 def believed_pods(pods: Iterable[Mapping[str, Any]], node_started: Mapping[str, str]) -> list[str]:
-    """Return the names of pods whose reported containers are older than their node.
+    """Return the names of pods whose reported containers or readiness are older than their node.
 
     Args:
         pods: objects of the API server.
@@ -21,8 +21,24 @@ def believed_pods(pods: Iterable[Mapping[str, Any]], node_started: Mapping[str, 
     return [
         pod["metadata"]["name"]
         for pod in pods
-        if any(start < node_started.get(pod["spec"].get("nodeName", ""), "")[:_SECONDS] for start in _starts(pod))
+        if any(time < node_started.get(pod["spec"].get("nodeName", ""), "")[:_SECONDS] for time in _claims(pod))
     ]
+
+
+def _claims(pod: Mapping[str, Any]) -> list[str]:
+    """Return the times of what is claimed of a pod; a restart of its node makes all of it untrue."""
+    return _starts(pod) + (_ready_since(pod) if _is_probed(pod) else [])
+
+
+def _is_probed(pod: Mapping[str, Any]) -> bool:
+    owners = {owner["kind"] for owner in pod["metadata"].get("ownerReferences", ())}
+    return "ReplicaSet" in owners and any("readinessProbe" in c for c in pod["spec"].get("containers", ()))
+
+
+def _ready_since(pod: Mapping[str, Any]) -> list[str]:
+    conditions = pod.get("status", {}).get("conditions", ())
+    ready = (c for c in conditions if c["type"] == "Ready" and c["status"] == "True")
+    return [condition["lastTransitionTime"][:_SECONDS] for condition in ready]
 
 
 def _starts(pod: Mapping[str, Any]) -> list[str]:

@@ -24,6 +24,17 @@ def test_a_container_started_in_the_nodes_own_second_runs() -> None:
     assert believed_pods([pod("2030-01-02T03:04:05Z")], NODES) == []
 
 
+def test_readiness_that_was_probed_before_the_node_started_is_only_believed() -> None:
+    probed = pod("2030-01-02T03:04:09Z")
+    probed["metadata"]["ownerReferences"] = [{"kind": "ReplicaSet"}]
+    probed["spec"]["containers"] = [{"readinessProbe": {}}]
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2030-01-02T03:00:00Z"}
+    probed["status"]["conditions"] = [ready]
+    assert believed_pods([probed], NODES) == ["p"]
+    ready["lastTransitionTime"] = "2030-01-02T03:04:15Z"
+    assert believed_pods([probed], NODES) == []
+
+
 def test_a_container_that_waits_claims_nothing() -> None:
     assert believed_pods([pod(None)], NODES) == []
 
