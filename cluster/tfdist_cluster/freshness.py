@@ -2,7 +2,8 @@
 
 When a node's container is started again, all its pods die with it, but the API server goes on reporting them as ready
 until the node's kubelet speaks: up to a minute. A pod's containers that started before their node did are such a
-belief, and so is the readiness of a Deployment's pod with a readiness probe that became ready before. Times are RFC 3339 in UTC, compared to the second as text.
+belief, and so is the readiness of a Deployment's pod with a readiness probe that became ready before. Times are
+RFC 3339 in UTC, compared to the second as text.
 """
 
 from collections.abc import Iterable, Mapping
