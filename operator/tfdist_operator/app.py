@@ -37,8 +37,7 @@ async def run(settings: config.Config) -> None:
     """Run the controller until it is told to stop or a part of it ends."""
     info = find_connection()
     stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    _stop_on_signals(stop)
     async with Client(info.server, ssl_context(info), authorization(info)) as client:
         queue: KeyedQueue[Key] = KeyedQueue()
         jobs, pods = JobStore(), PodStore(queue.add)
@@ -47,7 +46,7 @@ async def run(settings: config.Config) -> None:
         try:
             parts = _parts(settings, client, queue, jobs, pods, informer)
             parts["stop"] = stop.wait()
-            parts["kopf"] = _kopf(settings, jobs, queue, informer, info)
+            parts["kopf"] = _kopf(settings, jobs, queue, informer, info, stop)
             await _until_first_ends(parts)
         finally:
             await probes.cleanup()
@@ -87,11 +86,13 @@ async def _kopf(
     queue: KeyedQueue[Key],
     informer: PodInformer,
     info: kopf.ConnectionInfo,
+    stop: asyncio.Event,
 ) -> None:
     """Run kopf once the pods are known: a job is never looked at with an empty cache."""
     await informer.synced.wait()
     log.info("pods are known; watching jobs")
-    await kopf.operator(
+    others = asyncio.all_tasks()
+    tasks = await kopf.spawn_tasks(
         registry=handlers.registry(jobs, queue.add, info),
         settings=handlers.settings(),
         standalone=True,
@@ -100,10 +101,17 @@ async def _kopf(
         clusterwide=not settings.namespace,
         namespaces=[settings.namespace] if settings.namespace else [],
     )
+    _stop_on_signals(stop)  # kopf has taken the signals; when it stops first, it waits for tasks that are not its own
+    await kopf.run_tasks(tasks, ignored=others)
 
 
-_MAY_END: Final = frozenset({"stop", "kopf"})
-"""The parts that end in order: kopf handles the signals too, and returns when it was told to stop."""
+def _stop_on_signals(stop: asyncio.Event) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+
+
+_STOP_SECONDS: Final = 5.0
+"""How long the parts get to stop. Whoever takes longer is left: nothing here is lost with the process."""
 
 
 async def _until_first_ends(parts: dict[str, Coroutine[object, object, object]]) -> None:
@@ -111,13 +119,15 @@ async def _until_first_ends(parts: dict[str, Coroutine[object, object, object]])
     done, rest = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     for task in rest:
         task.cancel()
-    await asyncio.gather(*rest, return_exceptions=True)
-    for task in done:
-        log.info("controller stops", extra={"part": task.get_name()})
-        task.result()
-        if task.get_name() not in _MAY_END:
-            msg = f"part {task.get_name()!r} of the controller ended by itself"
-            raise SystemExit(msg)
+    _, stuck = await asyncio.wait(rest, timeout=_STOP_SECONDS)
+    stopped = next((task for task in done if task.get_name() == "stop"), None)
+    first = stopped or next(iter(done))
+    failure = None if first.cancelled() else first.exception()
+    log.info("controller stops", extra={"part": first.get_name()}, exc_info=failure)
+    if stuck:
+        log.warning("parts do not stop; they are left", extra={"parts": sorted(t.get_name() for t in stuck)})
+    logging.shutdown()
+    os._exit(0 if stopped else 1)
 
 
 def main() -> None:

@@ -91,7 +91,8 @@ def controller(api: Api, folder: pathlib.Path, **environment: str) -> Iterator[C
             yield running
         finally:
             process.terminate()
-            process.wait(timeout=30)
+            code = process.wait(timeout=15)
+            assert code in {0, -9}, f"told to stop, the controller ended with {code}"  # -9: the test killed it
             print((folder / "controller.log").read_text())  # pytest shows it where a test failed
 
 
