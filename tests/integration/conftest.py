@@ -1,6 +1,5 @@
 """A real control plane (API server, etcd, controller manager, scheduler, fake nodes) and a controller for each test."""
 
-import os
 import pathlib
 import subprocess
 import sys
@@ -22,14 +21,11 @@ def _cluster(*arguments: str) -> None:
 
 @pytest.fixture(scope="session")
 def api() -> Iterator[Api]:
-    given = os.environ.get("TFDIST_TEST_CONTROL_PLANE")
-    if not given:
-        _cluster("control-plane", "up", "--kwok-nodes", "2")
-    server = Api(pathlib.Path(given or State.from_environment().folder("control-plane") / "kubeconfig"))
+    _cluster("control-plane", "up", "--kwok-nodes", "2")
+    server = Api(State.from_environment().folder("control-plane") / "kubeconfig")
     controllers.install(server)
     yield server
-    if not given:
-        _cluster("control-plane", "down")
+    _cluster("control-plane", "down")
 
 
 @pytest.fixture

@@ -83,6 +83,13 @@ class Model:
             ended = replace(pod, state=state, exit_code=what, ready=False, message=message)
             self.pods[name] = replace(ended, finished_at=self.now.isoformat())
 
+    def go_on(self, kind: str, number: int | None, what: int | None) -> None:
+        """Have one happening of a history come true."""
+        if kind == "pod":
+            self.happen(number or 0, what)
+        else:
+            self.look(killed_after=number)
+
     def finish(self) -> None:
         """From now on nothing goes wrong: every pod starts and ends well, and the controller lives."""
         for _ in range(60):
@@ -107,11 +114,8 @@ HAPPENINGS = st.lists(
 @given(HAPPENINGS)
 def test_every_history_converges_to_a_final_state_and_rests_there(history: History) -> None:
     model = Model()
-    for kind, number, what in history:
-        if kind == "pod":
-            model.happen(number or 0, what)
-        else:
-            model.look(killed_after=number)
+    for happening in history:
+        model.go_on(*happening)
         model.now += timedelta(seconds=7)
     model.finish()
     assert is_terminal(model.status), model.status
@@ -125,11 +129,8 @@ def test_every_history_converges_to_a_final_state_and_rests_there(history: Histo
 @given(HAPPENINGS)
 def test_a_plan_that_was_carried_out_is_not_planned_again(history: History) -> None:
     model = Model()
-    for kind, number, what in history:
-        if kind == "pod":
-            model.happen(number or 0, what)
-        else:
-            model.look(killed_after=number)
+    for happening in history:
+        model.go_on(*happening)
         model.look()
         model.look()
         attempts = {

@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 import aiohttp
 import orjson
 
-from tfdist_operator.kube.errors import ApiError, Unavailable, error_for
+from tfdist_operator.kube.errors import Unavailable, error_for
 from tfdist_operator.metrics import API_REQUESTS
 
 Json = dict[str, Any]
@@ -143,6 +143,3 @@ class Client:
 
 def _is_json(response: aiohttp.ClientResponse) -> bool:
     return "json" in response.headers.get("Content-Type", "")
-
-
-__all__ = ["APPLY_PATCH", "FIELD_MANAGER", "JSON", "MERGE_PATCH", "ApiError", "Client", "Json"]
