@@ -42,14 +42,11 @@ async def run(settings: config.Config) -> None:
         queue: KeyedQueue[Key] = KeyedQueue()
         jobs, pods = JobStore(), PodStore(queue.add)
         informer = PodInformer(client, pods, settings.namespace)
-        probes = await Probes(informer, jobs, pods, queue).start(settings.port)
-        try:
-            parts = _parts(settings, client, queue, jobs, pods, informer)
-            parts["stop"] = stop.wait()
-            parts["kopf"] = _kopf(settings, jobs, queue, informer, info, stop)
-            await _until_first_ends(parts)
-        finally:
-            await probes.cleanup()
+        await Probes(informer, jobs, pods, queue).start(settings.port)
+        parts = _parts(settings, client, queue, jobs, pods, informer)
+        parts["stop"] = stop.wait()
+        parts["kopf"] = _kopf(settings, jobs, queue, informer, info, stop)
+        await _until_first_ends(parts)
 
 
 def _parts(
@@ -115,6 +112,7 @@ _STOP_SECONDS: Final = 5.0
 
 
 async def _until_first_ends(parts: dict[str, Coroutine[object, object, object]]) -> None:
+    """Run the parts until one ends, give the others time to stop, and end the process."""
     tasks = {asyncio.create_task(part, name=name) for name, part in parts.items()}
     done, rest = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     for task in rest:

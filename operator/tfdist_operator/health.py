@@ -29,8 +29,8 @@ class Probes:
         self._pods = pods
         self._queue = queue
 
-    async def start(self, port: int) -> web.AppRunner:
-        """Serve on `port` of every address until the returned runner is cleaned up."""
+    async def start(self, port: int) -> None:
+        """Serve on `port` of every address as long as the process lives."""
         app = web.Application()
         app.add_routes(
             [
@@ -42,7 +42,6 @@ class Probes:
         runner = web.AppRunner(app, access_log=None)
         await runner.setup()
         await web.TCPSite(runner, port=port).start()
-        return runner
 
     async def _health(self, _: web.Request) -> web.Response:
         silence = time.monotonic() - self._informer.last_contact
