@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from support.factories import EVALUATED, NOW, SETTINGS, UID, manifest, words
 
 from tfdist.api.status import TFDistJobStatus
-from tfdist.api.validation import parse
+from tfdist.validation import parse
 from tfdist_operator.observed.pod import PodState, PodSummary, summarize
 from tfdist_operator.observed.view import JobView
 from tfdist_operator.planner import Plan, plan

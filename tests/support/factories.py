@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from tfdist.api.validation import parse
+from tfdist.validation import parse
 from tfdist.contract import Phase, ProgressReport, Role
 from tfdist_operator.observed.pod import PodState, PodSummary
 from tfdist_operator.observed.view import JobView, Report

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from support.factories import EVALUATED, manifest
 
-from tfdist.api.validation import parse
+from tfdist.validation import parse
 from tfdist.contract import ReplicaJob
 from tfdist.render.gang import Gang, gangs
 from tfdist.render.pod import Attempt, pod

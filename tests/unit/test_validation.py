@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from support.factories import EVALUATED, manifest
 
-from tfdist.api.validation import InvalidJob, parse
+from tfdist.validation import InvalidJob, parse
 
 CLAIM = {"name": "data", "persistentVolumeClaim": {"claimName": "c"}}
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfdist.api.v1 import TFDistJob
-from tfdist.api.validation import InvalidJob, Problem, parse
+from tfdist.validation import InvalidJob, Problem, parse
 from tfdist_operator.kube.pod_store import Key
 
 

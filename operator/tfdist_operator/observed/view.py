@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfdist.api.v1 import TFDistJob
-from tfdist.api.validation import Problem
+from tfdist.validation import Problem
 from tfdist.contract import ProgressReport
 from tfdist_operator.observed.pod import PodSummary
 

@@ -5,31 +5,12 @@ were stored under an older schema and for offline use; what is checked only here
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
 
 from tfdist.api.v1 import TFDistJob
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One mistake: the path of the field, what is wrong with it, and what to write instead."""
-
-    path: str
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.message}"
-
-
-class InvalidJob(ValueError):  # noqa: N818  the name says what the user has, as in the condition `Invalid`
-    """A manifest that is no valid TFDistJob; `problems` holds every mistake."""
-
-    def __init__(self, problems: list[Problem]) -> None:
-        super().__init__("; ".join(map(str, problems)))
-        self.problems = problems
+from tfdist.validation.problems import InvalidJob, Problem
 
 
 def parse(manifest: Mapping[str, Any]) -> TFDistJob:

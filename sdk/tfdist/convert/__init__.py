@@ -1,0 +1,1 @@
+"""Turns TFJob manifests of the Kubeflow training operator into TFDistJobs."""

@@ -1,0 +1,1 @@
+"""Knowledge of Kubernetes' pod template: which fields there are, and how two templates merge."""
