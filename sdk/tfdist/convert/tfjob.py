@@ -1,0 +1,232 @@
+"""The TFJob as its own API has it, `kubeflow.org/v1`, as far as the conversion reads it.
+
+Types are checked as strictly as the API server checks them. Fields that the API does not have are allowed here,
+because they are reported, not refused; those of pods are Kubernetes' own and are passed on as they are.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
+from tfdist.convert.result import CannotConvert, Json, Remark
+from tfdist.validation import Problem
+
+API_VERSION: Final = "kubeflow.org/v1"
+KIND: Final = "TFJob"
+MAIN_CONTAINER: Final = "tensorflow"
+PORT_NAME: Final = "tfjob-port"
+
+_ONCE_IN_SPEC: Final = (
+    "cleanPodPolicy",
+    "ttlSecondsAfterFinished",
+    "activeDeadlineSeconds",
+    "backoffLimit",
+    "schedulingPolicy",
+)
+"""Fields that were beside the replicas before `runPolicy` came, under the same apiVersion."""
+
+
+class _PeerModel(BaseModel):
+    model_config = ConfigDict(frozen=True, strict=True, extra="allow", alias_generator=to_camel)
+
+
+class Named(_PeerModel):
+    """A part of a pod that is told apart by its name."""
+
+    name: str = ""
+
+
+class EnvVar(Named):
+    """A variable of a container."""
+
+    value: str | None = None
+
+
+class Port(Named):
+    """A port of a container."""
+
+    container_port: int
+
+
+class Mount(Named):
+    """A mount of a container."""
+
+    mount_path: str
+
+
+class Container(Named):
+    """A container."""
+
+    image: str = ""
+    command: list[str] | None = None
+    args: list[str] | None = None
+    env: list[EnvVar] = Field(default_factory=list)
+    ports: list[Port] = Field(default_factory=list)
+    volume_mounts: list[Mount] = Field(default_factory=list)
+    resources: dict[str, Any] | None = None
+    security_context: dict[str, Any] | None = None
+
+
+class PodSpec(_PeerModel):
+    """A pod."""
+
+    containers: list[Container] = Field(default_factory=list)
+    init_containers: list[Named] = Field(default_factory=list)
+    volumes: list[Named] = Field(default_factory=list)
+    security_context: dict[str, Any] | None = None
+
+
+class TemplateMeta(_PeerModel):
+    """Metadata of pods."""
+
+    labels: dict[str, str] = Field(default_factory=dict)
+    annotations: dict[str, str] = Field(default_factory=dict)
+
+
+class Template(_PeerModel):
+    """The template of a replica type's pods."""
+
+    metadata: TemplateMeta = TemplateMeta()
+    spec: PodSpec = PodSpec()
+
+
+class ReplicaSpec(_PeerModel):
+    """One replica type."""
+
+    replicas: int = 1
+    template: Template = Template()
+    restart_policy: str = ""
+
+
+class SchedulingPolicy(_PeerModel):
+    """Gang scheduling."""
+
+    min_available: int | None = None
+    queue: str = ""
+    min_resources: dict[str, Any] | None = None
+    priority_class: str = ""
+    schedule_timeout_seconds: int | None = None
+
+
+class RunPolicy(_PeerModel):
+    """Limits and clean-up."""
+
+    clean_pod_policy: str | None = None
+    ttl_seconds_after_finished: int | None = None
+    active_deadline_seconds: int | None = None
+    backoff_limit: int | None = None
+    scheduling_policy: SchedulingPolicy = SchedulingPolicy()
+    suspend: bool = False
+    managed_by: str | None = None
+
+
+class TFJobSpec(_PeerModel):
+    """What to run."""
+
+    run_policy: RunPolicy = RunPolicy()
+    success_policy: str = ""
+    enable_dynamic_worker: bool = False
+    tf_replica_specs: dict[str, ReplicaSpec]
+
+
+class Meta(_PeerModel):
+    """Metadata of the job."""
+
+    name: str = ""
+    namespace: str = ""
+    generate_name: str = ""
+    labels: dict[str, str] = Field(default_factory=dict)
+    annotations: dict[str, str] = Field(default_factory=dict)
+
+
+class TFJob(_PeerModel):
+    """A TFJob."""
+
+    api_version: str
+    kind: str
+    metadata: Meta
+    spec: TFJobSpec
+
+
+def read(manifest: Mapping[str, Any], remark: Remark) -> tuple[TFJob, Json]:
+    """Return the TFJob that `manifest` describes, and its JSON without nulls and in today's spelling.
+
+    Raises:
+        CannotConvert: it is no TFJob, or fields have the wrong type.
+    """
+    raw = _without_nulls(manifest)
+    problems = list(_identity(raw))
+    if problems:
+        raise CannotConvert(problems)
+    _move_old_fields(raw, remark)
+    try:
+        job = TFJob.model_validate(raw)
+    except ValidationError as error:
+        raise CannotConvert([_problem(e) for e in error.errors()]) from None
+    for path in _unknown(job):
+        remark(path, "unknown to TFJob v1; dropped")
+    return job, raw
+
+
+def _identity(raw: Any) -> Iterator[Problem]:
+    if not isinstance(raw, dict):
+        yield Problem("", f"no manifest, but {type(raw).__name__}: give the mapping with apiVersion, kind and spec")
+        return
+    version, kind = raw.get("apiVersion"), raw.get("kind")
+    if kind != KIND:
+        yield Problem("kind", f"only a {KIND} can be converted; this is {kind or 'no kind at all'}")
+    elif version != API_VERSION:
+        yield Problem(
+            "apiVersion",
+            f"{version} is not read; write {API_VERSION}, and bring the fields to that version first "
+            "(limits and clean-up are in spec.runPolicy, replica types are the keys of spec.tfReplicaSpecs)",
+        )
+
+
+def _move_old_fields(raw: Json, remark: Remark) -> None:
+    spec = raw.get("spec")
+    if not isinstance(spec, dict):
+        return
+    policy = spec.setdefault("runPolicy", {})
+    for name in _ONCE_IN_SPEC:
+        if name in spec and isinstance(policy, dict):
+            value = spec.pop(name)
+            taken = name not in policy
+            policy.setdefault(name, value)
+            what = "read as" if taken else "dropped in favour of"
+            remark(f"spec.{name}", f"its place of the time before runPolicy; {what} spec.runPolicy.{name}")
+
+
+def _unknown(job: TFJob) -> Iterator[str]:
+    """Yield the paths of the fields that the TFJob API does not have, but those of pods."""
+    parts: list[tuple[str, BaseModel]] = [
+        ("spec", job.spec),
+        ("spec.runPolicy", job.spec.run_policy),
+        ("spec.runPolicy.schedulingPolicy", job.spec.run_policy.scheduling_policy),
+    ]
+    for key, replica in job.spec.tf_replica_specs.items():
+        path = f"spec.tfReplicaSpecs.{key}"
+        parts += [(path, replica), (f"{path}.template", replica.template)]
+    yield from (name for name in job.model_extra or {} if name != "status")
+    for path, part in parts:
+        yield from (f"{path}.{name}" for name in part.model_extra or {})
+
+
+def _without_nulls(value: Any) -> Any:
+    """Return a copy without the nulls that exported manifests are full of, such as `creationTimestamp: null`."""
+    if isinstance(value, Mapping):
+        return {k: _without_nulls(v) for k, v in value.items() if v is not None}
+    if isinstance(value, list):
+        return [_without_nulls(v) for v in value if v is not None]
+    return value
+
+
+def _problem(error: Any) -> Problem:
+    path = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in error["loc"]).lstrip(".")
+    if error["type"] == "missing":
+        return Problem(path, "required, and absent")
+    given = repr(error["input"])
+    shown = given if len(given) <= 60 else f"{given[:57]}..."  # noqa: PLR2004  a line of a terminal
+    return Problem(path, f"{error['msg'][:1].lower()}{error['msg'][1:]}; got {shown}")

@@ -1,0 +1,36 @@
+"""TFJobs as a test needs them: everything that it does not say is ordinary."""
+
+from copy import deepcopy
+from typing import Any
+
+Json = dict[str, Any]
+
+IMAGE = "registry.example.com/team/train:7"
+
+
+def replica(replicas: int | None = None, pod: Json | None = None, **fields: Any) -> Json:
+    """Return a replica type whose container `tensorflow` has `fields`; `restart_policy` and `pod` go beside it."""
+    policy = fields.pop("restart_policy", None)
+    container = {"name": "tensorflow", "image": IMAGE} | fields
+    made: Json = {"template": {"spec": {"containers": [container]} | (pod or {})}}
+    made |= {} if replicas is None else {"replicas": replicas}
+    return made | ({} if policy is None else {"restartPolicy": policy})
+
+
+def tfjob(types: Json | None = None, *, name: str = "fashion", policy: Json | None = None, **spec: Any) -> Json:
+    """Return the JSON of a TFJob, with two workers where `types` (a replica type by its key) says nothing else."""
+    made: Json = {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "TFJob",
+        "metadata": {"name": name, "namespace": "team"},
+        "spec": {"tfReplicaSpecs": types if types is not None else {"Worker": replica(2)}} | spec,
+    }
+    if policy is not None:
+        made["spec"]["runPolicy"] = policy
+    return deepcopy(made)
+
+
+def all_types(pod: Json | None = None, **fields: Any) -> Json:
+    """Return a Chief, two Workers, two PS and an Evaluator with the same `pod` and container fields."""
+    sizes = {"Chief": 1, "Worker": 2, "PS": 2, "Evaluator": 1}
+    return {key: deepcopy(replica(size, pod, **fields)) for key, size in sizes.items()}
