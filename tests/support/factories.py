@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from tfdist.validation import parse
 from tfdist.contract import Phase, ProgressReport, Role
+from tfdist.validation import parse
 from tfdist_operator.observed.pod import PodState, PodSummary
 from tfdist_operator.observed.view import JobView, Report
 from tfdist_operator.planner import Plan, Settings, plan
@@ -27,7 +27,8 @@ def manifest(name: str = "fashion", namespace: str = "team", **spec: Any) -> dic
     }
 
 
-EVALUATED: dict[str, Any] = {"evaluation": {"mode": "AfterTraining"}, "checkpoint": {"directory": "/ckpt/{name}"}}
+CHECKPOINT: dict[str, Any] = {"directory": "/ckpt/{name}", "volume": {"persistentVolumeClaim": {"claimName": "ckpt"}}}
+EVALUATED: dict[str, Any] = {"evaluation": {"mode": "AfterTraining"}, "checkpoint": CHECKPOINT}
 
 
 def pod(name: str, letter: str = "R", **changes: Any) -> PodSummary:

@@ -9,14 +9,14 @@ from support.factories import EVALUATED, manifest
 from tfdist.validation import parse
 from tfdist.contract import ReplicaJob
 from tfdist.render.gang import Gang, gangs
-from tfdist.render.pod import Attempt, pod
+from tfdist.render.pod import Attempt, Installation, pod
 from tfdist.tf_config import tf_config
 
 
 def rendered(gang_index: int = 0, attempt: int = 0, **spec: Any) -> list[dict[str, Any]]:
     job = parse(manifest(**spec))
     gang: Gang = gangs(job)[gang_index]
-    return [pod(job, gang, m, Attempt(attempt, attempt), "tfdist/trainer:test") for m in gang.members]
+    return [pod(job, gang, m, Attempt(attempt, attempt), Installation("tfdist/trainer:test")) for m in gang.members]
 
 
 def env(made: dict[str, Any]) -> dict[str, str]:

@@ -7,6 +7,7 @@ from typing import Any
 from tfdist.api.v1 import TFDistJob
 from tfdist.validation import InvalidJob, Problem, parse
 from tfdist_operator.kube.pod_store import Key
+from tfdist_operator.policy.unsupported import unsupported
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,8 @@ class JobStore:
 
 def _parsed(raw: Mapping[str, Any]) -> tuple[TFDistJob | None, tuple[Problem, ...]]:
     try:
-        return parse(raw), ()
+        job = parse(raw)
     except InvalidJob as error:
         return None, tuple(error.problems)
+    ignored = unsupported(job)
+    return (None, ignored) if ignored else (job, ())

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfdist.api.v1 import TFDistJob
-from tfdist.validation import Problem
 from tfdist.contract import ProgressReport
+from tfdist.validation import Problem
 from tfdist_operator.observed.pod import PodSummary
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from tfdist.api.status import ConditionType
 from tfdist.api.v1 import TFDistJob
 from tfdist.render.gang import Gang, evaluation_gang, training_gang
-from tfdist.render.pod import Attempt, pod
+from tfdist.render.pod import Attempt, Installation, pod
 from tfdist.render.service import service
 from tfdist_operator.observed.gang import GangState
 from tfdist_operator.observed.pod import PodState
@@ -202,11 +202,8 @@ class _Look:
         )
 
     def _pods(self, step: Step, generation: int) -> tuple[Manifest, ...]:
-        attempt = Attempt(step.state.attempt, generation)
-        return tuple(
-            pod(self.job, step.state.gang, member, attempt, self.settings.trainer_image)
-            for member in step.state.missing
-        )
+        attempt, installation = Attempt(step.state.attempt, generation), Installation(self.settings.trainer_image)
+        return tuple(pod(self.job, step.state.gang, member, attempt, installation) for member in step.state.missing)
 
     def _progress(self, training: GangState) -> dict[str, Any]:
         stored: dict[str, Any] = dict(self.view.status.get("progress", {}))

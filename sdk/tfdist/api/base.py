@@ -1,9 +1,32 @@
-"""The base of every model of the resource, and the marks that the CRD generator understands."""
+"""The base of every model of the resource, and what the CRD generator understands beyond types."""
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler
 from pydantic.alias_generators import to_camel
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One rule between the fields of a model, said twice: in CEL for the API server, in Python for offline use.
+
+    A test evaluates both on the same manifests. `path` is that of the field to change, relative to the model,
+    such as `.worker.replicas`; `holds` gets the model and returns whether the rule is kept.
+    """
+
+    rule: str
+    message: str
+    path: str
+    holds: Callable[[Any], bool]
+
+    def cel(self) -> dict[str, str]:
+        """Return the rule as an entry of `x-kubernetes-validations`."""
+        place = {"fieldPath": self.path} if self.path else {}
+        return {"rule": self.rule, "message": self.message} | place
 
 
 class ApiModel(BaseModel):
@@ -17,19 +40,16 @@ class ApiModel(BaseModel):
         use_attribute_docstrings=True,
         validate_default=True,
     )
+    checks: ClassVar[tuple[Check, ...]] = ()
+    """Rules between the fields."""
 
-
-def cel(rule: str, message: str, field_path: str | None = None) -> dict[str, str]:
-    """Return one `x-kubernetes-validations` entry: `rule` in CEL, what to say when it is false, and where."""
-    entry = {"rule": rule, "message": message}
-    if field_path:
-        entry["fieldPath"] = field_path
-    return entry
-
-
-def rules(*entries: dict[str, str]) -> dict[str, Any]:
-    """Return the schema extension that puts CEL rules on a model or a field."""
-    return {"x-kubernetes-validations": list(entries)}
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """Add the checks to the schema, in the words of Kubernetes."""
+        result = handler(schema)
+        if cls.checks:
+            handler.resolve_ref_schema(result)["x-kubernetes-validations"] = [c.cel() for c in cls.checks]
+        return result
 
 
 def list_map(*keys: str) -> dict[str, Any]:
@@ -39,3 +59,6 @@ def list_map(*keys: str) -> dict[str, Any]:
 
 OPEN_OBJECT: dict[str, Any] = {"x-kubernetes-preserve-unknown-fields": True}
 """Schema extension for an object whose content somebody else defines (a volume, a program's configuration)."""
+
+SET: dict[str, Any] = {"x-kubernetes-list-type": "set"}
+"""Schema extension for a list of distinct values."""

@@ -9,19 +9,20 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from tfdist.api.base import cel as rule
 from tfdist.api.status import TFDistJobStatus
+from tfdist.api.transitions import TRANSITION_RULES
 from tfdist.api.v1 import GROUP, KIND, MAX_NAME_LENGTH, PLURAL, VERSION, TFDistJob, TFDistJobSpec
 
 Schema = dict[str, Any]
 
-_DROPPED: Final = frozenset({"title", "$defs", "additionalProperties", "propertyNames"})
+_DROPPED: Final = frozenset({"title", "$defs", "additionalProperties", "patternProperties", "propertyNames"})
 
-NAME_RULE: Final = rule(
-    f"size(self.metadata.name) <= {MAX_NAME_LENGTH} && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
-    f"metadata.name must be a DNS label of at most {MAX_NAME_LENGTH} characters that begins with a letter, "
+NAME_RULE: Final = {
+    "rule": f"size(self.metadata.name) <= {MAX_NAME_LENGTH} && "
+    "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
+    "message": f"metadata.name must be a DNS label of at most {MAX_NAME_LENGTH} characters that begins with a letter, "
     "so that the names of its pods are valid",
-)
+}
 
 _COLUMNS: Final = (
     ("Phase", "string", ".status.phase", 0, "Summary of the conditions"),
@@ -76,7 +77,7 @@ def _root_schema() -> Schema:
         "type": "object",
         "description": (TFDistJob.__doc__ or "").strip(),
         "required": ["spec"],
-        "x-kubernetes-validations": [NAME_RULE],
+        "x-kubernetes-validations": [NAME_RULE, *TRANSITION_RULES],
         "properties": {
             "apiVersion": {"type": "string"},
             "kind": {"type": "string"},
@@ -100,13 +101,24 @@ def _rewrite(node: Schema, defs: dict[str, Schema]) -> Schema:
         result["properties"] = {k: _rewrite(v, defs) for k, v in node["properties"].items()}
         if isinstance(result.get("default"), dict):
             result["default"] = {}  # the API server fills in the defaults of the fields inside
-    elif isinstance(node.get("additionalProperties"), dict):
-        result["additionalProperties"] = _rewrite(node["additionalProperties"], defs)
+    elif values := _values_of_map(node):
+        result["additionalProperties"] = _rewrite(values, defs)
     if "items" in node:
         result["items"] = _rewrite(node["items"], defs)
     if result.pop("const", None) is not None:
         result["enum"] = [node["const"]]
+    if "exclusiveMinimum" in result:  # OpenAPI 3.0 says it with a boolean
+        result |= {"minimum": result["exclusiveMinimum"], "exclusiveMinimum": True}
+    if "description" in result:
+        result["description"] = " ".join(result["description"].split())
     return result
+
+
+def _values_of_map(node: Schema) -> Schema | None:
+    """Return the schema of a map's values; which keys it may have is checked elsewhere, for CRDs cannot say it."""
+    patterns = list(node.get("patternProperties", {}).values())
+    values = patterns[0] if patterns else node.get("additionalProperties")
+    return values if isinstance(values, dict) else None
 
 
 def _resolved(node: Schema, defs: dict[str, Schema]) -> Schema:
@@ -116,16 +128,6 @@ def _resolved(node: Schema, defs: dict[str, Schema]) -> Schema:
         if "$ref" in node:
             node = defs[node["$ref"].rsplit("/", 1)[-1]] | rest
             continue
-        options = [o for o in node["anyOf"] if o.get("type") != "null"]
-        if len(options) > 1:
-            return _int_or_string(options) | rest
-        node = options[0] | rest
+        (option,) = (o for o in node["anyOf"] if o.get("type") != "null")  # a structural schema has no unions
+        node = option | rest
     return node
-
-
-def _int_or_string(options: list[Schema]) -> Schema:
-    kinds = {option.get("type") for option in options}
-    if kinds != {"integer", "string"}:
-        msg = f"a structural schema has no union but of integer and string, and a model has one of {kinds}"
-        raise TypeError(msg)
-    return {"x-kubernetes-int-or-string": True}

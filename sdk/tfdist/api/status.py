@@ -20,6 +20,8 @@ class JobPhase(StrEnum):
     RUNNING = "Running"
     RESTARTING = "Restarting"
     EVALUATING = "Evaluating"
+    SUSPENDING = "Suspending"
+    SUSPENDED = "Suspended"
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
     INVALID = "Invalid"
@@ -32,6 +34,8 @@ class ConditionType(StrEnum):
     PODS_READY = "PodsReady"
     RUNNING = "Running"
     RESTARTING = "Restarting"
+    SUSPENDED = "Suspended"
+    STALLED = "Stalled"
     EVALUATED = "Evaluated"
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
@@ -103,6 +107,8 @@ class Progress(ApiModel):
     """Training metrics."""
     last_checkpoint: CheckpointStatus | None = None
     """The last complete checkpoint."""
+    slowest_replica: str | None = None
+    """Replica that the others wait for, as `worker-3`."""
     reported_at: str | None = None
     """When the replica was asked, RFC 3339."""
 
@@ -127,6 +133,10 @@ class EvaluationStatus(ApiModel):
 
     attempt: int | None = None
     """Number of the evaluation gang's current attempt, from 0."""
+    latest: EvaluationResult | None = None
+    """The newest."""
+    best: EvaluationResult | None = None
+    """That with the best `evaluation.metric`."""
     final: EvaluationResult | None = None
     """That of the last checkpoint."""
 
@@ -148,6 +158,8 @@ class Failure(ApiModel):
     """Node it ran on."""
     exit_code: int | None = None
     """Exit code of the container `tensorflow`."""
+    signal: int | None = None
+    """Signal that ended it."""
     reason: str
     """Class of the failure, such as `Crash` or `UserError`."""
     message: str
@@ -162,9 +174,31 @@ class Restarts(ApiModel):
     """Restarts so far."""
 
     counted: int = 0
-    """Those that count against `runPolicy.backoffLimit`."""
+    """Those that count, in all."""
     uncounted: int = 0
     """Those caused by the cluster."""
+    since_checkpoint: int = 0
+    """Those that count, since the last new checkpoint: what `runPolicy.backoffLimit` limits."""
+
+
+class TensorBoardStatus(ApiModel):
+    """The job's TensorBoard."""
+
+    service: str
+    """Name of its Service; `kubectl port-forward service/NAME 6006` shows it."""
+
+
+class Usage(ApiModel):
+    """What the job used, summed over its replicas and attempts."""
+
+    gpu_seconds: float | None = None
+    """GPUs, each times its seconds."""
+    cpu_seconds: float | None = None
+    """Requested CPU cores, each times its seconds."""
+    productive_seconds: float | None = None
+    """Seconds of the gang whose steps were kept."""
+    lost_seconds: float | None = None
+    """Seconds of the gang whose steps were done again after a restart."""
 
 
 class Summary(ApiModel):
@@ -203,6 +237,10 @@ class TFDistJobStatus(ApiModel):
     """Results of evaluation."""
     failures: Annotated[list[Failure] | None, Field(max_length=10)] = None
     """The last 10 failures, newest last."""
+    tensor_board: TensorBoardStatus | None = None
+    """The job's TensorBoard."""
+    usage: Usage | None = None
+    """What the job used."""
     start_time: str | None = None
     """When the whole gang first ran, RFC 3339."""
     completion_time: str | None = None

@@ -1,17 +1,28 @@
 """The TFDistJob resource, `tfdist.dev/v1`: the one source of the CRD, its checks and its reference page.
 
-This is the first cut: one served version, extended only by optional fields. A field exists here when the
-controller acts on it; nothing is accepted that would be ignored.
+One served version, extended only by optional fields.
 """
 
 from enum import StrEnum
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import StringConstraints
 
-from tfdist.api.base import OPEN_OBJECT, ApiModel, rules
-from tfdist.api.base import cel as rule
-from tfdist.api.pod_fields import Name, PodFields, Text
+from tfdist.api.base import ApiModel
+from tfdist.api.cross_checks import SPEC_CHECKS
+from tfdist.api.patterns import JOB_NAME
+from tfdist.api.pod_fields import PodFields
+from tfdist.api.policies import ElasticSpec, FailurePolicy, OomPolicy, RunPolicy, SchedulingSpec, SuccessPolicy
+from tfdist.api.roles import ChiefSpec, EvaluatorSpec, ParameterServerSpec, WorkerSpec
+from tfdist.api.training import (
+    CheckpointSpec,
+    EvaluationMode,
+    EvaluationSpec,
+    RuntimeSpec,
+    TensorBoardSpec,
+    TrainingSpec,
+)
+from tfdist.contract import Role, Task
 
 GROUP: Final = "tfdist.dev"
 VERSION: Final = "v1"
@@ -23,134 +34,100 @@ MAX_NAME_LENGTH: Final = 45
 
 
 class Strategy(StrEnum):
-    """How TensorFlow distributes the work; it decides cluster spec and restart domain."""
+    """How TensorFlow distributes the work; it decides cluster spec, restart domains and checks."""
 
     MULTI_WORKER_MIRRORED = "MultiWorkerMirrored"
+    PARAMETER_SERVER = "ParameterServer"
+    MIRRORED = "Mirrored"
     ONE_DEVICE = "OneDevice"
-
-
-class RoleSpec(PodFields):
-    """The replicas of one role; what is set here goes before the job's short forms."""
-
-    replicas: Annotated[int, Field(ge=1, le=10000)] = 1
-    """Number of replicas."""
-
-
-class ChiefSpec(PodFields):
-    """The chief: one replica that leads the gang and writes checkpoints; without it worker 0 does."""
-
-    replicas: Annotated[int, Field(ge=0, le=1)] = 1
-    """0 or 1."""
-
-
-class TrainingSpec(ApiModel):
-    """What the bundled trainer runs."""
-
-    program: Name
-    """A built-in program, such as `image_classification`."""
-    config: Annotated[dict[str, Any] | None, Field(json_schema_extra=OPEN_OBJECT)] = None
-    """The program's own settings, which it checks itself."""
-
-
-class CheckpointSpec(ApiModel):
-    """Where and how often the chief saves, and what is restored at a start."""
-
-    directory: Annotated[str, StringConstraints(min_length=1, max_length=1024)]
-    """Path in the pods; `{name}`, `{namespace}` and `{uid}` are replaced by the job's."""
-    every_steps: Annotated[int, Field(ge=1)] | None = None
-    """Save after so many steps."""
-    every_seconds: Annotated[int, Field(ge=1)] | None = None
-    """Save after so many seconds."""
-    keep: Annotated[int, Field(ge=1, le=1000)] = 3
-    """Number of newest checkpoints to keep."""
-    restore: Text = "Latest"
-    """`Latest`, `None`, or the path of a checkpoint."""
-
-
-class EvaluationSpec(ApiModel):
-    """Evaluation on all workers once training has succeeded, from the last checkpoint."""
-
-    mode: Literal["None", "AfterTraining"] = "None"
-    """When to evaluate."""
-    replicas: Annotated[int, Field(ge=1, le=10000)] | None = None
-    """Size of the evaluation gang; without it as many as there are workers and chief."""
-    metric: Name = "accuracy"
-    """The metric shown in `kubectl get`."""
-    on_failure: Literal["Warn", "FailJob"] = "Warn"
-    """Whether an evaluation that fails makes the job fail."""
-
-
-class RunPolicy(ApiModel):
-    """Limits and clean-up."""
-
-    backoff_limit: Annotated[int, Field(ge=0, le=1000)] = 3
-    """Restarts that count before the job fails."""
-    start_deadline_seconds: Annotated[int, Field(ge=1)] | None = None
-    """Fail when the gang has not all started within it; an image that cannot be pulled fails after 300 s."""
-    clean_pod_policy: Literal["Running", "All", "None"] = "Running"
-    """Which pods are deleted after the end."""
-
-
-_ONE_DEVICE = rule(
-    "self.strategy != 'OneDevice' || (!has(self.chief) && self.worker.replicas == 1)",
-    "strategy OneDevice runs one replica: set worker.replicas to 1 and remove chief",
-    ".worker.replicas",
-)
-_WORK = rule(
-    "has(self.training) || has(self.command) || has(self.args) || has(self.worker.command) || has(self.image)",
-    "nothing to run: set training.program for the bundled trainer, or image and command",
-    ".training",
-)
-_EVALUATION_READS_CHECKPOINTS = rule(
-    "!has(self.evaluation) || self.evaluation.mode == 'None' || has(self.checkpoint)",
-    "evaluation restores a checkpoint: set checkpoint.directory",
-    ".evaluation.mode",
-)
-_IMMUTABLE = [
-    rule(
-        f"self.{name} == oldSelf.{name}",
-        f"{name} cannot change; delete the job and create it anew",
-        f".{name}",
-    )
-    for name in ("strategy",)
-]
+    CUSTOM = "Custom"
 
 
 class TFDistJobSpec(PodFields):
     """What to run, on how many replicas, and what to do when something fails."""
 
-    model_config = {"json_schema_extra": rules(_ONE_DEVICE, _WORK, _EVALUATION_READS_CHECKPOINTS, *_IMMUTABLE)}
+    checks = SPEC_CHECKS
 
+    task: Task = Task.TRAIN
+    """`Train`, or `Evaluate`: no training, the workers evaluate `checkpoint.restore` once and report."""
     strategy: Strategy = Strategy.MULTI_WORKER_MIRRORED
-    """How TensorFlow distributes the work."""
+    """How TensorFlow distributes the work; it decides which replicas restart together."""
     chief: ChiefSpec | None = None
     """The chief; without it worker 0 leads."""
-    worker: RoleSpec = RoleSpec()
-    """The workers."""
+    worker: WorkerSpec | None = None
+    """The workers; a job without chief and worker gets one."""
+    ps: ParameterServerSpec | None = None
+    """The parameter servers."""
+    evaluator: EvaluatorSpec | None = None
+    """The evaluator; evaluation modes `Continuous` and `Both` make one where it is absent."""
     training: TrainingSpec | None = None
     """What the bundled trainer runs."""
     checkpoint: CheckpointSpec | None = None
-    """Checkpoints."""
+    """Where and how often the chief saves, and what is restored at a start."""
     evaluation: EvaluationSpec | None = None
-    """Evaluation."""
+    """Evaluation of checkpoints."""
+    tensor_board: TensorBoardSpec | None = None
+    """A TensorBoard that shows the job's logs; absent: none."""
     run_policy: RunPolicy = RunPolicy()
     """Limits and clean-up."""
+    success_policy: SuccessPolicy = SuccessPolicy.CHIEF
+    """Whose success is the job's: `Chief` (where there is none, worker 0) or `AllWorkers`."""
+    failure_policy: FailurePolicy | None = None
+    """The job's own rules about failures, before the defaults."""
+    oom_policy: OomPolicy | None = None
+    """More memory for the next attempt after an out-of-memory kill; absent: none."""
+    elastic: ElasticSpec | None = None
+    """Run with as many workers as can be had; absent: only with all."""
+    scheduling: SchedulingSpec = SchedulingSpec()
+    """How the gang gets its place in the cluster."""
+    runtime: RuntimeSpec = RuntimeSpec()
+    """Settings of TensorFlow, handed to the program."""
+    network_policy: Literal["Enabled", "Disabled"] = "Enabled"
+    """Whether only the job's own pods reach its TensorFlow port, and only the controller its report port."""
+
+    def fields_of(self, role: Role) -> PodFields | None:
+        """Return the role's own pod fields; a member of an evaluation gang is made like a worker."""
+        return {
+            Role.CHIEF: self.chief,
+            Role.WORKER: self.worker,
+            Role.PS: self.ps,
+            Role.EVALUATOR: self.evaluator,
+            Role.EVALUATION: self.worker,
+        }[role]
+
+    def replicas(self, role: Role) -> int:
+        """Return how many replicas of a role the job has, what it leaves out included."""
+        mode = self.evaluation.mode if self.evaluation else EvaluationMode.NONE
+        match role:
+            case Role.CHIEF:
+                return self.chief.replicas if self.chief else 0
+            case Role.WORKER:
+                return self.worker.replicas if self.worker else int(self.replicas(Role.CHIEF) == 0)
+            case Role.PS:
+                return self.ps.replicas if self.ps else 0
+            case Role.EVALUATOR:
+                return self.evaluator.replicas if self.evaluator else int(mode.beside_training)
+            case Role.EVALUATION:
+                if not mode.after_training:
+                    return 0
+                own = self.evaluation.replicas if self.evaluation else None
+                return own or self.replicas(Role.CHIEF) + self.replicas(Role.WORKER)
 
 
 class ObjectMeta(ApiModel):
-    """The part of the metadata that checks and rendering need."""
+    """The part of the metadata that checks and rendering need; the rest is Kubernetes' own."""
 
     model_config = {"extra": "ignore"}
 
-    name: Annotated[str, StringConstraints(max_length=MAX_NAME_LENGTH, pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$")]
-    namespace: str = "default"
+    name: Annotated[str, StringConstraints(max_length=MAX_NAME_LENGTH, pattern=JOB_NAME)]
+    namespace: Annotated[str, StringConstraints(min_length=1, max_length=63)] = "default"
     uid: str = ""
 
 
 class TFDistJob(ApiModel):
-    """Distributed TensorFlow: chief and workers with generated TF_CONFIG behind a headless Service."""
+    """Distributed TensorFlow: chief, workers, parameter servers and evaluator with generated TF_CONFIG."""
 
-    model_config = {"extra": "ignore"}
-
+    api_version: Literal["tfdist.dev/v1"]
+    kind: Literal["TFDistJob"]
     metadata: ObjectMeta
     spec: TFDistJobSpec

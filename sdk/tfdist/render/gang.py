@@ -1,21 +1,24 @@
-"""Gangs: the replicas that start, run and restart together.
+"""Gangs: the replicas that form one TensorFlow cluster, start together, and end together.
 
-A job has a training gang (chief and workers) and, with evaluation after training, an evaluation gang of its own,
-made like workers and led by its member 0. TensorFlow knows the members of an evaluation gang as workers.
+A job has a training gang (chief, workers, parameter servers) or, with task `Evaluate`, none; beside it an
+evaluator, which is no member of anybody's cluster but its own; and after it an evaluation gang, made like workers
+and led by its member 0. TensorFlow knows the members of an evaluation gang as workers.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tfdist.api.v1 import TFDistJob
+from tfdist.api.v1 import Strategy, TFDistJob
 from tfdist.contract import Role, Task
 from tfdist.render import names
+from tfdist.render.template import role_template, tensorflow_port
 
 
 class GangName(StrEnum):
     """The gangs of a job."""
 
     TRAINING = "training"
+    EVALUATOR = "evaluator"
     EVALUATION = "evaluation"
 
 
@@ -47,38 +50,59 @@ class Gang:
 
 
 def training_gang(job: TFDistJob) -> Gang:
-    """Return the gang that trains: the chief, where there is one, and the workers."""
-    chiefs = job.spec.chief.replicas if job.spec.chief else 0
-    members = [Member(Role.CHIEF, i) for i in range(chiefs)]
-    members += [Member(Role.WORKER, i) for i in range(job.spec.worker.replicas)]
-    return Gang(GangName.TRAINING, Task.TRAIN, tuple(members))
+    """Return the gang that trains: the chief, where there is one, the workers, and the parameter servers."""
+    return Gang(GangName.TRAINING, Task.TRAIN, _members(job, Role.CHIEF, Role.WORKER, Role.PS))
+
+
+def evaluator_gang(job: TFDistJob) -> Gang | None:
+    """Return the evaluator that scores checkpoints beside training, or None where the job has none."""
+    members = _members(job, Role.EVALUATOR)
+    return Gang(GangName.EVALUATOR, Task.EVALUATE, members) if members else None
 
 
 def evaluation_gang(job: TFDistJob) -> Gang | None:
-    """Return the gang that evaluates after training, or None where the job wants none."""
-    evaluation = job.spec.evaluation
-    if evaluation is None or evaluation.mode == "None":
-        return None
-    size = evaluation.replicas or len(training_gang(job).members)
-    members = tuple(Member(Role.EVALUATION, i) for i in range(size))
-    return Gang(GangName.EVALUATION, Task.EVALUATE, members)
+    """Return the gang that evaluates after training, or instead of it; None where the job wants none."""
+    if job.spec.task is Task.EVALUATE:
+        members = tuple(Member(Role.EVALUATION, i) for i in range(job.spec.replicas(Role.WORKER)))
+    else:
+        members = _members(job, Role.EVALUATION)
+    return Gang(GangName.EVALUATION, Task.EVALUATE, members) if members else None
 
 
 def gangs(job: TFDistJob) -> tuple[Gang, ...]:
-    """Return every gang of the job in the order in which they run."""
-    evaluation = evaluation_gang(job)
-    return (training_gang(job), evaluation) if evaluation else (training_gang(job),)
+    """Return every gang of the job in the order in which they start."""
+    training = None if job.spec.task is Task.EVALUATE else training_gang(job)
+    return tuple(gang for gang in (training, evaluator_gang(job), evaluation_gang(job)) if gang)
 
 
-def addresses(job: TFDistJob, gang: Gang, port: int) -> dict[str, list[str]]:
+def addresses(job: TFDistJob, gang: Gang, cluster_domain: str = "") -> dict[str, list[str]]:
     """Return `host:port` of every member by the role's name in TensorFlow: the gang's cluster spec."""
+    ports = {role: tensorflow_port(role_template(job, role)) for role in {m.role for m in gang.members}}
     result: dict[str, list[str]] = {}
     for member in gang.members:
-        role = tensorflow_role(member.role)
-        result.setdefault(role, []).append(names.address(job, member.role, member.index, port))
+        address = names.address(job, member.role, member.index, ports[member.role], cluster_domain)
+        result.setdefault(tensorflow_role(member.role), []).append(address)
     return result
+
+
+def cluster_spec(job: TFDistJob, gang: Gang, cluster_domain: str = "") -> dict[str, list[str]]:
+    """Return what `TF_CONFIG` calls `cluster`; empty where TensorFlow must not be told of one.
+
+    The evaluator is told of the training cluster and itself, nobody is told of the evaluator: TensorFlow waits for
+    every member it is told of. One device and one machine need no cluster.
+    """
+    if job.spec.strategy in {Strategy.ONE_DEVICE, Strategy.MIRRORED}:
+        return {}
+    own = addresses(job, gang, cluster_domain)
+    if gang.name is GangName.EVALUATOR:
+        return addresses(job, training_gang(job), cluster_domain) | own
+    return own
 
 
 def tensorflow_role(role: Role) -> str:
     """Return what TensorFlow calls a role in a cluster spec."""
     return str(Role.WORKER if role is Role.EVALUATION else role)
+
+
+def _members(job: TFDistJob, *roles: Role) -> tuple[Member, ...]:
+    return tuple(Member(role, i) for role in roles for i in range(job.spec.replicas(role)))

@@ -20,6 +20,7 @@ ATTEMPT_LABEL: Final = f"{GROUP}/attempt"
 SERVED_LABEL: Final = f"{GROUP}/address-generation"
 """The Service selects the pods with its current value: those of an earlier attempt stop resolving at once."""
 
+OWN_LABEL_PREFIX: Final = f"{GROUP}/"
 POD_SELECTOR: Final = f"{MANAGED_BY_LABEL}={MANAGER},{JOB_LABEL}"
 
 
@@ -34,10 +35,14 @@ def hostname(role: Role, index: int) -> str:
     return f"{role}-{index}"
 
 
-def address(job: TFDistJob, role: Role, index: int, port: int) -> str:
-    """Return `host:port` at which the other replicas find this one."""
+def address(job: TFDistJob, role: Role, index: int, port: int, cluster_domain: str = "") -> str:
+    """Return `host:port` at which the other replicas find this one.
+
+    Without `cluster_domain` the name is completed by the search path that Kubernetes gives every pod.
+    """
     meta = job.metadata
-    return f"{hostname(role, index)}.{meta.name}.{meta.namespace}.svc:{port}"
+    suffix = f".{cluster_domain}" if cluster_domain else ""
+    return f"{hostname(role, index)}.{meta.name}.{meta.namespace}.svc{suffix}:{port}"
 
 
 def job_labels(job: TFDistJob) -> dict[str, str]:

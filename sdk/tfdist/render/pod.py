@@ -1,15 +1,22 @@
-"""The pod of one replica in one attempt."""
+"""The pod of one replica in one attempt: what its author asks for, between the controller's defaults and its say.
+
+Defaults are lowest and anyone may change them; then comes the author's template; last what must be so for the
+replicas to find each other and for the controller to know them.
+"""
 
 from dataclasses import dataclass
 from typing import Any, Final
 
 from tfdist import contract
-from tfdist.api.v1 import CheckpointSpec, TFDistJob
-from tfdist.contract import CheckpointSettings, ReplicaJob, Role, Training
-from tfdist.render import names
-from tfdist.render.gang import Gang, Member, addresses, tensorflow_role
-from tfdist.render.merge import merge_by_key, merged_fields
+from tfdist.api.v1 import Strategy, TFDistJob
+from tfdist.contract import Role
+from tfdist.podspec import merge
+from tfdist.render import names, source
+from tfdist.render.gang import Gang, Member, addresses, cluster_spec, tensorflow_role
 from tfdist.render.owner import owner_reference
+from tfdist.render.replica_job import replica_job
+from tfdist.render.security import default_security
+from tfdist.render.template import main_container, role_template, tensorflow_port
 from tfdist.tf_config import tf_config
 
 
@@ -25,68 +32,115 @@ class Attempt:
     address_generation: int
 
 
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """What holds for all jobs of an installation.
+
+    `default_image` is used where a job names none; `cluster_domain` is put behind addresses where pods do not
+    search for it themselves; `namespace` is the controller's own.
+    """
+
+    default_image: str
+    cluster_domain: str = ""
+    namespace: str = "tfdist-system"
+
+
 DEFAULT_COMMAND: Final = ("python", "-m", "tfdist_trainer")
-
-RESTRICTED_POD: Final = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
-RESTRICTED_CONTAINER: Final = {
-    "allowPrivilegeEscalation": False,
-    "capabilities": {"drop": ["ALL"]},
-    "readOnlyRootFilesystem": True,
-}
-_TEMPORARY: Final = "tfdist-tmp"
-_TEMPORARY_PATH: Final = "/tmp"  # noqa: S108  a folder of the container, an emptyDir of its own
-
 NODE_LOSS_SECONDS: Final = 30
 """A replica on a node that stops answering is given up after so long instead of Kubernetes' 300 s."""
 
+_TEMPORARY: Final = "tfdist-tmp"
+_TEMPORARY_PATH: Final = "/tmp"  # noqa: S108  a folder of the container, an emptyDir of its own
 
-def pod(job: TFDistJob, gang: Gang, member: Member, attempt: Attempt, default_image: str) -> dict[str, Any]:
-    """Return the pod that runs `member` of `gang` in `attempt`; `default_image` is used where the job names none."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": names.pod_name(job.metadata.name, member.role, member.index, attempt.number),
-            "namespace": job.metadata.namespace,
-            "labels": _labels(job, member, attempt),
-            "ownerReferences": [owner_reference(job)],
-        },
-        "spec": _pod_spec(job, gang, member, attempt, default_image),
+
+def pod(job: TFDistJob, gang: Gang, member: Member, attempt: Attempt, installation: Installation) -> dict[str, Any]:
+    """Return the pod that runs `member` of `gang` in `attempt`."""
+    asked = role_template(job, member.role)
+    merged = merge(_defaults(job, member, asked, installation), asked, "PodTemplateSpec")
+    meta, spec = merged.get("metadata", {}), merged["spec"]
+    _finish_container(spec, _variables(job, gang, member, attempt.number, installation))
+    spec["tolerations"] = [*spec.get("tolerations", ()), *_node_loss_tolerations(spec.get("tolerations", ()))]
+    spec |= {
+        "hostname": names.hostname(member.role, member.index),
+        "restartPolicy": "Never",
+        "subdomain": job.metadata.name,
     }
+    metadata = {
+        "name": names.pod_name(job.metadata.name, member.role, member.index, attempt.number),
+        "namespace": job.metadata.namespace,
+        "labels": meta.get("labels", {}) | _labels(job, member, attempt),
+    }
+    if annotations := meta.get("annotations"):
+        metadata["annotations"] = annotations
+    metadata["ownerReferences"] = [owner_reference(job)]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
-def replica_job(job: TFDistJob, gang: Gang, member: Member, attempt: int) -> ReplicaJob:
-    """Return what `TFDIST_JOB` tells a replica."""
-    spec, meta = job.spec, job.metadata
-    evaluation = spec.evaluation.model_dump(mode="json", by_alias=True, exclude_none=True) if spec.evaluation else None
-    return ReplicaJob(
-        name=meta.name,
-        namespace=meta.namespace,
-        uid=meta.uid,
-        strategy=spec.strategy,
-        task=gang.task,
-        role=member.role,
-        index=member.index,
-        attempt=attempt,
-        replicas=gang.sizes(),
-        addresses=addresses(job, gang, contract.TF_PORT),
-        training=Training(program=spec.training.program, config=spec.training.config or {}) if spec.training else None,
-        checkpoint=_checkpoint(job, spec.checkpoint) if spec.checkpoint else None,
-        evaluation=evaluation,
-    )
+def _defaults(job: TFDistJob, member: Member, asked: dict[str, Any], installation: Installation) -> dict[str, Any]:
+    """Return the template below the author's: what holds where nothing is said."""
+    main = main_container(asked)
+    bundled = "image" not in main
+    of_pod, of_container = default_security(bundled=bundled)
+    container = {
+        "name": contract.MAIN_CONTAINER,
+        "image": installation.default_image,
+        "ports": _ports(asked),
+        "securityContext": of_container,
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [{"name": _TEMPORARY, "mountPath": _TEMPORARY_PATH}],
+    }
+    if bundled:
+        container["command"] = list(DEFAULT_COMMAND)
+    spec: dict[str, Any] = {
+        "automountServiceAccountToken": "serviceAccountName" in asked.get("spec", {}),
+        "containers": [container],
+        "enableServiceLinks": False,
+        "securityContext": of_pod,
+        "volumes": [{"name": _TEMPORARY, "emptyDir": {}}],
+    }
+    spec |= _scheduling(job, member)
+    return merge({"spec": spec}, source.overlay(job.spec.training, installation.default_image), "PodTemplateSpec")
 
 
-def _checkpoint(job: TFDistJob, spec: CheckpointSpec) -> CheckpointSettings:
-    directory = spec.directory
-    for name in ("name", "namespace", "uid"):
-        directory = directory.replace(f"{{{name}}}", getattr(job.metadata, name))
-    return CheckpointSettings(
-        directory=directory,
-        every_steps=spec.every_steps,
-        every_seconds=spec.every_seconds,
-        keep=spec.keep,
-        restore=spec.restore,
-    )
+def _ports(asked: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the container's ports; TensorFlow's may have another number in the author's template."""
+    return [
+        {"name": contract.TF_PORT_NAME, "containerPort": tensorflow_port(asked)},
+        {"name": "tfdist-report", "containerPort": contract.REPORT_PORT},
+    ]
+
+
+def _scheduling(job: TFDistJob, member: Member) -> dict[str, Any]:
+    """Return what `scheduling` says to Kubernetes' own scheduler; the evaluator is never part of the gang."""
+    scheduling = job.spec.scheduling
+    result: dict[str, Any] = {}
+    if scheduling.priority_class_name:
+        result["priorityClassName"] = scheduling.priority_class_name
+    if scheduling.topology_key and member.role is not Role.EVALUATOR:
+        together = {"labelSelector": {"matchLabels": {names.JOB_UID_LABEL: job.metadata.uid}}}
+        term = {"weight": 100, "podAffinityTerm": together | {"topologyKey": scheduling.topology_key}}
+        result["affinity"] = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}}
+    return result
+
+
+def _finish_container(spec: dict[str, Any], generated: dict[str, str]) -> None:
+    """Put the generated variables behind those of the author, which may refer to none of them."""
+    container = next(c for c in spec["containers"] if c["name"] == contract.MAIN_CONTAINER)
+    own = [v for v in container.get("env", ()) if v["name"] not in generated]
+    container["env"] = [*own, *({"name": name, "value": value} for name, value in sorted(generated.items()))]
+
+
+def _variables(job: TFDistJob, gang: Gang, member: Member, attempt: int, installation: Installation) -> dict[str, str]:
+    domain = installation.cluster_domain
+    told = replica_job(job, gang, member, attempt, addresses(job, gang, domain))
+    values = {contract.JOB_ENV: told.to_json(), contract.REPORT_PORT_ENV: str(contract.REPORT_PORT)}
+    cluster = cluster_spec(job, gang, domain)
+    config = tf_config(cluster, tensorflow_role(member.role), member.index) if cluster else None
+    if config is not None:
+        values[contract.TF_CONFIG_ENV] = config
+    if job.spec.strategy is Strategy.PARAMETER_SERVER:
+        values["GRPC_FAIL_FAST"] = "use_caller"  # or a lost worker blocks the coordinator for ever
+    return values
 
 
 def _labels(job: TFDistJob, member: Member, attempt: Attempt) -> dict[str, str]:
@@ -99,60 +153,11 @@ def _labels(job: TFDistJob, member: Member, attempt: Attempt) -> dict[str, str]:
     }
 
 
-def _pod_spec(job: TFDistJob, gang: Gang, member: Member, attempt: Attempt, default_image: str) -> dict[str, Any]:
-    role_spec = job.spec.chief if member.role is Role.CHIEF else job.spec.worker
-    fields = merged_fields(job.spec, role_spec)
-    volumes = merge_by_key([{"name": _TEMPORARY, "emptyDir": {}}], fields.pop("volumes", ()), "name")
-    return {
-        "automountServiceAccountToken": False,
-        "containers": [_container(fields, _environment(job, gang, member, attempt.number), default_image)],
-        "enableServiceLinks": False,
-        "hostname": names.hostname(member.role, member.index),
-        "restartPolicy": "Never",
-        "securityContext": RESTRICTED_POD,
-        "subdomain": job.metadata.name,
-        "tolerations": _node_loss_tolerations(),
-        "volumes": volumes,
-    }
-
-
-def _container(fields: dict[str, Any], environment: list[dict[str, Any]], default_image: str) -> dict[str, Any]:
-    mounts = merge_by_key(
-        [{"name": _TEMPORARY, "mountPath": _TEMPORARY_PATH}], fields.pop("volumeMounts", ()), "mountPath"
-    )
-    container = {
-        "name": contract.MAIN_CONTAINER,
-        "image": default_image,
-        "ports": [
-            {"name": contract.TF_PORT_NAME, "containerPort": contract.TF_PORT},
-            {"name": "tfdist-report", "containerPort": contract.REPORT_PORT},
-        ],
-        "securityContext": RESTRICTED_CONTAINER,
-        "terminationMessagePolicy": "FallbackToLogsOnError",
-    }
-    if "image" not in fields:
-        container["command"] = list(DEFAULT_COMMAND)
-    container |= fields
-    container["env"] = [*fields.get("env", ()), *environment]
-    container["volumeMounts"] = mounts
-    return container
-
-
-def _environment(job: TFDistJob, gang: Gang, member: Member, attempt: int) -> list[dict[str, Any]]:
-    values = {
-        contract.JOB_ENV: replica_job(job, gang, member, attempt).to_json(),
-        contract.REPORT_PORT_ENV: str(contract.REPORT_PORT),
-    }
-    cluster = addresses(job, gang, contract.TF_PORT)
-    config = tf_config(cluster, tensorflow_role(member.role), member.index)
-    if config is not None:
-        values[contract.TF_CONFIG_ENV] = config
-    return [{"name": name, "value": value} for name, value in sorted(values.items())]
-
-
-def _node_loss_tolerations() -> list[dict[str, Any]]:
+def _node_loss_tolerations(own: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the tolerations that bound how long a dead node holds a replica, but those that the author gives."""
+    keys = (f"node.kubernetes.io/{key}" for key in ("not-ready", "unreachable"))
     return [
-        {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute"}
-        | {"tolerationSeconds": NODE_LOSS_SECONDS}
-        for key in ("not-ready", "unreachable")
+        {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": NODE_LOSS_SECONDS}
+        for key in keys
+        if not any(t.get("key") in {key, None} and t.get("effect") in {"NoExecute", None} for t in own)
     ]

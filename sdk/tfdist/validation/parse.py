@@ -5,99 +5,99 @@ were stored under an older schema and for offline use; what is checked only here
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError
 
 from tfdist.api.v1 import TFDistJob
+from tfdist.validation.metadata import metadata_problems
 from tfdist.validation.problems import InvalidJob, Problem
+from tfdist.validation.rules import broken_rules
+from tfdist.validation.semantics import merged_problems
+from tfdist.validation.templates import template_problems
+from tfdist.validation.wording import path_of, problem_of
 
 
 def parse(manifest: Mapping[str, Any]) -> TFDistJob:
-    """Return the job that `manifest` (the JSON of a TFDistJob) describes.
+    """Return the job that `manifest` (the JSON of a TFDistJob) describes, with every default filled in.
 
     Raises:
         InvalidJob: with every problem found.
     """
+    content = {k: v for k, v in manifest.items() if k != "status"}
     try:
-        job = TFDistJob.model_validate(manifest)
+        job = TFDistJob.model_validate(content)
     except ValidationError as error:
-        raise InvalidJob([_problem(e) for e in error.errors()]) from None
-    problems = list(check(job))
+        raise InvalidJob(_all_problems(content, error)) from None
+    problems = [*_open_parts(content), *broken_rules(job.spec, "spec")]
+    if not problems:
+        problems = list(merged_problems(job))
     if problems:
         raise InvalidJob(problems)
     return job
 
 
-def check(job: TFDistJob) -> Iterator[Problem]:
-    """Yield what is wrong with a job whose fields are each well-formed."""
-    yield from _one_device(job)
-    yield from _something_to_run(job)
-    yield from _checkpoints(job)
-    yield from _generated_variables(job)
+def defaulted(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the manifest with every default filled in, as the API server stores it.
+
+    Raises:
+        InvalidJob: with every problem found.
+    """
+    return parse(manifest).model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-def _one_device(job: TFDistJob) -> Iterator[Problem]:
-    spec = job.spec
-    if spec.strategy == "OneDevice" and (spec.chief or spec.worker.replicas != 1):
-        yield Problem("spec.worker.replicas", "strategy OneDevice runs one replica: set it to 1 and remove chief")
+def _all_problems(content: Mapping[str, Any], error: ValidationError) -> list[Problem]:
+    """Return the problems of a manifest of which a part is malformed, those of the sound parts included."""
+    found = {p.path: p for p in map(_of_model, error.errors())}
+    for problem in _open_parts(content):
+        found[problem.path] = problem  # says more than the model can
+    broken = {str(e["loc"][1]) for e in error.errors() if e["loc"][0] == "spec" and len(e["loc"]) > 1}
+    for problem in _rules_of_sound_fields(content, broken):
+        found.setdefault(problem.path, problem)
+    return list(found.values())
 
 
-def _something_to_run(job: TFDistJob) -> Iterator[Problem]:
-    spec = job.spec
-    if not (spec.training or spec.command or spec.args or spec.worker.command or spec.image):
-        text = "nothing to run: set training.program for the bundled trainer, or image and command"
-        yield Problem("spec.training", text)
+def _of_model(error: Any) -> Problem:
+    return problem_of(error, TFDistJob)
 
 
-def _checkpoints(job: TFDistJob) -> Iterator[Problem]:
-    spec = job.spec
-    if spec.evaluation and spec.evaluation.mode != "None" and spec.checkpoint is None:
-        yield Problem("spec.evaluation.mode", "evaluation restores a checkpoint: set checkpoint.directory")
-    if spec.checkpoint is None:
+def _rules_of_sound_fields(content: Mapping[str, Any], broken: set[str]) -> Iterator[Problem]:
+    """Yield the broken rules between those fields of the specification that are well-formed."""
+    spec = content.get("spec")
+    if not isinstance(spec, dict):
         return
-    volume = _mounted_volume(job, spec.checkpoint.directory)
-    if volume and "emptyDir" in (volume.model_extra or {}):
-        text = (
-            f"{spec.checkpoint.directory!r} is on volume {volume.name!r}, an emptyDir, which each pod has for itself; "
-            "use storage that all pods share, such as a persistentVolumeClaim"
-        )
-        yield Problem("spec.checkpoint.directory", text)
+    sound = {k: v for k, v in spec.items() if k not in broken}
+    try:
+        job = TFDistJob.model_validate({**_NAMED, "spec": sound})
+    except ValidationError:
+        return
+    yield from broken_rules(job.spec, "spec", unknown=broken)
 
 
-def _mounted_volume(job: TFDistJob, path: str) -> Any:
-    """Return the volume of the job that holds `path`: the one with the longest mount path above it."""
-    mounts = [*(job.spec.volume_mounts or ()), *(job.spec.worker.volume_mounts or ())]
-    above = [m for m in mounts if f"{path}/".startswith(f"{m.mount_path.rstrip('/')}/")]
-    if not above:
-        return None
-    name = max(above, key=lambda m: len(m.mount_path)).name
-    volumes = [*(job.spec.volumes or ()), *(job.spec.worker.volumes or ())]
-    return next((v for v in volumes if v.name == name), None)
+_NAMED: Final = {"apiVersion": "tfdist.dev/v1", "kind": "TFDistJob", "metadata": {"name": "a"}}
 
 
-def _generated_variables(job: TFDistJob) -> Iterator[Problem]:
-    for path, fields in (
-        ("spec", job.spec),
-        ("spec.chief", job.spec.chief),
-        ("spec.worker", job.spec.worker),
-    ):
-        for i, variable in enumerate((fields.env or ()) if fields else ()):
-            if variable.name in {"TF_CONFIG", "TFDIST_JOB"}:
-                text = f"{variable.name} is generated for each replica; remove it"
-                yield Problem(f"{path}.env[{i}].name", text)
+def _open_parts(content: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield what the models do not see: nulls, metadata, and what is said in Kubernetes' own words."""
+    yield from metadata_problems(content.get("metadata"))
+    spec = content.get("spec")
+    if not isinstance(spec, dict):
+        return
+    yield from _nulls(spec, ("spec",))
+    yield from template_problems(spec)
 
 
-def _problem(error: Any) -> Problem:
-    path = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in error["loc"]).lstrip(".")
-    kind, given = error["type"], error.get("input")
-    if kind == "extra_forbidden":
-        return Problem(path, "unknown field; check its spelling (`kubectl explain tfdistjob.spec` lists them)")
-    if kind == "missing":
-        return Problem(path, "required, and absent")
-    return Problem(path, f"{error['msg'][:1].lower()}{error['msg'][1:]}; got {_short(given)}")
+_FREE: Final = ("spec", "training", "config")
+"""Where null may mean something to a program."""
 
 
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."  # noqa: PLR2004  a line of a terminal
+def _nulls(value: Any, location: tuple[str | int, ...]) -> Iterator[Problem]:
+    """Yield fields without a value: the API server refuses them, and `chief:` alone is an easy mistake."""
+    if location == _FREE:
+        return
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, item in items:
+        if item is None:
+            yield Problem(path_of((*location, key)), "empty: remove the line, or write {} for an object with defaults")
+        elif isinstance(item, dict | list):
+            yield from _nulls(item, (*location, key))

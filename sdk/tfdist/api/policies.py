@@ -1,0 +1,188 @@
+"""What the controller does when: limits, clean-up, success, failure, elasticity, scheduling."""
+
+from enum import StrEnum
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field, PlainValidator, StringConstraints, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from tfdist.api import patterns
+from tfdist.api.base import SET, ApiModel, Check
+from tfdist.api.scalars import (
+    INT32_MAX,
+    Boolean,
+    Count,
+    DnsName,
+    Natural,
+    QualifiedName,
+    Quantity,
+    Replicas,
+    Seconds,
+    distinct,
+)
+from tfdist.contract import Role
+
+CONTROLLER_NAME: Final = "tfdist.dev/controller"
+"""What `runPolicy.managedBy` says of a job of this controller."""
+
+
+def _auto_or_seconds(value: Any) -> int | str:
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= INT32_MAX:
+        return value
+    if value == "Auto":
+        return "Auto"
+    raise PydanticCustomError("auto_or_seconds", "write a number of seconds from 1, or Auto")
+
+
+AutoOrSeconds = Annotated[
+    int | str,
+    PlainValidator(_auto_or_seconds),
+    WithJsonSchema(
+        {
+            "x-kubernetes-int-or-string": True,
+            "x-kubernetes-validations": [
+                {
+                    "rule": f"self == 'Auto' || (type(self) == int && int(self) >= 1 && int(self) <= {INT32_MAX})",
+                    "message": "write a number of seconds from 1, or Auto",
+                }
+            ],
+        }
+    ),
+]
+"""Seconds, or `Auto`."""
+
+
+class RunPolicy(ApiModel):
+    """Limits and clean-up."""
+
+    suspend: Boolean = False
+    """Stop the pods and keep the job; false again resumes from the last checkpoint."""
+    start_deadline_seconds: Seconds | None = None
+    """Fail when the gang has not all started within it; an image that cannot be pulled fails after 300 s."""
+    active_deadline_seconds: Seconds | None = None
+    """Fail when active for longer, from the start or the last resume."""
+    progress_deadline_seconds: AutoOrSeconds | None = None
+    """Restart the gang when no step ends for so long; `Auto` learns it from the first steps."""
+    backoff_limit: Annotated[Natural, Field(le=1000)] = 3
+    """Restarts that count before the job fails, since the last new checkpoint."""
+    clean_pod_policy: Literal["Running", "All", "None"] = "Running"
+    """Which pods are deleted after the end."""
+    keep_failed_pods: Annotated[Natural, Field(le=100)] = 3
+    """Number of failed pods of earlier attempts kept for their logs."""
+    ttl_seconds_after_finished: Natural | None = None
+    """Delete the job so long after its end; without it it is kept."""
+    managed_by: Annotated[str, StringConstraints(max_length=63, pattern=patterns.MANAGER)] | None = None
+    """Which controller runs the job: without it or with `tfdist.dev/controller` this one; immutable."""
+
+
+class ExitCodes(ApiModel):
+    """Exit codes of the container `tensorflow`."""
+
+    checks = (
+        Check(
+            "self.operator != 'In' || !(0 in self.values)",
+            "exit code 0 is success and never a failure: remove 0",
+            ".values",
+            lambda self: self.operator != "In" or 0 not in self.values,
+        ),
+    )
+
+    operator: Literal["In", "NotIn"]
+    """Whether the code must be among `values` or not."""
+    values: Annotated[
+        list[Annotated[Natural, Field(le=255)]], Field(min_length=1, max_length=255, json_schema_extra=SET), distinct()
+    ]
+    """Exit codes, 0 to 255."""
+
+
+class PodConditionPattern(ApiModel):
+    """A condition of a pod."""
+
+    type: Annotated[str, StringConstraints(min_length=1, max_length=316)]
+    """Type, such as `DisruptionTarget`."""
+    status: Literal["True", "False", "Unknown"] = "True"
+    """Status that it must have."""
+
+
+class FailureRule(ApiModel):
+    """What to do about a failure that meets all that the rule names."""
+
+    checks = (
+        Check(
+            "has(self.onExitCodes) || has(self.onPodConditions) || has(self.onMessagePattern)",
+            "a rule needs something to match: set onExitCodes, onPodConditions or onMessagePattern",
+            "",
+            lambda self: any(
+                x is not None for x in (self.on_exit_codes, self.on_pod_conditions, self.on_message_pattern)
+            ),
+        ),
+    )
+
+    action: Literal["FailJob", "Restart", "RestartWithoutCount", "Ignore"]
+    """`FailJob`: end the job; `Restart`: restart the domain; `Ignore`: the replica counts as succeeded."""
+    on_exit_codes: ExitCodes | None = None
+    """Exit codes of the container `tensorflow`."""
+    on_pod_conditions: Annotated[list[PodConditionPattern] | None, Field(min_length=1, max_length=20)] = None
+    """Conditions of the pod, any of which is enough."""
+    on_message_pattern: Annotated[str | None, StringConstraints(min_length=1, max_length=256)] = None
+    """Regular expression (RE2's syntax) found in the termination message."""
+    roles: Annotated[list[Role] | None, Field(min_length=1, max_length=5, json_schema_extra=SET), distinct()] = None
+    """Roles that the rule is for; without it all."""
+
+
+class FailurePolicy(ApiModel):
+    """The job's own rules, before the defaults; the first that matches wins."""
+
+    rules: Annotated[list[FailureRule], Field(min_length=1, max_length=20)]
+    """Rules in order."""
+
+
+class SuccessPolicy(StrEnum):
+    """Whose success is the job's."""
+
+    CHIEF = "Chief"
+    ALL_WORKERS = "AllWorkers"
+
+
+class OomPolicy(ApiModel):
+    """More memory for the next attempt of a replica that was killed for want of it."""
+
+    memory_factor: Annotated[float, Field(gt=1, le=10, strict=True)] = 1.5
+    """By how much the memory grows."""
+    max_memory: Quantity | None = None
+    """Most memory that it grows to."""
+
+
+class ElasticSpec(ApiModel):
+    """Run with as many workers as can be had, by a checkpointed restart; the global batch stays the same."""
+
+    checks = (
+        Check(
+            "!has(self.maxWorkers) || self.minWorkers <= self.maxWorkers",
+            "minWorkers is more than maxWorkers: lower it or raise maxWorkers",
+            ".minWorkers",
+            lambda self: self.max_workers is None or self.min_workers <= self.max_workers,
+        ),
+    )
+
+    min_workers: Replicas = 1
+    """Fewest workers to run with."""
+    max_workers: Replicas | None = None
+    """Most workers to run with; without it `worker.replicas`."""
+
+
+class SchedulingSpec(ApiModel):
+    """How the gang gets its place in the cluster; evaluator and TensorBoard are never part of it."""
+
+    gang: Literal["Auto", "None", "Native", "Kueue", "Volcano", "Coscheduling"] = "Auto"
+    """Who starts all replicas or none; `Auto` takes what the cluster has."""
+    queue: DnsName | None = None
+    """Queue of Kueue or Volcano."""
+    priority_class_name: DnsName | None = None
+    """Priority of the pods."""
+    min_available: Count | None = None
+    """Replicas that must have a place before any starts; without it all."""
+    topology_key: QualifiedName | None = None
+    """Label of nodes whose value all replicas should share, such as `topology.kubernetes.io/rack`."""
+    timeout_seconds: Seconds | None = None
+    """How long the scheduler holds a gang's places while it waits for the rest."""

@@ -1,0 +1,193 @@
+"""What runs: the program and its source, checkpoints, evaluation, TensorBoard, TensorFlow's settings."""
+
+from enum import StrEnum
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field, StringConstraints
+
+from tfdist.api import patterns
+from tfdist.api.base import OPEN_OBJECT, SET, ApiModel, Check
+from tfdist.api.pod_fields import Resources
+from tfdist.api.scalars import Boolean, Count, DnsName, Image, Name, Natural, Path, Replicas, Seconds, distinct
+
+PLACEHOLDERS: Final = ("name", "namespace", "uid")
+"""What may stand in braces in a directory."""
+
+Directory = Annotated[str, StringConstraints(min_length=1, max_length=1024, pattern=patterns.DIRECTORY)]
+"""An absolute path in the pods or a URL that TensorFlow can open."""
+
+Folder = Annotated[str, StringConstraints(min_length=1, max_length=1024, pattern=patterns.FOLDER)]
+"""A path inside a source."""
+
+
+class ObjectSource(ApiModel):
+    """Another object of the job's namespace."""
+
+    name: DnsName
+    """Its name."""
+
+
+class ClaimSource(ApiModel):
+    """A folder of a PersistentVolumeClaim."""
+
+    claim_name: DnsName
+    """Name of the claim."""
+    directory: Folder | None = None
+    """Folder in it that goes on `PYTHONPATH`; without it its root."""
+
+
+class GitSource(ApiModel):
+    """A revision of a Git repository, fetched before the container starts."""
+
+    repository: Annotated[str, StringConstraints(max_length=2048, pattern=patterns.REPOSITORY)]
+    """Where it is, such as `https://host/team/code.git`."""
+    revision: Annotated[str, StringConstraints(min_length=1, max_length=255, pattern=patterns.REVISION)] = "HEAD"
+    """Commit, tag or branch; only a full commit makes every attempt run the same code."""
+    directory: Folder | None = None
+    """Folder in it that goes on `PYTHONPATH`; without it its root."""
+
+
+class SourceSpec(ApiModel):
+    """Where the program's code comes from, when it is not in the image; at most one of these."""
+
+    checks = (
+        Check(
+            "[has(self.configMap), has(self.git), has(self.persistentVolumeClaim)].filter(x, x).size() == 1",
+            "code comes from one place: set exactly one of configMap, git and persistentVolumeClaim",
+            "",
+            lambda self: sum(s is not None for s in (self.config_map, self.git, self.persistent_volume_claim)) == 1,
+        ),
+    )
+
+    config_map: ObjectSource | None = None
+    """A ConfigMap whose keys are files, at most 1 MiB in all."""
+    git: GitSource | None = None
+    """A Git repository."""
+    persistent_volume_claim: ClaimSource | None = None
+    """A folder of a claim that all pods can read."""
+
+
+class TrainingSpec(ApiModel):
+    """What the bundled trainer runs."""
+
+    program: Annotated[str, StringConstraints(min_length=1, max_length=253, pattern=patterns.PROGRAM)]
+    """A built-in program, such as `image_classification`, or `package.module:Class`."""
+    source: SourceSpec | None = None
+    """Where the program's code comes from, put on `PYTHONPATH`."""
+    config: Annotated[dict[str, Any] | None, Field(json_schema_extra=OPEN_OBJECT)] = None
+    """The program's own settings, which it checks itself."""
+
+
+class CheckpointSpec(ApiModel):
+    """Where and how often the chief saves, and what is restored at a start."""
+
+    checks = (
+        Check(
+            "!has(self.volume) || self.directory.startsWith('/')",
+            "a volume is mounted at a path: write directory as an absolute path, or remove volume",
+            ".directory",
+            lambda self: self.volume is None or self.directory.startswith("/"),
+        ),
+    )
+
+    directory: Directory
+    """Path in the pods or URL; `{name}`, `{namespace}` and `{uid}` are replaced by the job's."""
+    volume: Annotated[dict[str, Any] | None, Field(json_schema_extra=OPEN_OBJECT)] = None
+    """A volume source, as in a pod, such as `persistentVolumeClaim: {claimName: ckpt}`; mounted in every role at
+    the part of `directory` before its first placeholder."""
+    every_steps: Count | None = None
+    """Save after so many steps."""
+    every_seconds: Seconds | None = None
+    """Save after so many seconds."""
+    keep: Annotated[Count, Field(le=1000)] = 3
+    """Number of newest checkpoints to keep."""
+    restore: Path = "Latest"
+    """`Latest`, `None`, or the path of a checkpoint."""
+
+
+class EvaluationMode(StrEnum):
+    """When a job evaluates."""
+
+    NONE = "None"
+    CONTINUOUS = "Continuous"
+    AFTER_TRAINING = "AfterTraining"
+    BOTH = "Both"
+
+    @property
+    def beside_training(self) -> bool:
+        """Whether an evaluator scores checkpoints while training goes on."""
+        return self in {EvaluationMode.CONTINUOUS, EvaluationMode.BOTH}
+
+    @property
+    def after_training(self) -> bool:
+        """Whether a gang of its own evaluates the final checkpoint."""
+        return self in {EvaluationMode.AFTER_TRAINING, EvaluationMode.BOTH}
+
+
+class EvaluationSpec(ApiModel):
+    """Evaluation of checkpoints: beside training by the evaluator, or after it on all workers."""
+
+    checks = (
+        Check(
+            "!has(self.replicas) || self.mode == 'AfterTraining' || self.mode == 'Both'",
+            "only evaluation after training runs on several replicas: set mode to AfterTraining or Both, "
+            "or remove replicas",
+            ".replicas",
+            lambda self: self.replicas is None or self.mode.after_training,
+        ),
+    )
+
+    mode: EvaluationMode = EvaluationMode.NONE
+    """`Continuous`: each checkpoint while training goes on; `AfterTraining`: the last one, on all workers."""
+    replicas: Replicas | None = None
+    """Size of the gang that evaluates after training; without it as many as there are workers and chief."""
+    metric: Name = "accuracy"
+    """The metric shown in `kubectl get`, by which the best checkpoint is chosen."""
+    goal: Literal["Maximize", "Minimize"] = "Maximize"
+    """Whether more or less of `metric` is better."""
+    deadline_seconds: Seconds = 600
+    """How long after training the final checkpoint may take to be scored."""
+    on_failure: Literal["Warn", "FailJob"] = "Warn"
+    """Whether an evaluation that fails or is late makes the job fail."""
+
+
+class TensorBoardSpec(ApiModel):
+    """A TensorBoard that shows the job's logs, in a Deployment and Service owned by the job."""
+
+    log_directory: Directory | None = None
+    """Where the logs are; without it below `checkpoint.directory`."""
+    image: Image | None = None
+    """Image with TensorBoard; without it the controller's own trainer image."""
+    resources: Resources | None = None
+    """Requests and limits of its container."""
+    ttl_seconds_after_finished: Natural = 3600
+    """How long it outlives the end of the job."""
+
+
+class RuntimeSpec(ApiModel):
+    """Settings of TensorFlow, handed to the program."""
+
+    gpu_memory_growth: Boolean = True
+    """Take GPU memory as it is needed; without effect where `gpuMemoryLimitMiB` is set."""
+    gpu_memory_limit_mib: Annotated[Count | None, Field(alias="gpuMemoryLimitMiB")] = None
+    """Most memory to take of each GPU, in MiB."""
+    visible_devices: Annotated[
+        list[Annotated[Natural, Field(le=1023)]] | None, Field(max_length=64, json_schema_extra=SET), distinct()
+    ] = None
+    """Numbers of the GPUs to use, among those of the container; without it all."""
+    intra_op_threads: Annotated[Count, Field(le=4096)] | None = None
+    """Threads within an operation."""
+    inter_op_threads: Annotated[Count, Field(le=4096)] | None = None
+    """Operations that run at a time."""
+    log_device_placement: Boolean = False
+    """Log on which device each operation runs."""
+    mixed_precision: Literal["bfloat16", "float16"] | None = None
+    """Compute in this type and keep variables in float32."""
+    xla: Literal["Auto", "On", "Off"] = "Auto"
+    """Whether steps are compiled by XLA; `Auto` measures both."""
+    deterministic: Boolean = False
+    """Use deterministic operations only: slower, and equal in every run with the same seed."""
+    seed: Natural | None = None
+    """Seed of all random numbers."""
+    collective: Literal["Auto", "Ring", "NCCL"] = "Auto"
+    """How replicas exchange gradients."""

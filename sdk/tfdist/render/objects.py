@@ -1,0 +1,23 @@
+"""Every object of a job, for people who want to see what the controller makes."""
+
+from typing import Any
+
+from tfdist.api.v1 import TFDistJob
+from tfdist.render.gang import gangs
+from tfdist.render.pod import Attempt, Installation, pod
+from tfdist.render.service import service
+
+
+def objects(job: TFDistJob, default_image: str, attempt: int = 0, cluster_domain: str = "") -> list[dict[str, Any]]:
+    """Return the objects that the controller makes for a job, in the order in which it makes them.
+
+    Args:
+        job: the job.
+        default_image: image of replicas for which the job names none.
+        attempt: which start of the gangs, from 0.
+        cluster_domain: put behind addresses, such as `cluster.local`.
+    """
+    installation = Installation(default_image, cluster_domain)
+    start = Attempt(attempt, attempt)
+    pods = [pod(job, gang, member, start, installation) for gang in gangs(job) for member in gang.members]
+    return [service(job, attempt), *pods]

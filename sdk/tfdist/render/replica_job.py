@@ -1,0 +1,47 @@
+"""What `TFDIST_JOB` tells a replica: the job as the trainer sees it."""
+
+from tfdist.api.training import PLACEHOLDERS, CheckpointSpec
+from tfdist.api.v1 import TFDistJob
+from tfdist.contract import CheckpointSettings, ReplicaJob, Training
+from tfdist.render.gang import Gang, Member
+
+
+def replica_job(
+    job: TFDistJob, gang: Gang, member: Member, attempt: int, addresses: dict[str, list[str]]
+) -> ReplicaJob:
+    """Return what one member of a gang is told in an attempt; `addresses` are those of its gang."""
+    spec, meta = job.spec, job.metadata
+    evaluation = spec.evaluation.model_dump(mode="json", by_alias=True, exclude_none=True) if spec.evaluation else None
+    return ReplicaJob(
+        name=meta.name,
+        namespace=meta.namespace,
+        uid=meta.uid,
+        strategy=spec.strategy,
+        task=gang.task,
+        role=member.role,
+        index=member.index,
+        attempt=attempt,
+        replicas=gang.sizes(),
+        addresses=addresses,
+        training=Training(program=spec.training.program, config=spec.training.config or {}) if spec.training else None,
+        checkpoint=_checkpoint(job, spec.checkpoint) if spec.checkpoint else None,
+        evaluation=evaluation,
+        runtime=spec.runtime.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True),
+    )
+
+
+def filled_in(job: TFDistJob, directory: str) -> str:
+    """Return a directory with its placeholders replaced by what the job is called."""
+    for name in PLACEHOLDERS:
+        directory = directory.replace(f"{{{name}}}", getattr(job.metadata, name))
+    return directory
+
+
+def _checkpoint(job: TFDistJob, spec: CheckpointSpec) -> CheckpointSettings:
+    return CheckpointSettings(
+        directory=filled_in(job, spec.directory),
+        every_steps=spec.every_steps,
+        every_seconds=spec.every_seconds,
+        keep=spec.keep,
+        restore=spec.restore,
+    )

@@ -1,0 +1,17 @@
+"""The security context that a replica gets where its author says nothing.
+
+The bundled trainer runs under Kubernetes' `restricted` Pod Security Standard with a read-only root. An image of
+the author's own may want to run as root or write beside itself, as most TensorFlow images do; it gets all of the
+standard but that (ADR 8).
+"""
+
+from typing import Any
+
+
+def default_security(*, bundled: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the security contexts of the pod and of the container `tensorflow`."""
+    of_pod: dict[str, Any] = {"seccompProfile": {"type": "RuntimeDefault"}}
+    of_container: dict[str, Any] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    if bundled:
+        return {"runAsNonRoot": True} | of_pod, of_container | {"readOnlyRootFilesystem": True}
+    return of_pod, of_container

@@ -1,0 +1,61 @@
+"""The program's code, where it is not in the image: a volume put on `PYTHONPATH`."""
+
+from typing import Any, Final
+
+from tfdist import contract
+from tfdist.api.training import SourceSpec, TrainingSpec
+
+VOLUME: Final = "tfdist-source"
+MOUNT_PATH: Final = "/opt/tfdist/source"
+FETCH_CONTAINER: Final = "tfdist-fetch"
+
+
+def overlay(training: TrainingSpec | None, fetch_image: str) -> dict[str, Any]:
+    """Return the part of the pod template that brings the code; empty where it is in the image.
+
+    Args:
+        training: the job's `training`.
+        fetch_image: image that fetches a Git repository, the trainer's.
+    """
+    code = training.source if training else None
+    if code is None:
+        return {}
+    folder = f"{MOUNT_PATH}/{_directory(code)}".rstrip("/")
+    container = {
+        "name": contract.MAIN_CONTAINER,
+        "env": [{"name": "PYTHONPATH", "value": folder}],
+        "volumeMounts": [{"name": VOLUME, "mountPath": MOUNT_PATH, "readOnly": True}],
+    }
+    spec: dict[str, Any] = {"containers": [container], "volumes": [{"name": VOLUME} | _volume(code)]}
+    if code.git is not None:
+        spec["initContainers"] = [_fetch(code.git.repository, code.git.revision, fetch_image)]
+    return {"spec": spec}
+
+
+def _directory(code: SourceSpec) -> str:
+    place = code.git or code.persistent_volume_claim
+    return (place.directory if place else None) or ""
+
+
+def _volume(code: SourceSpec) -> dict[str, Any]:
+    if code.config_map is not None:
+        return {"configMap": {"name": code.config_map.name}}
+    if code.persistent_volume_claim is not None:
+        return {"persistentVolumeClaim": {"claimName": code.persistent_volume_claim.claim_name, "readOnly": True}}
+    return {"emptyDir": {}}
+
+
+def _fetch(repository: str, revision: str, image: str) -> dict[str, Any]:
+    return {
+        "name": FETCH_CONTAINER,
+        "image": image,
+        "command": ["python", "-m", "tfdist_trainer.fetch", repository, revision, MOUNT_PATH],
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+            "runAsNonRoot": True,
+        },
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [{"name": VOLUME, "mountPath": MOUNT_PATH}],
+    }

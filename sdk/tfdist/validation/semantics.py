@@ -1,0 +1,136 @@
+"""Checks what only the merged pods show: GPUs, storage behind a path, mounts, amounts, patterns."""
+
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from typing import Any
+
+from pydantic_core import SchemaError, SchemaValidator, core_schema
+
+from tfdist.api.v1 import Strategy, TFDistJob
+from tfdist.contract import MAIN_CONTAINER, Role
+from tfdist.podspec import parse_quantity
+from tfdist.render.gang import gangs
+from tfdist.render.template import main_container, role_template
+from tfdist.validation.problems import Problem
+
+Template = Mapping[str, Any]
+
+
+def merged_problems(job: TFDistJob) -> Iterator[Problem]:
+    """Yield what is wrong with the pods that a well-formed job asks for."""
+    roles = dict.fromkeys(member.role for gang in gangs(job) for member in gang.members)
+    templates = {role: role_template(job, role) for role in roles}
+    seen: set[Problem] = set()
+    for role, template in templates.items():
+        path = _path(job, role)
+        for problem in (*_mounts(template, path), *_amounts(template, path), *_to_run(job, template, path)):
+            if problem not in seen:  # what the job says for all roles is wrong once
+                seen.add(problem)
+                yield problem
+    yield from _gpus(job, templates)
+    yield from _shared_checkpoints(job, templates)
+    yield from _patterns(job)
+
+
+def _path(job: TFDistJob, role: Role) -> str:
+    name = Role.WORKER if role is Role.EVALUATION else role
+    return f"spec.{name}" if job.spec.fields_of(role) else "spec"
+
+
+def _containers(template: Template) -> Iterator[Mapping[str, Any]]:
+    spec = template.get("spec", {})
+    yield from spec.get("initContainers", ())
+    yield from spec.get("containers", ())
+
+
+def _mounts(template: Template, path: str) -> Iterator[Problem]:
+    volumes = {v["name"] for v in template.get("spec", {}).get("volumes", ())}
+    for container in _containers(template):
+        for mount in container.get("volumeMounts", ()):
+            if mount["name"] not in volumes:
+                where = f"of container {container['name']} at {mount['mountPath']}"
+                text = f"the mount {where} is of volume {mount['name']!r}, which is not there; add it to volumes"
+                yield Problem(f"{path}.volumeMounts", text)
+
+
+def _amounts(template: Template, path: str) -> Iterator[Problem]:
+    for container in _containers(template):
+        resources = container.get("resources", {})
+        limits = resources.get("limits", {})
+        for name, request in resources.get("requests", {}).items():
+            if name in limits and parse_quantity(request) > parse_quantity(limits[name]):
+                text = f"requests.{name} of container {container['name']} is {request} and its limit {limits[name]}"
+                yield Problem(f"{path}.resources", f"{text}; lower the request or raise the limit")
+
+
+def _to_run(job: TFDistJob, template: Template, path: str) -> Iterator[Problem]:
+    """Yield that a role has neither a program nor an image or command of its own."""
+    main = main_container(template)
+    if job.spec.training or any(name in main for name in ("image", "command", "args")):
+        return
+    others = [c["name"] for c in template.get("spec", {}).get("containers", ()) if c["name"] != MAIN_CONTAINER]
+    if others:
+        text = f"no container is called {MAIN_CONTAINER}, the one that trains: rename {' or '.join(others)} to it"
+        yield Problem(f"{path}.template.spec.containers", text)
+    else:
+        yield Problem("spec.training", "nothing to run: set training.program for the bundled trainer, or image")
+
+
+def _gpus(job: TFDistJob, templates: Mapping[Role, Template]) -> Iterator[Problem]:
+    """Yield that chief and workers differ: MultiWorkerMirroredStrategy splits each batch evenly."""
+    if job.spec.strategy is not Strategy.MULTI_WORKER_MIRRORED or not {Role.CHIEF, Role.WORKER} <= templates.keys():
+        return
+    chief, worker = (gpus_of(templates[role]) for role in (Role.CHIEF, Role.WORKER))
+    if chief != worker:
+        text = f"the chief has {chief} GPUs and each worker {worker}, and the strategy needs the same number on all"
+        yield Problem("spec.chief.resources.limits", f"{text}; give resources once, at the job")
+
+
+def gpus_of(template: Template) -> Fraction:
+    """Return how many GPUs the container `tensorflow` asks for, of whichever vendor."""
+    limits = main_container(template).get("resources", {}).get("limits", {})
+    return sum((parse_quantity(v) for k, v in limits.items() if k.partition("/")[2] == "gpu"), Fraction())
+
+
+def _shared_checkpoints(job: TFDistJob, templates: Mapping[Role, Template]) -> Iterator[Problem]:
+    """Yield that the pods do not share the storage of the checkpoints: each would save and restore alone."""
+    checkpoint = job.spec.checkpoint
+    several = sum(len(gang.members) for gang in gangs(job)) > 1
+    if checkpoint is None or not several or not checkpoint.directory.startswith("/"):
+        return
+    remedy = "use storage that all pods share: set checkpoint.volume, for example to a persistentVolumeClaim"
+    for template in templates.values():
+        volume = _volume_at(template, checkpoint.directory)
+        if volume is None:
+            text = f"{checkpoint.directory!r} is in the container's own file system, which each pod has for itself"
+        elif "emptyDir" in volume:
+            text = (
+                f"{checkpoint.directory!r} is on volume {volume['name']!r}, an emptyDir, which each pod has for itself"
+            )
+        else:
+            continue
+        yield Problem("spec.checkpoint.directory", f"{text}; {remedy}")
+        return
+
+
+def _volume_at(template: Template, path: str) -> Mapping[str, Any] | None:
+    """Return the volume that holds `path`: the one mounted at the longest path above it."""
+    mounts = main_container(template).get("volumeMounts", ())
+    above = [m for m in mounts if f"{path}/".startswith(f"{m['mountPath'].rstrip('/')}/")]
+    if not above:
+        return None
+    name = max(above, key=lambda m: len(m["mountPath"]))["name"]
+    return next((v for v in template["spec"].get("volumes", ()) if v["name"] == name), None)
+
+
+def _patterns(job: TFDistJob) -> Iterator[Problem]:
+    policy = job.spec.failure_policy
+    for i, rule in enumerate(policy.rules if policy else ()):
+        if rule.on_message_pattern is None:
+            continue
+        try:
+            SchemaValidator(core_schema.str_schema(pattern=rule.on_message_pattern))
+        except SchemaError as error:
+            reason = str(error).strip().splitlines()[-1].removeprefix("error: ")
+            text = f"not a regular expression: {reason}; got {rule.on_message_pattern!r}"
+            yield Problem(f"spec.failurePolicy.rules[{i}].onMessagePattern", text)
