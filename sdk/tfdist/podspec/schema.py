@@ -1,0 +1,116 @@
+"""The types that a pod template is made of, as Kubernetes' own OpenAPI document has them.
+
+`pod_schema.json` is made by `crds/pod_schema.py`. It is read when the first type is asked for, once.
+"""
+
+import functools
+import json
+import pathlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+_FILE: Final = pathlib.Path(__file__).with_name("pod_schema.json")
+_LARGEST_KEY: Final = 2**63
+"""Numbers beyond it are no key of anything, and Python does not write the largest of them out."""
+
+PRIMITIVES: Final = frozenset({"string", "boolean", "int32", "int64", "object", "quantity", "int-or-string", "time"})
+"""The types that have no fields of their own; every other name is in `types()`."""
+
+
+Identity = tuple[str | int | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field: one value, a list of them, or a map of them.
+
+    `type` is that of the value, or of each item. `merged` lists become one when templates are merged, others
+    are replaced; `key` is the field by which their items are found again, and `keys` the fields that tell two
+    items of one list apart, which may be more.
+    """
+
+    type: str
+    shape: str = "one"
+    enum: tuple[str, ...] = ()
+    default: str | None = None
+    merged: bool = False
+    retain_keys: bool = False
+    key: str | None = None
+    keys: tuple[str, ...] = ()
+
+    def identity(self, item: object) -> Identity | None:
+        """Return what tells `item` apart from the others of its list, or None where it lacks the first key.
+
+        A key that is absent counts as its default: a port without a protocol is one of TCP.
+        """
+        if not self.keys or not isinstance(item, dict):
+            return None
+        fields = type_named(self.type).fields
+        values = tuple(_scalar(item.get(key, fields[key].default)) for key in self.keys)
+        return values if values[0] is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """A type: its fields by name, and those that Kubernetes requires."""
+
+    name: str
+    fields: Mapping[str, Field]
+    required: tuple[str, ...]
+
+
+def kubernetes_version() -> str:
+    """Return the version of Kubernetes whose types these are, such as `1.37`."""
+    return _content()[0]
+
+
+def types() -> Mapping[str, Type]:
+    """Return every type by its name, such as `PodSpec`."""
+    return _content()[1]
+
+
+def type_named(name: str) -> Type:
+    """Return the type `name`.
+
+    Raises:
+        KeyError: a pod template has no such type.
+    """
+    return types()[name]
+
+
+@functools.cache
+def _content() -> tuple[str, Mapping[str, Type]]:
+    content = json.loads(_FILE.read_bytes())
+    return content["kubernetes"], {name: _type(name, value) for name, value in content["types"].items()}
+
+
+def _type(name: str, content: Mapping[str, Any]) -> Type:
+    fields = {field: _field(value) for field, value in content["fields"].items()}
+    return Type(name, fields, tuple(content.get("required", ())))
+
+
+def _scalar(value: object) -> str | int | None:
+    return value if isinstance(value, str) or (isinstance(value, int) and abs(value) < _LARGEST_KEY) else None
+
+
+@functools.cache
+def _plain(type_name: str) -> Field:
+    return Field(type_name)
+
+
+def _field(content: str | Mapping[str, Any]) -> Field:
+    if isinstance(content, str):
+        return _plain(content)
+    shape = next(iter(content))
+    patch, key = content.get("patch", ""), content.get("key")
+    return Field(
+        type=content[shape],
+        shape=shape,
+        enum=tuple(content.get("enum", ())),
+        default=content.get("default"),
+        merged="merge" in patch,
+        retain_keys="retainKeys" in patch,
+        key=key,
+        keys=tuple(content.get("keys", (key,) if key else ())),
+    )

@@ -1,0 +1,92 @@
+"""Quantities are read and written as Kubernetes does it, and a mistake gets the advice it needs."""
+
+from fractions import Fraction
+
+import pytest
+
+from tfdist.podspec import format_quantity, parse_quantity
+
+READ: dict[object, Fraction | int] = {
+    "1": 1,
+    "500m": Fraction(1, 2),
+    "1Gi": 2**30,
+    "1.5Gi": 3 * 2**29,
+    "1e3": 1000,
+    "12E-1": Fraction(6, 5),
+    "2E": 2 * 10**18,
+    "1.": 1,
+    ".5": Fraction(1, 2),
+    "-2k": -2000,
+    "+3": 3,
+    " 4 ": 4,
+    "0": 0,
+    4: 4,
+    0.1: Fraction(1, 10),
+    1e22: 10**22,
+}
+
+NO_QUANTITY = ["", "Gi", "1 Gi", "0x10", "1e", "1e1.5", "1ki", "1mi", "1..2", "--1", "1_000", "٣", "nan", "one"]
+
+
+@pytest.mark.parametrize("given", READ, ids=repr)
+def test_a_quantity_is_an_exact_number(given: object) -> None:
+    assert parse_quantity(given) == READ[given]
+
+
+@pytest.mark.parametrize("given", NO_QUANTITY)
+def test_what_kubernetes_does_not_document_is_refused(given: str) -> None:
+    with pytest.raises(ValueError, match="is no quantity"):
+        parse_quantity(given)
+
+
+@pytest.mark.parametrize("given", [None, True, [], {}, float("nan"), float("inf"), "9" * 1000, 10**5000], ids=type)
+def test_what_cannot_be_a_quantity_is_refused_whatever_it_is(given: object) -> None:
+    with pytest.raises(ValueError, match="no quantity"):
+        parse_quantity(given)
+
+
+@pytest.mark.parametrize(
+    ("given", "better"),
+    [("4GB", "4G"), ("4 Gi", "4Gi"), ("4gi", "4Gi"), ("4GiB", "4Gi"), ("16g", "16G"), ("100K", "100k")],
+)
+def test_the_usual_mistakes_get_a_suggestion(given: str, better: str) -> None:
+    with pytest.raises(ValueError, match=f"did you mean '{better}'"):
+        parse_quantity(given)
+
+
+def test_a_fraction_below_a_billionth_is_rounded_up_and_a_binary_number_is_capped() -> None:
+    assert parse_quantity("0.1n") == parse_quantity("1e-100") == parse_quantity("1e-999999999") == Fraction(1, 10**9)
+    assert parse_quantity("9999Ei") == 2**63 - 1
+
+
+def test_a_number_that_would_eat_the_memory_is_refused() -> None:
+    with pytest.raises(ValueError, match="too large"):
+        parse_quantity("1e999999999")
+
+
+def test_requests_and_limits_compare_across_suffixes() -> None:
+    assert parse_quantity("1000m") == parse_quantity(1) == parse_quantity("1e0")
+    assert parse_quantity("1G") < parse_quantity("1Gi") < parse_quantity("1.1G")
+
+
+@pytest.mark.parametrize(
+    ("number", "binary", "text"),
+    [
+        (0, False, "0"),
+        (1, False, "1"),
+        (Fraction(1, 2), False, "500m"),
+        (1500, False, "1500"),
+        (2000, False, "2k"),
+        (2**30, True, "1Gi"),
+        (3 * 2**29, True, "1536Mi"),
+        (1025, True, "1025"),
+        (1000, True, "1k"),
+        (Fraction(3, 2), True, "1500m"),
+        (-2048, True, "-2Ki"),
+    ],
+)
+def test_a_number_is_written_with_the_largest_suffix_that_leaves_no_fraction(
+    number: Fraction | int, binary: bool, text: str
+) -> None:
+    assert format_quantity(number, binary=binary) == text
+    assert parse_quantity(text) == number
