@@ -24,11 +24,10 @@ def of_tfjob(template: Json) -> Json:
     made = deepcopy(template)
     for name in ("restartPolicy", "hostname", "subdomain"):
         made["spec"].pop(name, None)
-    made["spec"]["securityContext"] = {"runAsNonRoot": False} | made["spec"].get("securityContext", {})
     main = next(c for c in made["spec"]["containers"] if c["name"] == "tensorflow")
     own = main.get("securityContext", {})
-    rights = {"allowPrivilegeEscalation": True, "readOnlyRootFilesystem": False}
-    main["securityContext"] = rights | own | {"capabilities": {"drop": []} | own.get("capabilities", {})}
+    capabilities = {"drop": []} | own.get("capabilities", {})
+    main["securityContext"] = {"allowPrivilegeEscalation": True} | own | {"capabilities": capabilities}
     default = {"name": "tfjob-port", "containerPort": 2222}
     main["ports"] = [
         port | ({"name": "tfdist-port"} if port.get("name") == "tfjob-port" else {})

@@ -13,11 +13,6 @@ Json = dict[str, Any]
 
 WORKER = "spec.tfReplicaSpecs.Worker.template"
 ROLES = {"Chief": "chief", "Worker": "worker", "PS": "ps", "Evaluator": "evaluator"}
-FULL_RIGHTS: Json = {
-    "allowPrivilegeEscalation": True,
-    "capabilities": {"drop": []},
-    "readOnlyRootFilesystem": False,
-}
 
 
 def spec(types: Json) -> Json:
@@ -109,7 +104,7 @@ def test_the_rest_of_the_pod_is_in_the_template() -> None:
     made = spec({"Worker": replica(2, pod=POD, lifecycle={"preStop": {"exec": {"command": ["save"]}}})})
     template = made["template"]["spec"]
     assert template["nodeSelector"] == {"pool": "gpu"}
-    assert template["securityContext"] == {"fsGroup": 100, "runAsNonRoot": False}
+    assert template["securityContext"] == {"fsGroup": 100}
     assert main_rest(made)["lifecycle"] == {"preStop": {"exec": {"command": ["save"]}}}
 
 
@@ -170,24 +165,30 @@ def test_of_a_variable_that_is_set_twice_the_last_counts() -> None:
     assert "which counts" in notes(made)[f"{WORKER}.spec.containers[0].env[0]"]
 
 
-def test_pods_keep_the_rights_that_they_had() -> None:
+def test_containers_keep_the_capabilities_that_they_had() -> None:
     made = convert(tfjob())
-    template = made.manifest["spec"]["template"]["spec"]
-    assert template["securityContext"] == {"runAsNonRoot": False}
-    assert main_rest(made.manifest["spec"])["securityContext"] == FULL_RIGHTS
-    assert any("remove its securityContexts" in note.message for note in made.notes)
+    assert made.manifest["spec"]["template"] == {
+        "spec": {
+            "containers": [
+                {
+                    "name": "tensorflow",
+                    "securityContext": {"allowPrivilegeEscalation": True, "capabilities": {"drop": []}},
+                }
+            ]
+        }
+    }
+    assert any("remove its securityContext" in note.message for note in made.notes)
 
 
-def test_pods_keep_the_rights_that_they_gave_up() -> None:
-    own = {"capabilities": {"drop": ["ALL"], "add": ["IPC_LOCK"]}, "readOnlyRootFilesystem": True}
-    made = spec({"Worker": replica(2, securityContext=own, pod={"securityContext": {"runAsNonRoot": True}})})
-    assert main_rest(made)["securityContext"] == own | {"allowPrivilegeEscalation": True}
-    assert made["template"]["spec"]["securityContext"] == {"runAsNonRoot": True}
+def test_containers_keep_the_rights_that_they_gave_up() -> None:
+    own = {"capabilities": {"drop": ["ALL"], "add": ["IPC_LOCK"]}, "allowPrivilegeEscalation": False}
+    assert main_rest(spec({"Worker": replica(2, securityContext=own)}))["securityContext"] == own
 
 
-def test_a_pod_with_a_service_account_of_its_own_keeps_its_token() -> None:
-    made = spec({"Worker": replica(2, pod={"serviceAccountName": "trainer"})})
-    assert made["template"]["spec"]["automountServiceAccountToken"] is True
+def test_a_service_account_by_its_older_name_has_the_newer_now() -> None:
+    made = spec({"Worker": replica(2, pod={"serviceAccount": "trainer"})})
+    assert made["template"]["spec"]["serviceAccountName"] == "trainer"
+    assert "serviceAccount" not in made["template"]["spec"]
 
 
 @pytest.mark.parametrize(

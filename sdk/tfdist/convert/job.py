@@ -21,8 +21,8 @@ _OTHERS_METADATA: Final = ("ownerReferences", "finalizers")
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 _RIGHTS: Final = (
-    "the template says what Kubernetes does by default and TFDist does not, because images of TFJobs may need it: "
-    "running as root, writing to the root file system, capabilities; remove its securityContexts if yours does not"
+    "the template gives the container the capabilities that Kubernetes gives by default and TFDist does not; remove "
+    "its securityContext if the program needs none, as when it does not write to folders of another user as root"
 )
 
 

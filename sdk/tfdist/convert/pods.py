@@ -35,12 +35,7 @@ _CONTROLLERS_OWN: Final = {
 }
 _OWN_VARIABLES: Final = (TF_CONFIG_ENV, JOB_ENV)
 
-_CONTAINER_RIGHTS: Final[Json] = {
-    "allowPrivilegeEscalation": True,
-    "capabilities": {"drop": []},
-    "readOnlyRootFilesystem": False,
-}
-_POD_RIGHTS: Final[Json] = {"runAsNonRoot": False}
+_RIGHTS: Final[Json] = {"allowPrivilegeEscalation": True, "capabilities": {"drop": []}}
 
 
 def role_fields(replicas: Replicas, remark: Remark) -> Json:
@@ -94,15 +89,15 @@ def _name_port(main: Json) -> None:
 
 
 def _keep_rights(spec: Json, main: Json) -> None:
-    """Say what Kubernetes does by default and TFDist does not: a job moves with the image that it has.
+    """Say what Kubernetes does by default and TFDist does not: a job moves with the image and the volumes that it has.
 
-    TFDist's pods run as a user without rights on a read-only root file system. Most images of TFJobs were made for
-    root and would not start. A namespace that demands such pods has had them from the TFJob already.
+    TFDist takes all capabilities away. Without them root cannot write where another user owns the folder, such as
+    the volume of a notebook. A namespace that demands pods without them has had them from the TFJob already.
     """
-    spec["securityContext"] = _filled(spec.get("securityContext", {}), _POD_RIGHTS)
-    main["securityContext"] = _filled(main.get("securityContext", {}), _CONTAINER_RIGHTS)
-    if "serviceAccountName" in spec or "serviceAccount" in spec:
-        spec.setdefault("automountServiceAccountToken", True)
+    main["securityContext"] = _filled(main.get("securityContext", {}), _RIGHTS)
+    account = spec.pop("serviceAccount", None)  # the older name, which a token is not mounted for
+    if account:
+        spec.setdefault("serviceAccountName", account)
 
 
 def _filled(given: Json, defaults: Json) -> Json:
