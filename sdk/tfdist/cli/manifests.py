@@ -1,0 +1,77 @@
+"""Manifests as text: a stream of YAML documents that kubectl reads back as the same JSON, or a JSON `List`."""
+
+import json
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TextIO
+
+import yaml
+
+from tfdist.cli import scalars
+
+_FIRST: Final = ("apiVersion", "kind", "metadata", "spec")
+_FIRST_OF_METADATA: Final = ("name", "namespace", "labels", "annotations")
+_WIDE: Final = 1 << 30
+_COMMENT_WIDTH: Final = 100
+
+
+def write_yaml(stream: TextIO, manifests: Iterable[tuple[Mapping[str, Any] | None, Sequence[str]]]) -> None:
+    """Write each manifest below its comments, a line or more each; None leaves the comments alone."""
+    for number, (manifest, comments) in enumerate(manifests):
+        stream.write("---\n" if number else "")
+        stream.writelines(f"# {line}\n" for comment in comments for line in _wrapped(comment))
+        if manifest is not None:
+            stream.write(yaml.dump(ordered(manifest), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDE))
+
+
+def _wrapped(comment: str) -> Iterator[str]:
+    for line in comment.splitlines():
+        indent = "  " if line.startswith("- ") else ""
+        yield from textwrap.wrap(line, _COMMENT_WIDTH, subsequent_indent=indent, break_long_words=False)
+
+
+def write_json(stream: TextIO, manifests: Iterable[Mapping[str, Any]]) -> None:
+    """Write the manifests as one object of kind `List`."""
+    items = [ordered(manifest) for manifest in manifests]
+    json.dump({"apiVersion": "v1", "kind": "List", "items": items}, stream, indent=2, ensure_ascii=False)
+    stream.write("\n")
+
+
+def ordered(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the manifest with its fields in the order in which people write them."""
+    result = _ordered(manifest, _FIRST)
+    if isinstance(result.get("metadata"), dict):
+        result["metadata"] = _ordered(result["metadata"], _FIRST_OF_METADATA)
+    return result
+
+
+def _ordered(fields: Mapping[str, Any], first: Sequence[str]) -> dict[str, Any]:
+    return {name: fields[name] for name in first if name in fields} | dict(fields)
+
+
+class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
+    """Writes text so that PyYAML and kubectl both read it as text, and in blocks where it has several lines."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002  the signature of PyYAML
+        """Write repeated parts out: aliases help no reader of a manifest."""
+        return True
+
+
+def _text(dumper: Any, value: str) -> Any:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", str(value), style=_style(value))
+
+
+def _style(value: str) -> str | None:
+    first, *others = value.split("\n")
+    # a block cannot begin with space, and one with odd characters or space at the ends of lines would not read back
+    if others and first.strip(" ") and not first.startswith(" ") and all(map(_shown_as_it_is, (first, *others))):
+        return "|"
+    return None if scalars.reads_as_text(value) else "'"
+
+
+def _shown_as_it_is(line: str) -> bool:
+    return line.isprintable() and not line.endswith(" ")
+
+
+_Dumper.add_multi_representer(str, _text)
+_Dumper.add_representer(str, _text)

@@ -1,0 +1,59 @@
+"""Whatever a file holds, reading it gives documents or says why not; and what is written is read back."""
+
+from io import StringIO
+from typing import Any
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tfdist.cli import documents, manifests
+from tfdist.cli.errors import DocumentError
+
+# letters and signs of which YAML is made, so that random text is nearly YAML
+YAML_LIKE = st.text(st.sampled_from("ab01-:?[]{},&*!|>%@#'\"<~.\\ \n\t\r\0é\u2028\U0001f600"), max_size=40)
+NO_SURROGATES = st.characters(exclude_categories=["Cs"])
+TEXT = st.text(NO_SURROGATES, max_size=20) | YAML_LIKE
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT
+JSON = st.recursive(LEAVES, lambda inner: st.lists(inner) | st.dictionaries(TEXT, inner), max_leaves=12)
+MANIFESTS = st.dictionaries(TEXT, JSON, min_size=1).filter(lambda value: not str(value.get("kind")).endswith("List"))
+
+
+def read(content: bytes, source: str) -> list[dict[str, Any]]:
+    """Return the documents of `content`, none where it is refused; every place in them can be asked for."""
+    try:
+        found = list(documents.parse(content, source))
+    except DocumentError:
+        return []
+    for document in found:
+        for path in (*document.value, "a.b[0]['c']"):
+            assert document.locate(path).line >= 1
+    return [document.value for document in found]
+
+
+@given(YAML_LIKE | st.text(NO_SURROGATES), st.sampled_from(["f.yaml", "f.json"]))
+@example("{", "f.yaml")
+@example("? ? ?", "f.yaml")
+@example("!<\0>", "f.yaml")
+@example('"\\U00110000"', "f.yaml")
+@example("%YAML 9.9\n--- a", "f.yaml")
+def test_any_text_is_read_or_refused_in_words(text: str, source: str) -> None:
+    read(text.encode(), source)
+
+
+@given(st.binary())
+def test_any_bytes_are_read_or_refused_in_words(content: bytes) -> None:
+    read(content, "f")
+
+
+@given(MANIFESTS)
+def test_what_is_written_as_yaml_is_read_back(value: dict[str, Any]) -> None:
+    stream = StringIO()
+    manifests.write_yaml(stream, [(value, ["a comment\n---\nof lines"]), (value, [])])
+    assert read(stream.getvalue().encode(), "f") == [value, value]
+
+
+@given(MANIFESTS)
+def test_what_is_written_as_json_is_read_back(value: dict[str, Any]) -> None:
+    stream = StringIO()
+    manifests.write_json(stream, [value])
+    assert read(stream.getvalue().encode(), "f.json") == [value]

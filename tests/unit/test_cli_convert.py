@@ -1,0 +1,111 @@
+"""`tfdist convert`: TFJobs out as TFDistJobs, everything else as it was, and no change of meaning unsaid."""
+
+import json
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import yaml
+from support.factories import manifest
+
+from tfdist.cli import convert as command
+from tfdist.cli import documents
+from tfdist.cli.main import main
+from tfdist.convert import CannotConvert, Conversion, Note
+from tfdist.validation import Problem
+
+CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"run.sh": "one\n  two\n"}}
+TFJOB = """\
+apiVersion: kubeflow.org/v1
+kind: TFJob
+metadata:
+  name: {name}
+spec:
+  runPolicy:
+    cleanPodPolicy: Running
+"""
+RESULTS: dict[str, Conversion | CannotConvert] = {
+    "good": Conversion(manifest("good"), []),
+    "noted": Conversion(manifest("noted"), [Note("spec.runPolicy.cleanPodPolicy", "means something else")]),
+    "hopeless": CannotConvert([Problem("spec.runPolicy", "cannot be said")]),
+    "unlucky": Conversion(manifest("unlucky", worker={"replicas": -1}), []),
+}
+
+
+def converted(given: Mapping[str, Any]) -> Conversion:
+    """Stand for the conversion, which has tests of its own: the name of the job decides."""
+    result = RESULTS[given["metadata"]["name"]]
+    if isinstance(result, CannotConvert):
+        raise result
+    return result
+
+
+@pytest.fixture(autouse=True)
+def conversion(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+    monkeypatch.setattr(command, "convert", converted)
+    monkeypatch.chdir(tmp_path)
+
+
+def write(*contents: Any) -> str:
+    texts = [TFJOB.format(name=each) if isinstance(each, str) else yaml.safe_dump(each) for each in contents]
+    pathlib.Path("a.yaml").write_text("---\n".join(texts), encoding="utf-8")
+    return "a.yaml"
+
+
+def names(text: str) -> list[str]:
+    return [document.value["metadata"]["name"] for document in documents.parse(text.encode(), "out")]
+
+
+def test_tfjobs_are_converted_and_all_else_passes_in_order(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["convert", write(CONFIG_MAP, "good", manifest("ours"))]) == 0
+    out, err = capsys.readouterr()
+    found = [document.value for document in documents.parse(out.encode(), "out")]
+    assert found == [CONFIG_MAP, manifest("good"), manifest("ours")]
+    assert err == ""
+
+
+def test_text_of_several_lines_stays_readable(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["convert", write(CONFIG_MAP)]) == 0
+    assert "  run.sh: |\n    one\n      two\n" in capsys.readouterr().out
+
+
+def test_notes_stand_above_the_job_and_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["convert", write(CONFIG_MAP, "noted")]) == 0
+    out, err = capsys.readouterr()
+    line = yaml.safe_dump(CONFIG_MAP).count("\n") + 1 + 7
+    assert err == f"a.yaml:{line}: spec.runPolicy.cleanPodPolicy: means something else\n"
+    assert out.split("---\n")[1].startswith(
+        "# Converted from TFJob noted. What changes:\n"
+        "# - spec.runPolicy.cleanPodPolicy: means something else\n"
+        "apiVersion: tfdist.dev/v1\n"
+    )
+
+
+def test_what_cannot_be_converted_is_said_in_its_place(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["convert", write("hopeless", "good")]) == 1
+    out, err = capsys.readouterr()
+    assert err == "a.yaml:6: spec.runPolicy: cannot be said\n"
+    assert out.startswith("# TFJob hopeless could not be converted:\n# - spec.runPolicy: cannot be said\n---\n")
+    assert names(out) == ["good"]
+
+
+def test_a_result_that_would_be_refused_is_said_to_be(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["convert", write("unlucky")]) == 1
+    out, err = capsys.readouterr()
+    assert err.startswith("a.yaml:1: the TFDistJob made of it is invalid, correct it there: spec.worker.replicas: ")
+    assert "# - the TFDistJob made of it is invalid" in out
+    assert names(out) == ["unlucky"]
+
+
+def test_programs_get_a_list(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["convert", "-o", "json", write("noted", "hopeless", CONFIG_MAP)]) == 1
+    made = json.loads(capsys.readouterr().out)
+    assert (made["kind"], [item["kind"] for item in made["items"]]) == ("List", ["TFDistJob", "ConfigMap"])
+
+
+def test_a_file_that_cannot_be_read_hides_no_other(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["convert", "none.yaml", write("good")]) == 2
+    out, err = capsys.readouterr()
+    assert names(out) == ["good"]
+    assert err == "none.yaml: no such file or folder\n"

@@ -1,0 +1,135 @@
+"""`tfdist validate`: a line for each problem, a summary, and an exit code."""
+
+import json
+import pathlib
+from typing import Any
+
+import pytest
+import yaml
+from support.factories import manifest
+
+from tfdist.cli.main import main
+
+SERVICE = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}
+TFJOB = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"name": "t"}}
+TWO_MISTAKES = """\
+apiVersion: tfdist.dev/v1
+kind: TFDistJob
+metadata: {name: fashion}
+spec:
+  training: {program: image_classification}
+  wroker: {}
+  worker:
+    replicas: -1
+"""
+
+
+@pytest.fixture(autouse=True)
+def inside(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def write(name: str, *contents: Any) -> str:
+    texts = [content if isinstance(content, str) else yaml.safe_dump(content) for content in contents]
+    pathlib.Path(name).write_text("---\n".join(texts), encoding="utf-8")
+    return name
+
+
+def test_valid_jobs_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate", write("a.yaml", manifest(), manifest()), write("b.yaml", manifest())]) == 0
+    assert capsys.readouterr() == ("", "3 documents are valid\n")
+
+
+def test_each_problem_is_a_line_with_file_line_and_path(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate", write("a.yaml", manifest(), TWO_MISTAKES)]) == 1
+    out, err = capsys.readouterr()
+    start = yaml.safe_dump(manifest()).count("\n") + 1
+    first, second = out.splitlines()
+    assert first.startswith(f"a.yaml:{start + 6}: spec.wroker: unknown field")
+    assert second.startswith(f"a.yaml:{start + 8}: spec.worker.replicas: ")
+    assert err == "2 problems in 1 of 2 documents\n"
+
+
+def test_documents_of_other_kinds_are_passed_over(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate", write("a.yaml", SERVICE, manifest(), SERVICE)]) == 0
+    assert capsys.readouterr().err == "1 document is valid; 2 documents of other kinds skipped\n"
+
+
+def test_nothing_to_check_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate", write("a.yaml", "# nothing\n")]) == 0
+    assert capsys.readouterr().err == "no TFDistJob found\n"
+
+
+def test_a_tfjob_is_pointed_to_the_converter(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate", write("a.yaml", TFJOB)]) == 0
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "a.yaml:2: a TFJob; `tfdist convert a.yaml` makes a TFDistJob of it" in err
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"apiVersion": "tfdist.dev/v1beta1"}, "apiVersion: nothing serves 'tfdist.dev/v1beta1'; write tfdist.dev/v1"),
+        ({"apiVersion": "tfdist/v1"}, "apiVersion: nothing serves 'tfdist/v1'; write tfdist.dev/v1"),
+        ({"apiVersion": "v1", "kind": "tfdistjob"}, "apiVersion: nothing serves 'v1'; write tfdist.dev/v1"),
+        ({"kind": "TFDistjob"}, "kind: tfdist.dev/v1 has no kind 'TFDistjob'; write TFDistJob"),
+        ({"kind": "TFJob"}, "kind: tfdist.dev/v1 has no kind 'TFJob'; write TFDistJob"),
+        ({"kind": None}, "kind: required, and absent"),
+        ({"apiVersion": ""}, "apiVersion: required, and absent"),
+        ({"apiVersion": 1}, "apiVersion: must be text; got 1"),
+    ],
+)
+def test_a_job_that_no_cluster_would_know_is_a_problem(
+    changes: dict[str, Any], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["validate", write("a.yaml", manifest() | changes)]) == 1
+    assert message in capsys.readouterr().out
+
+
+def test_programs_get_json(capsys: pytest.CaptureFixture[str]) -> None:
+    files = [write("a.yaml", TWO_MISTAKES), write("b.yaml", "a: [")]
+    assert main(["validate", "-o", "json", "--quiet", *files]) == 2
+    typo, replicas, unreadable = json.loads(capsys.readouterr().out)
+    assert typo["message"].startswith("unknown field")
+    del typo["message"], replicas["message"], unreadable["message"]
+    assert typo == {"file": "a.yaml", "line": 6, "column": 3, "document": 1, "path": "spec.wroker"}
+    assert replicas == {"file": "a.yaml", "line": 8, "column": 5, "document": 1, "path": "spec.worker.replicas"}
+    assert unreadable == {"file": "b.yaml", "line": 1, "column": 4, "document": None, "path": ""}
+
+
+def test_without_problems_programs_get_an_empty_list(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate", "-o", "json", write("a.yaml", manifest())]) == 0
+    assert json.loads(capsys.readouterr().out) == []
+
+
+def test_quiet_says_problems_only(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate", "--quiet", write("a.yaml", TFJOB, manifest())]) == 0
+    assert capsys.readouterr() == ("", "")
+    assert main(["validate", "--quiet", write("b.yaml", TWO_MISTAKES)]) == 1
+    out, err = capsys.readouterr()
+    assert (len(out.splitlines()), err) == (2, "")
+
+
+def test_a_file_that_cannot_be_read_is_not_a_mistake_in_a_job(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate", "none.yaml", write("a.yaml", manifest())]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == "none.yaml: no such file or folder\n1 document is valid; 1 file could not be read\n"
+
+
+def test_documents_before_a_syntax_error_are_checked(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate", write("a.yaml", TWO_MISTAKES, "a: [\n")]) == 2
+    out, err = capsys.readouterr()
+    assert len(out.splitlines()) == 2
+    assert "2 problems in 1 of 1 document; 1 file could not be read" in err
+
+
+def test_the_example_is_valid() -> None:
+    examples = pathlib.Path(__file__).resolve().parents[2] / "examples"
+    assert main(["validate", str(examples)]) == 0
+
+
+def test_where_nothing_could_be_read_that_is_all_that_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate", "none.yaml"]) == 2
+    assert capsys.readouterr().err == "none.yaml: no such file or folder\n1 file could not be read\n"
