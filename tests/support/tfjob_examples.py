@@ -1,4 +1,4 @@
-"""The TFJobs that the training operator ships as examples, read from its Go module.
+"""The TFJobs that the training operator ships as examples, and the fields of its API, read from its Go module.
 
 They are fetched when a test asks for them and are no part of this repository.
 """
@@ -30,7 +30,7 @@ def examples() -> dict[str, Json]:
     Raises:
         subprocess.CalledProcessError: the module cannot be downloaded.
     """
-    folder = _module() / "examples" / "tensorflow"
+    folder = module() / "examples" / "tensorflow"
     found = {}
     for file in sorted(folder.rglob("*")):
         for i, job in enumerate(_tfjobs(file)):
@@ -38,8 +38,31 @@ def examples() -> dict[str, Json]:
     return found
 
 
-def _module() -> pathlib.Path:
-    """Return the folder of the module in Go's cache, where it is downloaded to and verified once."""
+def fields() -> set[str]:
+    """Return the paths below `spec` of all fields in the TFJob's CRD but those of pods; `*` is any replica type."""
+    text = (module() / "manifests" / "base" / "crds" / "kubeflow.org_tfjobs.yaml").read_text()
+    crd = yaml.load(text, yaml.CSafeLoader)  # safe too, and in C: the file is large
+    (version,) = crd["spec"]["versions"]
+    return set(_paths(version["schema"]["openAPIV3Schema"]["properties"]["spec"], ""))
+
+
+def _paths(schema: Json, path: str) -> Iterator[str]:
+    for name, inner in schema.get("properties", {}).items():
+        yield f"{path}{name}"
+        if name == "template":
+            continue
+        yield from _paths(inner, f"{path}{name}.")
+        if isinstance(inner.get("additionalProperties"), dict):
+            yield from _paths(inner["additionalProperties"], f"{path}{name}.*.")
+
+
+@functools.cache
+def module() -> pathlib.Path:
+    """Return the folder of the module in Go's cache, which downloads and verifies it once; skip where Go is missing.
+
+    Raises:
+        subprocess.CalledProcessError: the module cannot be downloaded.
+    """
     if shutil.which("go") is None:
         pytest.skip("the examples are read from a Go module, and `go` is not installed")
     # outside of any module, so that no go.mod decides about versions

@@ -7,6 +7,7 @@ from support import effective
 from support.tfjobs import IMAGE, all_types, replica, tfjob
 
 from tfdist.convert import Conversion, convert
+from tfdist.render.objects import objects
 from tfdist.validation import parse
 
 Json = dict[str, Any]
@@ -178,6 +179,13 @@ def test_containers_keep_the_capabilities_that_they_had() -> None:
         }
     }
     assert any("remove its securityContext" in note.message for note in made.notes)
+
+
+def test_the_capabilities_are_those_of_the_pod_that_is_made() -> None:
+    _, pod = objects(parse(convert(tfjob({"Worker": replica(1)})).manifest), IMAGE)
+    rights = pod["spec"]["containers"][0]["securityContext"]
+    assert rights == {"allowPrivilegeEscalation": True, "capabilities": {"drop": []}}
+    assert "runAsNonRoot" not in pod["spec"]["securityContext"]
 
 
 def test_containers_keep_the_rights_that_they_gave_up() -> None:

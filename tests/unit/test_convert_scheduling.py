@@ -63,5 +63,5 @@ def test_the_label_that_names_kueues_queue_becomes_the_queue(queue: Json) -> Non
     made, notes = converted(given)
     assert made == {"gang": "Kueue", "queue": "team-a"}
     assert convert(given).manifest["metadata"]["labels"] == {"team": "a"}
-    assert f"metadata.labels[{KUEUE}]" in notes
+    assert f"metadata.labels['{KUEUE}']" in notes
     assert ("spec.runPolicy.schedulingPolicy.queue" in notes) is bool(queue)

@@ -22,7 +22,7 @@ _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 _RIGHTS: Final = (
     "the template gives the container the capabilities that Kubernetes gives by default and TFDist does not; remove "
-    "its securityContext if the program needs none, as when it does not write to folders of another user as root"
+    "its securityContext unless the program, as root, writes to folders of other users or needs capabilities otherwise"
 )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from tfdist.convert.replicas import ROLES, Replicas
 from tfdist.convert.result import Remark
+from tfdist.validation.wording import path_of
 
 
 def remark_old_names(job_name: str, replicas: Iterable[Replicas], remark: Remark) -> None:
@@ -14,9 +15,9 @@ def remark_old_names(job_name: str, replicas: Iterable[Replicas], remark: Remark
     address = rf"\b{re.escape(job_name)}-({types})-" if job_name else r"(?!)"
     old = re.compile(rf"{address}|training\.kubeflow\.org/|tf-?replica|tf-job-name", re.IGNORECASE)
     for r in replicas:
-        for path, text in _texts(r.template, f"{r.path}.template"):
+        for location, text in _texts(r.template, ("template",)):
             if found := old.search(text):
-                remark(path, _message(found.group(), job_name))
+                remark(f"{r.path}.{path_of(location)}", _message(found.group(), job_name))
                 return
 
 
@@ -28,14 +29,14 @@ def _message(found: str, job_name: str) -> str:
     )
 
 
-def _texts(value: Any, path: str) -> Iterator[tuple[str, str]]:
-    """Yield every text in a JSON value, keys too, with its path."""
+def _texts(value: Any, location: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Yield every text in a JSON value, keys too, with its location."""
     if isinstance(value, str):
-        yield path, value
+        yield location, value
     elif isinstance(value, list):
         for i, item in enumerate(value):
-            yield from _texts(item, f"{path}[{i}]")
+            yield from _texts(item, (*location, i))
     elif isinstance(value, dict):
         for key, item in value.items():
-            yield f"{path}.{key}", key
-            yield from _texts(item, f"{path}.{key}")
+            yield (*location, key), key
+            yield from _texts(item, (*location, key))

@@ -8,6 +8,7 @@ from tfdist.convert.result import CannotConvert, Json, Remark
 from tfdist.convert.strategy import CUSTOM
 from tfdist.convert.tfjob import RunPolicy, SchedulingPolicy
 from tfdist.validation import Problem
+from tfdist.validation.wording import path_of
 
 MULTIKUEUE: Final = "kueue.x-k8s.io/multikueue"
 KUEUE_QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
@@ -104,7 +105,7 @@ def scheduling(given: SchedulingPolicy, kueue_queue: str, gang_size: int, remark
     made: Json = {}
     if kueue_queue:
         made |= {"gang": "Kueue", "queue": kueue_queue}
-        remark(f"metadata.labels[{KUEUE_QUEUE_LABEL}]", "became scheduling.gang: Kueue and scheduling.queue")
+        remark(path_of(["metadata", "labels", KUEUE_QUEUE_LABEL]), "became scheduling.gang: Kueue and scheduling.queue")
         if given.queue:
             remark(f"{path}.queue", f"dropped: the label for Kueue names the queue, {kueue_queue}")
     elif given.queue:

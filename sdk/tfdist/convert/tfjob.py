@@ -12,6 +12,7 @@ from pydantic.alias_generators import to_camel
 
 from tfdist.convert.result import CannotConvert, Json, Remark
 from tfdist.validation import Problem
+from tfdist.validation.wording import problem_of
 
 API_VERSION: Final = "kubeflow.org/v1"
 KIND: Final = "TFJob"
@@ -164,7 +165,7 @@ def read(manifest: Mapping[str, Any], remark: Remark) -> tuple[TFJob, Json]:
     try:
         job = TFJob.model_validate(raw)
     except ValidationError as error:
-        raise CannotConvert([_problem(e) for e in error.errors()]) from None
+        raise CannotConvert([problem_of(e, TFJob) for e in error.errors()]) from None
     for path in _unknown(job):
         remark(path, "unknown to TFJob v1; dropped")
     return job, raw
@@ -221,12 +222,3 @@ def _without_nulls(value: Any) -> Any:
     if isinstance(value, list):
         return [_without_nulls(v) for v in value if v is not None]
     return value
-
-
-def _problem(error: Any) -> Problem:
-    path = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in error["loc"]).lstrip(".")
-    if error["type"] == "missing":
-        return Problem(path, "required, and absent")
-    given = repr(error["input"])
-    shown = given if len(given) <= 60 else f"{given[:57]}..."  # noqa: PLR2004  a line of a terminal
-    return Problem(path, f"{error['msg'][:1].lower()}{error['msg'][1:]}; got {shown}")
