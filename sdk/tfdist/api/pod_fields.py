@@ -49,7 +49,7 @@ class EnvFrom(ApiModel):
     model_config = {"extra": "allow", "json_schema_extra": OPEN_OBJECT}
 
     prefix: Name | None = None
-    """Put before each key."""
+    """Text put before each key to make the variable's name."""
 
 
 class Volume(ApiModel):
@@ -78,11 +78,11 @@ class VolumeMount(ApiModel):
     mount_path: Annotated[str, StringConstraints(min_length=1, max_length=1024, pattern=patterns.MOUNT_PATH)]
     """Absolute path in the container."""
     sub_path: Text | None = None
-    """Path inside the volume."""
+    """Folder or file inside the volume to mount; without it the whole volume."""
     sub_path_expr: Text | None = None
     """Path inside the volume in which `$(NAME)` stands for a variable of the container."""
     read_only: Boolean | None = None
-    """Mount without the right to write."""
+    """Mount without the right to write; without it writable."""
     mount_propagation: Literal["None", "HostToContainer", "Bidirectional"] | None = None
     """Whether mounts made later are seen, as in a container."""
     recursive_read_only: Literal["Disabled", "IfPossible", "Enabled"] | None = None
@@ -102,45 +102,49 @@ class Resources(ApiModel):
     """Requests and limits, as in a container; each resource merges by its name."""
 
     requests: dict[QualifiedName, Quantity] | None = Field(default=None, max_length=32)
-    """Least amount of each resource."""
+    """Amount of each resource that a node must have free, such as `cpu: 2` or `memory: 8Gi`; without it the limit."""
     limits: dict[QualifiedName, Quantity] | None = Field(default=None, max_length=32)
-    """Most of each resource; GPUs go here, for example `nvidia.com/gpu: 1`."""
+    """Most of each resource: more CPU is withheld, more memory ends the replica. GPUs go here: `nvidia.com/gpu: 1`."""
     claims: Annotated[
         list[ResourceClaim] | None, Field(max_length=32, json_schema_extra=list_map("name")), distinct("name")
     ] = None
-    """Claimed devices."""
+    """Devices that the pod has claimed (dynamic resource allocation) and the container uses."""
 
 
 class PodFields(ApiModel):
     """Short forms for the container `tensorflow` and its pod."""
 
     image: Image | None = None
-    """Image of the container; without it the controller's own trainer image."""
+    """Image of the container; without it the trainer image that the controller was installed with."""
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] | None = None
-    """When the image is pulled, as in a container."""
+    """When the image is pulled; without it always for the tag `latest`, else only where the node lacks it."""
     command: Annotated[list[Text] | None, Field(min_length=1, max_length=256)] = None
-    """Command; without it and with the trainer image the bundled trainer runs `training`."""
+    """Command, without a shell. Without it the image's own runs, or, where no `image` is named either, the bundled
+    trainer runs `training`."""
     args: Annotated[list[Text] | None, Field(max_length=256)] = None
-    """Arguments of the command."""
+    """Arguments of the command; without it the image's own."""
     working_dir: Text | None = None
-    """Working directory."""
+    """Working directory of the command; without it the image's own."""
     env: Annotated[list[EnvVar] | None, Field(max_length=256, json_schema_extra=list_map("name")), distinct("name")] = (
         None
     )
-    """Environment variables, merged by name."""
+    """Environment variables, as in a pod; a role's are added to the job's, and replace those of the same name."""
     env_from: Annotated[list[EnvFrom] | None, Field(max_length=64)] = None
-    """ConfigMaps and Secrets all of whose keys become variables; a role's list replaces the job's."""
+    """ConfigMaps and Secrets all of whose keys become variables; a role's list replaces the job's as a whole."""
     resources: Resources | None = None
-    """Requests and limits of the container."""
+    """Requests and limits of the container `tensorflow` in each pod; without it none, and the namespace's LimitRange
+    decides."""
     volumes: Annotated[
         list[Volume] | None, Field(max_length=64, json_schema_extra=list_map("name")), distinct("name")
     ] = None
-    """Volumes of the pod, merged by name."""
+    """Volumes of the pod: a name and one source each; a role's are added to the job's, and replace those of the same
+    name."""
     volume_mounts: Annotated[
         list[VolumeMount] | None,
         Field(max_length=64, json_schema_extra=list_map("mountPath")),
         distinct("mount_path"),
     ] = None
-    """Mounts of the container, merged by path."""
+    """Where the container finds volumes; a role's are added to the job's, and replace those of the same path."""
     template: PodTemplate | None = None
-    """Any other field of the pod; goes before the short forms of the same level."""
+    """Any other field of the pod, such as node selectors, tolerations or sidecars; where it and a short form of the
+    same level say something of one field, the template wins."""

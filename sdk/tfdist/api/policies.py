@@ -58,21 +58,25 @@ class RunPolicy(ApiModel):
     suspend: Boolean = False
     """Stop the pods and keep the job; false again resumes from the last checkpoint."""
     start_deadline_seconds: Seconds | None = None
-    """Fail when the gang has not all started within it; an image that cannot be pulled fails after 300 s."""
+    """Fail when not all replicas have started within so many seconds. Without it they are waited for without end, but
+    an image that cannot be pulled and a container that cannot be made fail the job after 300 s."""
     active_deadline_seconds: Seconds | None = None
-    """Fail when active for longer, from the start or the last resume."""
+    """Fail when active for more seconds, from the start or the last resume; without it there is no limit."""
     progress_deadline_seconds: AutoOrSeconds | None = None
-    """Restart the gang when no step ends for so long; `Auto` learns it from the first steps."""
+    """Restart the gang when no step ends for so many seconds, as in a hang; `Auto` learns the number from the first
+    steps. Without it a hang is not noticed. Needs the bundled trainer, or a program that reports its steps."""
     backoff_limit: Annotated[Natural, Field(le=1000)] = 3
-    """Restarts that count before the job fails, since the last new checkpoint."""
+    """Restarts after which the next failure ends the job. Crashes count, evictions and lost nodes do not; the count
+    begins anew with each new checkpoint."""
     clean_pod_policy: Literal["Running", "All", "None"] = "Running"
-    """Which pods are deleted after the end."""
+    """Which pods are deleted when the job has ended: those that still run, all, or none. Logs go with their pods."""
     keep_failed_pods: Annotated[Natural, Field(le=100)] = 3
-    """Number of failed pods of earlier attempts kept for their logs."""
+    """Number of failed pods of earlier attempts that are kept for their logs, the newest."""
     ttl_seconds_after_finished: Natural | None = None
-    """Delete the job so long after its end; without it it is kept."""
+    """Delete the job, and all that belongs to it, so many seconds after its end; without it the job is kept."""
     managed_by: Annotated[str, StringConstraints(max_length=63, pattern=patterns.MANAGER)] | None = None
-    """Which controller runs the job: without it or with `tfdist.dev/controller` this one; immutable."""
+    """Which controller runs the job: without it or with `tfdist.dev/controller` this one, with any other value another,
+    such as Kueue's `kueue.x-k8s.io/multikueue`. Cannot change."""
 
 
 class ExitCodes(ApiModel):
@@ -119,13 +123,15 @@ class FailureRule(ApiModel):
     )
 
     action: Literal["FailJob", "Restart", "RestartWithoutCount", "Ignore"]
-    """`FailJob`: end the job; `Restart`: restart the domain; `Ignore`: the replica counts as succeeded."""
+    """`FailJob`: end the job at once; `Restart`: restart what the strategy restarts, counted by
+    `runPolicy.backoffLimit`; `RestartWithoutCount`: the same, not counted; `Ignore`: the replica counts as
+    succeeded."""
     on_exit_codes: ExitCodes | None = None
     """Exit codes of the container `tensorflow`."""
     on_pod_conditions: Annotated[list[PodConditionPattern] | None, Field(min_length=1, max_length=20)] = None
     """Conditions of the pod, any of which is enough."""
     on_message_pattern: Annotated[str | None, StringConstraints(min_length=1, max_length=256)] = None
-    """Regular expression (RE2's syntax) found in the termination message."""
+    """Regular expression (RE2's syntax) that is found anywhere in the termination message."""
     roles: Annotated[list[Role] | None, Field(min_length=1, max_length=5, json_schema_extra=SET), distinct()] = None
     """Roles that the rule is for; without it all."""
 
@@ -148,9 +154,9 @@ class OomPolicy(ApiModel):
     """More memory for the next attempt of a replica that was killed for want of it."""
 
     memory_factor: Annotated[float, Field(gt=1, le=10, strict=True)] = 1.5
-    """By how much the memory grows."""
+    """Factor by which the memory grows with each out-of-memory kill."""
     max_memory: Quantity | None = None
-    """Most memory that it grows to."""
+    """Most memory that it grows to, such as `64Gi`; without it no limit."""
 
 
 class ElasticSpec(ApiModel):
@@ -166,7 +172,7 @@ class ElasticSpec(ApiModel):
     )
 
     min_workers: Replicas = 1
-    """Fewest workers to run with."""
+    """Fewest workers to run with; when not even those can be had, the job waits."""
     max_workers: Replicas | None = None
     """Most workers to run with; without it `worker.replicas`."""
 
@@ -175,14 +181,16 @@ class SchedulingSpec(ApiModel):
     """How the gang gets its place in the cluster; evaluator and TensorBoard are never part of it."""
 
     gang: Literal["Auto", "None", "Native", "Kueue", "Volcano", "Coscheduling"] = "Auto"
-    """Who starts all replicas or none; `Auto` takes what the cluster has."""
+    """Who sees to it that all replicas start or none: Kubernetes itself (`Native`), Kueue, Volcano, or the scheduler
+    plugin Coscheduling. `None`: each pod starts when it can; `Auto`: what the cluster has, else `None`."""
     queue: DnsName | None = None
-    """Queue of Kueue or Volcano."""
+    """Queue of Kueue or Volcano that the job waits in."""
     priority_class_name: DnsName | None = None
-    """Priority of the pods."""
+    """Name of the PriorityClass of the pods: who is evicted for whom; without it the cluster's default."""
     min_available: Count | None = None
     """Replicas that must have a place before any starts; without it all."""
     topology_key: QualifiedName | None = None
-    """Label of nodes whose value all replicas should share, such as `topology.kubernetes.io/rack`."""
+    """Label of nodes whose value all replicas should share, such as `topology.kubernetes.io/rack`: preferred, not
+    required."""
     timeout_seconds: Seconds | None = None
-    """How long the scheduler holds a gang's places while it waits for the rest."""
+    """Seconds for which the scheduler holds a gang's places while it waits for the rest; without it its own default."""

@@ -14,25 +14,25 @@ class ChiefSpec(PodFields):
     """The chief: one replica that leads the gang and writes checkpoints; without it worker 0 does."""
 
     replicas: AtMostOne = 1
-    """0 or 1."""
+    """1, or 0 for a job without a chief."""
 
 
 class WorkerSpec(PodFields):
     """The workers: the replicas that train."""
 
     replicas: Replicas = 1
-    """Number of replicas."""
+    """Number of workers; `kubectl scale` changes it, as far as that is allowed after the start."""
 
 
 class ParameterServerSpec(PodFields):
     """The parameter servers, which hold the variables of strategy `ParameterServer`."""
 
     replicas: Replicas = 1
-    """Number of replicas."""
+    """Number of parameter servers, among which the variables are divided."""
 
 
 class EvaluatorSpec(PodFields):
     """The evaluator: one replica that scores checkpoints while training goes on, and never disturbs it."""
 
     replicas: AtMostOne = 1
-    """0 or 1."""
+    """1, or 0 for a job without an evaluator."""

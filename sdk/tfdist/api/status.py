@@ -64,7 +64,7 @@ class ReplicaCounts(ApiModel):
     desired: int
     """Number wanted."""
     pending: int
-    """Not started."""
+    """Waiting for a node, an image or a volume."""
     running: int
     """Started and not ended."""
     ready: int
@@ -72,7 +72,7 @@ class ReplicaCounts(ApiModel):
     succeeded: int
     """Ended with exit code 0."""
     failed: int
-    """Ended otherwise."""
+    """Ended with another exit code, or lost."""
 
 
 class CheckpointStatus(ApiModel):
@@ -98,19 +98,19 @@ class Progress(ApiModel):
     epoch: int | None = None
     """Epoch, from 0."""
     eta_seconds: int | None = None
-    """Estimated rest."""
+    """Estimated seconds to the end of training."""
     examples_per_second: float | None = None
-    """Of the whole gang."""
+    """Examples that the whole gang learns from in a second."""
     step_time_millis: float | None = None
-    """Duration of a step."""
+    """Milliseconds that a step takes."""
     metrics: dict[str, float] | None = None
-    """Training metrics."""
+    """Metrics over the last steps of training, such as `loss`."""
     last_checkpoint: CheckpointStatus | None = None
     """The last complete checkpoint."""
     slowest_replica: str | None = None
     """Replica that the others wait for, as `worker-3`."""
     reported_at: str | None = None
-    """When the replica was asked, RFC 3339."""
+    """When the replica was asked, RFC 3339: how old the rest is."""
 
 
 class EvaluationResult(ApiModel):
@@ -226,7 +226,7 @@ class TFDistJobStatus(ApiModel):
     observed_generation: int | None = None
     """Generation of the spec that this status was derived from."""
     replicas: dict[str, ReplicaCounts] | None = None
-    """Counts by role."""
+    """How many replicas each role has, and how they are."""
     attempt: int | None = None
     """Number of the current attempt, from 0."""
     restarts: Restarts | None = None
@@ -240,7 +240,7 @@ class TFDistJobStatus(ApiModel):
     tensor_board: TensorBoardStatus | None = None
     """The job's TensorBoard."""
     usage: Usage | None = None
-    """What the job used."""
+    """What the job used, over all attempts."""
     start_time: str | None = None
     """When the whole gang first ran, RFC 3339."""
     completion_time: str | None = None

@@ -40,9 +40,9 @@ class TemplateMeta(ApiModel):
     """Labels and annotations of the pods."""
 
     labels: Labels | None = None
-    """Labels added to those that the controller sets."""
+    """Labels of the pods beside those that the controller sets; `tfdist.dev/` is its own."""
     annotations: Annotations | None = None
-    """Annotations."""
+    """Annotations of the pods, for example for a service mesh or a queue."""
 
 
 def _parts() -> Any:
@@ -59,7 +59,7 @@ class TemplateSpec(ApiModel):
     init_containers: Annotated[list[NamedObject] | None, distinct("name")] = _parts()
     """Containers that run before, by name."""
     volumes: Annotated[list[NamedObject] | None, distinct("name")] = _parts()
-    """Volumes by name."""
+    """Volumes by name, as `volumes` of the job."""
 
 
 class PodTemplate(ApiModel):

@@ -60,22 +60,23 @@ class SourceSpec(ApiModel):
     )
 
     config_map: ObjectSource | None = None
-    """A ConfigMap whose keys are files, at most 1 MiB in all."""
+    """A ConfigMap of the job's namespace whose keys are files, at most 1 MiB in all."""
     git: GitSource | None = None
-    """A Git repository."""
+    """A Git repository, fetched by an init container without credentials of its own."""
     persistent_volume_claim: ClaimSource | None = None
-    """A folder of a claim that all pods can read."""
+    """A PersistentVolumeClaim that all pods can read, mounted read-only."""
 
 
 class TrainingSpec(ApiModel):
     """What the bundled trainer runs."""
 
     program: Annotated[str, StringConstraints(min_length=1, max_length=253, pattern=patterns.PROGRAM)]
-    """A built-in program, such as `image_classification`, or `package.module:Class`."""
+    """A built-in program, such as `image_classification`, or a class of your own as `package.module:Class`."""
     source: SourceSpec | None = None
-    """Where the program's code comes from, put on `PYTHONPATH`."""
+    """Where the code of a class of your own comes from, put on `PYTHONPATH`; without it the class is in the image."""
     config: Annotated[dict[str, Any] | None, Field(json_schema_extra=OPEN_OBJECT)] = None
-    """The program's own settings, which it checks itself."""
+    """The program's own settings, such as `epochs`: any YAML, which the program checks when it starts. docs/trainer.md
+    lists those of the built-in programs."""
 
 
 class CheckpointSpec(ApiModel):
@@ -91,18 +92,23 @@ class CheckpointSpec(ApiModel):
     )
 
     directory: Directory
-    """Path in the pods or URL; `{name}`, `{namespace}` and `{uid}` are replaced by the job's."""
+    """Absolute path in the pods, on storage that all of them share, or a URL that TensorFlow can open, such as
+    `gs://bucket/{name}`. `{name}`, `{namespace}` and `{uid}` are replaced by the job's; with `{uid}` a job of the
+    same name begins anew, without it that job takes up where the last one ended."""
     volume: Annotated[dict[str, Any] | None, Field(json_schema_extra=OPEN_OBJECT)] = None
-    """A volume source, as in a pod, such as `persistentVolumeClaim: {claimName: ckpt}`; mounted in every role at
-    the part of `directory` before its first placeholder."""
+    """Volume to save on, as a source of a pod's volume: `persistentVolumeClaim: {claimName: ckpt}`. Mounted in every
+    role at `directory`, or at the part of it before its first placeholder. Without it `volumes` and `volumeMounts` have
+    to bring one."""
     every_steps: Count | None = None
-    """Save after so many steps."""
+    """Save every so many steps. With neither this nor `everySeconds` the bundled trainer saves at the end of each
+    epoch."""
     every_seconds: Seconds | None = None
-    """Save after so many seconds."""
+    """Save every so many seconds; beside `everySteps` whichever comes first. The end of training is always saved."""
     keep: Annotated[Count, Field(le=1000)] = 3
-    """Number of newest checkpoints to keep."""
+    """Number of newest checkpoints to keep; older ones are deleted."""
     restore: Path = "Latest"
-    """`Latest`, `None`, or the path of a checkpoint."""
+    """What training begins from, or task `Evaluate` evaluates: `Latest`, the newest complete checkpoint in `directory`,
+    if there is one; `None`, nothing; or the path of a checkpoint, relative to `directory` or absolute."""
 
 
 class EvaluationMode(StrEnum):
@@ -138,56 +144,61 @@ class EvaluationSpec(ApiModel):
     )
 
     mode: EvaluationMode = EvaluationMode.NONE
-    """`Continuous`: each checkpoint while training goes on; `AfterTraining`: the last one, on all workers."""
+    """`None`: not at all; `Continuous`: each new checkpoint while training goes on, by the evaluator; `AfterTraining`:
+    the last one, on all workers; `Both`: the one and then the other."""
     replicas: Replicas | None = None
-    """Size of the gang that evaluates after training; without it as many as there are workers and chief."""
+    """Number of replicas that evaluate after training; without it as many as trained (workers and chief)."""
     metric: Name = "accuracy"
-    """The metric shown in `kubectl get`, by which the best checkpoint is chosen."""
+    """The metric that `kubectl get` shows, and by which the best checkpoint is chosen; one that the program
+    computes."""
     goal: Literal["Maximize", "Minimize"] = "Maximize"
-    """Whether more or less of `metric` is better."""
+    """Whether more of `metric` is better, as of accuracy, or less, as of loss."""
     deadline_seconds: Seconds = 600
-    """How long after training the final checkpoint may take to be scored."""
+    """Seconds after the end of training within which the last checkpoint has to be scored."""
     on_failure: Literal["Warn", "FailJob"] = "Warn"
-    """Whether an evaluation that fails or is late makes the job fail."""
+    """What an evaluation that fails or is late does: only the condition `Evaluated` says so (`Warn`), or the job
+    fails."""
 
 
 class TensorBoardSpec(ApiModel):
     """A TensorBoard that shows the job's logs, in a Deployment and Service owned by the job."""
 
     log_directory: Directory | None = None
-    """Where the logs are; without it below `checkpoint.directory`."""
+    """Where the program writes its logs, as a path or URL; without it below `checkpoint.directory`."""
     image: Image | None = None
     """Image with TensorBoard; without it the controller's own trainer image."""
     resources: Resources | None = None
     """Requests and limits of its container."""
     ttl_seconds_after_finished: Natural = 3600
-    """How long it outlives the end of the job."""
+    """Seconds for which it outlives the end of the job."""
 
 
 class RuntimeSpec(ApiModel):
     """Settings of TensorFlow, handed to the program."""
 
     gpu_memory_growth: Boolean = True
-    """Take GPU memory as it is needed; without effect where `gpuMemoryLimitMiB` is set."""
+    """Take GPU memory as it is needed instead of all at once; without effect where `gpuMemoryLimitMiB` is set."""
     gpu_memory_limit_mib: Annotated[Count | None, Field(alias="gpuMemoryLimitMiB")] = None
-    """Most memory to take of each GPU, in MiB."""
+    """Most memory to take of each GPU, in MiB; without it no limit."""
     visible_devices: Annotated[
         list[Annotated[Natural, Field(le=1023)]] | None, Field(max_length=64, json_schema_extra=SET), distinct()
     ] = None
-    """Numbers of the GPUs to use, among those of the container; without it all."""
+    """Numbers of the GPUs to use, from 0, among those of the container; without it all."""
     intra_op_threads: Annotated[Count, Field(le=4096)] | None = None
-    """Threads within an operation."""
+    """Threads that one operation is spread over; without it TensorFlow chooses by the cores of the node, not by the
+    limit."""
     inter_op_threads: Annotated[Count, Field(le=4096)] | None = None
-    """Operations that run at a time."""
+    """Operations that run at the same time; without it TensorFlow chooses."""
     log_device_placement: Boolean = False
-    """Log on which device each operation runs."""
+    """Log on which device each operation runs: many lines, to find out why a GPU is idle."""
     mixed_precision: Literal["bfloat16", "float16"] | None = None
-    """Compute in this type and keep variables in float32."""
+    """Compute in this type and keep variables in float32: faster on GPUs that have it. Without it all is float32."""
     xla: Literal["Auto", "On", "Off"] = "Auto"
-    """Whether steps are compiled by XLA; `Auto` measures both."""
+    """Whether steps are compiled by XLA; `Auto` measures the first steps both ways and keeps the faster."""
     deterministic: Boolean = False
     """Use deterministic operations only: slower, and equal in every run with the same seed."""
     seed: Natural | None = None
-    """Seed of all random numbers."""
+    """Seed of all random numbers; without it the program's own."""
     collective: Literal["Auto", "Ring", "NCCL"] = "Auto"
-    """How replicas exchange gradients."""
+    """How replicas exchange gradients: `NCCL` between GPUs of NVIDIA, `Ring` over the network; `Auto` lets TensorFlow
+    choose."""

@@ -51,29 +51,34 @@ class TFDistJobSpec(PodFields):
     task: Task = Task.TRAIN
     """`Train`, or `Evaluate`: no training, the workers evaluate `checkpoint.restore` once and report."""
     strategy: Strategy = Strategy.MULTI_WORKER_MIRRORED
-    """How TensorFlow distributes the work; it decides which replicas restart together."""
+    """How TensorFlow distributes the work. `MultiWorkerMirrored`: all workers take each step together; `Mirrored`: one
+    worker with several GPUs; `OneDevice`: one worker with one; `ParameterServer`: each worker at its own pace, with
+    the variables on `ps`; `Custom`: any mix of roles, which restarts as a whole."""
     chief: ChiefSpec | None = None
-    """The chief; without it worker 0 leads."""
+    """The chief, which leads and writes checkpoints; without it worker 0 does."""
     worker: WorkerSpec | None = None
-    """The workers; a job without chief and worker gets one."""
+    """The workers, which train; a job that names neither worker nor chief gets one worker."""
     ps: ParameterServerSpec | None = None
-    """The parameter servers."""
+    """The parameter servers; only with strategy `ParameterServer` or `Custom`."""
     evaluator: EvaluatorSpec | None = None
-    """The evaluator; evaluation modes `Continuous` and `Both` make one where it is absent."""
+    """The evaluator, which scores checkpoints beside training; name it only to give it resources of its own, for modes
+    `Continuous` and `Both` of `evaluation` make one anyway."""
     training: TrainingSpec | None = None
-    """What the bundled trainer runs."""
+    """What the bundled trainer runs; a program of your own, in `image` or `command`, needs none."""
     checkpoint: CheckpointSpec | None = None
-    """Where and how often the chief saves, and what is restored at a start."""
+    """Where and how often the chief saves, and what is restored at a start; without it a restart begins at step 0."""
     evaluation: EvaluationSpec | None = None
-    """Evaluation of checkpoints."""
+    """Evaluation of checkpoints, beside training or after it; without it none."""
     tensor_board: TensorBoardSpec | None = None
     """A TensorBoard that shows the job's logs; absent: none."""
     run_policy: RunPolicy = RunPolicy()
-    """Limits and clean-up."""
+    """Deadlines, number of restarts, suspension, and what is left after the end."""
     success_policy: SuccessPolicy = SuccessPolicy.CHIEF
-    """Whose success is the job's: `Chief` (where there is none, worker 0) or `AllWorkers`."""
+    """Whose success ends the job: `Chief` (where there is none, worker 0) or `AllWorkers`. Parameter servers and
+    evaluator never decide."""
     failure_policy: FailurePolicy | None = None
-    """The job's own rules about failures, before the defaults."""
+    """The job's own rules about what a failure means, before the defaults: crashes restart and count, evictions restart
+    and do not count, exit codes 64, 65, 66 and 78 (a mistake of the user) end the job."""
     oom_policy: OomPolicy | None = None
     """More memory for the next attempt after an out-of-memory kill; absent: none."""
     elastic: ElasticSpec | None = None
@@ -81,9 +86,10 @@ class TFDistJobSpec(PodFields):
     scheduling: SchedulingSpec = SchedulingSpec()
     """How the gang gets its place in the cluster."""
     runtime: RuntimeSpec = RuntimeSpec()
-    """Settings of TensorFlow, handed to the program."""
+    """Settings of TensorFlow, which the bundled trainer applies and your own program finds in `TFDIST_JOB`."""
     network_policy: Literal["Enabled", "Disabled"] = "Enabled"
-    """Whether only the job's own pods reach its TensorFlow port, and only the controller its report port."""
+    """`Enabled`: only the job's own pods reach its TensorFlow port, and only the controller its report port.
+    `Disabled`: whatever the cluster lets through, for example where a program of yours is reached from outside."""
 
     def fields_of(self, role: Role) -> PodFields | None:
         """Return the role's own pod fields; a member of an evaluation gang is made like a worker."""
