@@ -60,6 +60,13 @@ def test_a_disruption_restarts_whatever_the_policy_which_a_note_says() -> None:
     assert "an evicted, preempted or lost pod no longer does" in notes["spec.tfReplicaSpecs.Worker.restartPolicy"]
 
 
+def test_what_holds_for_several_types_is_said_once() -> None:
+    _, notes = converted(Chief="OnFailure", Worker="OnFailure", PS="Never")
+    assert notes["spec.tfReplicaSpecs.Chief.restartPolicy"].startswith("OnFailure (Chief, Worker): a failure starts")
+    assert "spec.tfReplicaSpecs.Worker.restartPolicy" not in notes
+    assert notes["spec.tfReplicaSpecs.PS.restartPolicy"].startswith("Never: any exit code")
+
+
 def test_codes_that_no_restart_cures_are_noted() -> None:
     _, notes = converted(Worker="OnFailure")
     assert "64, 65, 66, 78, 126 and 127 fail the job" in notes["spec.tfReplicaSpecs.Worker.restartPolicy"]

@@ -39,12 +39,15 @@ def failure_policy(replicas: Mapping[Role, Replicas], *, dynamic: bool, remark: 
         dynamic: whether the TFJob lives with the loss of workers.
         remark: takes the notes.
     """
-    for r in replicas.values():
-        if dynamic and r.role is Role.WORKER:
-            remark(f"{r.path}.restartPolicy", "no rule: with enableDynamicWorker a failed worker never failed the job")
-        else:
-            remark(f"{r.path}.restartPolicy", f"{r.restart}: {_MEANING[r.restart]}")
     ruled = [r for r in replicas.values() if not (dynamic and r.role is Role.WORKER)]
+    for r in replicas.values():
+        if r not in ruled:
+            remark(f"{r.path}.restartPolicy", "no rule: with enableDynamicWorker a failed worker never failed the job")
+    for restart in Restart:
+        alike = [r for r in ruled if r.restart is restart]
+        if alike:
+            who = f" ({', '.join(r.key for r in alike)})" if len(alike) > 1 else ""
+            remark(f"{alike[0].path}.restartPolicy", f"{restart}{who}: {_MEANING[restart]}")
     rules = [
         *_rule(ruled, Restart.NEVER, {"operator": "NotIn", "values": [0]}, len(replicas)),
         *_rule(ruled, Restart.EXIT_CODE, {"operator": "In", "values": list(PERMANENT_CODES)}, len(replicas)),
