@@ -52,7 +52,7 @@ setup: .venv/.complete ## Makes .venv with all that is needed to develop and tes
 fmt: setup ## Formats the code
 	@ruff check --quiet --fix . || true
 	@ruff format --quiet .
-generate: setup ## Writes the CRD and the controller's role from their sources
+generate: setup ## Writes the CRD, its reference, the list of samples and the controller's role from their sources
 	@python crds/generate.py
 lock: setup ## Locks requirements/*.in anew, with hashes and without index addresses
 	@bash requirements/lock.sh
@@ -69,7 +69,7 @@ types: setup
 imports: setup
 	@lint-imports --no-cache | tail -n 1
 generated: generate
-	@git --no-pager diff --exit-code -- crds operator/manifests || (echo "commit what 'make generate' wrote"; exit 1)
+	@git --no-pager diff --exit-code -- crds operator/manifests docs/reference || (echo "commit what 'make generate' wrote"; exit 1)
 
 ##@ Test
 

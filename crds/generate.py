@@ -1,9 +1,11 @@
-"""Writes every generated manifest from its one source: the CRD from the models, the role from the list of calls."""
+"""Writes all that is generated, each from its one source: CRD and reference from the models, the role from calls."""
 
 import pathlib
 from typing import Any
 
 import yaml
+from reference import page
+from samples_index import index
 
 from tfdist.api.crd import crd
 from tfdist_operator.permissions import cluster_role
@@ -18,6 +20,14 @@ def write(path: str, source: str, content: dict[str, Any]) -> None:
     (ROOT / path).write_text(HEADER.format(source=source) + text, encoding="utf-8")
 
 
+def write_text(path: str, text: str) -> None:
+    """Write a page of documentation to `path` below the repository's root."""
+    (ROOT / path).parent.mkdir(parents=True, exist_ok=True)
+    (ROOT / path).write_text(text, encoding="utf-8")
+
+
 if __name__ == "__main__":
     write("crds/tfdistjobs.yaml", "sdk/tfdist/api", crd())
     write("operator/manifests/role.yaml", "operator/tfdist_operator/permissions.py", cluster_role())
+    write_text("docs/reference/api.md", page())
+    write_text("crds/samples/README.md", index())

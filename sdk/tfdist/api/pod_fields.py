@@ -112,7 +112,13 @@ class Resources(ApiModel):
 
 
 class PodFields(ApiModel):
-    """Short forms for the container `tensorflow` and its pod."""
+    """Short forms for the container `tensorflow` and its pod.
+
+    Lowest first come the job's short forms, the job's `template`, the role's short forms, and the role's `template`.
+    What a higher level says wins, and what it does not say stays. Objects merge field by field. Lists merge by key,
+    as `kubectl apply` does: containers, init containers, volumes and variables by name, mounts by path, ports by
+    number. Other lists, such as `command`, `args`, `envFrom` and tolerations, are replaced as a whole.
+    """
 
     image: Image | None = None
     """Image of the container; without it the trainer image that the controller was installed with."""

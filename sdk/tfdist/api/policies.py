@@ -96,7 +96,7 @@ class ExitCodes(ApiModel):
     values: Annotated[
         list[Annotated[Natural, Field(le=255)]], Field(min_length=1, max_length=255, json_schema_extra=SET), distinct()
     ]
-    """Exit codes, 0 to 255."""
+    """The codes; one that a signal ends has 128 and its number, such as 137 for SIGKILL."""
 
 
 class PodConditionPattern(ApiModel):

@@ -14,7 +14,7 @@ class ChiefSpec(PodFields):
     """The chief: one replica that leads the gang and writes checkpoints; without it worker 0 does."""
 
     replicas: AtMostOne = 1
-    """1, or 0 for a job without a chief."""
+    """0 leaves the chief out."""
 
 
 class WorkerSpec(PodFields):
@@ -35,4 +35,4 @@ class EvaluatorSpec(PodFields):
     """The evaluator: one replica that scores checkpoints while training goes on, and never disturbs it."""
 
     replicas: AtMostOne = 1
-    """1, or 0 for a job without an evaluator."""
+    """0 leaves the evaluator out."""

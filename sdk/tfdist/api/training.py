@@ -48,7 +48,7 @@ class GitSource(ApiModel):
 
 
 class SourceSpec(ApiModel):
-    """Where the program's code comes from, when it is not in the image; at most one of these."""
+    """Where the program's code comes from, when it is not in the image: exactly one of these."""
 
     checks = (
         Check(

@@ -1,0 +1,281 @@
+"""Writes the reference of the resource from the models: every field with its type, default, meaning and bounds.
+
+The prose around the tables is in `reference_template.md`; what no model describes is in `reference_words.yaml`.
+"""
+
+import inspect
+import pathlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import yaml
+from pydantic import BaseModel
+
+from tfdist import contract
+from tfdist.api.base import ApiModel
+from tfdist.api.crd import NAME_RULE, crd, structural
+from tfdist.api.patterns import WORDS
+from tfdist.api.pod_fields import PodFields
+from tfdist.api.scalars import INT32_MAX
+from tfdist.api.status import ConditionType, JobPhase, TFDistJobStatus
+from tfdist.api.transitions import TRANSITION_RULES
+from tfdist.api.v1 import TFDistJobSpec
+
+Schema = dict[str, Any]
+
+HERE: Final = pathlib.Path(__file__).resolve().parent
+EXAMPLE: Final = HERE / "samples" / "minimal.yaml"
+SHORT_FORMS: Final = "Short forms"
+_PORTS: Final = {contract.TF_PORT_NAME: contract.TF_PORT, "tfdist-report": contract.REPORT_PORT}
+_TYPES: Final = {"integer": "whole number", "number": "number", "boolean": "true or false", "string": "text"}
+
+
+@dataclass
+class Objects:
+    """The sections of a tree of models, each model once, where it is met first.
+
+    `asked` is whether people write these objects: then a table says what they must write, and what they get else.
+    """
+
+    asked: bool = True
+    lines: list[str] = field(default_factory=list)
+    titles: dict[type[BaseModel], str] = field(default_factory=dict)
+
+    def add(self, model: type[BaseModel], schema: Schema, title: str, level: int, path: str, note: str = "") -> None:
+        """Add the section of `model`, and those of what it holds; the titles of these begin with `path`."""
+        self.titles[model] = title
+        own = _own_fields(model)
+        inside: dict[type[BaseModel], list[Held]] = {}
+        for held in (held for name in own if (held := _held(model, name, schema))):
+            inside.setdefault(held.model, []).append(held)
+        new = {child: held for child, held in inside.items() if child not in self.titles}
+        self.titles |= {child: f"`{path}{held[0].place}`" for child, held in new.items()}
+        self.lines += [f"{'#' * level} {title}", "", f"{_introduction(model)}{note}", ""]
+        if own:
+            self.lines += [*self._table(model, schema, own), ""]
+        self.lines += _rules(model)
+        for child, (first, *others) in new.items():
+            also = " and ".join(f"`{path}{held.place}`" for held in others)
+            place = f"{path}{first.place}"
+            self.add(
+                child, first.schema, f"`{place}`", min(level + 1, 4), f"{place}.", f" Also {also}." if also else ""
+            )
+
+    def _table(self, model: type[BaseModel], schema: Schema, names: list[str]) -> Iterator[str]:
+        rows = []
+        for name in names:
+            alias, held = _alias(model, name), _held(model, name, schema)
+            node = schema["properties"][alias]
+            default = "*required*" if alias in schema.get("required", ()) else _default(node)
+            kind = f"[{_type(node)}](#{anchor(self.titles[held.model])})" if held else _type(node)
+            rows.append((f"`{alias}`", kind, *([default] if self.asked else []), _meaning(node)))
+        return table(("field", "type", *(["default"] if self.asked else []), "meaning"), rows)
+
+
+@dataclass(frozen=True)
+class Held:
+    """The model that a field holds, alone or in a list or map: its schema, and its place, as `rules[]`."""
+
+    model: type[BaseModel]
+    schema: Schema
+    place: str
+
+
+def page() -> str:
+    """Return the content of `docs/reference/api.md`."""
+    words = yaml.safe_load((HERE / "reference_words.yaml").read_text(encoding="utf-8"))
+    parts = {
+        **_identity(),
+        "example": EXAMPLE.read_text(encoding="utf-8").partition("apiVersion")[2].join(["apiVersion", ""]).strip(),
+        "spec": _spec(),
+        "status": _status(),
+        "merging": " ".join(inspect.cleandoc(PodFields.__doc__ or "").partition("\n\n")[2].split()),
+        "name_rule": "The job's " + str(NAME_RULE["message"]).replace("metadata.name", "`metadata.name`"),
+        "transitions": "\n".join(f"- `{r['fieldPath'][1:]}`: {r['message']}" for r in TRANSITION_RULES),
+        "phases": _listed("phase", {p: words["phases"][p] for p in map(str, JobPhase)}),
+        "columns": _columns(),
+        "container": contract.MAIN_CONTAINER,
+        "ports": "\n".join(
+            table(("port", "name", "meaning"), [(str(_PORTS[n]), f"`{n}`", t) for n, t in words["ports"].items()])
+        ),
+        "conditions": _listed("condition", {c: words["conditions"][c] for c in map(str, ConditionType)}),
+        "labels": _listed("label", words["labels"]),
+        "variables": _listed("variable", words["variables"]),
+        "exit_codes": _listed("code", {int(c): words["exit_codes"][c] for c in contract.ExitCode}),
+    }
+    text = (HERE / "reference_template.md").read_text(encoding="utf-8")
+    text = re.sub(r"@(\w+)@", lambda found: parts.get(found[1], found[0]), text)
+    text = text.replace("@contents@", _contents(text))
+    header = "<!-- Generated by `make generate` from sdk/tfdist/api and crds/reference_template.md; edit those. -->\n\n"
+    return re.sub(r"\n{3,}", "\n\n", header + text)
+
+
+def anchor(title: str) -> str:
+    """Return the anchor that GitHub gives a title."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+
+
+def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> Iterator[str]:
+    """Yield the lines of a table."""
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'---|' * len(head)}"
+    for row in rows:
+        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |"
+
+
+def _identity() -> dict[str, str]:
+    spec = crd()["spec"]
+    short = " and ".join(f"`{name}`" for name in spec["names"]["shortNames"])
+    return {"group": spec["group"], "version": spec["versions"][0]["name"], "short_names": short}
+
+
+def _spec() -> str:
+    schema, objects = structural(TFDistJobSpec), Objects()
+    objects.titles[PodFields] = SHORT_FORMS
+    objects.add(PodFields, schema, SHORT_FORMS, 3, "")
+    short = objects.lines
+    objects.lines = []
+    objects.add(TFDistJobSpec, schema, "Spec", 2, "spec.")
+    return "\n".join([*objects.lines, *short])
+
+
+def _status() -> str:
+    objects = Objects(asked=False)
+    objects.add(TFDistJobStatus, structural(TFDistJobStatus), "Status", 2, "status.")
+    return "\n".join(objects.lines[2:])
+
+
+def _own_fields(model: type[BaseModel]) -> list[str]:
+    """Return the fields that a section has to list; short forms are listed once for all."""
+    shared = PodFields.model_fields if model is not PodFields and issubclass(model, PodFields) else {}
+    return [name for name in model.model_fields if name not in shared]
+
+
+def _introduction(model: type[BaseModel]) -> str:
+    text = " ".join(inspect.cleandoc(model.__doc__ or "").partition("\n\n")[0].split())
+    if model is PodFields:
+        return f"{text} The job and each role have them; [how levels merge](#how-levels-merge) says which wins."
+    if issubclass(model, PodFields):
+        return f"{text} Beside these fields all of the [short forms](#{anchor(SHORT_FORMS)})."
+    return f"{text} Any other field is as in Kubernetes." if model.model_config.get("extra") == "allow" else text
+
+
+def _rules(model: type[BaseModel]) -> list[str]:
+    checks = model.checks if issubclass(model, ApiModel) else ()
+    if not checks:
+        return []
+    lines = [f"- `{c.path[1:]}`: {c.message}" if c.path else f"- {c.message}" for c in checks]
+    return ["Refused, with these words:", "", *lines, ""]
+
+
+def _held(model: type[BaseModel], name: str, schema: Schema) -> Held | None:
+    found = next(_models_in(model.model_fields[name].annotation), None)
+    if found is None:
+        return None
+    alias = _alias(model, name)
+    node: Schema = schema["properties"][alias]
+    if "items" in node:
+        return Held(found, node["items"], f"{alias}[]")
+    if "additionalProperties" in node:
+        return Held(found, node["additionalProperties"], f"{alias}{{}}")
+    return Held(found, node, alias)
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in getattr(annotation, "__args__", ()):
+        yield from _models_in(inner)
+
+
+def _alias(model: type[BaseModel], name: str) -> str:
+    return model.model_fields[name].alias or name
+
+
+def _type(node: Schema) -> str:
+    if node.get("x-kubernetes-int-or-string"):
+        return "amount" if "pattern" in node else "whole number or text"
+    if "items" in node:
+        keys = " and ".join(node.get("x-kubernetes-list-map-keys", ()))
+        distinct = "distinct " if node.get("x-kubernetes-list-type") == "set" else ""
+        return f"list of {distinct}{_plural(node['items'])}" + (f" by {keys}" if keys else "")
+    if "additionalProperties" in node:
+        return f"map of {_plural(node['additionalProperties'])}"
+    return _TYPES.get(node.get("type", ""), "object")
+
+
+def _plural(node: Schema) -> str:
+    kind = _type(node)
+    return "values" if kind == "true or false" else f"{kind}s"
+
+
+def _default(node: Schema) -> str:
+    value = node.get("default")
+    if value is None or isinstance(value, dict):
+        return ""
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def _meaning(node: Schema) -> str:
+    """Return the description of a field and, in words, what the schema asks of its value."""
+    text = node.get("description", "").replace("docs/trainer.md", "[docs/trainer.md](../trainer.md)")
+    return " ".join([text, *(f"{b[0].upper()}{b[1:]}." for b in _bounds(node, text))])
+
+
+def _bounds(node: Schema, text: str) -> Iterator[str]:
+    item = node.get("items", node.get("additionalProperties", {}))
+    for values in (node.get("enum"), item.get("enum")):
+        if values and not all(f"`{value}`" in text for value in values):
+            yield "one of " + ", ".join(f"`{value}`" for value in values)
+    yield from _numbers(node, "minimum", "maximum", "")
+    yield from _numbers(node, "minItems", "maxItems", " entries")
+    yield from _numbers(node, "maxProperties", "maxProperties", " entries")
+    if not node.get("x-kubernetes-int-or-string"):
+        yield from _numbers(node, "minLength", "maxLength", " characters")
+        if pattern := node.get("pattern"):
+            yield WORDS[pattern].removeprefix("write ")
+    for rule in node.get("x-kubernetes-validations", ()) if "properties" not in node else ():
+        yield rule["message"].removeprefix("write ")
+    if _TYPES.get(item.get("type")):
+        yield from (f"each {bound}" for bound in _bounds(item, text) if not bound.startswith("one of"))
+
+
+def _numbers(node: Mapping[str, Any], least: str, most: str, unit: str) -> Iterator[str]:
+    low = node.get(least) if least != most else None
+    high = None if node.get(most) == INT32_MAX else node.get(most)
+    if least == "minimum" and node.get("exclusiveMinimum"):
+        yield f"more than {low}, at most {high}"
+    elif high is None:
+        if low is not None and node.get("type") in {"integer", "number", "array"}:
+            yield f"at least {low}{unit}"
+    elif low is None or (low == 1 and unit):
+        yield f"at most {high}{unit}"
+    else:
+        yield f"{low} {'or' if high - low == 1 else 'to'} {high}{unit}"
+
+
+def _columns() -> str:
+    columns = crd()["spec"]["versions"][0]["additionalPrinterColumns"]
+    rows = [
+        (c["name"], f"`{c['jsonPath'][1:]}`", c["description"] + (" (`-o wide`)" if c.get("priority") else ""))
+        for c in columns
+    ]
+    return "\n".join(table(("column", "of", "meaning"), rows))
+
+
+def _listed(head: str, meanings: Mapping[Any, str]) -> str:
+    return "\n".join(table((head, "meaning"), [(f"`{name}`", text) for name, text in meanings.items()]))
+
+
+def _contents(text: str) -> str:
+    """Return the table of contents: a line for each chapter, with its sections behind it."""
+    lines: list[str] = []
+    for marks, title in re.findall(r"^(##|###) (.+)$", text, flags=re.MULTILINE):
+        link = f"[{title}](#{anchor(title)})"
+        if marks == "##":
+            lines.append(f"- {link}")
+        else:
+            lines[-1] += f"{':' if '](' in lines[-1] and lines[-1].count('](') == 1 else ','} {link}"
+    return "\n".join(lines)

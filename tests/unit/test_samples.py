@@ -1,0 +1,92 @@
+"""The samples: each is a valid job that says nothing needlessly, and together they show every feature."""
+
+import runpy
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+from support.samples import FOLDER, ROOT, SAMPLES, sample, text
+
+from tfdist.api.training import EvaluationMode
+from tfdist.api.v1 import Strategy, TFDistJobSpec
+from tfdist.contract import Task
+from tfdist.render.gang import gangs
+from tfdist.render.objects import objects
+from tfdist.validation import parse
+
+
+def defaults_written_out(model: BaseModel, path: str) -> Iterator[str]:
+    """Every field that a manifest sets to what it would be anyway."""
+    for name in model.model_fields_set & type(model).model_fields.keys():
+        value, field = getattr(model, name), type(model).model_fields[name]
+        here = f"{path}.{field.alias}"
+        if not field.is_required() and value == field.get_default(call_default_factory=True, validated_data={}):
+            yield here
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, BaseModel):
+                yield from defaults_written_out(item, here)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_sample_is_a_valid_job_named_like_its_file(name: str) -> None:
+    assert parse(sample(name)).metadata.name == name
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_sample_renders_one_service_and_the_pods_of_every_gang(name: str) -> None:
+    job = parse(sample(name))
+    kinds = [made["kind"] for made in objects(job, "tfdist/trainer:dev")]
+    assert kinds.count("Service") == 1
+    assert kinds.count("Pod") == sum(len(gang.members) for gang in gangs(job))
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_sample_begins_with_what_it_shows_and_what_to_try(name: str) -> None:
+    first, second, third = text(name).splitlines()[:3]
+    assert first.startswith("# ")
+    assert first.endswith(".")
+    assert second.startswith("# ")
+    assert third == "apiVersion: tfdist.dev/v1"
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_sample_sets_no_default(name: str) -> None:
+    assert list(defaults_written_out(parse(sample(name)).spec, "spec")) == []
+
+
+def test_a_default_that_is_written_out_would_be_found() -> None:
+    spec = TFDistJobSpec.model_validate({"image": "a", "worker": {"replicas": 1}, "runPolicy": {"backoffLimit": 3}})
+    assert sorted(defaults_written_out(spec, "spec")) == [
+        "spec.runPolicy",
+        "spec.runPolicy.backoffLimit",
+        "spec.worker.replicas",
+    ]
+
+
+def shown(*path: str) -> set[Any]:
+    """The values that the samples give to a field."""
+    values = set()
+    for name in SAMPLES:
+        value: Any = sample(name)["spec"]
+        for part in path:
+            value = value.get(part, {})
+        if isinstance(value, str):
+            values.add(value)
+    return values
+
+
+def test_every_field_of_the_specification_is_in_a_sample() -> None:
+    used = {field for name in SAMPLES for field in sample(name)["spec"]}
+    assert used == {field.alias for field in TFDistJobSpec.model_fields.values()}
+
+
+def test_every_strategy_task_and_evaluation_mode_is_in_a_sample() -> None:
+    assert shown("strategy") == set(Strategy) - {Strategy.MULTI_WORKER_MIRRORED}
+    assert shown("task") == set(Task) - {Task.TRAIN}
+    assert shown("evaluation", "mode") == set(EvaluationMode) - {EvaluationMode.NONE}
+
+
+def test_the_index_lists_every_sample_and_what_it_shows() -> None:
+    index = runpy.run_path(str(ROOT / "crds" / "samples_index.py"))["index"]
+    assert (FOLDER / "README.md").read_text(encoding="utf-8") == index(), "run `make generate`"
