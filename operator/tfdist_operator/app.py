@@ -29,6 +29,7 @@ from tfdist_operator.logs import configure
 from tfdist_operator.planner import Settings
 from tfdist_operator.progress import ProgressPoller
 from tfdist_operator.reconcile import Reconciler, utc_now
+from tfdist_operator.reports import Reports
 
 log = logging.getLogger(__name__)
 
@@ -61,8 +62,9 @@ def _parts(
     memory = Memory()
     objects = Objects(client, _instance())
     planning = Settings(settings.trainer_image, settings.progress_write_seconds)
-    reconciler = Reconciler(jobs, pods, queue, objects, planning, memory)
-    poller = ProgressPoller(jobs, pods, memory, queue.add, utc_now)
+    reports = Reports()
+    reconciler = Reconciler(jobs, pods, queue, objects, planning, memory, reports)
+    poller = ProgressPoller(jobs, pods, memory, reports, queue.add, utc_now)
 
     async def worker() -> None:
         await informer.synced.wait()

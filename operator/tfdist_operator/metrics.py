@@ -1,18 +1,38 @@
-"""The controller's Prometheus metrics, defined once."""
+"""The controller's Prometheus metrics, defined once; docs/metrics.md says what each is good for."""
 
 from typing import Final
 
-from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client import Counter, Gauge, Histogram, disable_created_metrics
 
-API_REQUESTS: Final = Counter("tfdist_api_requests", "Requests to the API server", ["verb", "resource", "code"])
-WATCH_RESTARTS: Final = Counter("tfdist_watch_restarts", "Watches that ended and were resumed", ["resource"])
-RESTARTS: Final = Counter("tfdist_restarts", "Restarts of gangs by the class of their root cause", ["reason"])
+disable_created_metrics()  # a second series for each counter and histogram, which nobody asks for
+
+_JOB: Final = ["namespace", "name"]
+
 JOBS: Final = Gauge("tfdist_jobs", "Jobs by phase", ["phase"])
-PODS: Final = Gauge("tfdist_pods", "Pods in the cache")
-QUEUE_DEPTH: Final = Gauge("tfdist_queue_depth", "Jobs that wait for a look")
+JOB_DURATION: Final = Histogram(
+    "tfdist_job_duration_seconds",
+    "Time from a job's creation to its end",
+    ["result"],
+    buckets=(10, 30, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600, 72 * 3600, 7 * 24 * 3600),
+)
+RESTARTS: Final = Counter("tfdist_restarts", "Restarts of gangs by the class of their root cause", ["reason"])
+PROGRESS_RATIO: Final = Gauge("tfdist_job_progress_ratio", "Finished part of training", _JOB)
+EXAMPLES_PER_SECOND: Final = Gauge("tfdist_job_examples_per_second", "Examples trained on in a second", _JOB)
+STEP_TIME_SECONDS: Final = Gauge("tfdist_job_step_time_seconds", "Duration of one training step", _JOB)
+
+LEADER: Final = Gauge("tfdist_leader", "1 on the replica that leads, 0 on a standby")
 RECONCILE_SECONDS: Final = Histogram(
     "tfdist_reconcile_duration_seconds",
     "Duration of one look at a job with all its requests",
     buckets=(0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10),
 )
-PROGRESS_RATIO: Final = Gauge("tfdist_job_progress_ratio", "Finished part of training", ["namespace", "name"])
+QUEUE_DEPTH: Final = Gauge("tfdist_queue_depth", "Jobs that wait for a look")
+QUEUE_LATENCY_SECONDS: Final = Histogram(
+    "tfdist_queue_latency_seconds",
+    "Time that a job waits for a look",
+    buckets=(0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10),
+)
+API_REQUESTS: Final = Counter("tfdist_api_requests", "Requests to the API server", ["verb", "resource", "code"])
+WATCH_RESTARTS: Final = Counter("tfdist_watch_restarts", "Watches that ended and were resumed", ["resource"])
+CACHED: Final = Gauge("tfdist_cached_objects", "Objects in the caches", ["resource"])
+LOOP_LAG_SECONDS: Final = Gauge("tfdist_event_loop_lag_seconds", "Longest delay of the event loop in the last minute")

@@ -6,14 +6,17 @@ The integration tests run the controller under exactly this role.
 from typing import Any, Final
 
 from tfdist.api.v1 import GROUP, PLURAL
+from tfdist_operator.kube import lease
 
 NAME: Final = "tfdist-controller"
+NAMESPACE: Final = "tfdist-system"
 
 RULES: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
-    ("", "pods", ("create", "delete", "list", "watch")),
-    ("", "services", ("create", "patch")),
+    ("", "pods", ("create", "delete", "list", "patch", "watch")),
+    ("", "services", ("create", "deletecollection", "patch")),
     ("events.k8s.io", "events", ("create",)),
-    (GROUP, PLURAL, ("list", "watch")),
+    ("networking.k8s.io", "networkpolicies", ("create", "deletecollection", "patch")),
+    (GROUP, PLURAL, ("delete", "list", "watch")),
     (GROUP, f"{PLURAL}/status", ("patch",)),
 )
 """API group, resource, verbs; in alphabetical order, so that none is missed or given twice."""
@@ -26,4 +29,14 @@ def cluster_role() -> dict[str, Any]:
         "kind": "ClusterRole",
         "metadata": {"name": NAME, "labels": {"app.kubernetes.io/name": NAME}},
         "rules": [{"apiGroups": [g], "resources": [r], "verbs": list(v)} for g, r, v in RULES],
+    }
+
+
+def lease_role() -> dict[str, Any]:
+    """Return the Role for the election."""
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role",
+        "metadata": {"name": NAME, "namespace": NAMESPACE, "labels": {"app.kubernetes.io/name": NAME}},
+        "rules": list(LEASE_RULES),
     }

@@ -19,10 +19,11 @@ from tfdist_operator.kube.memory import Memory
 from tfdist_operator.kube.objects import Objects
 from tfdist_operator.kube.pod_store import Key, PodStore
 from tfdist_operator.kube.queue import KeyedQueue
-from tfdist_operator.metrics import PROGRESS_RATIO, RECONCILE_SECONDS, RESTARTS
+from tfdist_operator.metrics import PER_JOB, RECONCILE_SECONDS, RESTARTS
 from tfdist_operator.observed.view import JobView
 from tfdist_operator.planner import Event, Plan, Settings, plan
 from tfdist_operator.planner.plan import Manifest
+from tfdist_operator.reports import Reports
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +47,7 @@ class Reconciler:
         objects: Objects,
         settings: Settings,
         memory: Memory,
+        reports: Reports,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
         self._jobs = jobs
@@ -54,6 +56,7 @@ class Reconciler:
         self._objects = objects
         self._settings = settings
         self._memory = memory
+        self._reports = reports
         self._now = now
 
     async def reconcile(self, key: Key) -> bool:
@@ -96,6 +99,9 @@ class Reconciler:
             report=memory.report,
             seconds_since_status_write=None if written is None else time.monotonic() - written,
             refusal=memory.refusal,
+            pace=memory.pace,
+            evidence=memory.evidence,
+            swept=memory.swept,
         )
 
     async def _carry_out(self, job: StoredJob, todo: Plan) -> None:
@@ -103,10 +109,21 @@ class Reconciler:
             self._jobs.put(await self._objects.store_status(job, todo.status))
             self._memory.of(job.key, job.uid).status_written_at = time.monotonic()
         await self._make(job, todo)
+        for patch in todo.patches:
+            with contextlib.suppress(NotFound):
+                self._pods.put(await self._objects.patch_pod(job.key.namespace, patch.pod, patch.body))
         for name in todo.deletes:
             await self._delete(job, name)
         for event in todo.events:
             await self._publish(job, event)
+        if todo.sweep:
+            await self._sweep(job)
+        if todo.delete_job:
+            await self._objects.delete_job(job)
+        if todo.ask:
+            memory = self._memory.of(job.key, job.uid)
+            memory.evidence = await self._reports.evidence(todo.ask_attempt, todo.ask)
+            self._queue.add(job.key)
         if todo.requeue_after_seconds is not None:
             self._queue.add_after(job.key, todo.requeue_after_seconds)
 
@@ -114,8 +131,8 @@ class Reconciler:
         """Create what is missing; a refusal is remembered for the status, and the creation repeated later."""
         memory = self._memory.of(job.key, job.uid)
         try:
-            if todo.service is not None:
-                await self._objects.apply_service(todo.service)
+            for manifest in todo.objects:
+                await self._objects.apply(manifest)
             await slow_start(todo.creates, self._create_pod)
         except NamespaceTerminating:
             raise
@@ -140,6 +157,12 @@ class Reconciler:
         except NotFound:
             log.debug("pod is gone already", extra={"pod": name})
 
+    async def _sweep(self, job: StoredJob) -> None:
+        """Remove what gave the replicas of an ended job their addresses and guarded them."""
+        for kind in ("Service", "NetworkPolicy"):
+            await self._objects.remove(kind, *job.key, job.uid)
+        self._memory.of(job.key, job.uid).swept = True
+
     async def _publish(self, job: StoredJob, event: Event) -> None:
         """Publish an event; one that cannot be stored is only logged, for the status says the same."""
         if event.cause:
@@ -155,5 +178,6 @@ class Reconciler:
 
     def _forget(self, key: Key) -> None:
         self._memory.forget(key)
-        with contextlib.suppress(KeyError):
-            PROGRESS_RATIO.remove(*key)
+        for metric in PER_JOB:
+            with contextlib.suppress(KeyError):
+                metric.remove(*key)

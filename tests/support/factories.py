@@ -44,6 +44,8 @@ def pod(name: str, letter: str = "R", **changes: Any) -> PodSummary:
         "role": Role(role),
         "index": int(index),
         "attempt": int(attempt[0][1:]) if attempt else 0,
+        "generation": attempt[0][1:] if attempt else "0",
+        "owned": True,
         "state": state,
         "ready": letter == "R",
         "deleting": False,
@@ -53,6 +55,8 @@ def pod(name: str, letter: str = "R", **changes: Any) -> PodSummary:
         "node": "node-a",
         "ip": "10.0.0.1",
         "exit_code": {"S": 0, "F": 137}.get(letter),
+        "signal": None,
+        "conditions": (),
         "reason": "",
         "message": "",
     }

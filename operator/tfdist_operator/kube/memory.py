@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from tfdist_operator.kube.pod_store import Key
-from tfdist_operator.observed.view import Report
+from tfdist_operator.observed.view import Evidence, Pace, Report
 
 
 @dataclass(slots=True)
@@ -13,10 +13,16 @@ class JobMemory:
     uid: str
     report: Report | None = None
     """The coordinator's last progress report."""
+    pace: Pace | None = None
+    """How the steps of the present attempt follow each other."""
+    evidence: Evidence | None = None
+    """What the replicas of a stalled attempt said of themselves."""
     status_written_at: float | None = None
     """When this process last wrote the status, on the monotonic clock."""
     refusal: str = ""
     """What the API server answered to the last creation, where it refused."""
+    swept: bool = False
+    """Whether the Service of the ended job was removed."""
 
 
 class Memory:

@@ -3,12 +3,19 @@
 from typing import Any
 
 from tfdist.api.v1 import API_VERSION, GROUP, KIND, PLURAL, VERSION
+from tfdist.render.names import JOB_UID_LABEL
 from tfdist_operator.kube.client import APPLY_PATCH, FIELD_MANAGER, MERGE_PATCH, Client, Json
 from tfdist_operator.kube.job_store import StoredJob
 from tfdist_operator.kube.merge_patch import merge_patch
 from tfdist_operator.planner import Event
 
 _REPORTER = "tfdist.dev/controller"
+_RESOURCES = {"Service": "services", "NetworkPolicy": "networkpolicies"}
+_PREFIXES = {"Service": "/api/v1", "NetworkPolicy": "/apis/networking.k8s.io/v1"}
+
+
+def _collection(kind: str, namespace: str) -> str:
+    return f"{_PREFIXES[kind]}/namespaces/{namespace}/{_RESOURCES[kind]}"
 
 
 class Objects:
@@ -28,14 +35,23 @@ class Objects:
         path = f"/apis/{GROUP}/{VERSION}/namespaces/{ns}/{PLURAL}/{name}/status"
         return await self._client.request("PATCH", path, resource=PLURAL, body=body, content_type=MERGE_PATCH)
 
-    async def apply_service(self, manifest: Json) -> None:
-        """Make the Service what `manifest` says; a Service that is somebody else's is not touched."""
+    async def apply(self, manifest: Json) -> None:
+        """Make a Service or NetworkPolicy what `manifest` says; one that is somebody else's is not touched."""
         meta = manifest["metadata"]
-        path = f"/api/v1/namespaces/{meta['namespace']}/services/{meta['name']}"
-        query = {"fieldManager": FIELD_MANAGER}
         await self._client.request(
-            "PATCH", path, resource="services", body=manifest, content_type=APPLY_PATCH, query=query
+            "PATCH",
+            f"{_collection(manifest['kind'], meta['namespace'])}/{meta['name']}",
+            resource=_RESOURCES[manifest["kind"]],
+            body=manifest,
+            content_type=APPLY_PATCH,
+            query={"fieldManager": FIELD_MANAGER},
         )
+
+    async def remove(self, kind: str, namespace: str, name: str, job_uid: str) -> None:
+        """Delete the Service or NetworkPolicy of a job that has ended."""
+        path = f"{_collection(kind, namespace)}"
+        query = {"labelSelector": f"{JOB_UID_LABEL}={job_uid}", "fieldSelector": f"metadata.name={name}"}
+        await self._client.request("DELETE", path, resource=_RESOURCES[kind], query=query)
 
     async def create_pod(self, manifest: Json) -> Json:
         """Create a pod and return it as stored."""
@@ -45,6 +61,18 @@ class Objects:
     async def delete_pod(self, namespace: str, name: str) -> None:
         """Ask for the deletion of a pod; it is gone after its grace period."""
         await self._client.request("DELETE", f"/api/v1/namespaces/{namespace}/pods/{name}", resource="pods")
+
+    async def patch_pod(self, namespace: str, name: str, body: Json) -> Json:
+        """Change the metadata of a pod and return it as stored."""
+        path = f"/api/v1/namespaces/{namespace}/pods/{name}"
+        return await self._client.request("PATCH", path, resource="pods", body=body, content_type=MERGE_PATCH)
+
+    async def delete_job(self, job: StoredJob) -> None:
+        """Delete a job, with all that belongs to it, unless another of its name has been made since."""
+        ns, name = job.key
+        path = f"/apis/{GROUP}/{VERSION}/namespaces/{ns}/{PLURAL}/{name}"
+        body = {"propagationPolicy": "Background", "preconditions": {"uid": job.uid}}
+        await self._client.request("DELETE", path, resource=PLURAL, body=body)
 
     async def publish(self, job: StoredJob, event: Event, now: str) -> None:
         """Publish an event; its name is derived from what it says, so that a repetition is refused as a double."""

@@ -4,6 +4,7 @@ The container `tensorflow` decides, not the pod's phase: a sidecar that never en
 finishing, and one that fails does not fail it.
 """
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -47,6 +48,10 @@ class PodSummary:
     role: Role
     index: int
     attempt: int
+    generation: str
+    """Address generation by which the Service finds it; "" once it was taken out."""
+    owned: bool
+    """Whether the job owns it, so that Kubernetes deletes it with the job."""
     state: PodState
     ready: bool
     deleting: bool
@@ -56,6 +61,9 @@ class PodSummary:
     node: str
     ip: str
     exit_code: int | None
+    signal: int | None
+    conditions: tuple[str, ...]
+    """`Type=Status` of every condition, of a pod that has failed or is being deleted; else empty."""
     reason: str
     """Why the container ended or waits, or why the pod is not scheduled, in Kubernetes' words."""
     message: str
@@ -87,6 +95,8 @@ def summarize(raw: Raw) -> PodSummary:
         role=Role(labels[names.ROLE_LABEL]),
         index=int(labels[names.INDEX_LABEL]),
         attempt=int(labels[names.ATTEMPT_LABEL]),
+        generation=labels.get(names.SERVED_LABEL, ""),
+        owned=any(o["uid"] == labels[names.JOB_UID_LABEL] for o in meta.get("ownerReferences", ())),
         state=state,
         ready=state is PodState.RUNNING and _condition(status, "Ready").get("status") == "True",
         deleting="deletionTimestamp" in meta,
@@ -96,6 +106,8 @@ def summarize(raw: Raw) -> PodSummary:
         node=raw.get("spec", {}).get("nodeName", ""),
         ip=status.get("podIP", ""),
         exit_code=ended.get("exitCode"),
+        signal=_signal(ended),
+        conditions=_conditions(status) if state is PodState.FAILED or "deletionTimestamp" in meta else (),
         reason=reason,
         message=message,
     )
@@ -130,6 +142,16 @@ def _reason(raw: Raw, status: Raw, container: Raw) -> tuple[str, str]:
     if scheduled.get("status") == "False" and not raw.get("spec", {}).get("nodeName"):
         return scheduled.get("reason", ""), scheduled.get("message", "")
     return "", ""
+
+
+def _signal(ended: Raw) -> int | None:
+    """Return the signal that ended the container: as the runtime says, or from a shell's exit code."""
+    code = ended.get("exitCode") or 0
+    return ended.get("signal") or (code - 128 if 128 < code < 160 else None)  # noqa: PLR2004  the shell's convention
+
+
+def _conditions(status: Raw) -> tuple[str, ...]:
+    return tuple(sys.intern(f"{c['type']}={c['status']}") for c in status.get("conditions", ()))
 
 
 def _condition(status: Raw, kind: str) -> Raw:

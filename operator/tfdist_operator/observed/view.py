@@ -19,6 +19,30 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
+class Pace:
+    """How the steps of an attempt follow each other, as this process has seen it.
+
+    `moved_at` (RFC 3339) is when the newest step, checkpoint or phase was first seen; `longest_gap_seconds` is the
+    longest time between two moves, of `moves` in all.
+    """
+
+    attempt: int
+    moved_at: str
+    longest_gap_seconds: float = 0.0
+    moves: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What the replicas of a stalled attempt said of themselves: who is behind, and where each one stands."""
+
+    attempt: int
+    behind: str
+    """Name of the replica that did not answer, or that has done the fewest steps."""
+    stacks: str
+
+
+@dataclass(frozen=True, slots=True)
 class JobView:
     """One look at one job.
 
@@ -34,7 +58,11 @@ class JobView:
     deleting: bool = False
     """Whether somebody has deleted the job, and Kubernetes is removing what belongs to it."""
     report: Report | None = None
+    pace: Pace | None = None
+    evidence: Evidence | None = None
     seconds_since_status_write: float | None = None
     """None: not written by this process yet."""
     refusal: str = ""
     """What the API server answered to the last creation, where it refused; "" after a success."""
+    swept: bool = False
+    """Whether this process has removed the Service of the ended job."""

@@ -1,228 +1,108 @@
-"""Runs one gang to its success: creates what is missing, waits, restarts it as a whole, or gives up.
+"""Runs one gang towards its success: creates what is missing, waits, restarts, or gives up."""
 
-A gang is one restart domain: the failure of any member ends the attempt, and the next attempt gets new pods at
-once under new names, whatever becomes of the old ones.
-"""
-
-from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from tfdist.api.status import ConditionType
-from tfdist.api.v1 import TFDistJob
 from tfdist.contract import Role
-from tfdist.render.gang import Gang, GangName
-from tfdist_operator.observed.gang import GangState, gang_state
+from tfdist.render.gang import GangName
+from tfdist_operator.observed.gang import GangState
 from tfdist_operator.observed.pod import CANNOT_START, PodSummary
-from tfdist_operator.observed.view import JobView
-from tfdist_operator.planner.plan import Event, Settings
-from tfdist_operator.policy.backoff import restart_delay_seconds
-from tfdist_operator.policy.exit_reason import DISRUPTION, Action, Verdict, root_cause, verdict
-from tfdist_operator.policy.words import describe
-from tfdist_operator.status.clock import parse_time, rfc3339
-from tfdist_operator.status.conditions import Condition
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """Why a gang is given up."""
-
-    reason: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What one look at a running gang results in. `state` is that of the attempt to go on with."""
-
-    state: GangState
-    create: bool = False
-    conditions: tuple[Condition, ...] = ()
-    failures: tuple[dict[str, Any], ...] = ()
-    restarts: dict[str, int] = field(default_factory=dict)
-    """The new `status.restarts`, where it changed."""
-    failed: Failed | None = None
-    events: tuple[Event, ...] = ()
-    requeue_after_seconds: float | None = None
-
+from tfdist_operator.planner.look import Look
+from tfdist_operator.planner.restart import end_of_attempt, stalled
+from tfdist_operator.planner.stall import Stall, check_progress
+from tfdist_operator.planner.step import Failed, Step, earliest, not_ready
+from tfdist_operator.status.conditions import Condition, is_true
 
 CANNOT_CREATE: Final = "CreationRefused"
 
-_READY: Final = Condition(ConditionType.PODS_READY, True, "AllReplicasRun", "all replicas run")
 
-
-def run_gang(view: JobView, job: TFDistJob, state: GangState, *, ran: bool, now: datetime, settings: Settings) -> Step:
-    """Return what to do for a gang that has not succeeded.
-
-    Args:
-        view: the look at the job.
-        job: its specification.
-        state: the gang in its current attempt.
-        ran: whether the whole gang is known to have run in this attempt, so that a missing pod was deleted.
-        now: the time.
-        settings: the installation's settings.
-    """
-    if state.failed or (ran and state.missing):
-        return _end_of_attempt(view, job, state, now)
+def run_gang(look: Look, state: GangState) -> Step:
+    """Return what to do for a gang that has not succeeded."""
+    if state.lost or state.vanished:
+        return end_of_attempt(look, state)
     if state.missing:
-        return _creation(view, state, now)
-    if state.blocked:
-        return _blocked(job, state, state.blocked, now, settings)
-    if state.all_started:
-        return Step(state, conditions=(_READY, *_running(state)))
-    return Step(state, conditions=_starting(state))
+        return _creation(look, state)
+    if not state.all_started:
+        return _starting(look, state)
+    return _running(look, state)
 
 
-def _creation(view: JobView, state: GangState, now: datetime) -> Step:
-    wait = _remaining_delay(view, state, now)
+def _creation(look: Look, state: GangState) -> Step:
+    wait = -look.seconds_since(state.record.not_before) if state.record.not_before else 0.0
     if wait > 0:
-        text = f"attempt {state.attempt} starts in {wait:.0f} s"
-        return Step(state, conditions=(_not_ready("BackOff", text),), requeue_after_seconds=wait)
-    if view.refusal:
-        conditions = (_not_ready(CANNOT_CREATE, view.refusal),)
-        return Step(state, create=True, conditions=conditions)
-    return Step(state, create=True, conditions=_starting(state))
+        conditions = () if state.record.ran else (not_ready("BackOff", f"attempt {state.attempt} waits its turn"),)
+        return Step(state, conditions=_of(state, conditions), requeue_after_seconds=wait)
+    refusal = look.view.refusal
+    condition = not_ready(CANNOT_CREATE, refusal) if refusal else _starts(state)
+    return Step(state, create=state.missing, conditions=_of(state, (condition,)))
 
 
-def _blocked(job: TFDistJob, state: GangState, pod: PodSummary, now: datetime, settings: Settings) -> Step:
-    """Report a replica that cannot start, and give up when it has been unable for too long."""
-    image_error = pod.reason in CANNOT_START
-    reason = ("ConfigError" if "Config" in pod.reason else "ImageError") if image_error else "Unschedulable"
-    who = f"{pod.role}-{pod.index}"
-    where = f"{_image_path(job, pod.role)}: {who}" if reason == "ImageError" else who
-    text = f"{where} cannot start: {pod.reason}: {pod.message or 'no reason given'}"
-    deadline = job.spec.run_policy.start_deadline_seconds or (settings.image_deadline_seconds if image_error else None)
-    if deadline is None or not pod.created_at:
-        return Step(state, conditions=(_not_ready(reason, text),))
-    left = deadline - (now - parse_time(pod.created_at)).total_seconds()
+def _starting(look: Look, state: GangState) -> Step:
+    """Wait for the replicas to start, and give up when one has been unable to for too long."""
+    pod = state.blocked
+    image_error = pod is not None and pod.reason in CANNOT_START
+    reason, text = _blocked(look, pod) if pod else ("StartDeadlineExceeded", "not all replicas have started")
+    deadline = look.spec.run_policy.start_deadline_seconds
+    if deadline is None and image_error:
+        deadline = round(look.settings.image_deadline_seconds)
+    condition = not_ready(reason, text) if pod else _starts(state)
+    if deadline is None:
+        return Step(state, conditions=_of(state, (condition,)))
+    since = min((p.created_at for p in state.pods if p.created_at), default="")
+    left = deadline - look.seconds_since(since) if since else float(deadline)
     if left <= 0:
-        return Step(state, failed=Failed(reason, f"{text}; gave up after {deadline:.0f} s"))
-    return Step(state, conditions=(_not_ready(reason, text),), requeue_after_seconds=left)
+        return Step(state, failed=Failed(reason, f"{text}; gave up after {deadline} s"))
+    return Step(state, conditions=_of(state, (condition,)), requeue_after_seconds=left)
 
 
-def _image_path(job: TFDistJob, role: Role) -> str:
+def _blocked(look: Look, pod: PodSummary) -> tuple[str, str]:
+    """Return why a replica cannot start: the reason, and words that name the field to mend."""
+    reason = "Unschedulable"
+    if pod.reason in CANNOT_START:
+        reason = "ConfigError" if "Config" in pod.reason else "ImageError"
+    who = f"{pod.role}-{pod.index}"
+    where = f"{_image_path(look, pod.role)}: {who}" if reason == "ImageError" else who
+    return reason, f"{where} cannot start: {pod.reason}: {pod.message or 'no reason given'}"
+
+
+def _image_path(look: Look, role: Role) -> str:
     """Return the path of the field that names the image of a role's replicas."""
-    name, fields = ("chief", job.spec.chief) if role is Role.CHIEF else ("worker", job.spec.worker)
+    fields = look.spec.fields_of(role)
+    name = Role.WORKER if role is Role.EVALUATION else role
     return f"spec.{name}.image" if fields and fields.image else "spec.image"
 
 
-def _end_of_attempt(view: JobView, job: TFDistJob, state: GangState, now: datetime) -> Step:
-    """Decide after a failure: fail the job, or go on with the next attempt."""
-    cause, decision, text = _cause(state)
-    restarts = _counted_up(view, decision)
-    failures = _failure_records(state, cause, decision, now)
-    if decision.action is Action.FAIL:
-        return Step(state, failures=failures, failed=Failed(decision.reason, text))
-    limit = job.spec.run_policy.backoff_limit
-    if restarts["counted"] > limit:
-        message = f"{text}; that was attempt {state.attempt}, and runPolicy.backoffLimit is {limit}"
-        return Step(state, failures=failures, failed=Failed("BackoffLimitExceeded", message))
-    return _next_attempt(state, decision, text, restarts, failures)
-
-
-def _next_attempt(
-    state: GangState,
-    decision: Verdict,
-    text: str,
-    restarts: dict[str, int],
-    failures: tuple[dict[str, Any], ...],
-) -> Step:
-    following = gang_state(state.gang, state.attempt + 1, ())
-    counted = decision.action is Action.RESTART
-    delay = restart_delay_seconds(restarts["counted"]) if counted else 0.0
-    restarting = Condition(ConditionType.RESTARTING, True, decision.reason, text)
-    stopped = Condition(ConditionType.RUNNING, False, decision.reason, text)
-    not_ready = _not_ready("Restarting", f"attempt {following.attempt} follows: {text}")
-    is_training = state.gang.name is GangName.TRAINING
-    event = Event(
-        "Restarting", text, warning=True, identity=f"{state.gang.name}-{following.attempt}", cause=decision.reason
-    )
-    return Step(
-        following,
-        create=delay == 0,
-        conditions=(restarting, *((stopped,) if is_training else ()), not_ready),
-        failures=failures,
-        restarts=restarts,
-        events=(event,),
-        requeue_after_seconds=delay or None,
-    )
-
-
-def _cause(state: GangState) -> tuple[PodSummary | None, Verdict, str]:
-    if state.failed:
-        cause = root_cause(state.failed)
-        return cause, verdict(cause), describe(cause)
-    gone = ", ".join(f"{m.role}-{m.index}" for m in state.missing)
-    return None, DISRUPTION, f"the pod of {gone} was deleted while it ran"
-
-
-def _counted_up(view: JobView, decision: Verdict) -> dict[str, int]:
-    stored = view.status.get("restarts", {})
-    result = {"counted": stored.get("counted", 0), "uncounted": stored.get("uncounted", 0)}
-    if decision.action is not Action.FAIL:
-        result["counted" if decision.action is Action.RESTART else "uncounted"] += 1
-    return result
-
-
-def _failure_records(
-    state: GangState, cause: PodSummary | None, decision: Verdict, now: datetime
-) -> tuple[dict[str, Any], ...]:
-    """Return records for `status.failures`: the root cause last, for it is the newest news."""
-    records = []
-    for pod in sorted(state.failed, key=lambda p: (p is cause, p.name)):
-        root = pod is cause
-        record = {
-            "time": pod.finished_at or rfc3339(now),
-            "attempt": state.attempt,
-            "role": str(pod.role),
-            "index": pod.index,
-            "pod": pod.name,
-            "node": pod.node or None,
-            "exitCode": pod.exit_code,
-            "reason": decision.reason if root else "Secondary",
-            "message": describe(pod)[:1024],
-            "counted": root and decision.action is Action.RESTART,
-            "rootCause": root,
-        }
-        records.append({k: v for k, v in record.items() if v is not None})
-    return tuple(records)
-
-
-def _remaining_delay(view: JobView, state: GangState, now: datetime) -> float:
-    """Return how long the creation of a restarted gang has still to wait, from the recorded failure."""
-    last = next((f for f in reversed(view.status.get("failures", ())) if f["rootCause"]), None)
-    if last is None or not last["counted"] or last["attempt"] != state.attempt - 1:
-        return 0.0
-    delay = restart_delay_seconds(view.status.get("restarts", {}).get("counted", 0))
-    return delay - (now - parse_time(last["time"])).total_seconds()
-
-
-def _running(state: GangState) -> tuple[Condition, ...]:
+def _running(look: Look, state: GangState) -> Step:
     text = f"all {len(state.pods)} replicas run (attempt {state.attempt})"
-    over = Condition(ConditionType.RESTARTING, False, "AllReplicasRun", text)
-    restarted = (over,) if state.attempt else ()
-    if state.gang.name is GangName.EVALUATION:
-        return restarted
-    return (*restarted, Condition(ConditionType.RUNNING, True, "AllReplicasRun", text))
+    conditions = [Condition(ConditionType.PODS_READY, True, "AllReplicasRun", "all replicas run")]
+    if state.attempt:
+        conditions.append(Condition(ConditionType.RESTARTING, False, "AllReplicasRun", text))
+    if state.gang.name is not GangName.TRAINING:
+        return Step(state, conditions=_of(state, tuple(conditions)))
+    conditions.append(Condition(ConditionType.RUNNING, True, "AllReplicasRun", text))
+    found = check_progress(look, state)
+    if isinstance(found, Stall):
+        return stalled(look, state, found)
+    if is_true(look.view.status, ConditionType.STALLED) and found.moving:
+        conditions.append(Condition(ConditionType.STALLED, False, "Progress", "steps are completed again"))
+    return Step(
+        state, conditions=tuple(conditions), ask=found.ask, requeue_after_seconds=earliest([found.look_again_seconds])
+    )
 
 
-def _starting(state: GangState) -> tuple[Condition, ...]:
-    """Say that a gang starts; that evaluation starts is said by the phase, and costs no write of its own."""
-    if state.gang.name is GangName.EVALUATION:
+def _starts(state: GangState) -> Condition:
+    return not_ready(
+        "Starting", f"{state.gang.name} starts with {len(state.gang.members)} replicas (attempt {state.attempt})"
+    )
+
+
+def _of(state: GangState, conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:
+    """Return the conditions that a gang may set: the evaluator is told of by `Evaluated` alone.
+
+    That an evaluation gang starts is said by the phase, and costs no write of its own.
+    """
+    if state.gang.name is GangName.EVALUATOR:
         return ()
-    return (_not_ready("Starting", _waiting_for(state)),)
-
-
-def _not_ready(reason: str, message: str) -> Condition:
-    return Condition(ConditionType.PODS_READY, False, reason, message)
-
-
-def _waiting_for(state: GangState) -> str:
-    return f"{state.gang.name} starts with {len(state.gang.members)} replicas (attempt {state.attempt})"
-
-
-def current_state(view: JobView, gang: Gang, stored_attempt: int) -> GangState:
-    """Return the gang in its newest attempt: the stored one, or a later one that pods tell of."""
-    roles = {member.role for member in gang.members}
-    attempt = max((p.attempt for p in view.pods if p.role in roles), default=0)
-    return gang_state(gang, max(attempt, stored_attempt), view.pods)
+    if state.gang.name is GangName.EVALUATION:
+        return tuple(c for c in conditions if c.reason != "Starting")
+    return conditions

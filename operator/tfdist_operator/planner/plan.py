@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+from tfdist.contract import Role
+
 Manifest = dict[str, Any]
 
 
@@ -18,6 +20,10 @@ class Settings:
     """How long the other replicas may take to end by themselves after the leader's success."""
     image_deadline_seconds: float = 300.0
     """How long a replica may be unable to start before the job fails, where it sets no deadline itself."""
+    cluster_domain: str = ""
+    """Put behind the replicas' addresses, such as `cluster.local`; pods search for it by themselves without it."""
+    namespace: str = "tfdist-system"
+    """The controller's own, from which alone the report ports of jobs can be reached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +39,41 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
+class Patch:
+    """A change of a pod's metadata, as a JSON merge patch."""
+
+    pod: str
+    body: Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A replica to be asked where it stands."""
+
+    role: Role
+    index: int
+    ip: str
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything to do for one job, in this order: status, service, creations and deletions, events."""
+    """Everything to do for one job, in this order."""
 
     status: Manifest | None = None
     """The whole status to store, or None when the stored one will do."""
-    service: Manifest | None = None
+    objects: tuple[Manifest, ...] = ()
+    """Objects to be made what these say: Service, NetworkPolicy."""
     creates: tuple[Manifest, ...] = ()
+    """Pods."""
+    patches: tuple[Patch, ...] = ()
     deletes: tuple[str, ...] = ()
     """Names of pods."""
+    sweep: bool = False
+    """Remove the Service and the NetworkPolicy."""
+    delete_job: bool = False
+    ask: tuple[Question, ...] = ()
+    """Replicas of a stalled attempt, whose answers the next look needs."""
+    ask_attempt: int = 0
     events: tuple[Event, ...] = ()
     requeue_after_seconds: float | None = None
     """When to look again though nothing has happened."""

@@ -1,13 +1,19 @@
 """What the end of a replica means.
 
-The table is the one of the contract between a pod and the controller; the first row that matches wins.
+The job's own rules go first, then the table of the contract between a pod and the controller; the first row that
+matches wins. The documentation's table is made from the one here.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final
 
+from pydantic import ValidationError
+from pydantic_core import SchemaValidator, core_schema
+
+from tfdist.api.policies import FailurePolicy, FailureRule
 from tfdist.contract import ExitCode
 from tfdist_operator.observed.pod import PodSummary
 
@@ -18,6 +24,7 @@ class Action(StrEnum):
     FAIL = "FailJob"
     RESTART = "Restart"
     RESTART_UNCOUNTED = "RestartWithoutCount"
+    IGNORE = "Ignore"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,37 +35,126 @@ class Verdict:
     action: Action
 
 
-DISRUPTION: Final = Verdict("Disruption", Action.RESTART_UNCOUNTED)
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of the table: what is seen, in words and as a test, and what it means."""
 
-_USER_CODES: Final = frozenset(
-    {ExitCode.USAGE, ExitCode.DATA_MALFORMED, ExitCode.DATA_MISSING, ExitCode.CONFIGURATION, 126, 127}
+    seen: str
+    matches: Callable[[PodSummary], bool]
+    verdict: Verdict
+
+
+DISRUPTION: Final = Verdict("Disruption", Action.RESTART_UNCOUNTED)
+STALLED: Final = Verdict("Stalled", Action.RESTART)
+APPLICATION_ERROR: Final = "ApplicationError"
+
+_USER_CODES: Final = (
+    ExitCode.USAGE,
+    ExitCode.DATA_MALFORMED,
+    ExitCode.DATA_MISSING,
+    ExitCode.CONFIGURATION,
+    126,
+    127,
 )
 """BSD sysexits for the user's mistakes, and the shell's codes for a command that cannot be run."""
 
-_SIGNALLED: Final = frozenset(128 + signal for signal in (6, 7, 8, 9, 11, 15))
+_SIGNALLED: Final = tuple(128 + signal for signal in (6, 7, 8, 9, 11, 15))
 
-_ROWS: Final[tuple[tuple[Callable[[PodSummary], bool], Verdict], ...]] = (
-    (lambda pod: pod.disrupted or pod.deleting, DISRUPTION),
-    (lambda pod: pod.exit_code == ExitCode.STOPPED_ON_NOTICE, Verdict("Preempted", Action.RESTART_UNCOUNTED)),
-    (lambda pod: pod.reason == "OOMKilled", Verdict("OutOfMemory", Action.RESTART)),
-    (lambda pod: pod.exit_code in _USER_CODES, Verdict("UserError", Action.FAIL)),
-    (lambda pod: pod.exit_code == ExitCode.PEER_LOST, Verdict("PeerLost", Action.RESTART)),
-    (lambda pod: pod.exit_code in _SIGNALLED, Verdict("Crash", Action.RESTART)),
-    (lambda pod: pod.exit_code is None, DISRUPTION),
+
+def _codes(codes: Iterable[int]) -> str:
+    return "exit code " + ", ".join(str(int(code)) for code in codes)
+
+
+TABLE: Final = (
+    Row(
+        "the pod was evicted, preempted or deleted, or its node was lost",
+        lambda pod: pod.disrupted or pod.deleting,
+        DISRUPTION,
+    ),
+    Row(
+        f"{_codes([ExitCode.STOPPED_ON_NOTICE])}: it saved a checkpoint when it was told to stop",
+        lambda pod: pod.exit_code == ExitCode.STOPPED_ON_NOTICE,
+        Verdict("Preempted", Action.RESTART_UNCOUNTED),
+    ),
+    Row(
+        "the kernel or kubelet killed it for want of memory (`OOMKilled`)",
+        lambda pod: pod.reason == "OOMKilled",
+        Verdict("OutOfMemory", Action.RESTART),
+    ),
+    Row(
+        f"{_codes(_USER_CODES)}: a mistake that the same start repeats",
+        lambda pod: pod.exit_code in _USER_CODES,
+        Verdict("UserError", Action.FAIL),
+    ),
+    Row(
+        f"{_codes([ExitCode.PEER_LOST])}: it lost a peer, and nobody else failed",
+        lambda pod: pod.exit_code == ExitCode.PEER_LOST,
+        Verdict("PeerLost", Action.RESTART),
+    ),
+    Row(
+        f"{_codes(_SIGNALLED)}: a signal ended it",
+        lambda pod: pod.exit_code in _SIGNALLED,
+        Verdict("Crash", Action.RESTART),
+    ),
+    Row("it is gone without an exit code", lambda pod: pod.exit_code is None, DISRUPTION),
+    Row("any other exit code", lambda _: True, Verdict(APPLICATION_ERROR, Action.RESTART)),
 )
-
-_OTHERWISE: Final = Verdict("ApplicationError", Action.RESTART)
-
-
-def verdict(pod: PodSummary) -> Verdict:
-    """Return what the end of `pod` means; `pod` has failed, or is being deleted by someone."""
-    return next((v for matches, v in _ROWS if matches(pod)), _OTHERWISE)
+"""What is seen of a replica's end, and what it means."""
 
 
-def root_cause(failed: list[PodSummary]) -> PodSummary:
+def verdict(pod: PodSummary, policy: FailurePolicy | None = None) -> Verdict:
+    """Return what the end of `pod` means; `pod` has failed, or is being deleted by someone.
+
+    A rule of the job's own changes what is done and keeps what it is called; where it fails the job, the reason is
+    `FailurePolicy`.
+    """
+    by_table = next(row.verdict for row in TABLE if row.matches(pod))
+    rule = next((r for r in (policy.rules if policy else ()) if rule_matches(r, pod)), None)
+    if rule is None:
+        return by_table
+    action = Action(rule.action)
+    return Verdict("FailurePolicy" if action is Action.FAIL else by_table.reason, action)
+
+
+def rule_matches(rule: FailureRule, pod: PodSummary) -> bool:
+    """Return whether a failure meets all that a rule names."""
+    if rule.roles is not None and pod.role not in rule.roles:
+        return False
+    codes = rule.on_exit_codes
+    if codes is not None and (pod.exit_code is None or (pod.exit_code in codes.values) != (codes.operator == "In")):
+        return False
+    wanted = rule.on_pod_conditions
+    if wanted is not None and not any(f"{c.type}={c.status}" in pod.conditions for c in wanted):
+        return False
+    return rule.on_message_pattern is None or _found(rule.on_message_pattern, pod.message)
+
+
+def root_cause(failed: Sequence[PodSummary], policy: FailurePolicy | None = None) -> PodSummary:
     """Return the failure that the others followed from: the first in time that is not the loss of a peer.
 
-    Times have a resolution of one second; within it a replica that failed by itself goes before one that was
-    told to stop, and the name decides at last, so that every look gives the same answer.
+    Times have a resolution of one second; within it the one with the gravest verdict goes first, and the name
+    decides at last, so that every look gives the same answer.
     """
-    return min(failed, key=lambda pod: (pod.exit_code == ExitCode.PEER_LOST, pod.finished_at or "9", pod.name))
+
+    def rank(pod: PodSummary) -> tuple[bool, str, int, str]:
+        gravity = _GRAVITY[verdict(pod, policy).action]
+        return (pod.exit_code == ExitCode.PEER_LOST, pod.finished_at or "9", gravity, pod.name)
+
+    return min(failed, key=rank)
+
+
+_GRAVITY: Final = {Action.FAIL: 0, Action.RESTART: 1, Action.RESTART_UNCOUNTED: 2, Action.IGNORE: 3}
+
+
+@lru_cache(maxsize=256)
+def _searcher(pattern: str) -> SchemaValidator:
+    return SchemaValidator(core_schema.str_schema(pattern=pattern))
+
+
+def _found(pattern: str, text: str) -> bool:
+    """Return whether a pattern is found in a text, in time linear in both: Rust's `regex`, which pydantic has."""
+    try:
+        _searcher(pattern).validate_python(text)
+    except ValidationError:
+        return False
+    return True

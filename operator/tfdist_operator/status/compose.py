@@ -32,7 +32,8 @@ def compose(
 ) -> dict[str, Any]:
     """Return the whole status of a job. Equal input gives an equal result; nothing stored is forgotten."""
     stored = view.status
-    result = {**stored, **changes.fields}
+    result = {k: v for k, v in {**stored, **changes.fields}.items() if v is not None}
+    result |= _attempts(result.get("gangs", {}))
     result["conditions"] = merge(stored.get("conditions", ()), changes.conditions, view.generation, now)
     if changes.failures:
         result["failures"] = [*stored.get("failures", ()), *changes.failures][-MAX_FAILURES:]
@@ -67,5 +68,24 @@ def _summary(view: JobView, states: Sequence[GangState], status: Mapping[str, An
     return result | ({"message": newest["message"]} if newest["message"] else {})
 
 
+def _attempts(records: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what people want to know of attempts: those of training, or of the evaluation where there is none."""
+    record = records.get("training") or records.get("evaluation")
+    if record is None:
+        return {}
+    counts = {name: record.get(name, 0) for name in ("counted", "uncounted", "sinceCheckpoint")}
+    return {"attempt": record["attempt"], "restarts": counts}
+
+
 def _without_volatile(status: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: v for k, v in status.items() if k not in _VOLATILE}
+    """Return the part of a status whose changes are worth a write of their own.
+
+    That one more replica has ended with success is not: the end of the job follows, or nothing does.
+    """
+    rest = {k: v for k, v in status.items() if k not in _VOLATILE}
+    records = rest.get("gangs", {}).items()
+    rest["gangs"] = {name: {k: v for k, v in r.items() if k not in _QUIET} for name, r in records}
+    return rest
+
+
+_QUIET: Final = frozenset({"completed", "starting"})

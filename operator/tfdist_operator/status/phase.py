@@ -9,12 +9,18 @@ from tfdist_operator.status.conditions import find, is_true
 TRAINED: Final = "TrainingSucceeded"
 """Reason of `Running=False` once training has succeeded: it is remembered when its pods are gone."""
 
+EVALUATE_ONLY: Final = "EvaluateOnly"
+"""Reason of `Running=False` of a job that evaluates and does not train."""
+
 _TERMINAL: Final = ((ConditionType.SUCCEEDED, JobPhase.SUCCEEDED), (ConditionType.FAILED, JobPhase.FAILED))
 _ACTIVE: Final = (
     (ConditionType.INVALID, JobPhase.INVALID),
     (ConditionType.RESTARTING, JobPhase.RESTARTING),
     (ConditionType.RUNNING, JobPhase.RUNNING),
 )
+
+
+_STANDING_STILL: Final = {"Suspending": JobPhase.SUSPENDING, "Suspended": JobPhase.SUSPENDED}
 
 
 def is_terminal(status: Mapping[str, Any]) -> bool:
@@ -33,7 +39,11 @@ def phase_of(status: Mapping[str, Any]) -> JobPhase:
     for kind, phase in _TERMINAL:
         if is_true(status, kind):
             return phase
-    if has_trained(status):
+    suspended = find(status, ConditionType.SUSPENDED)
+    if suspended is not None and suspended["reason"] in _STANDING_STILL:
+        return _STANDING_STILL[suspended["reason"]]
+    running = find(status, ConditionType.RUNNING)
+    if running is not None and running["reason"] in {TRAINED, EVALUATE_ONLY}:
         return JobPhase.EVALUATING
     for kind, phase in _ACTIVE:
         if is_true(status, kind):

@@ -131,8 +131,6 @@ class EvaluationResult(ApiModel):
 class EvaluationStatus(ApiModel):
     """Results of evaluation."""
 
-    attempt: int | None = None
-    """Number of the evaluation gang's current attempt, from 0."""
     latest: EvaluationResult | None = None
     """The newest."""
     best: EvaluationResult | None = None
@@ -164,6 +162,8 @@ class Failure(ApiModel):
     """Class of the failure, such as `Crash` or `UserError`."""
     message: str
     """What the replica said."""
+    stacks: str | None = None
+    """Where the replicas stood, of a job that got nowhere."""
     counted: bool
     """Whether it used up one of `runPolicy.backoffLimit`."""
     root_cause: bool
@@ -216,6 +216,37 @@ class Summary(ApiModel):
     """What the condition that changed last says."""
 
 
+class GangStatus(ApiModel):
+    """What the controller remembers of one gang; absent fields are as at the beginning."""
+
+    attempt: int
+    """Number of the newest attempt, from 0."""
+    floor: int | None = None
+    """Attempt in which all replicas were last started together."""
+    replaced: dict[str, int] | None = None
+    """Replicas that were since replaced alone, and their attempts."""
+    starting: list[str] | None = None
+    """Those of them that have not run yet."""
+    completed: list[str] | None = None
+    """Replicas that ended with success; they are not started again, whatever becomes of their pods."""
+    ran: bool | None = None
+    """Whether all replicas have run in this attempt."""
+    counted: int | None = None
+    """Restarts that count."""
+    uncounted: int | None = None
+    """Restarts that the cluster caused."""
+    since_checkpoint: int | None = None
+    """Restarts that count, since the last new checkpoint."""
+    free_since_checkpoint: int | None = None
+    """Restarts that the cluster caused, since the last new checkpoint."""
+    checkpoint_step: int | None = None
+    """Step of the newest checkpoint at the last restart."""
+    not_before: str | None = None
+    """When the next attempt begins, RFC 3339."""
+    avoided: list[str] | None = None
+    """Nodes on which two attempts in a row failed."""
+
+
 class TFDistJobStatus(ApiModel):
     """What the controller observed."""
 
@@ -239,6 +270,10 @@ class TFDistJobStatus(ApiModel):
     """The last 10 failures, newest last."""
     tensor_board: TensorBoardStatus | None = None
     """The job's TensorBoard."""
+    gangs: dict[str, GangStatus] | None = None
+    """What the controller remembers of each gang (training, evaluator, evaluation); for itself."""
+    active_since: str | None = None
+    """When the job was started or last resumed, RFC 3339."""
     usage: Usage | None = None
     """What the job used, over all attempts."""
     start_time: str | None = None

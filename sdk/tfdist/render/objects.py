@@ -4,6 +4,7 @@ from typing import Any
 
 from tfdist.api.v1 import TFDistJob
 from tfdist.render.gang import gangs
+from tfdist.render.network_policy import network_policy
 from tfdist.render.pod import Attempt, Installation, pod
 from tfdist.render.service import service
 
@@ -20,4 +21,5 @@ def objects(job: TFDistJob, default_image: str, attempt: int = 0, cluster_domain
     installation = Installation(default_image, cluster_domain)
     start = Attempt(attempt, attempt)
     pods = [pod(job, gang, member, start, installation) for gang in gangs(job) for member in gang.members]
-    return [service(job, attempt), *pods]
+    policies = [network_policy(job, installation.namespace)] if job.spec.network_policy == "Enabled" else []
+    return [service(job, attempt), *policies, *pods]

@@ -25,11 +25,12 @@ class Attempt:
     """Which start of a gang a pod belongs to.
 
     `number` counts the gang's starts from 0; `address_generation` is the value by which the job's Service
-    selects the pods that may be found under the replicas' names.
+    selects the pods that may be found under the replicas' names; on `avoided_nodes` earlier ones have failed.
     """
 
     number: int
     address_generation: int
+    avoided_nodes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,8 @@ def pod(job: TFDistJob, gang: Gang, member: Member, attempt: Attempt, installati
     meta, spec = merged.get("metadata", {}), merged["spec"]
     _finish_container(spec, _variables(job, gang, member, attempt.number, installation))
     spec["tolerations"] = [*spec.get("tolerations", ()), *_node_loss_tolerations(spec.get("tolerations", ()))]
+    if attempt.avoided_nodes:
+        _avoid(spec, attempt.avoided_nodes)
     spec |= {
         "hostname": names.hostname(member.role, member.index),
         "restartPolicy": "Never",
@@ -121,6 +124,14 @@ def _scheduling(job: TFDistJob, member: Member) -> dict[str, Any]:
         term = {"weight": 100, "podAffinityTerm": together | {"topologyKey": scheduling.topology_key}}
         result["affinity"] = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}}
     return result
+
+
+def _avoid(spec: dict[str, Any], nodes: tuple[str, ...]) -> None:
+    """Prefer other nodes: preferred and not required, so that the only node there is stays good enough."""
+    term = {"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": [node]} for node in nodes]}
+    affinity = spec.setdefault("affinity", {}).setdefault("nodeAffinity", {})
+    preferred = affinity.get("preferredDuringSchedulingIgnoredDuringExecution", ())
+    affinity["preferredDuringSchedulingIgnoredDuringExecution"] = [*preferred, {"weight": 100, "preference": term}]
 
 
 def _finish_container(spec: dict[str, Any], generated: dict[str, str]) -> None:

@@ -1,0 +1,146 @@
+"""Evaluation: the evaluator beside training, the gang after it, and what their results make of the job."""
+
+from typing import Any
+
+from tfdist.api.status import ConditionType
+from tfdist.api.training import EvaluationSpec
+from tfdist.render.gang import GangName, evaluation_gang, evaluator_gang
+from tfdist_operator.observed.gang import GangState
+from tfdist_operator.planner.carry import Carry
+from tfdist_operator.planner.gang import run_gang
+from tfdist_operator.planner.look import Look
+from tfdist_operator.planner.plan import Event, Plan
+from tfdist_operator.planner.step import Failed
+from tfdist_operator.policy.words import last_words
+from tfdist_operator.status.conditions import Condition, find
+from tfdist_operator.status.phase import TRAINED, has_trained
+
+_DEFAULT = EvaluationSpec()
+"""What holds for an evaluator of the author's own, of which the job says no more."""
+
+
+def given_up(look: Look) -> bool:
+    """Return whether the evaluation is known to have failed."""
+    known = find(look.view.status, ConditionType.EVALUATED)
+    return known is not None and known["status"] == "False"
+
+
+def beside_training(look: Look, carry: Carry, state: GangState) -> None:
+    """Run the evaluator; when it is given up, training goes on and hears nothing of it."""
+    if state.leader_succeeded:
+        carry.know(state)
+        return
+    step = run_gang(look, state)
+    carry.take(step)
+    if step.failed:
+        carry.say(Condition(ConditionType.EVALUATED, False, step.failed.reason, step.failed.message))
+        carry.tell(Event("EvaluationFailed", step.failed.message, warning=True))
+
+
+def after_training(look: Look, carry: Carry, training: GangState, late: Failed | None) -> Plan:
+    """Plan a job that has trained: evaluate its final checkpoint, then end it."""
+    carry.know(training)
+    carry.say(*_trained(look, carry))
+    _release(look, carry, training)
+    if given_up(look):
+        known = find(look.view.status, ConditionType.EVALUATED) or {}
+        return _failed(look, carry, Failed(known["reason"], known["message"]))
+    evaluator, gang = evaluator_gang(look.job), evaluation_gang(look.job)
+    states = [look.state(g) for g in (evaluator, gang) if g is not None]
+    if not has_trained(look.view.status) and states:
+        text = f"training succeeded after {_steps(carry)} steps; evaluating"
+        carry.tell(Event(TRAINED, text))
+    for state in states:
+        carry.know(state)
+    waiting = [s for s in states if not s.leader_succeeded]
+    if not waiting:
+        return succeed(look, carry, training, states[-1] if states else None)
+    too_late = late or _too_late(look, carry)
+    if too_late:
+        return _failed(look, carry, too_late)
+    for state in waiting:
+        step = run_gang(look, state)
+        carry.take(step)
+        if step.failed:
+            return _failed(look, carry, step.failed)
+    return carry.finish()
+
+
+def succeed(look: Look, carry: Carry, training: GangState | None, state: GangState | None) -> Plan:
+    """Plan the end of a job that did all it was to do; `state` is the gang that evaluated last."""
+    text = f"training succeeded after {_steps(carry)} steps" if training else ""
+    if state is not None:
+        carry.know(state)
+        result = _result(state)
+        said = _result_text(result) if result else f"the {state.gang.name} ended without a result"
+        expected = state.gang.name is GangName.EVALUATION or look.spec.evaluation is not None
+        if result or expected:
+            carry.say(Condition(ConditionType.EVALUATED, result is not None, "Evaluated", said))
+        if result:
+            carry.set("evaluation", {**look.view.status.get("evaluation", {}), "final": result})
+        text = f"{text}; {said}" if text else said
+    carry.say(Condition(ConditionType.SUCCEEDED, True, "Succeeded", text))
+    carry.tell(Event("Succeeded", text))
+    return carry.end()
+
+
+def _failed(look: Look, carry: Carry, failed: Failed) -> Plan:
+    """End a job that was trained and could not be evaluated; `evaluation.onFailure` decides what it counts."""
+    evaluation = look.spec.evaluation or _DEFAULT
+    text = failed.message if failed.message.startswith("evaluation failed") else f"evaluation failed: {failed.message}"
+    ended = ConditionType.FAILED if evaluation.on_failure == "FailJob" else ConditionType.SUCCEEDED
+    carry.say(
+        Condition(ConditionType.EVALUATED, False, failed.reason, text),
+        Condition(ended, True, "EvaluationFailed", text),
+    )
+    carry.tell(Event(str(ended), text, warning=True))
+    return carry.end()
+
+
+def _too_late(look: Look, carry: Carry) -> Failed | None:
+    """Return the end of an evaluation that has taken too long since training ended; else set its timer."""
+    limit = (look.spec.evaluation or _DEFAULT).deadline_seconds
+    trained = find(look.view.status, ConditionType.RUNNING)
+    since = trained["lastTransitionTime"] if trained and has_trained(look.view.status) else None
+    left = limit - look.seconds_since(since) if since else float(limit)
+    if left > 0:
+        carry.again_after(left)
+        return None
+    return Failed("EvaluationDeadlineExceeded", f"not finished {limit} s after training")
+
+
+def _release(look: Look, carry: Carry, training: GangState) -> None:
+    """Delete replicas of training that go on after its success, as parameter servers do, once they had their time."""
+    left = [p for p in training.pods if not p.ended and not p.deleting]
+    trained = find(look.view.status, ConditionType.RUNNING)
+    if not left or trained is None or not has_trained(look.view.status):
+        if left:
+            carry.again_after(look.settings.settle_seconds)
+        return
+    wait = look.settings.settle_seconds - look.seconds_since(trained["lastTransitionTime"])
+    if wait > 0:
+        carry.again_after(wait)
+    else:
+        carry.delete(left)
+
+
+def _trained(look: Look, carry: Carry) -> tuple[Condition, ...]:
+    if has_trained(look.view.status):
+        return ()
+    return (Condition(ConditionType.RUNNING, False, TRAINED, f"training succeeded after {_steps(carry)} steps"),)
+
+
+def _steps(carry: Carry) -> str:
+    return str(carry.progress().get("step", "an unknown number of"))
+
+
+def _result(state: GangState) -> dict[str, Any] | None:
+    words = last_words(state.leader) if state.leader else None
+    if words is None or words.evaluation is None:
+        return None
+    return words.evaluation.model_dump(mode="json", by_alias=True)
+
+
+def _result_text(result: dict[str, Any]) -> str:
+    metrics = ", ".join(f"{name}={value:.4f}" for name, value in sorted(result["metrics"].items()))
+    return f"evaluated {result['examples']} examples of the checkpoint at step {result['step']}: {metrics}"

@@ -1,0 +1,66 @@
+"""Finds jobs that run and get nowhere: no step, checkpoint or phase has changed for too long."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from tfdist_operator.observed.gang import GangState
+from tfdist_operator.observed.pod import PodState
+from tfdist_operator.observed.view import Evidence, Pace
+from tfdist_operator.planner.look import Look
+from tfdist_operator.planner.plan import Question
+
+LEARNED_MOVES: Final = 5
+"""Moves that `Auto` wants to have seen before it judges."""
+LEARNED_FACTOR: Final = 10.0
+LEARNED_LEAST_SECONDS: Final = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Moving:
+    """The gang moves, as far as is known, or is asked why it does not."""
+
+    moving: bool = True
+    ask: tuple[Question, ...] = ()
+    look_again_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """The gang has stood still for `seconds`; `evidence` says who is behind."""
+
+    seconds: float
+    evidence: Evidence
+
+
+def check_progress(look: Look, state: GangState) -> Moving | Stall:
+    """Return whether a gang that runs gets anywhere.
+
+    A program that reports nothing is never called stalled. Before a stall is acted on, every replica is asked
+    where it stands.
+    """
+    pace = look.view.pace
+    deadline = deadline_seconds(look, pace) if pace and pace.attempt == state.attempt else None
+    if pace is None or deadline is None:
+        return Moving(moving=False)
+    still = look.seconds_since(pace.moved_at)
+    if still < deadline:
+        return Moving(look_again_seconds=deadline - still)
+    evidence = look.view.evidence
+    if evidence is None or evidence.attempt != state.attempt:
+        running = (p for p in state.pods if p.state is PodState.RUNNING)
+        return Moving(moving=False, ask=tuple(Question(p.role, p.index, p.ip) for p in running))
+    return Stall(still, evidence)
+
+
+def deadline_seconds(look: Look, pace: Pace) -> float | None:
+    """Return how long a gang may stand still; None for ever.
+
+    `Auto` takes ten times the longest pause between two moves of this attempt, at least two minutes: pauses for
+    compilation, checkpoints and evaluation have been among them by then.
+    """
+    wanted = look.spec.run_policy.progress_deadline_seconds
+    if wanted != "Auto":
+        return None if wanted is None else float(wanted)
+    if pace.moves < LEARNED_MOVES:
+        return None
+    return max(LEARNED_LEAST_SECONDS, LEARNED_FACTOR * pace.longest_gap_seconds)
