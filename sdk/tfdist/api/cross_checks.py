@@ -9,11 +9,27 @@ from typing import Any, Final
 from tfdist.api.base import Check
 from tfdist.contract import Role
 
+_ROLE_FIELDS: Final = ("self.chief", "self.worker", "self.ps", "self.evaluator")
 _GANGS_OF_WORKERS: Final = ("MultiWorkerMirrored", "ParameterServer")
+
+
+_NO_SERVERS_WANTED: Final = "self.strategy != 'ParameterServer' || self.task == 'Evaluate'"
+"""An evaluation with this strategy is told one thing, to take another, and not to add roles as well."""
 
 
 def _mode(self: Any) -> str:
     return str(self.evaluation.mode) if self.evaluation else "None"
+
+
+def _wants_servers(self: Any) -> bool:
+    return bool(self.strategy == "ParameterServer" and self.task != "Evaluate")
+
+
+def _runs_in_cel(level: str) -> str:
+    """Return in CEL whether the job or one of its roles names a program of its own; no argument is none."""
+    own = " || ".join(f"has({level}.{field})" for field in ("image", "command", "template"))
+    anything = f"{own} || (has({level}.args) && size({level}.args) > 0)"
+    return anything if level == "self" else f"(has({level}) && ({anything}))"
 
 
 def _runs_something(self: Any) -> bool:
@@ -31,22 +47,22 @@ _ROLES: Final = (
         lambda self: self.ps is None or self.strategy in {"ParameterServer", "Custom"},
     ),
     Check(
-        "self.strategy != 'ParameterServer' || has(self.ps)",
+        f"{_NO_SERVERS_WANTED} || has(self.ps)",
         "strategy ParameterServer needs at least one parameter server: add ps: {replicas: 1}",
         ".ps",
-        lambda self: self.strategy != "ParameterServer" or self.ps is not None,
+        lambda self: not _wants_servers(self) or self.ps is not None,
     ),
     Check(
-        "self.strategy != 'ParameterServer' || has(self.worker)",
+        f"{_NO_SERVERS_WANTED} || has(self.worker)",
         "strategy ParameterServer needs at least one worker: add worker: {replicas: 1}",
         ".worker",
-        lambda self: self.strategy != "ParameterServer" or self.worker is not None,
+        lambda self: not _wants_servers(self) or self.worker is not None,
     ),
     Check(
-        "self.strategy != 'ParameterServer' || (has(self.chief) && self.chief.replicas == 1)",
+        f"{_NO_SERVERS_WANTED} || (has(self.chief) && self.chief.replicas == 1)",
         "strategy ParameterServer needs a chief, which coordinates the workers: add chief: {}",
         ".chief",
-        lambda self: self.strategy != "ParameterServer" or self.replicas(Role.CHIEF) == 1,
+        lambda self: not _wants_servers(self) or self.replicas(Role.CHIEF) == 1,
     ),
     Check(
         "(self.strategy != 'OneDevice' && self.strategy != 'Mirrored') || "
@@ -93,15 +109,7 @@ _TASK: Final = (
         lambda self: self.task != "Evaluate" or self.strategy != "ParameterServer",
     ),
     Check(
-        "has(self.training) || has(self.image) || has(self.command) || has(self.args) || has(self.template) || "
-        "(has(self.chief) && (has(self.chief.image) || has(self.chief.command) || has(self.chief.args) || "
-        "has(self.chief.template))) || "
-        "(has(self.worker) && (has(self.worker.image) || has(self.worker.command) || has(self.worker.args) || "
-        "has(self.worker.template))) || "
-        "(has(self.ps) && (has(self.ps.image) || has(self.ps.command) || has(self.ps.args) || "
-        "has(self.ps.template))) || "
-        "(has(self.evaluator) && (has(self.evaluator.image) || has(self.evaluator.command) || "
-        "has(self.evaluator.args) || has(self.evaluator.template)))",
+        "has(self.training) || " + " || ".join(map(_runs_in_cel, ("self", *_ROLE_FIELDS))),
         "nothing to run: set training.program for the bundled trainer, or image and command",
         ".training",
         _runs_something,

@@ -10,8 +10,9 @@ DNS_LABEL: Final = rf"^{_LABEL}$"
 DNS_NAME: Final = rf"^{_DOMAIN}$"
 QUALIFIED_NAME: Final = rf"^({_DOMAIN}/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
 MANAGER: Final = rf"^{_DOMAIN}/\S+$"
-QUANTITY: Final = r"^\+?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?[0-9]+))?$"
-"""Kubernetes' grammar of an amount, without negative ones."""
+QUANTITY: Final = r"^\+?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?[0-9]{1,2}))?$"
+"""Kubernetes' grammar of an amount, without negative ones and those beyond all bounds."""
+LABEL_VALUE: Final = r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$"
 VARIABLE: Final = "^[^=]+$"
 MOUNT_PATH: Final = "^[^:]+$"
 DIRECTORY: Final = r"^(/|[a-z][a-z0-9+.-]*://)([^{}]|\{name\}|\{namespace\}|\{uid\})*$"
@@ -25,6 +26,7 @@ WORDS: Final = {
     DNS_LABEL: "write small letters, digits and dashes, no dash first or last",
     DNS_NAME: "write small letters, digits, dashes and dots, as in a name of Kubernetes",
     QUALIFIED_NAME: "write a name such as cpu or nvidia.com/gpu",
+    LABEL_VALUE: "write letters, digits, dashes, underscores and dots, a letter or digit first and last",
     MANAGER: "write a domain and a name, such as tfdist.dev/controller",
     VARIABLE: "write a name without =",
     MOUNT_PATH: "write a path without :",

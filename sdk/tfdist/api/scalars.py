@@ -61,8 +61,8 @@ def distinct(attribute: str | None = None) -> AfterValidator:
         for i, item in enumerate(items or ()):
             key = getattr(item, attribute) if attribute else item
             if key in seen:
-                where = {"first": seen[key], "second": i, "key": str(key)}
-                raise PydanticCustomError("duplicate", "items {first} and {second} are both {key!r}; keep one", where)
+                where = {"first": seen[key], "second": i, "key": repr(str(key))}
+                raise PydanticCustomError("duplicate", "items {first} and {second} are both {key}; keep one", where)
             seen[key] = i
         return items
 

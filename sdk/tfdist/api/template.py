@@ -8,13 +8,14 @@ from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints
 
+from tfdist.api import patterns
 from tfdist.api.base import OPEN_OBJECT, ApiModel, list_map
-from tfdist.api.scalars import Name, distinct
+from tfdist.api.scalars import Name
 
 Labels = Annotated[
     dict[
         Annotated[str, StringConstraints(min_length=1, max_length=317)],
-        Annotated[str, StringConstraints(max_length=63)],
+        Annotated[str, StringConstraints(max_length=63, pattern=patterns.LABEL_VALUE)],
     ],
     Field(max_length=64),
 ]
@@ -54,11 +55,11 @@ class TemplateSpec(ApiModel):
 
     model_config = {"extra": "allow", "json_schema_extra": OPEN_OBJECT}
 
-    containers: Annotated[list[NamedObject] | None, distinct("name")] = _parts()
+    containers: list[NamedObject] | None = _parts()
     """Containers by name; `tensorflow` is the one that the short forms describe, others run beside it."""
-    init_containers: Annotated[list[NamedObject] | None, distinct("name")] = _parts()
+    init_containers: list[NamedObject] | None = _parts()
     """Containers that run before, by name."""
-    volumes: Annotated[list[NamedObject] | None, distinct("name")] = _parts()
+    volumes: list[NamedObject] | None = _parts()
     """Volumes by name, as `volumes` of the job."""
 
 

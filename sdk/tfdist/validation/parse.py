@@ -15,7 +15,7 @@ from tfdist.validation.problems import InvalidJob, Problem
 from tfdist.validation.rules import broken_rules
 from tfdist.validation.semantics import merged_problems
 from tfdist.validation.templates import template_problems
-from tfdist.validation.wording import path_of, problem_of
+from tfdist.validation.wording import path_of, problem_of, takes_object
 
 
 def parse(manifest: Mapping[str, Any]) -> TFDistJob:
@@ -83,21 +83,28 @@ def _open_parts(content: Mapping[str, Any]) -> Iterator[Problem]:
     spec = content.get("spec")
     if not isinstance(spec, dict):
         return
-    yield from _nulls(spec, ("spec",))
-    yield from template_problems(spec)
+    of_templates = list(template_problems(spec))
+    told = {problem.path for problem in of_templates}
+    yield from (problem for problem in _nulls(spec, ("spec",)) if problem.path not in told)
+    yield from of_templates
 
 
 _FREE: Final = ("spec", "training", "config")
 """Where null may mean something to a program."""
 
 
-def _nulls(value: Any, location: tuple[str | int, ...]) -> Iterator[Problem]:
-    """Yield fields without a value: the API server refuses them, and `chief:` alone is an easy mistake."""
+def _nulls(value: Any, location: tuple[Any, ...]) -> Iterator[Problem]:
+    """Yield fields without a value: the API server drops them, and `chief:` alone is an easy mistake."""
     if location == _FREE:
         return
     items = value.items() if isinstance(value, dict) else enumerate(value)
     for key, item in items:
         if item is None:
-            yield Problem(path_of((*location, key)), "empty: remove the line, or write {} for an object with defaults")
+            yield Problem(path_of((*location, key)), _empty((*location, key)))
         elif isinstance(item, dict | list):
             yield from _nulls(item, (*location, key))
+
+
+def _empty(location: tuple[Any, ...]) -> str:
+    remedy = "write {} for its defaults" if takes_object(TFDistJob, location) else "give a value"
+    return f"empty, which counts as absent: {remedy}, or remove the line"

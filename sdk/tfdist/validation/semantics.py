@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from pydantic_core import SchemaError, SchemaValidator, core_schema
@@ -11,7 +12,9 @@ from tfdist.contract import MAIN_CONTAINER, Role
 from tfdist.podspec import parse_quantity
 from tfdist.render.gang import gangs
 from tfdist.render.template import main_container, role_template
+from tfdist.validation.origin import origin
 from tfdist.validation.problems import Problem
+from tfdist.validation.wording import below
 
 Template = Mapping[str, Any]
 
@@ -22,8 +25,7 @@ def merged_problems(job: TFDistJob) -> Iterator[Problem]:
     templates = {role: role_template(job, role) for role in roles}
     seen: set[Problem] = set()
     for role, template in templates.items():
-        path = _path(job, role)
-        for problem in (*_mounts(template, path), *_amounts(template, path), *_to_run(job, template, path)):
+        for problem in (*_mounts(job, role, template), *_amounts(job, role, template), *_to_run(job, role, template)):
             if problem not in seen:  # what the job says for all roles is wrong once
                 seen.add(problem)
                 yield problem
@@ -32,46 +34,55 @@ def merged_problems(job: TFDistJob) -> Iterator[Problem]:
     yield from _patterns(job)
 
 
-def _path(job: TFDistJob, role: Role) -> str:
-    name = Role.WORKER if role is Role.EVALUATION else role
-    return f"spec.{name}" if job.spec.fields_of(role) else "spec"
-
-
 def _containers(template: Template) -> Iterator[Mapping[str, Any]]:
     spec = template.get("spec", {})
     yield from spec.get("initContainers", ())
     yield from spec.get("containers", ())
 
 
-def _mounts(template: Template, path: str) -> Iterator[Problem]:
+def _mounts(job: TFDistJob, role: Role, template: Template) -> Iterator[Problem]:
     volumes = {v["name"] for v in template.get("spec", {}).get("volumes", ())}
     for container in _containers(template):
         for mount in container.get("volumeMounts", ()):
             if mount["name"] not in volumes:
-                where = f"of container {container['name']} at {mount['mountPath']}"
-                text = f"the mount {where} is of volume {mount['name']!r}, which is not there; add it to volumes"
-                yield Problem(f"{path}.volumeMounts", text)
+                path = origin(job, role, container["name"], partial(_place_of_mount, mount["name"]))
+                there = f"there are {', '.join(sorted(volumes))}" if volumes else "there is none"
+                text = f"no volume is called {mount['name']!r}; {there}: correct the name, or add it to volumes"
+                yield Problem(path, text)
 
 
-def _amounts(template: Template, path: str) -> Iterator[Problem]:
+def _place_of_mount(name: str, container: Mapping[str, Any]) -> str | None:
+    names = [mount["name"] for mount in container.get("volumeMounts", ())]
+    return f".volumeMounts[{names.index(name)}].name" if name in names else None
+
+
+def _amounts(job: TFDistJob, role: Role, template: Template) -> Iterator[Problem]:
     for container in _containers(template):
         resources = container.get("resources", {})
         limits = resources.get("limits", {})
         for name, request in resources.get("requests", {}).items():
             if name in limits and parse_quantity(request) > parse_quantity(limits[name]):
-                text = f"requests.{name} of container {container['name']} is {request} and its limit {limits[name]}"
-                yield Problem(f"{path}.resources", f"{text}; lower the request or raise the limit")
+                path = origin(job, role, container["name"], partial(_place_of_request, name))
+                text = f"{request} is more than the limit, {limits[name]}: lower the request or raise the limit"
+                yield Problem(path, text)
 
 
-def _to_run(job: TFDistJob, template: Template, path: str) -> Iterator[Problem]:
+def _place_of_request(name: str, container: Mapping[str, Any]) -> str | None:
+    if name not in container.get("resources", {}).get("requests", {}):
+        return None
+    return below(".resources.requests", name)
+
+
+def _to_run(job: TFDistJob, role: Role, template: Template) -> Iterator[Problem]:
     """Yield that a role has neither a program nor an image or command of its own."""
     main = main_container(template)
-    if job.spec.training or any(name in main for name in ("image", "command", "args")):
+    if job.spec.training or any(main.get(name) for name in ("image", "command", "args")):
         return
     others = [c["name"] for c in template.get("spec", {}).get("containers", ()) if c["name"] != MAIN_CONTAINER]
     if others:
+        path = origin(job, role, others[0], lambda _: ".name")
         text = f"no container is called {MAIN_CONTAINER}, the one that trains: rename {' or '.join(others)} to it"
-        yield Problem(f"{path}.template.spec.containers", text)
+        yield Problem(path, text)
     else:
         yield Problem("spec.training", "nothing to run: set training.program for the bundled trainer, or image")
 

@@ -12,6 +12,7 @@ from tfdist.api.pod_fields import GENERATED_VARIABLES
 from tfdist.contract import MAIN_CONTAINER
 from tfdist.render.names import OWN_LABEL_PREFIX
 from tfdist.render.template import RESERVED_PREFIX
+from tfdist.validation.metadata import label_problems
 from tfdist.validation.problems import Problem
 from tfdist.validation.wording import given
 
@@ -84,6 +85,7 @@ def _of_controller(template: Mapping[str, Any], path: str) -> Iterator[Problem]:
 def _metadata(meta: Mapping[str, Any], path: str) -> Iterator[Problem]:
     for name in sorted(meta.keys() - {"labels", "annotations"}, key=str):
         yield Problem(f"{path}.{name}", "a template has labels and annotations only; remove it")
+    yield from label_problems(meta, path)
     labels = meta.get("labels")
     for key in labels if isinstance(labels, dict) else ():
         if isinstance(key, str) and key.startswith(OWN_LABEL_PREFIX):

@@ -1,0 +1,62 @@
+"""Checkpoints that the pods of a gang do not share, and patterns that are none: what only the merged pod shows."""
+
+from typing import Any, Final
+
+from support.bad_manifests.case import Bad, pod
+
+DIRECTORY: Final[dict[str, Any]] = {"checkpoint": {"directory": "/ckpt/{name}"}}
+NOT_SHARED: Final = "which each pod has for itself; use storage that all pods share: set checkpoint.volume"
+
+
+def scratch(name: str, path: str) -> dict[str, Any]:
+    return {"volumes": [{"name": name, "emptyDir": {}}], "volumeMounts": [{"name": name, "mountPath": path}]}
+
+
+def pattern(name: str, text: str, reason: str) -> Bad:
+    rules = [{"action": "FailJob", "onMessagePattern": text}]
+    says = f"not a regular expression: {reason}"
+    return pod(name, ".failurePolicy.rules[0].onMessagePattern", says, failurePolicy={"rules": rules})
+
+
+CASES: Final[tuple[Bad, ...]] = (
+    pod(
+        "checkpoints in the container",
+        ".checkpoint.directory",
+        f"'/ckpt/{{name}}' is in the container's own file system, {NOT_SHARED}",
+        **DIRECTORY,
+    ),
+    pod(
+        "checkpoints on a scratch volume",
+        ".checkpoint.directory",
+        f"'/ckpt/{{name}}' is on volume 'c', an emptyDir, {NOT_SHARED}",
+        **DIRECTORY,
+        **scratch("c", "/ckpt"),
+    ),
+    pod(
+        "checkpoints in a scratch folder below a shared one",
+        ".checkpoint.directory",
+        "'/ckpt/{name}' is on volume 'c', an emptyDir",
+        volumes=[{"name": "s", "hostPath": {"path": "/srv"}}, {"name": "c", "emptyDir": {}}],
+        volumeMounts=[{"name": "s", "mountPath": "/"}, {"name": "c", "mountPath": "/ckpt"}],
+        **DIRECTORY,
+    ),
+    pod(
+        "checkpoints on a scratch volume of their own",
+        ".checkpoint.directory",
+        "'/ckpt' is on volume 'tfdist-checkpoint', an emptyDir",
+        checkpoint={"directory": "/ckpt", "volume": {"emptyDir": {}}},
+    ),
+    pod(
+        "checkpoints that the chief alone sees",
+        ".checkpoint.directory",
+        "'/ckpt/{name}' is in the container's own file system",
+        chief={
+            "volumes": [{"name": "c", "hostPath": {"path": "/srv"}}],
+            "volumeMounts": [{"name": "c", "mountPath": "/ckpt"}],
+        },
+        **DIRECTORY,
+    ),
+    pattern("a pattern with an open bracket", "OOM (", "unclosed group"),
+    pattern("a pattern that looks ahead", "(?=OOM)", "look-around"),
+    pattern("a pattern of a shell", "*.oom", "repetition operator missing expression"),
+)
