@@ -6,7 +6,7 @@ The prose around the tables is in `reference_template.md`; what no model describ
 import inspect
 import pathlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from tfdist import contract
 from tfdist.api.base import ApiModel
-from tfdist.api.crd import NAME_RULE, crd, structural
+from tfdist.api.crd import NAME_RULE, crd, default_in_words, structural
 from tfdist.api.patterns import WORDS
 from tfdist.api.pod_fields import PodFields
 from tfdist.api.scalars import INT32_MAX
@@ -88,7 +88,7 @@ def page() -> str:
     words = yaml.safe_load((HERE / "reference_words.yaml").read_text(encoding="utf-8"))
     parts = {
         **_identity(),
-        "example": EXAMPLE.read_text(encoding="utf-8").partition("apiVersion")[2].join(["apiVersion", ""]).strip(),
+        "example": re.sub(r"^#.*\n", "", EXAMPLE.read_text(encoding="utf-8"), flags=re.MULTILINE).strip(),
         "spec": _spec(),
         "status": _status(),
         "merging": " ".join(inspect.cleandoc(PodFields.__doc__ or "").partition("\n\n")[2].split()),
@@ -97,9 +97,7 @@ def page() -> str:
         "phases": _listed("phase", {p: words["phases"][p] for p in map(str, JobPhase)}),
         "columns": _columns(),
         "container": contract.MAIN_CONTAINER,
-        "ports": "\n".join(
-            table(("port", "name", "meaning"), [(str(_PORTS[n]), f"`{n}`", t) for n, t in words["ports"].items()])
-        ),
+        "ports": _ports(words["ports"]),
         "conditions": _listed("condition", {c: words["conditions"][c] for c in map(str, ConditionType)}),
         "labels": _listed("label", words["labels"]),
         "variables": _listed("variable", words["variables"]),
@@ -117,7 +115,7 @@ def anchor(title: str) -> str:
     return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
 
-def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> Iterator[str]:
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     """Yield the lines of a table."""
     yield f"| {' | '.join(head)} |"
     yield f"|{'---|' * len(head)}"
@@ -212,20 +210,19 @@ def _plural(node: Schema) -> str:
 
 
 def _default(node: Schema) -> str:
-    value = node.get("default")
-    if value is None or isinstance(value, dict):
-        return ""
-    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+    value = default_in_words(node).removeprefix(" Default: ").removesuffix(".")
+    return f"`{value}`" if value else ""
 
 
 def _meaning(node: Schema) -> str:
     """Return the description of a field and, in words, what the schema asks of its value."""
-    text = node.get("description", "").replace("docs/trainer.md", "[docs/trainer.md](../trainer.md)")
+    text = str(node.get("description", "")).removesuffix(default_in_words(node))
+    text = text.replace("docs/trainer.md", "[docs/trainer.md](../trainer.md)")
     return " ".join([text, *(f"{b[0].upper()}{b[1:]}." for b in _bounds(node, text))])
 
 
 def _bounds(node: Schema, text: str) -> Iterator[str]:
-    item = node.get("items", node.get("additionalProperties", {}))
+    item: Schema = node.get("items") or node.get("additionalProperties") or {}
     for values in (node.get("enum"), item.get("enum")):
         if values and not all(f"`{value}`" in text for value in values):
             yield "one of " + ", ".join(f"`{value}`" for value in values)
@@ -238,7 +235,7 @@ def _bounds(node: Schema, text: str) -> Iterator[str]:
             yield WORDS[pattern].removeprefix("write ")
     for rule in node.get("x-kubernetes-validations", ()) if "properties" not in node else ():
         yield rule["message"].removeprefix("write ")
-    if _TYPES.get(item.get("type")):
+    if item.get("type") in _TYPES:
         yield from (f"each {bound}" for bound in _bounds(item, text) if not bound.startswith("one of"))
 
 
@@ -263,6 +260,11 @@ def _columns() -> str:
         for c in columns
     ]
     return "\n".join(table(("column", "of", "meaning"), rows))
+
+
+def _ports(meanings: Mapping[str, str]) -> str:
+    rows = [(str(_PORTS[name]), f"`{name}`", text) for name, text in meanings.items()]
+    return "\n".join(table(("port", "name", "meaning"), rows))
 
 
 def _listed(head: str, meanings: Mapping[Any, str]) -> str:

@@ -44,3 +44,10 @@ def test_every_field_of_the_specification_is_described() -> None:
     spec = root()["properties"]["spec"]
     bare = [name for node in nodes(spec) for name, f in node.get("properties", {}).items() if "description" not in f]
     assert bare == []
+
+
+def test_every_default_is_in_the_description_for_kubectl_explain_shows_no_other() -> None:
+    with_default = [node for node in nodes(root()) if not isinstance(node.get("default", {}), dict)]
+    assert len(with_default) > 20
+    for node in with_default:
+        assert node["description"].lower().endswith(f" default: {node['default']}.".lower())

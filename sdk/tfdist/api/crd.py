@@ -110,8 +110,16 @@ def _rewrite(node: Schema, defs: dict[str, Schema]) -> Schema:
     if "exclusiveMinimum" in result:  # OpenAPI 3.0 says it with a boolean
         result |= {"minimum": result["exclusiveMinimum"], "exclusiveMinimum": True}
     if "description" in result:
-        result["description"] = " ".join(result["description"].split())
+        result["description"] = f"{' '.join(result['description'].split())}{default_in_words(result)}"
     return result
+
+
+def default_in_words(node: Schema) -> str:
+    """Return what a description ends with, because `kubectl explain` shows no defaults: ` Default: 3.`."""
+    value = node.get("default")
+    if value is None or isinstance(value, dict):
+        return ""
+    return f" Default: {str(value).lower() if isinstance(value, bool) else value}."
 
 
 def _values_of_map(node: Schema) -> Schema | None:
