@@ -32,8 +32,9 @@ def moved(types: Json | None = None, **fields: Any) -> TFDistJob:
 
 def made(types: Json | None = None, domain: str = "", **fields: Any) -> tuple[Json, dict[str, Json]]:
     """Return the Service of a converted TFJob, and its pods by name."""
-    service, *pods = objects(moved(types, **fields), IMAGE, cluster_domain=domain)
-    assert [service["kind"], *(p["kind"] for p in pods)] == ["Service", *(["Pod"] * len(pods))]
+    service, policy, *pods = objects(moved(types, **fields), IMAGE, cluster_domain=domain)
+    assert [service["kind"], policy["kind"]] == ["Service", "NetworkPolicy"]
+    assert {p["kind"] for p in pods} == {"Pod"}
     return service, {p["metadata"]["name"]: p for p in pods}
 
 

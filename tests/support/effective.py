@@ -18,16 +18,13 @@ def of_role(manifest: Json, role: str) -> Json:
 def of_tfjob(template: Json) -> Json:
     """Return a TFJob's pod template as TFDist has to run it.
 
-    What the controller decides is left out; TensorFlow's port has TFDist's name; and rights that Kubernetes gives
-    to a pod that says nothing are spelled out, because TFDist gives fewer. The default port goes without saying.
+    What the controller decides is left out, and TensorFlow's port has TFDist's name. The default port goes without
+    saying.
     """
     made = deepcopy(template)
     for name in ("restartPolicy", "hostname", "subdomain"):
         made["spec"].pop(name, None)
     main = next(c for c in made["spec"]["containers"] if c["name"] == "tensorflow")
-    own = main.get("securityContext", {})
-    capabilities = {"drop": []} | own.get("capabilities", {})
-    main["securityContext"] = {"allowPrivilegeEscalation": True} | own | {"capabilities": capabilities}
     default = {"name": "tfjob-port", "containerPort": 2222}
     main["ports"] = [
         port | ({"name": "tfdist-port"} if port.get("name") == "tfjob-port" else {})

@@ -20,11 +20,6 @@ _KEPT_METADATA: Final = ("name", "generateName", "namespace", "labels", "annotat
 _OTHERS_METADATA: Final = ("ownerReferences", "finalizers")
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
-_RIGHTS: Final = (
-    "the template gives the container the capabilities that Kubernetes gives by default and TFDist does not; remove "
-    "its securityContext unless the program, as root, writes to folders of other users or needs capabilities otherwise"
-)
-
 
 def convert(manifest: Mapping[str, Any]) -> Conversion:
     """Return the TFDistJob that does what the TFJob `manifest` does, and notes on what is not as it was.
@@ -64,7 +59,6 @@ def _metadata(job: TFJob, raw: Json, remark: Remark) -> Json:
 def _spec(job: TFJob, replicas: dict[Role, Replicas], remark: Remark) -> Json:
     chosen = strategy(replicas, remark)
     shared, own = lift([role_fields(r, remark) for r in replicas.values()])
-    remark("spec.tfReplicaSpecs", _RIGHTS)
     roles = {str(r.role): _count(r) | fields for r, fields in zip(replicas.values(), own, strict=True)}
     head: Json = {} if chosen == DEFAULT else {"strategy": chosen}
     return head | shared | roles | _policies(job, replicas, chosen, remark)

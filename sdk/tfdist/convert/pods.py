@@ -35,8 +35,6 @@ _CONTROLLERS_OWN: Final = {
 }
 _OWN_VARIABLES: Final = (TF_CONFIG_ENV, JOB_ENV)
 
-_RIGHTS: Final[Json] = {"allowPrivilegeEscalation": True, "capabilities": {"drop": []}}
-
 
 def role_fields(replicas: Replicas, remark: Remark) -> Json:
     """Return the fields of a role that make the pods of `replicas`: short forms, then `template`."""
@@ -50,7 +48,7 @@ def role_fields(replicas: Replicas, remark: Remark) -> Json:
     place = next(i for i, c in enumerate(replicas.template["spec"]["containers"]) if c.get("name") == MAIN_CONTAINER)
     _drop_own_variables(main, f"{path}.spec.containers[{place}]", remark)
     _name_port(main)
-    _keep_rights(spec, main)
+    _rename_account(spec)
     fields = _short_forms(main, CONTAINER_SHORT_FORMS) | _short_forms(spec, POD_SHORT_FORMS)
     spec["containers"] = [{"name": MAIN_CONTAINER} | main, *spec["containers"]]
     rest = {"metadata": _metadata(template.get("metadata", {}), path, remark), "spec": _without_empty(spec)}
@@ -88,25 +86,11 @@ def _name_port(main: Json) -> None:
         main["ports"] = ports
 
 
-def _keep_rights(spec: Json, main: Json) -> None:
-    """Say what Kubernetes does by default and TFDist does not: a job moves with the image and the volumes that it has.
-
-    TFDist takes all capabilities away. Without them root cannot write where another user owns the folder, such as
-    the volume of a notebook. A namespace that demands pods without them has had them from the TFJob already.
-    """
-    main["securityContext"] = _filled(main.get("securityContext", {}), _RIGHTS)
-    account = spec.pop("serviceAccount", None)  # the older name, which a token is not mounted for
+def _rename_account(spec: Json) -> None:
+    """Give the service account its present name: for the older one TFDist would not mount a token."""
+    account = spec.pop("serviceAccount", None)
     if account:
         spec.setdefault("serviceAccountName", account)
-
-
-def _filled(given: Json, defaults: Json) -> Json:
-    """Return `given` with what `defaults` has more, also inside objects."""
-    merged = defaults | given
-    for name, value in defaults.items():
-        if isinstance(value, dict) and isinstance(given.get(name), dict):
-            merged[name] = _filled(given[name], value)
-    return deepcopy(merged)
 
 
 def _short_forms(part: Json, names: tuple[str, ...]) -> Json:
