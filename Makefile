@@ -76,7 +76,7 @@ generated: generate
 .PHONY: test test-unit test-trainer test-integration test-e2e test-long
 test: test-unit test-trainer test-integration test-e2e ## Runs all tests but the long ones; installs and builds what it needs
 test-unit: setup ## Pure parts: seconds
-	@$(PYTEST) tests/unit tests/property tests/cluster tests/images -m "not long"
+	@$(PYTEST) tests/unit tests/property tests/conformance tests/cluster tests/images -m "not long"
 test-trainer: setup ## Real TensorFlow processes on this machine
 	@$(PYTEST) tests/trainer -m "not long"
 test-integration: setup ## The controller against a real API server

@@ -61,6 +61,12 @@ def _text(dumper: Any, value: str) -> Any:
     return dumper.represent_scalar("tag:yaml.org,2002:str", str(value), style=_style(value))
 
 
+def _list(dumper: Any, values: list[Any]) -> Any:
+    """Write a list of numbers, such as exit codes, in one line: nobody wants to scroll over 127 of them."""
+    numbers = bool(values) and all(isinstance(v, int) and not isinstance(v, bool) for v in values)
+    return dumper.represent_sequence("tag:yaml.org,2002:seq", values, flow_style=numbers or not values)
+
+
 def _style(value: str) -> str | None:
     first, *others = value.split("\n")
     # a block cannot begin with space, and one with odd characters or space at the ends of lines would not read back
@@ -75,3 +81,4 @@ def _shown_as_it_is(line: str) -> bool:
 
 _Dumper.add_multi_representer(str, _text)
 _Dumper.add_representer(str, _text)
+_Dumper.add_representer(list, _list)
