@@ -22,7 +22,7 @@ def _fixed(path: str) -> dict[str, Any]:
 def _presence(role: str) -> dict[str, Any]:
     return _rule(
         f"{_NOT_STARTED} || has(self.spec.{role}) == has(oldSelf.spec.{role})",
-        f"a {role} can neither be added nor removed once the job has started; delete the job and create it anew",
+        f"{role} can neither be added nor removed once the job has started; delete the job and create it anew",
         f".spec.{role}",
     )
 
