@@ -88,6 +88,12 @@ test-e2e: setup ## Real pods on the cluster; builds cluster and images first
 test-long: setup ## What takes minutes: recovery of the cluster
 	@$(PYTEST) tests -m long
 
+##@ Measure
+
+.PHONY: bench
+bench: setup ## Measures beside the training operator on one API server, half an hour: bench/results.json
+	@PYTHONPATH=cluster:tests python -m bench $(BENCH)
+
 .PHONY: help
 help: ## Lists the targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

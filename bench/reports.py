@@ -1,0 +1,60 @@
+"""Answers for all fake pods what a trainer answers: a progress report whose step grows.
+
+A process of its own, so that it does not slow the one that measures; run as `python -m bench.reports ADDRESS`.
+"""
+
+import asyncio
+import contextlib
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+from bench.cluster import machine_address
+from tfdist import contract
+from tfdist.contract import Phase, ProgressReport, Role
+from tfdist_cluster import shell
+
+
+class _Answers(asyncio.Protocol):
+    """Speaks as much HTTP as the controller's question needs: requests without a body, on a lasting connection."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Remember where answers go."""
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """Answer every request."""
+        assert isinstance(self._transport, asyncio.Transport)  # noqa: S101  asyncio types it more widely
+        self._transport.write(_answer() * data.count(b"\r\n\r\n"))
+
+
+def _answer() -> bytes:
+    step = int(time.time()) % 1_000_000
+    report = ProgressReport(
+        role=Role.WORKER, index=0, attempt=0, phase=Phase.TRAINING, step=step, total_steps=1_000_000,
+        examples=step * 64, examples_per_second=64.0, step_time_millis=1000.0, metrics={"loss": 0.5},
+    ).to_json()  # fmt: skip
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(report)}\r\n\r\n"
+    return (head + report).encode()
+
+
+async def _serve(address: str) -> None:
+    server = await asyncio.get_running_loop().create_server(_Answers, address, contract.REPORT_PORT)
+    await server.serve_forever()
+
+
+@contextlib.contextmanager
+def served() -> Iterator[None]:
+    """Answer for every fake pod while the block runs."""
+    command = shell.bound([sys.executable, "-m", "bench.reports", machine_address()])
+    child = subprocess.Popen([str(word) for word in command])
+    try:
+        yield
+    finally:
+        child.terminate()
+        child.wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(_serve(sys.argv[1]))

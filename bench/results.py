@@ -1,0 +1,86 @@
+"""Figures with their targets: what a row of the table is, and when a target is met."""
+
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The largest figure allowed: as a part of the peer's, or on its own."""
+
+    ratio: float | None = None
+    value: float | None = None
+    text: str = ""
+
+    def met(self, ours: float, ratio: float | None) -> bool | None:
+        """Tell whether our figure meets the target, or None where there is none or nothing to compare with."""
+        if self.value is not None:
+            return ours <= self.value
+        return None if self.ratio is None or ratio is None else ratio <= self.ratio
+
+
+NO_TARGET = Target()
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One benchmark: our figure and the peer's, smaller is better."""
+
+    name: str
+    ours: float | None
+    peer: float | None
+    unit: str
+    target: Target = NO_TARGET
+    note: str = ""
+
+    @property
+    def ratio(self) -> float | None:
+        """Our figure as a part of the peer's."""
+        return self.ours / self.peer if self.ours is not None and self.peer else None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the row as it is stored."""
+        met = None if self.ours is None else self.target.met(self.ours, self.ratio)
+        return {
+            "name": self.name,
+            "ours": _rounded(self.ours),
+            "peer": _rounded(self.peer),
+            "unit": self.unit,
+            "ratio": _rounded(self.ratio),
+            "target": self.target.text or None,
+            "met": met,
+            "note": self.note or None,
+        }
+
+
+@dataclass(slots=True)
+class Samples:
+    """Figures of repeated measurements by name; what counts is their median."""
+
+    by_name: dict[str, list[float]] = field(default_factory=dict)
+
+    def add(self, figures: dict[str, float]) -> None:
+        """Take in the figures of one measurement."""
+        for name, figure in figures.items():
+            self.by_name.setdefault(name, []).append(figure)
+
+    def median(self, name: str) -> float | None:
+        """Return the median of a figure, or None where it was never measured."""
+        return median(self.by_name.get(name, ()))
+
+    def spread(self, name: str) -> str:
+        """Say how far the measurements lie apart."""
+        found = self.by_name.get(name, [])
+        return f"{min(found):.3g}-{max(found):.3g}" if len(found) > 1 else ""
+
+
+def median(figures: Iterable[float]) -> float | None:
+    """Return the median, or None of nothing."""
+    found = list(figures)
+    return statistics.median(found) if found else None
+
+
+def _rounded(figure: float | None) -> float | None:
+    return None if figure is None else float(f"{figure:.4g}")

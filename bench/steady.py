@@ -1,0 +1,94 @@
+"""Ten thousand running pods: what they cost while only reports come in, and how soon a new controller is ready."""
+
+import time
+from dataclasses import dataclass
+from typing import Final
+
+from support.api import PODS
+
+from bench import reports
+from bench.cluster import Cluster, wait
+from bench.lifecycle import await_condition
+from bench.process import Process
+from bench.results import Row, Target
+from bench.subject import Subject, create, started
+from tfdist_cluster import console
+
+WINDOW_SECONDS: Final = 30
+_SETTLE_SECONDS: Final = 30.0
+"""After the last pod runs, until the last write about that is over, reports and their writes are in their rhythm."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How many jobs of how many workers."""
+
+    jobs: int
+    workers: int
+
+    @property
+    def pods(self) -> int:
+        """Number of pods."""
+        return self.jobs * self.workers
+
+
+def run(cluster: Cluster, ours: Subject, peer: Subject, size: Size) -> list[Row]:
+    """Measure both, and the restart of ours: the peer does not say when it knows its jobs again."""
+    with console.step(f"{size.pods} running pods, {ours.name}"), reports.served():
+        mine = _steady(cluster, ours, size)
+        restart, writes = _restart(cluster, ours, size)
+        cluster.clear(_namespace(ours), ours.jobs)
+    with console.step(f"{size.pods} running pods, {peer.name}"):
+        theirs = _steady(cluster, peer, size)
+    name = f"steady state: {size.pods:,} running pods, all reporting"
+    what = f"{size.jobs:,} jobs of {size.workers}; the peer reads no reports"
+    rest = f"{writes:.0f} requests but lists and watches until then" if writes else "nothing was written until then"
+    return [
+        Row(f"{name}: CPU", mine["cpu"], theirs["cpu"], "% of a core", Target(value=10, text="< 10 %"), what),
+        Row(f"{name}: memory", mine["memory"], theirs["memory"], "MB", Target(value=300, text="< 300 MB"), what),
+        Row(f"{name}: requests", mine["requests"], theirs["requests"], "requests a minute", note=what),
+        Row(
+            f"restart with {size.pods:,} pods, until ready and correct",
+            restart, None, "s", Target(value=5, text="<= 5 s"), rest,
+        ),
+    ]  # fmt: skip
+
+
+def _namespace(subject: Subject) -> str:
+    return f"steady-{subject.name}"
+
+
+def _steady(cluster: Cluster, subject: Subject, size: Size) -> dict[str, float]:
+    with started(cluster, subject) as process:
+        namespace = cluster.namespace(_namespace(subject))
+        with console.step(f"make {size.pods} pods run", expected_seconds=120):
+            create(cluster, subject, namespace, size.jobs, size.workers)
+            cluster.await_running(namespace, size.pods, seconds=1800)
+            await_condition(cluster, subject, namespace, "Running", 600)
+        time.sleep(_SETTLE_SECONDS)
+        before = process.usage()
+        time.sleep(WINDOW_SECONDS)
+        used = process.usage() - before
+        figures = {
+            "cpu": used.cpu_millis / WINDOW_SECONDS / 10,
+            "memory": process.memory_megabytes(),
+            "requests": used.requests * 60 / WINDOW_SECONDS,
+        }
+    console.say(f"    {subject.name}: {figures}")
+    return figures
+
+
+def _restart(cluster: Cluster, ours: Subject, size: Size) -> tuple[float, float]:
+    """Return the seconds until a new controller knows all and has looked at all, and what it has written by then."""
+    pods = cluster.count(PODS.format(ns=_namespace(ours)))
+    start = time.perf_counter()
+    with ours.start(cluster) as process:
+        wait(lambda: _knows_all(process, size), f"{ours.name} to know {pods} pods", 300)
+        seconds = time.perf_counter() - start
+        made = sum(process.metric(process.counter, f'verb="{verb}"') for verb in ("POST", "DELETE"))
+    return seconds, made
+
+
+def _knows_all(process: Process, size: Size) -> bool:
+    known = process.metric("tfdist_pods") >= size.pods and process.metric("tfdist_jobs", "Running") >= size.jobs
+    return known and process.metric("tfdist_queue_depth") == 0
