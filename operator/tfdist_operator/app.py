@@ -1,31 +1,39 @@
-"""The composition root: makes the parts, runs them together, and stops them in order.
+"""The composition root: makes the parts, runs them under kopf, and stops them in order.
 
-If any part ends, the process ends: Kubernetes starts it anew, and everything is derived from the API server.
+Every replica keeps its caches in sync; the one that leads also acts. If any part ends, the process ends: Kubernetes
+starts it anew, and everything is derived from the API server. A leader that may not lead any more ends at once,
+without a farewell: what is not running cannot write.
 """
 
 import asyncio
 import logging
 import os
-import signal
 import socket
 import sys
-from collections.abc import Coroutine
-from typing import Any, Final, cast
+import uuid
+from typing import Any, Final, NoReturn, cast
 
 import kopf
 import uvloop
 
+from tfdist.api.v1 import GROUP, PLURAL, VERSION
+from tfdist.render import names
 from tfdist_operator import config, handlers
-from tfdist_operator.health import Probes
+from tfdist_operator.health import LoopLag, Probes
 from tfdist_operator.kube.client import Client
 from tfdist_operator.kube.connection import authorization, find_connection, ssl_context
-from tfdist_operator.kube.informer import PodInformer
+from tfdist_operator.kube.elector import Elector, LeaseLost
+from tfdist_operator.kube.informer import Informer, Watched
 from tfdist_operator.kube.job_store import JobStore
+from tfdist_operator.kube.lease import Lease
 from tfdist_operator.kube.memory import Memory
 from tfdist_operator.kube.objects import Objects
-from tfdist_operator.kube.pod_store import Key, PodStore
+from tfdist_operator.kube.pod_store import Key
 from tfdist_operator.kube.queue import KeyedQueue
+from tfdist_operator.kube.sinks import WatchedJobs, WatchedPods
 from tfdist_operator.logs import configure
+from tfdist_operator.metrics import LEADER
+from tfdist_operator.parts import Parts
 from tfdist_operator.planner import Settings
 from tfdist_operator.progress import ProgressPoller
 from tfdist_operator.reconcile import Reconciler, utc_now
@@ -33,101 +41,142 @@ from tfdist_operator.reports import Reports
 
 log = logging.getLogger(__name__)
 
-
-async def run(settings: config.Config) -> None:
-    """Run the controller until it is told to stop or a part of it ends."""
-    info = find_connection()
-    stop = asyncio.Event()
-    _stop_on_signals(stop)
-    async with Client(info.server, ssl_context(info), authorization(info)) as client:
-        queue: KeyedQueue[Key] = KeyedQueue()
-        jobs, pods = JobStore(), PodStore(queue.add)
-        informer = PodInformer(client, pods, settings.namespace)
-        await Probes(informer, jobs, pods, queue).start(settings.port)
-        parts = _parts(settings, client, queue, jobs, pods, informer)
-        parts["stop"] = stop.wait()
-        parts["kopf"] = _kopf(settings, jobs, queue, informer, info, stop)
-        await _until_first_ends(parts)
+_LEASE_TIMEOUT_SECONDS: Final = 4.0
+"""For a renewal: two can fail before the deadline without an answer."""
+_STOP_SECONDS: Final = 1.0
+"""How long the loops get to stop before the Lease is given up."""
 
 
-def _parts(
-    settings: config.Config,
-    client: Client,
-    queue: KeyedQueue[Key],
-    jobs: JobStore,
-    pods: PodStore,
-    informer: PodInformer,
-) -> dict[str, Coroutine[object, object, object]]:
-    """Return the controller's own loops by name; workers begin when the pods are known."""
-    memory = Memory()
-    objects = Objects(client, _instance())
-    planning = Settings(settings.trainer_image, settings.progress_write_seconds)
-    reports = Reports()
-    reconciler = Reconciler(jobs, pods, queue, objects, planning, memory, reports)
-    poller = ProgressPoller(jobs, pods, memory, reports, queue.add, utc_now)
+class Controller:
+    """One replica. `start` and `stop` are called by kopf; `stop_flag` tells kopf to stop, `failed` with what result."""
 
-    async def worker() -> None:
-        await informer.synced.wait()
-        await queue.work(reconciler.reconcile)
+    def __init__(self, settings: config.Config) -> None:
+        info = find_connection()
+        connection = info.server, ssl_context(info), authorization(info)
+        self._settings = settings
+        self._instance = os.environ.get("HOSTNAME") or socket.gethostname()
+        # A client of its own: neither a full pool nor a server that asks for patience may delay a renewal.
+        self._lease_client = Client(*connection, connections=2, timeout_seconds=_LEASE_TIMEOUT_SECONDS)
+        lease = Lease(self._lease_client, settings.lease_namespace, settings.lease_name)
+        self._elector = Elector(lease, f"{self._instance}_{uuid.uuid4()}")
+        may_write = self._elector.may_act if settings.leader_election else _alone
+        self._client = Client(*connection, may_write=may_write)
+        self._queue: KeyedQueue[Key] = KeyedQueue()
+        self._leads = False
+        self._jobs = JobStore()
+        self._pods = WatchedPods(self._changed)
+        self._informers = self._make_informers()
+        self._lag = LoopLag()
+        self._probes = Probes(self._informers, self._jobs, self._pods, self._queue, self._lag, self._role)
+        self._parts = Parts(self._part_ended)
+        self.stop_flag = asyncio.Event()
+        self.failed = False
 
-    workers = {f"worker {i}": worker() for i in range(settings.workers)}
-    return {"pods": informer.run(), "progress": poller.run(settings.progress_poll_seconds), **workers}
+    def _make_informers(self) -> tuple[Informer, Informer]:
+        namespace = self._settings.namespace
+        jobs = Watched.of(f"apis/{GROUP}/{VERSION}", PLURAL, namespace)
+        pods = Watched.of("api/v1", "pods", namespace, names.POD_SELECTOR)
+        return (
+            Informer(self._client, jobs, WatchedJobs(self._jobs, self._changed)),
+            Informer(self._client, pods, self._pods),
+        )
+
+    async def start(self) -> None:
+        """Open the connections and start every loop of a standby."""
+        await self._client.__aenter__()
+        await self._lease_client.__aenter__()
+        await self._probes.start(self._settings.port)
+        self._parts.start("event loop lag", self._lag.run())
+        for informer in self._informers:
+            self._parts.start(f"watch {informer.plural}", informer.run())
+        self._parts.start("leadership", self._lead())
+
+    async def stop(self) -> None:
+        """Stop acting, then give the Lease up, then close what is open."""
+        await self._parts.stop(_STOP_SECONDS)
+        await self._elector.release()
+        await self._probes.stop()
+        await self._client.__aexit__()
+        await self._lease_client.__aexit__()
+        log.info("controller has stopped")
+
+    async def _lead(self) -> None:
+        """Wait until this replica is in sync and leads, then act for as long as it does."""
+        for informer in self._informers:
+            await informer.synced.wait()
+        log.info("in sync", extra={"jobs": len(self._jobs), "pods": len(self._pods)})
+        if not self._settings.leader_election:
+            self._begin()
+            await asyncio.Event().wait()
+        await self._elector.acquire()
+        self._begin()
+        try:
+            await self._elector.hold()
+        except LeaseLost as lost:
+            _end_at_once(str(lost))
+
+    def _begin(self) -> None:
+        """Act: look at every job there is, and at each that changes from now on."""
+        log.info("this replica leads", extra={"instance": self._instance})
+        LEADER.set(1)
+        self._leads = True
+        self._start_acting()
+        for job in self._jobs.all():
+            self._queue.add(job.key)
+
+    def _start_acting(self) -> None:
+        """Start the loops that only the leader runs."""
+        settings, memory, reports = self._settings, Memory(), Reports()
+        objects = Objects(self._client, self._instance)
+        planning = Settings(settings.trainer_image, settings.progress_write_seconds)
+        reconciler = Reconciler(self._jobs, self._pods, self._queue, objects, planning, memory, reports)
+        poller = ProgressPoller(self._jobs, self._pods, memory, reports, self._queue.add, utc_now)
+        self._parts.start("progress", poller.run(settings.progress_poll_seconds))
+        for number in range(settings.workers):
+            self._parts.start(f"worker {number}", self._queue.work(reconciler.reconcile))
+
+    def _changed(self, key: Key) -> None:
+        """Mark a job dirty; a standby need not remember, since the leader begins with all of them."""
+        if self._leads:
+            self._queue.add(key)
+
+    def _role(self) -> str:
+        """Return who leads, in words."""
+        if self._leads:
+            return "leading"
+        return f"standby; the leader is {self._elector.leader or 'not known yet'}"
+
+    def _part_ended(self) -> None:
+        """End the process, in order if that is possible."""
+        self.failed = True
+        self.stop_flag.set()
+        asyncio.get_running_loop().call_later(handlers.STOP_SECONDS, os._exit, 1)
 
 
-def _instance() -> str:
-    """Return the name of this process among the controllers of a cluster: in a pod the pod's name."""
-    return os.environ.get("HOSTNAME") or socket.gethostname()
+def _alone() -> bool:
+    return True
 
 
-async def _kopf(
-    settings: config.Config,
-    jobs: JobStore,
-    queue: KeyedQueue[Key],
-    informer: PodInformer,
-    info: kopf.ConnectionInfo,
-    stop: asyncio.Event,
-) -> None:
-    """Run kopf once the pods are known: a job is never looked at with an empty cache."""
-    await informer.synced.wait()
-    log.info("pods are known; watching jobs")
-    others = asyncio.all_tasks()
-    tasks = await kopf.spawn_tasks(
-        registry=handlers.registry(jobs, queue.add, info),
+def _end_at_once(why: str) -> NoReturn:
+    log.error("leadership is lost; the process ends and starts again as a standby", extra={"why": why})
+    logging.shutdown()
+    os._exit(1)
+
+
+async def run(settings: config.Config) -> NoReturn:
+    """Run the controller until it is told to stop or a part of it ends; end the process with 0 or 1."""
+    controller = Controller(settings)
+    await kopf.operator(
+        registry=handlers.registry(find_connection, controller.start, controller.stop),
         settings=handlers.settings(),
         standalone=True,
         # kopf would look up the user's name, which a numeric user of an image does not have
-        identity=cast("Any", _instance()),  # a NewType of str that kopf does not export
-        clusterwide=not settings.namespace,
-        namespaces=[settings.namespace] if settings.namespace else [],
+        identity=cast("Any", "controller"),  # a NewType of str that kopf does not export
+        clusterwide=True,
+        stop_flag=controller.stop_flag,
     )
-    _stop_on_signals(stop)  # kopf has taken the signals; when it stops first, it waits for tasks that are not its own
-    await kopf.run_tasks(tasks, ignored=others)
-
-
-def _stop_on_signals(stop: asyncio.Event) -> None:
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-
-
-_STOP_SECONDS: Final = 5.0
-"""How long the parts get to stop. Whoever takes longer is left: nothing here is lost with the process."""
-
-
-async def _until_first_ends(parts: dict[str, Coroutine[object, object, object]]) -> None:
-    """Run the parts until one ends, give the others time to stop, and end the process."""
-    tasks = {asyncio.create_task(part, name=name) for name, part in parts.items()}
-    done, rest = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    for task in rest:
-        task.cancel()
-    _, stuck = await asyncio.wait(rest, timeout=_STOP_SECONDS)
-    stopped = next((task for task in done if task.get_name() == "stop"), None)
-    first = stopped or next(iter(done))
-    failure = None if first.cancelled() else first.exception()
-    log.info("controller stops", extra={"part": first.get_name()}, exc_info=failure)
-    if stuck:
-        log.warning("parts do not stop; they are left", extra={"parts": sorted(t.get_name() for t in stuck)})
     logging.shutdown()
-    os._exit(0 if stopped else 1)
+    os._exit(1 if controller.failed else 0)  # all is closed: tidying the interpreter up would only delay the end
 
 
 def main() -> None:

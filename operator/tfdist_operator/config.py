@@ -3,6 +3,11 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+_OWN_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+_SWITCH: Final = {"true": True, "false": False}
 
 
 @dataclass(frozen=True)
@@ -21,6 +26,12 @@ class Config:
     """TFDIST_PROGRESS_POLL_SECONDS: how often a running job's coordinator is asked."""
     progress_write_seconds: float = 10.0
     """TFDIST_PROGRESS_WRITE_SECONDS: least time between two writes of a status in which only counters moved."""
+    leader_election: bool = True
+    """TFDIST_LEADER_ELECTION: `false` for a controller that is alone, which then needs no Lease."""
+    lease_name: str = "tfdist-controller"
+    """TFDIST_LEASE_NAME: the Lease by which replicas elect a leader."""
+    lease_namespace: str = "tfdist-system"
+    """TFDIST_LEASE_NAMESPACE: where it is; by default the controller's own namespace."""
     log_level: str = "INFO"
     """TFDIST_LOG_LEVEL: DEBUG, INFO, WARNING or ERROR."""
 
@@ -43,6 +54,12 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Config:
             problems.append(f"{name}={text!r}: must be a positive number, such as {default}")
         return value
 
+    def switch(name: str, *, default: bool) -> bool:
+        text = environment.get(name, str(default)).lower()
+        if text not in _SWITCH:
+            problems.append(f"{name}={text!r}: must be true or false")
+        return _SWITCH.get(text, default)
+
     image = environment.get("TFDIST_TRAINER_IMAGE", "")
     if not image:
         problems.append("TFDIST_TRAINER_IMAGE is not set: name the image for jobs that name none")
@@ -53,8 +70,16 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Config:
         workers=int(number("TFDIST_WORKERS", Config.workers)),
         progress_poll_seconds=number("TFDIST_PROGRESS_POLL_SECONDS", Config.progress_poll_seconds),
         progress_write_seconds=number("TFDIST_PROGRESS_WRITE_SECONDS", Config.progress_write_seconds),
+        leader_election=switch("TFDIST_LEADER_ELECTION", default=Config.leader_election),
+        lease_name=environment.get("TFDIST_LEASE_NAME", Config.lease_name),
+        lease_namespace=environment.get("TFDIST_LEASE_NAMESPACE") or _own_namespace(),
         log_level=environment.get("TFDIST_LOG_LEVEL", Config.log_level),
     )
     if problems:
         raise SystemExit("the controller cannot start:\n  " + "\n  ".join(problems))
     return config
+
+
+def _own_namespace() -> str:
+    """Return the namespace of this pod; outside of a cluster, the one that the manifests use."""
+    return _OWN_NAMESPACE.read_text(encoding="utf-8").strip() if _OWN_NAMESPACE.exists() else Config.lease_namespace

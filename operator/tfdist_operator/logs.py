@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from datetime import UTC, datetime
 from typing import Final
 
 import orjson
@@ -16,7 +17,7 @@ class JsonFormatter(logging.Formatter):
         """Return the record as one line of JSON."""
         fields = {k: v for k, v in vars(record).items() if k not in _STANDARD and not k.startswith("k8s_")}
         line = {
-            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S"),
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
             "event": record.getMessage(),

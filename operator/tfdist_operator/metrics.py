@@ -4,7 +4,7 @@ from typing import Final
 
 from prometheus_client import Counter, Gauge, Histogram, disable_created_metrics
 
-disable_created_metrics()  # a second series for each counter and histogram, which nobody asks for
+disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each counter, which nobody asks for
 
 _JOB: Final = ["namespace", "name"]
 
@@ -19,6 +19,8 @@ RESTARTS: Final = Counter("tfdist_restarts", "Restarts of gangs by the class of 
 PROGRESS_RATIO: Final = Gauge("tfdist_job_progress_ratio", "Finished part of training", _JOB)
 EXAMPLES_PER_SECOND: Final = Gauge("tfdist_job_examples_per_second", "Examples trained on in a second", _JOB)
 STEP_TIME_SECONDS: Final = Gauge("tfdist_job_step_time_seconds", "Duration of one training step", _JOB)
+PER_JOB: Final = (PROGRESS_RATIO, EXAMPLES_PER_SECOND, STEP_TIME_SECONDS)
+"""Those with a series for each running job, which is dropped with the job."""
 
 LEADER: Final = Gauge("tfdist_leader", "1 on the replica that leads, 0 on a standby")
 RECONCILE_SECONDS: Final = Histogram(

@@ -21,6 +21,12 @@ RULES: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
 )
 """API group, resource, verbs; in alphabetical order, so that none is missed or given twice."""
 
+LEASE_RULES: Final[tuple[dict[str, list[str]], ...]] = (
+    {"apiGroups": [lease.GROUP], "resources": ["leases"], "verbs": ["create"]},
+    {"apiGroups": [lease.GROUP], "resources": ["leases"], "resourceNames": [NAME], "verbs": ["get", "update"]},
+)
+"""Of the controller's own namespace: a name cannot be given to a right to create."""
+
 
 def cluster_role() -> dict[str, Any]:
     """Return the ClusterRole with exactly the calls that the controller makes."""

@@ -26,15 +26,18 @@ def install(api: Api) -> None:
     api.apply(crd, path)
     wait_for("the CRD to be served", lambda: _established(api.do("GET", f"{path}/{crd['metadata']['name']}")))
     rbac = "/apis/rbac.authorization.k8s.io/v1"
-    api.apply(yaml.safe_load((ROOT / "operator/manifests/role.yaml").read_text()), f"{rbac}/clusterroles")
     paths = {
         "Namespace": "/api/v1/namespaces",
         "ServiceAccount": ACCOUNT,
+        "ClusterRole": f"{rbac}/clusterroles",
         "ClusterRoleBinding": f"{rbac}/clusterrolebindings",
+        "Role": f"{rbac}/namespaces/{SYSTEM}/roles",
+        "RoleBinding": f"{rbac}/namespaces/{SYSTEM}/rolebindings",
     }
-    for manifest in yaml.safe_load_all((ROOT / "operator/manifests/controller.yaml").read_text()):
-        if manifest["kind"] in paths:
-            api.apply(manifest, paths[manifest["kind"]])
+    for file in ("controller.yaml", "role.yaml"):  # the first makes the namespace
+        for manifest in yaml.safe_load_all((ROOT / "operator/manifests" / file).read_text()):
+            if manifest["kind"] in paths:
+                api.apply(manifest, paths[manifest["kind"]])
 
 
 def _established(crd: Json) -> bool:
@@ -77,6 +80,7 @@ def controller(api: Api, folder: pathlib.Path, **environment: str) -> Iterator[C
         "KUBECONFIG": str(_kubeconfig(api, folder)),
         "TFDIST_PORT": str(port),
         "TFDIST_TRAINER_IMAGE": "tfdist/trainer:test",
+        "TFDIST_LEADER_ELECTION": "false",  # most tests run one controller
     }
     with (folder / "controller.log").open("ab") as log:
         process = subprocess.Popen(

@@ -50,7 +50,7 @@ async def test_of_two_delays_the_earlier_counts_and_fires_once() -> None:
 
 async def test_a_failed_look_is_repeated_later_each_time() -> None:
     clock = Clock()
-    queue: KeyedQueue[str] = KeyedQueue(clock)
+    queue: KeyedQueue[str] = KeyedQueue(clock, jitter=lambda: 1.0)
     queue.add("a")
     delays = []
     for _ in range(4):
@@ -75,3 +75,39 @@ async def test_a_waiting_worker_wakes_for_a_new_key() -> None:
     async with asyncio.timeout(5):
         assert await seen.get() == "a"
     worker.cancel()
+
+
+async def test_keys_that_failed_together_are_not_repeated_together() -> None:
+    clock = Clock()
+    queue: KeyedQueue[int] = KeyedQueue(clock)
+    for key in range(100):
+        queue.add(key)
+        await queue.get()
+        queue.done(key, failed=True)
+    delays = set(queue._due.values())
+    assert len(delays) > 50
+    assert all(FIRST_RETRY_SECONDS / 2 <= delay <= FIRST_RETRY_SECONDS for delay in delays)
+
+
+async def test_a_key_that_is_always_dirty_delays_every_other_by_one_look_a_round() -> None:
+    queue: KeyedQueue[str] = KeyedQueue()
+    quiet = [f"quiet-{i}" for i in range(50)]
+    for key in ("busy", *quiet):
+        queue.add(key)
+    served = []
+    for _ in range(150):
+        key = await queue.get()
+        served.append(key)
+        queue.add(key)  # it changed during its look
+        queue.done(key)
+    rounds = [served[i : i + 51] for i in range(0, 102, 51)]
+    assert rounds == [["busy", *quiet]] * 2
+
+
+async def test_a_key_whose_looks_fail_does_not_hold_up_the_others() -> None:
+    clock = Clock()
+    queue: KeyedQueue[str] = KeyedQueue(clock)
+    queue.add("failing")
+    queue.add("healthy")
+    queue.done(await queue.get(), failed=True)
+    assert await queue.get() == "healthy"

@@ -1,10 +1,12 @@
 """Requests to the API server: one pooled session, orjson, typed errors, every request counted.
 
-When the server says that it is overloaded (429), every request of this process waits as long as it asked for,
-not only the one that was refused.
+When the server says that it is overloaded (429 or 5xx with Retry-After), every request of this process waits as long
+as it asked for, not only the one that was refused; then they go on spread over the same time, not all at once. A
+write is sent only while `may_write` says so, which is asked last of all: see `kube.elector`.
 """
 
 import asyncio
+import random
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -13,7 +15,8 @@ from typing import Any, Final, Self
 import aiohttp
 import orjson
 
-from tfdist_operator.kube.errors import Unavailable, error_for
+from tfdist_operator.kube.errors import NotLeading, Unavailable, error_for
+from tfdist_operator.kube.sockets import api_socket
 from tfdist_operator.metrics import API_REQUESTS
 
 Json = dict[str, Any]
@@ -23,23 +26,50 @@ JSON: Final = "application/json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 APPLY_PATCH: Final = "application/apply-patch+yaml"
 
-_CONNECTIONS: Final = 64
-_TIMEOUT_SECONDS: Final = 30.0
+CONNECTIONS: Final = 64
+TIMEOUT_SECONDS: Final = 30.0
 _OVERLOAD_ATTEMPTS: Final = 5
+_LONGEST_PAUSE_SECONDS: Final = 60.0
+
+
+def _always() -> bool:
+    return True
 
 
 class Client:
-    """The API server, as the controller uses it. Use as an asynchronous context manager."""
+    """The API server, as the controller uses it. Use as an asynchronous context manager.
 
-    def __init__(self, server: str, ssl: Any, authorization: Callable[[], dict[str, str]]) -> None:
+    Args:
+        server: its address.
+        ssl: TLS settings.
+        authorization: gives the headers to authenticate with now.
+        may_write: whether a request that changes something may be sent now.
+        connections: how many requests may be in flight.
+        timeout_seconds: for one request with its answer.
+    """
+
+    def __init__(
+        self,
+        server: str,
+        ssl: Any,
+        authorization: Callable[[], dict[str, str]],
+        *,
+        may_write: Callable[[], bool] = _always,
+        connections: int = CONNECTIONS,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+    ) -> None:
         self._server = server.rstrip("/")
         self._ssl = ssl
         self._authorization = authorization
+        self._may_write = may_write
+        self._connections = connections
+        self._timeout_seconds = timeout_seconds
         self._session: aiohttp.ClientSession | None = None
         self._paused_until = 0.0
+        self._spread = 0.0
 
     async def __aenter__(self) -> Self:
-        connector = aiohttp.TCPConnector(limit=_CONNECTIONS, ssl=self._ssl)
+        connector = aiohttp.TCPConnector(limit=self._connections, ssl=self._ssl, socket_factory=api_socket)
         self._session = aiohttp.ClientSession(connector=connector)
         return self
 
@@ -68,15 +98,18 @@ class Client:
             query: parameters of the address.
 
         Raises:
-            ApiError: the server refused, is overloaded, or does not answer.
+            ApiError: the server refused, is overloaded, or does not answer; or this replica may not write.
         """
+        limits = aiohttp.ClientTimeout(total=self._timeout_seconds)
         for _ in range(_OVERLOAD_ATTEMPTS):
             await self._wait_while_overloaded()
+            if method != "GET" and not self._may_write():
+                raise NotLeading(0, "NotLeading", f"{method} {path} was not sent: this replica does not lead")
             try:
-                async with self._send(method, path, resource, body, content_type, query or {}) as response:
+                async with self._send(method, path, resource, body, content_type, query or {}, limits) as response:
                     return await self._content(response)
             except Unavailable as error:
-                if error.code != 429:  # noqa: PLR2004  HTTP's own number
+                if not error.retry_after:
                     raise
         raise Unavailable(429, "TooManyRequests", f"{method} {path} was refused {_OVERLOAD_ATTEMPTS} times")
 
@@ -89,7 +122,9 @@ class Client:
         Raises:
             ApiError: as for `request`.
         """
-        limits = aiohttp.ClientTimeout(total=None, sock_connect=_TIMEOUT_SECONDS, sock_read=read_timeout_seconds)
+        await self._wait_while_overloaded()
+        connect = self._timeout_seconds
+        limits = aiohttp.ClientTimeout(total=None, sock_connect=connect, sock_read=read_timeout_seconds)
         async with self._send("WATCH", path, resource, None, JSON, query, limits) as response:
             if response.status >= 400:  # noqa: PLR2004  HTTP's own number
                 await self._content(response)
@@ -104,7 +139,7 @@ class Client:
         body: Json | None,
         content_type: str,
         query: Mapping[str, str],
-        limits: aiohttp.ClientTimeout | None = None,
+        limits: aiohttp.ClientTimeout,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         assert self._session is not None, "use the client as a context manager"  # noqa: S101  a bug of the caller
         code = "error"
@@ -115,30 +150,43 @@ class Client:
                 params=query,
                 data=orjson.dumps(body) if body is not None else None,
                 headers=self._authorization() | {"Content-Type": content_type, "Accept": JSON},
-                timeout=limits or aiohttp.ClientTimeout(total=_TIMEOUT_SECONDS),
+                timeout=limits,
             ) as response:
                 code = str(response.status)
                 yield response
         except (aiohttp.ClientError, TimeoutError) as error:
             raise Unavailable(0, "NoAnswer", f"{verb} {path}: {error or type(error).__name__}") from error
         finally:
-            API_REQUESTS.labels(verb=verb, resource=resource, code=code).inc()
+            API_REQUESTS.labels(verb=verb, resource=_with_subresource(resource, path), code=code).inc()
 
     async def _content(self, response: aiohttp.ClientResponse) -> Json:
         data: Json = orjson.loads(await response.read() or b"{}") if _is_json(response) else {}
-        if response.status < 400:  # noqa: PLR2004  HTTP's own number
+        status = response.status
+        if status < 400:  # noqa: PLR2004  HTTP's own number
             return data
-        if response.status == 429:  # noqa: PLR2004
-            self._pause(response.headers.get("Retry-After", "1"))
         causes = [cause.get("reason", "") for cause in (data.get("details") or {}).get("causes") or ()]
-        raise error_for(response.status, data.get("reason", ""), data.get("message", response.reason or ""), causes)
+        error = error_for(status, data.get("reason", ""), data.get("message", response.reason or ""), causes)
+        if isinstance(error, Unavailable):
+            default = "1" if status == 429 else ""  # noqa: PLR2004
+            error.retry_after = self._pause(response.headers.get("Retry-After", default))
+        raise error
 
-    def _pause(self, retry_after: str) -> None:
-        seconds = float(retry_after) if retry_after.isdigit() else 1.0
+    def _pause(self, retry_after: str) -> bool:
+        """Let all requests wait as long as the server asks; return whether it asked at all."""
+        if not retry_after:
+            return False
+        seconds = min(float(retry_after) if retry_after.isdigit() else 1.0, _LONGEST_PAUSE_SECONDS)
         self._paused_until = max(self._paused_until, time.monotonic() + seconds)
+        self._spread = min(max(seconds, 0.1), 5.0)
+        return True
 
     async def _wait_while_overloaded(self) -> None:
-        await asyncio.sleep(max(0.0, self._paused_until - time.monotonic()))
+        if (left := self._paused_until - time.monotonic()) > 0:
+            await asyncio.sleep(left + random.uniform(0, self._spread))  # noqa: S311
+
+
+def _with_subresource(resource: str, path: str) -> str:
+    return f"{resource}/status" if path.endswith("/status") else resource
 
 
 def _is_json(response: aiohttp.ClientResponse) -> bool:

@@ -41,6 +41,13 @@ class NamespaceTerminating(Refused):
 class Unavailable(ApiError):  # noqa: N818
     """429, 5xx, or no answer at all: the same request may succeed later."""
 
+    retry_after: bool = False
+    """Whether the server has said when to ask again; it has then not acted on the request."""
+
+
+class NotLeading(ApiError):  # noqa: N818
+    """Nothing was sent: this replica does not lead, and only the leader writes."""
+
 
 _REFUSED: Final = frozenset({400, 403, 405, 413, 415, 422})
 _TYPES: Final[dict[int, type[ApiError]]] = {404: NotFound, 409: Conflict, 410: Gone}

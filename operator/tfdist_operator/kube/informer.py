@@ -1,25 +1,32 @@
-"""Keeps the pod store equal to the API server: list, watch, and list again when the watch cannot go on.
+"""Keeps a store equal to the API server: list, watch, and list again when the watch cannot go on.
 
-A list replaces the store: pods that vanished while nobody watched are removed. A watch is resumed from the last
-version it brought, bookmarks included, so a broken connection costs no list. `last_contact` is when the server was
-last heard of; a watch that is silent for longer than the server's own bookmarks allow is dead and is replaced.
+A list is streamed: the server sends each object as an event and says when that was all. So no more than one object is
+held at a time, and the same connection goes on as the watch. Servers that cannot do it are asked page by page.
+
+What a list does not hold is gone and removed from the store, which is how deletions during a gap are noticed. A watch
+is resumed from the last version that it brought, bookmarks included, so a broken connection costs no list.
+`last_contact` is when the server was last heard of; a watch that is silent for longer than the server's own bookmarks
+allow is dead and is replaced.
 """
 
 import asyncio
 import logging
 import random
 import time
-from typing import Any, Final
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
 
 import orjson
 
-from tfdist.render import names
 from tfdist_operator.kube.client import Client
-from tfdist_operator.kube.errors import ApiError, Gone
-from tfdist_operator.kube.pod_store import PodStore
+from tfdist_operator.kube.errors import ApiError, Gone, Refused
 from tfdist_operator.metrics import WATCH_RESTARTS
 
 log = logging.getLogger(__name__)
+
+Raw = Mapping[str, Any]
 
 _PAGE: Final = "500"
 _WATCH_SECONDS: Final = 300
@@ -27,85 +34,167 @@ _SILENCE_SECONDS: Final = 120.0
 """The API server sends a bookmark about every minute."""
 _PAUSE_SECONDS: Final = 0.1
 """Between two watches: a server that ends each at once is not asked in a tight loop."""
+_LONGEST_RETRY_SECONDS: Final = 8.0
 _LONGEST_LINE: Final = 8 * 1024 * 1024
+_END_OF_LIST: Final = "k8s.io/initial-events-end"
 
 
-class PodInformer:
-    """Feeds a `PodStore` for one namespace, or for all when `namespace` is empty."""
+class Sink(Protocol):
+    """What an informer feeds. Objects come as the API server gives them."""
 
-    def __init__(self, client: Client, store: PodStore, namespace: str = "") -> None:
+    def take(self, raw: Raw) -> None:
+        """Take in an object that is new or has changed.
+
+        Raises:
+            KeyError, TypeError, ValueError: the object is not one of ours after all.
+        """
+
+    def drop(self, raw: Raw) -> None:
+        """Forget an object that the API server has deleted.
+
+        Raises:
+            KeyError, TypeError, ValueError: as for `take`.
+        """
+
+    def retain(self, uids: AbstractSet[str], version: int) -> None:
+        """Forget what a list of `version` did not hold, unless it was made since."""
+
+    def reached(self, version: int) -> None:
+        """Remember that everything up to `version` has been told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A kind of objects: the path of its collection, its plural, and the labels to choose by."""
+
+    path: str
+    plural: str
+    selector: str = ""
+
+    @classmethod
+    def of(cls, group_version: str, plural: str, namespace: str, selector: str = "") -> "Watched":
+        """Return the kind in one namespace, or in all when `namespace` is empty."""
+        within = f"namespaces/{namespace}/" if namespace else ""
+        return cls(f"/{group_version}/{within}{plural}", plural, selector)
+
+
+class Informer:
+    """Feeds a `Sink` with the objects of one kind."""
+
+    def __init__(self, client: Client, watched: Watched, sink: Sink) -> None:
         self._client = client
-        self._store = store
-        self._path = f"/api/v1/namespaces/{namespace}/pods" if namespace else "/api/v1/pods"
+        self._watched = watched
+        self._sink = sink
         self._version = ""
+        self._listing: set[str] | None = None
+        self._streams_lists = True
+        self._failures = 0
         self.synced = asyncio.Event()
         self.last_contact = time.monotonic()
 
+    @property
+    def plural(self) -> str:
+        """The plural of the kind."""
+        return self._watched.plural
+
     async def run(self) -> None:
         """List and watch until cancelled."""
-        failures = 0
         while True:
             try:
-                if not self._version:
-                    await self._list()
+                if not self._version and not self._streams_lists:
+                    await self._list_pages()
                 await self._watch()
-                failures = 0
-            except Gone:
+            except Gone as error:
+                log.info("list again", extra={"resource": self.plural, "why": str(error)})
                 self._version = ""
+            except Refused as error:
+                self._refused(error)
+                await self._back_off(error)
             except ApiError as error:
-                failures += 1
-                log.warning("pod watch interrupted; it is resumed", extra={"error": str(error), "failures": failures})
-                await asyncio.sleep(min(0.1 * 2 ** min(failures, 8), 15) * random.uniform(0.5, 1))  # noqa: S311
-            WATCH_RESTARTS.labels(resource="pods").inc()
+                await self._back_off(error)
+            WATCH_RESTARTS.labels(resource=self.plural).inc()
             await asyncio.sleep(_PAUSE_SECONDS)
 
-    async def _list(self) -> None:
-        pods: list[dict[str, Any]] = []
-        query = {"labelSelector": names.POD_SELECTOR, "limit": _PAGE}
+    def _refused(self, error: ApiError) -> None:
+        """Ask for pages from now on, if it was a streamed list that the server did not want."""
+        if self._version or not self._streams_lists:
+            return
+        log.info("the server does not stream lists", extra={"resource": self.plural, "answer": str(error)})
+        self._streams_lists = False
+
+    async def _back_off(self, error: ApiError) -> None:
+        self._failures += 1
+        fields = {"resource": self.plural, "error": str(error), "failures": self._failures}
+        log.warning("watch interrupted; it is resumed", extra=fields)
+        longest = min(0.1 * 2 ** min(self._failures, 8), _LONGEST_RETRY_SECONDS)
+        await asyncio.sleep(longest * random.uniform(0.5, 1))  # noqa: S311  replicas need not ask at the same moment
+
+    async def _list_pages(self) -> None:
+        seen: set[str] = set()
+        query = {"labelSelector": self._watched.selector, "limit": _PAGE}
         while True:
-            page = await self._client.request("GET", self._path, resource="pods", query=query)
-            pods += page["items"]
+            page = await self._client.request("GET", self._watched.path, resource=self.plural, query=query)
+            for item in page["items"]:
+                self._take(item)
+                seen.add(item["metadata"]["uid"])
             query["continue"] = page["metadata"].get("continue", "")
             if not query["continue"]:
                 break
-        self._version = page["metadata"]["resourceVersion"]
-        self._store.replace(pods, int(self._version))
+        self._listed(seen, page["metadata"]["resourceVersion"])
+
+    def _listed(self, uids: AbstractSet[str], version: str) -> None:
+        self._version = version
+        self._failures = 0
+        self._sink.retain(uids, int(version))
+        self._sink.reached(int(version))
         self.last_contact = time.monotonic()
         self.synced.set()
 
     async def _watch(self) -> None:
         query = {
             "watch": "1",
-            "labelSelector": names.POD_SELECTOR,
-            "resourceVersion": self._version,
+            "labelSelector": self._watched.selector,
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(_WATCH_SECONDS + random.randrange(60)),  # noqa: S311  spreads reconnections
         }
-        path, silence = self._path, _SILENCE_SECONDS
-        async with self._client.stream(path, resource="pods", read_timeout_seconds=silence, query=query) as lines:
+        if self._version:
+            query["resourceVersion"] = self._version
+        else:
+            query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+        self._listing = None if self._version else set()
+        path, silence = self._watched.path, _SILENCE_SECONDS
+        async with self._client.stream(path, resource=self.plural, read_timeout_seconds=silence, query=query) as lines:
             buffer = b""
             async for chunk in lines.iter_any():
                 *complete, buffer = (buffer + chunk).split(b"\n")
                 for line in complete:
-                    self._take(orjson.loads(line))
+                    self._handle(orjson.loads(line))
                 if len(buffer) > _LONGEST_LINE:
                     raise Gone(0, "Malformed", "a watch event is longer than any object can be")
 
-    def _take(self, event: dict[str, Any]) -> None:
+    def _handle(self, event: dict[str, Any]) -> None:
         self.last_contact = time.monotonic()
+        self._failures = 0
         kind, item = event["type"], event["object"]
         if kind == "ERROR":
             raise Gone(item.get("code", 410), item.get("reason", "Expired"), item.get("message", ""))
-        self._version = item["metadata"]["resourceVersion"]
-        if kind == "DELETED":
-            self._store.remove(item)
+        meta = item["metadata"]
+        if kind != "BOOKMARK":
+            self._take(item, gone=kind == "DELETED")
+        if self._listing is None:
+            self._version = meta["resourceVersion"]
+            self._sink.reached(int(self._version))
+        elif kind == "BOOKMARK" and _END_OF_LIST in (meta.get("annotations") or {}):
+            listed, self._listing = self._listing, None
+            self._listed(listed, meta["resourceVersion"])
         elif kind != "BOOKMARK":
-            self._put(item)
+            self._listing.add(meta["uid"])
 
-    def _put(self, item: dict[str, Any]) -> None:
-        """Take in a pod; one that only looks like ours costs a line in the log and nobody else anything."""
+    def _take(self, item: dict[str, Any], *, gone: bool = False) -> None:
+        """Take in an object; one that only looks like ours costs a line in the log and nobody else anything."""
         try:
-            self._store.put(item)
-        except (KeyError, ValueError) as error:
-            pod = f"{item['metadata'].get('namespace')}/{item['metadata'].get('name')}"
-            log.warning("pod carries our label but not our format; ignored", extra={"pod": pod, "error": str(error)})
+            (self._sink.drop if gone else self._sink.take)(item)
+        except (KeyError, TypeError, ValueError) as error:
+            name = f"{item['metadata'].get('namespace')}/{item['metadata'].get('name')}"
+            fields = {"resource": self.plural, "object": name, "error": repr(error)}
+            log.warning("object carries our label but not our format; ignored", extra=fields)

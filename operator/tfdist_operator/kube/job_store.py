@@ -29,6 +29,8 @@ class JobStore:
 
     def __init__(self) -> None:
         self._jobs: dict[Key, StoredJob] = {}
+        self.watched = 0
+        """The version up to which the watch has told everything."""
 
     def __len__(self) -> int:
         return len(self._jobs)
@@ -42,12 +44,18 @@ class JobStore:
         return list(self._jobs.values())
 
     def put(self, raw: Mapping[str, Any]) -> Key:
+        """Take in the answer to a write of our own, unless the watch has told of the job's deletion since."""
+        meta = raw["metadata"]
+        key = Key(meta["namespace"], meta["name"])
+        return key if int(meta["resourceVersion"]) <= self.watched else self.take(raw)
+
+    def take(self, raw: Mapping[str, Any]) -> Key:
         """Take in a job as the API server gives it, unless what is known is newer; return its key."""
         meta = raw["metadata"]
         key = Key(meta["namespace"], meta["name"])
         known = self._jobs.get(key)
         version = int(meta["resourceVersion"])
-        if known is not None and known.uid == meta["uid"] and known.resource_version >= version:
+        if known is not None and known.resource_version >= version:
             return key
         same_spec = known is not None and (known.uid, known.generation) == (meta["uid"], meta["generation"])
         job, problems = (known.job, known.problems) if known and same_spec else _parsed(raw)

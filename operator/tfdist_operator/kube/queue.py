@@ -4,14 +4,20 @@ Values are never queued, only keys: a hundred events of a job before its turn co
 dirty during its own look is looked at again afterwards. A look that fails is repeated with exponential delay, and
 `add_after` makes a timer of its own, so that a deadline fires without any other event. Of several delays of a key
 the earliest counts.
+
+Keys are served in order of arrival, and one that is dirty again goes to the end: a job that changes all the time delays
+the others by one look each round.
 """
 
 import asyncio
 import heapq
+import random
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Final, Generic, TypeVar
+
+from tfdist_operator.metrics import QUEUE_LATENCY_SECONDS
 
 K = TypeVar("K", bound=Hashable)
 
@@ -19,13 +25,18 @@ FIRST_RETRY_SECONDS: Final = 0.01
 LONGEST_RETRY_SECONDS: Final = 60.0
 
 
-class KeyedQueue(Generic[K]):
-    """Dirty keys in order of arrival. `clock` is monotonic, in seconds."""
+def _jitter() -> float:
+    return random.uniform(0.5, 1)  # noqa: S311  keys that failed together are not repeated together
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+
+class KeyedQueue(Generic[K]):
+    """Dirty keys in order of arrival. `clock` is monotonic, in seconds; `jitter` gives the part of a delay to wait."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic, jitter: Callable[[], float] = _jitter) -> None:
         self._clock = clock
+        self._jitter = jitter
         self._ready: deque[K] = deque()
-        self._dirty: set[K] = set()
+        self._dirty: dict[K, float] = {}  # since when
         self._running: set[K] = set()
         self._due: dict[K, float] = {}
         self._timers: list[tuple[float, int, K]] = []
@@ -40,7 +51,7 @@ class KeyedQueue(Generic[K]):
         """Mark `key` dirty."""
         if key in self._dirty:
             return
-        self._dirty.add(key)
+        self._dirty[key] = self._clock()
         if key not in self._running:
             self._ready.append(key)
             self._wake.set()
@@ -61,7 +72,7 @@ class KeyedQueue(Generic[K]):
             wait = self._fire_timers()
             if self._ready:
                 key = self._ready.popleft()
-                self._dirty.discard(key)
+                QUEUE_LATENCY_SECONDS.observe(self._clock() - self._dirty.pop(key))
                 self._running.add(key)
                 return key
             self._wake.clear()
@@ -80,7 +91,8 @@ class KeyedQueue(Generic[K]):
             self._failures.pop(key, None)
             return
         count = self._failures[key] = self._failures.get(key, 0) + 1
-        self.add_after(key, min(FIRST_RETRY_SECONDS * 2 ** min(count - 1, 16), LONGEST_RETRY_SECONDS))
+        delay = min(FIRST_RETRY_SECONDS * 2 ** min(count - 1, 16), LONGEST_RETRY_SECONDS)
+        self.add_after(key, delay * self._jitter())
 
     async def work(self, look: Callable[[K], Awaitable[bool]]) -> None:
         """Look at dirty keys until cancelled; `look` returns whether it succeeded."""

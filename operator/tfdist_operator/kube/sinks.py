@@ -1,0 +1,78 @@
+"""Where the informers put jobs and pods: into their stores, with the key of each changed job told to `on_change`.
+
+The stores are also written through by the controller itself, with the answers to its own requests. Such an answer may
+come after the watch has already told of the object's deletion; it must not bring the object back. The watch is in
+order of versions, so what it has passed is known to the store, or gone.
+"""
+
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+from tfdist_operator.kube.job_store import JobStore
+from tfdist_operator.kube.pod_store import Key, PodStore
+
+Raw = Mapping[str, Any]
+
+
+class WatchedJobs:
+    """Feeds a `JobStore`."""
+
+    def __init__(self, jobs: JobStore, on_change: Callable[[Key], None]) -> None:
+        self._jobs = jobs
+        self._on_change = on_change
+
+    def take(self, raw: Raw) -> None:
+        """Take in a job that is new or has changed."""
+        self._on_change(self._jobs.take(raw))
+
+    def drop(self, raw: Raw) -> None:
+        """Forget a deleted job."""
+        meta = raw["metadata"]
+        self._remove(Key(meta["namespace"], meta["name"]), meta["uid"])
+
+    def retain(self, uids: AbstractSet[str], version: int) -> None:
+        """Forget the jobs that a list of `version` did not hold."""
+        for job in self._jobs.all():
+            if job.uid not in uids and job.resource_version <= version:
+                self._remove(job.key, job.uid)
+
+    def reached(self, version: int) -> None:
+        """Remember how far the watch is."""
+        self._jobs.watched = version
+
+    def _remove(self, key: Key, uid: str) -> None:
+        self._jobs.remove(key, uid)
+        self._on_change(key)
+
+
+class WatchedPods(PodStore):
+    """A pod store that an informer feeds."""
+
+    def __init__(self, on_change: Callable[[Key], None]) -> None:
+        super().__init__(on_change)
+        self._watched = 0
+
+    def put(self, raw: Raw) -> None:
+        """Take in the answer to a creation, unless the watch has told of the pod's deletion since."""
+        if int(raw["metadata"]["resourceVersion"]) > self._watched:
+            super().put(raw)
+
+    def take(self, raw: Raw) -> None:
+        """Take in a pod that is new or has changed."""
+        super().put(raw)
+
+    def drop(self, raw: Raw) -> None:
+        """Forget a deleted pod."""
+        self.remove(raw)
+
+    def retain(self, uids: AbstractSet[str], version: int) -> None:
+        """Forget the pods that a list of `version` did not hold."""
+        for key, pods in list(self._pods.items()):
+            for pod in list(pods.values()):
+                if pod.uid not in uids and pod.resource_version <= version:
+                    self._drop(key, pod.name)
+
+    def reached(self, version: int) -> None:
+        """Remember how far the watch is."""
+        self._watched = version
