@@ -140,7 +140,7 @@ def test_an_epoch_has_every_example_once_also_after_a_restart(
 
     from tfdist_trainer.data import tfrecord
     from tfdist_trainer.data.pipeline import steps_needed
-    from tfdist_trainer.programs import configure, create
+    from tfdist_trainer.programs import choose
 
     images, labels = numbered(sum(sizes))
     ends = np.cumsum(sizes)
@@ -152,7 +152,7 @@ def test_an_epoch_has_every_example_once_also_after_a_restart(
         else:
             tfrecord.write(name, images[chosen], labels[chosen], gzip=kind.endswith("gz"))
     config = {"data": {"train": f"{tmp_path}/*"}, "imageShape": [2, 2, 1], "shuffleBuffer": 5}
-    program = create(configure("image_classification", config))
+    program = choose("image_classification", config).create()
     parts = [program.examples(Split.TRAIN, Shard(index, pipelines)) for index in range(pipelines)]
     counts = [part.count for part in parts]
     assert sum(counts) == sum(sizes)
@@ -201,10 +201,10 @@ def test_a_bad_record_is_told_by_file_and_number(tmp_path: Path) -> None:
 @pytest.mark.trainer
 @pytest.mark.usefixtures("two_devices")
 def test_files_of_two_formats_under_one_pattern_are_refused(tmp_path: Path) -> None:
-    from tfdist_trainer.programs import configure, create
+    from tfdist_trainer.programs import choose
 
     for name in ("a.npz", "b.tfrecord"):
         (tmp_path / name).write_bytes(b"")
-    program = create(configure("image_classification", {"data": {"train": f"{tmp_path}/*"}}))
+    program = choose("image_classification", {"data": {"train": f"{tmp_path}/*"}}).create()
     with pytest.raises(ConfigurationError, match=r"training\.config\.data\.train: matches files of different formats"):
         program.examples(Split.TRAIN, Shard(0, 1))

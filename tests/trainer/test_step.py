@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tfdist.contract import ReplicaJob
 from tfdist_trainer.environment import Member
-from tfdist_trainer.programs import configure, create
+from tfdist_trainer.programs import choose
 from tfdist_trainer.step import Averaging, EvaluateStep, TrainStep, metric_sums
 from tfdist_trainer.strategies.gang import Gang
 
@@ -48,9 +48,9 @@ def on_replicas(gang: Gang, variable: Any) -> np.ndarray:
 
 
 def test_statistics_of_batch_normalization_are_equal_after_averaging(gang: Gang) -> None:
-    program = create(configure("image_classification", CONFIG | {"batchNormalization": True}))
+    program = choose("image_classification", CONFIG | {"batchNormalization": True}).create()
     with gang.strategy.scope():
-        model, optimizer = program.model(), program.optimizer()
+        model, optimizer = program.model(), program.optimizer(1.0)
         optimizer.build(model.trainable_variables)
     dark, bright = np.zeros((2, 4, 4, 1), np.uint8), np.full((2, 4, 4, 1), 255, np.uint8)
     label = np.array([0, 1])
@@ -70,7 +70,7 @@ def test_statistics_of_batch_normalization_are_equal_after_averaging(gang: Gang)
 
 
 def test_absent_examples_count_for_nothing_even_when_they_are_not_numbers(gang: Gang) -> None:
-    program = create(configure("image_classification", CONFIG))
+    program = choose("image_classification", CONFIG).create()
     with gang.strategy.scope():
         model = program.model()
     random = np.random.default_rng(0)

@@ -1,7 +1,40 @@
 """Trains and evaluates under `tf.distribute`, as one replica of a TFDistJob.
 
+A program of your own is a subclass of `Program` (docs/trainer.md); a script of your own needs nothing of this
+package, and may say how far it is with `report`.
+
 Importing this package, and everything that runs before the configuration is known to be right, does not
 import TensorFlow: a mistake in the configuration is reported in a fraction of a second.
 """
 
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from tfdist_trainer.data.files import Shard as Shard
+    from tfdist_trainer.data.files import Split as Split
+    from tfdist_trainer.programs.base import Program as Program
+    from tfdist_trainer.programs.config import ProgramConfig as ProgramConfig
+
 __version__ = "0.1.0"
+
+_PUBLIC: Final = {
+    "Program": "tfdist_trainer.programs.base",
+    "ProgramConfig": "tfdist_trainer.programs.config",
+    "Shard": "tfdist_trainer.data.files",
+    "Split": "tfdist_trainer.data.files",
+}
+"""Public names by the module that has them, which is imported when one is asked for."""
+
+
+def __getattr__(name: str) -> Any:
+    """Return the public `name`, importing its module now."""
+    if name not in _PUBLIC:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib  # noqa: PLC0415  as above
+
+    return getattr(importlib.import_module(_PUBLIC[name]), name)
+
+
+def __dir__() -> list[str]:
+    """Return the names of this package, those not imported yet included."""
+    return sorted({*globals(), *_PUBLIC})

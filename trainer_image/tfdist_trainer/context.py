@@ -45,6 +45,12 @@ class Context:
         return Shard(index=self.member.rank, count=self.member.size)
 
     @property
+    def scale(self) -> float:
+        """What the learning rate is multiplied by for the gang's batch size; see `Program.optimizer`."""
+        replicas = self.gang.replicas
+        return self.config.scale(self.config.batch_size(replicas) * replicas)
+
+    @property
     def writer(self) -> Writer:
         """This replica as the writer of a checkpoint."""
         job = self.member.job

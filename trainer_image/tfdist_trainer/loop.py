@@ -37,7 +37,7 @@ def train(context: Context) -> None:
     keras.utils.set_random_seed(context.config.seed + 1)
     with context.gang.strategy.scope():
         model = context.program.model()
-        optimizer = context.program.optimizer()
+        optimizer = context.program.optimizer(context.scale)
         optimizer.build(model.trainable_variables)
     Training(context, supply, State(model, optimizer)).run()
 

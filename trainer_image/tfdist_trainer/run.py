@@ -13,15 +13,15 @@ from tfdist_trainer.data.files import Split
 from tfdist_trainer.environment import Member
 from tfdist_trainer.errors import ConfigurationError
 from tfdist_trainer.notice import Notice
-from tfdist_trainer.programs.config import ProgramConfig
 from tfdist_trainer.report import Reporter
 from tfdist_trainer.strategies import names
 
 
 def run(member: Member, reporter: Reporter, notice: Notice) -> None:
     """Do the task of `member`; any exception is a failure that `errors.classify` explains."""
-    config = check(member)
+    # Before the check, because the class of a user's program imports TensorFlow.
     runtime.prepare(os.environ)
+    choice = check(member)
     names.wait_for_names(member.addresses, lambda text: log.event("waiting", message=text))
     # TensorFlow takes seconds to import, and a wrong configuration is reported without it.
     from tfdist_trainer.context import Context  # noqa: PLC0415
@@ -33,8 +33,8 @@ def run(member: Member, reporter: Reporter, notice: Notice) -> None:
     notice.renew()
     context = Context(
         gang=gang,
-        program=programs.create(config),
-        config=config,
+        program=choice.create(),
+        config=choice.config,
         checkpoint=member.job.checkpoint,
         reporter=reporter,
         notice=notice,
@@ -49,8 +49,8 @@ def run(member: Member, reporter: Reporter, notice: Notice) -> None:
         train(context)
 
 
-def check(member: Member) -> ProgramConfig:
-    """Return the program's configuration after checking all that can be checked without TensorFlow.
+def check(member: Member) -> programs.Choice:
+    """Return the program with its configuration after checking all that can be checked without TensorFlow.
 
     Raises:
         ConfigurationError: with the path of the field.
@@ -59,7 +59,8 @@ def check(member: Member) -> ProgramConfig:
     job = member.job
     if job.training is None:
         raise ConfigurationError("training: is absent; name a program in training.program")
-    config = programs.configure(job.training.program, job.training.config)
+    choice = programs.choose(job.training.program, job.training.config)
+    config = choice.config
     config.batch_size(member.size)
     config.files(Split.EVAL if job.task is Task.EVALUATE else Split.TRAIN)
     if job.checkpoint is not None and not Path(job.checkpoint.directory).is_absolute():
@@ -68,4 +69,4 @@ def check(member: Member) -> ProgramConfig:
         )
     if job.checkpoint is None and job.task is Task.EVALUATE:
         raise ConfigurationError("checkpoint: is absent; an evaluation needs checkpoint.directory")
-    return config
+    return choice

@@ -10,16 +10,19 @@ input at every border, and to destroy an iterator of a distributed dataset takes
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 
 class Batch(NamedTuple):
-    """One replica's part of a step; `features` and `labels` have a first axis of the batch's size."""
+    """One replica's part of a step.
 
-    features: tf.Tensor
-    labels: tf.Tensor
+    `features` and `labels` have a first axis of the batch's size; either may be a dictionary or tuple of such tensors.
+    """
+
+    features: Any
+    labels: Any
     weights: tf.Tensor
     """float32 [batch]; 0 where there is no example."""
     present: tf.Tensor
@@ -33,8 +36,9 @@ class Examples:
     count: int
     ordered: Callable[[tf.Tensor | None], tf.data.Dataset]
     """Seed, int64 [] -> the unbatched elements in the order of that seed; None gives the order of the files."""
-    decode: Callable[..., tuple[tf.Tensor, tf.Tensor]]
-    """The tensors of a batch of elements -> features [batch, ...] and labels [batch, ...]."""
+    decode: Callable[..., tuple[Any, ...]]
+    """The tensors of a batch of elements -> features [batch, ...], labels [batch, ...], and weights [batch] where
+    examples have a weight of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,7 @@ def stream(examples: Examples, stretch: Stretch, *, batch_size: int, seed: int |
 
     def prepare(dataset: tf.data.Dataset) -> tf.data.Dataset:
         parsed = dataset.batch(batch_size).map(examples.decode, num_parallel_calls=2, deterministic=True)
-        return parsed.map(lambda features, labels: _pad(features, labels, batch_size))
+        return parsed.map(lambda *parts: _pad(parts, batch_size))
 
     plain = prepare(examples.ordered(None))
     spare = plain.map(_discount).repeat()
@@ -84,17 +88,18 @@ def stream(examples: Examples, stretch: Stretch, *, batch_size: int, seed: int |
     return numbers.flat_map(epoch).concatenate(blank).prefetch(2)
 
 
-def _pad(features: tf.Tensor, labels: tf.Tensor, batch_size: int) -> Batch:
+def _pad(parts: tuple[Any, ...], batch_size: int) -> Batch:
     """Fill up a last batch to `batch_size` by repeating its examples, marked absent."""
-    size = tf.shape(labels)[0]
+    size = tf.shape(tf.nest.flatten(parts)[0])[0]
     index = tf.range(batch_size) % size
     present = tf.range(batch_size) < size
-    return Batch(
-        features=tf.ensure_shape(tf.gather(features, index), [batch_size, *features.shape[1:]]),
-        labels=tf.ensure_shape(tf.gather(labels, index), [batch_size, *labels.shape[1:]]),
-        weights=tf.cast(present, tf.float32),
-        present=present,
-    )
+
+    def fill(tensor: tf.Tensor) -> tf.Tensor:
+        return tf.ensure_shape(tf.gather(tensor, index), [batch_size, *tensor.shape[1:]])
+
+    features, labels, *own = tf.nest.map_structure(fill, parts)
+    weights = tf.cast(present, tf.float32)
+    return Batch(features, labels, weights * tf.cast(own[0], tf.float32) if own else weights, present)
 
 
 def _discount(batch: Batch) -> Batch:
@@ -102,4 +107,5 @@ def _discount(batch: Batch) -> Batch:
 
 
 def _blank(spec: Batch) -> Batch:
-    return Batch(*(tf.zeros(part.shape, part.dtype) for part in spec))
+    blank: Batch = tf.nest.map_structure(lambda part: tf.zeros(part.shape, part.dtype), spec)
+    return blank

@@ -1,40 +1,110 @@
-"""The built-in programs by name.
+"""Programs by name: the built-in ones, and a user's class as `package.module:Class`.
 
-A program is found, and its configuration checked, without importing TensorFlow; its class is imported when
-the configuration is known to be right.
+A built-in program is found, and its configuration checked, without importing TensorFlow; its class is imported
+when the configuration is known to be right. A user's class comes from wherever Python finds it, `PYTHONPATH`
+above all, and is imported to be checked.
 """
 
+import importlib
+import inspect
+import traceback
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from tfdist_trainer.errors import ConfigurationError
-from tfdist_trainer.programs import image_classification_config
+from tfdist_trainer.errors import ConfigurationError, one_line
 from tfdist_trainer.programs.config import ProgramConfig, parse_config
 
 if TYPE_CHECKING:
     from tfdist_trainer.programs.base import Program
 
-CONFIGS: Final[Mapping[str, type[ProgramConfig]]] = {
-    "image_classification": image_classification_config.ImageClassificationConfig,
+FIELD: Final = "training.program"
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltInName:
+    """Where a built-in program is, each as `module:Class` below this package."""
+
+    config: str
+    program: str
+
+
+BUILT_IN: Final[Mapping[str, BuiltInName]] = {
+    "image_classification": BuiltInName(
+        "image_classification_config:ImageClassificationConfig", "image_classification:ImageClassification"
+    ),
 }
 
 
-def configure(name: str, config: Mapping[str, Any]) -> ProgramConfig:
-    """Return the validated configuration of the program `name`.
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A program that exists, with its configuration, which is right."""
+
+    config: ProgramConfig
+    place: str
+    """`package.module:Class`."""
+
+    def create(self) -> "Program":
+        """Return a new program. Imports TensorFlow."""
+        made: Program = _find(self.place)(self.config)
+        return made
+
+
+def choose(name: str, config: Mapping[str, Any]) -> Choice:
+    """Return the program `name` with its configuration checked. A user's class is imported for that.
 
     Raises:
-        ConfigurationError: the program is not known, or a field of `config` is wrong.
+        ConfigurationError: the program is not known, cannot be imported or is no program, or a field of
+            `config` is wrong.
     """
-    if name not in CONFIGS:
-        known = ", ".join(sorted(CONFIGS))
-        raise ConfigurationError(f"training.program: {name!r} is not a program of this image; known are {known}")
-    return parse_config(CONFIGS[name], config)
+    if ":" in name:
+        return Choice(config=parse_config(_user_class(name).Config, config), place=name)
+    if name not in BUILT_IN:
+        known = ", ".join(sorted(BUILT_IN))
+        raise ConfigurationError(
+            f"{FIELD}: {name!r} is not a program of this image; known are {known}, "
+            "and a class of your own as package.module:Class"
+        )
+    found = BUILT_IN[name]
+    return Choice(config=parse_config(_find(f"{__name__}.{found.config}"), config), place=f"{__name__}.{found.program}")
 
 
-def create(config: ProgramConfig) -> "Program":
-    """Return the program that `config` configures. Imports TensorFlow."""
-    from tfdist_trainer.programs.image_classification import ImageClassification  # noqa: PLC0415  see above
+def _user_class(place: str) -> type["Program"]:
+    """Return the user's class at `place`, which is a whole program.
 
-    if isinstance(config, image_classification_config.ImageClassificationConfig):
-        return ImageClassification(config)
-    raise TypeError(f"no program takes a {type(config).__name__}")
+    Raises:
+        ConfigurationError: it cannot be imported, or is not what a program has to be.
+    """
+    try:
+        found = _find(place)
+    except ConfigurationError:
+        raise
+    except Exception as error:
+        traceback.print_exc()
+        raise ConfigurationError(
+            f"{FIELD}: cannot import {place!r}: {type(error).__name__}: {one_line(str(error))}"
+        ) from None
+    from tfdist_trainer.programs.base import Program  # noqa: PLC0415  imports TensorFlow, as the class has
+
+    if not (inspect.isclass(found) and issubclass(found, Program)):
+        raise ConfigurationError(f"{FIELD}: {place!r} is no subclass of tfdist_trainer.Program")
+    if missing := sorted(found.__abstractmethods__):
+        raise ConfigurationError(f"{FIELD}: {place!r} lacks {', '.join(f'{name}()' for name in missing)}")
+    return found
+
+
+def _find(place: str) -> Any:
+    """Return what `package.module:Class` names, importing the module."""
+    module_name, _, name = place.partition(":")
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+            raise  # the module is there, and something that it imports is not
+        raise ConfigurationError(
+            f"{FIELD}: there is no module {error.name!r}; it must be in the image or in training.source, "
+            "whose folder is on PYTHONPATH"
+        ) from None
+    if not hasattr(module, name):
+        raise ConfigurationError(f"{FIELD}: module {module_name!r} has no {name!r}")
+    return getattr(module, name)

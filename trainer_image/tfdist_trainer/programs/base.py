@@ -1,22 +1,87 @@
-"""What the training loop and the evaluation need of a program."""
+"""What the training loop and the evaluation need of a program, and what the authors of programs subclass.
+
+A built-in program and a user's own are the same kind of class. The trainer makes one object of it on each
+replica, calls its methods once, in the strategy's scope where variables are made, and traces `loss` and the
+metrics into its graph.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import keras
 import tensorflow as tf
 
 from tfdist_trainer.data.files import Shard, Split
 from tfdist_trainer.data.pipeline import Examples
+from tfdist_trainer.errors import ConfigurationError
 from tfdist_trainer.metrics.sums import WeightedMean
+from tfdist_trainer.programs.config import OpenConfig, ProgramConfig
 
 
 class Program(ABC):
-    """A model with its data, loss, metrics and optimizer."""
+    """A model with its data, loss, metrics and optimizer.
+
+    Args:
+        config: `training.config` as an object of `Config`.
+    """
+
+    Config: ClassVar[type[ProgramConfig]] = OpenConfig
+    """Model of `training.config`. A subclass of `ProgramConfig` of your own has its fields checked, and those
+    that do not exist refused; the default takes any field, and `self.config.width` is `training.config.width`."""
+
+    def __init__(self, config: Any) -> None:
+        self.config = config
 
     @abstractmethod
     def model(self) -> keras.Model:
-        """Return a new, built model; called in the strategy's scope."""
+        """Return a new, built model from features [batch, ...] to predictions; called in the strategy's scope."""
+
+    @abstractmethod
+    def dataset(self, split: Split, shard: Shard) -> tf.data.Dataset:
+        """Return the unbatched examples of `split` that pipeline `shard` reads, in a fixed order and finite.
+
+        Each is `(features, label)` or `(features, label, weight)`. All pipelines together give every example
+        once: `dataset.shard(shard.count, shard.index)` does so for any data set. The trainer shuffles, batches,
+        repeats and prefetches.
+        """
+
+    @abstractmethod
+    def loss(self, labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
+        """Return the loss of each example, float32 [batch]. The trainer weighs, adds and divides."""
+
+    def metrics(self) -> Sequence[keras.metrics.Metric | WeightedMean]:
+        """Return new metrics, reported beside the loss by training and evaluation; by default none."""
+        return ()
+
+    def optimizer(self, scale: float) -> keras.optimizers.Optimizer:
+        """Return a new optimizer; called in the strategy's scope. By default Adam of `learningRate` times `scale`.
+
+        Args:
+            scale: examples that one update averages over, divided by `baseBatchSize`; 1 when that is not set.
+        """
+        return keras.optimizers.Adam(self.config.learning_rate * scale)
+
+    def examples(self, split: Split, shard: Shard) -> Examples:
+        """Return what pipeline `shard` reads of `split`, counted; by default made of `dataset`.
+
+        A data set whose length TensorFlow does not know is read once to count it.
+
+        Raises:
+            ConfigurationError: the data set never ends.
+        """
+        dataset = self.dataset(split, shard)
+        return Examples(count=_count(dataset, split), ordered=lambda seed: self._shuffle(dataset, seed), decode=_as_is)
+
+    def _shuffle(self, dataset: tf.data.Dataset, seed: tf.Tensor | None) -> tf.data.Dataset:
+        """Return `dataset` in the order of `seed`; None, or a buffer of less than two, leaves its own."""
+        if seed is None or self.config.shuffle_buffer < 2:  # noqa: PLR2004  nothing to mix
+            return dataset
+        return dataset.shuffle(self.config.shuffle_buffer, seed=seed, reshuffle_each_iteration=False)
+
+
+class BuiltIn(Program):
+    """A program of this package: it gives `examples` itself, which it decodes in whole batches."""
 
     @abstractmethod
     def examples(self, split: Split, shard: Shard) -> Examples:
@@ -27,14 +92,22 @@ class Program(ABC):
             DataMalformedError: a file is not what the configuration says.
         """
 
-    @abstractmethod
-    def loss(self, labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
-        """Return the loss of each example, float32 [batch]."""
+    def dataset(self, split: Split, shard: Shard) -> tf.data.Dataset:
+        """Return the decoded examples one by one, in the files' order; see the base class."""
+        examples = self.examples(split, shard)
+        return examples.ordered(None).batch(1).map(examples.decode).unbatch()
 
-    @abstractmethod
-    def metrics(self) -> Sequence[WeightedMean]:
-        """Return the metrics that training and evaluation report beside the loss."""
 
-    @abstractmethod
-    def optimizer(self) -> keras.optimizers.Optimizer:
-        """Return a new optimizer; called in the strategy's scope."""
+def _count(dataset: tf.data.Dataset, split: Split) -> int:
+    known = int(dataset.cardinality())
+    if known == tf.data.INFINITE_CARDINALITY:
+        raise ConfigurationError(
+            f"training.program: dataset() of split {split} never ends; return each example once, without repeat()"
+        )
+    if known != tf.data.UNKNOWN_CARDINALITY:
+        return known
+    return int(dataset.reduce(tf.constant(0, tf.int64), lambda count, *_: count + 1))
+
+
+def _as_is(*element: tf.Tensor) -> tuple[tf.Tensor, ...]:
+    return element

@@ -1,6 +1,5 @@
 """What the configurations of all built-in programs share: strict fields and errors that name their path."""
 
-import abc
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final, Self, TypeVar
 
@@ -32,6 +31,9 @@ class ProgramConfig(StrictModel):
     """Examples in one step on each replica. The default, when `globalBatchSize` is absent too, is 128."""
     global_batch_size: int | None = Field(default=None, ge=1)
     """Examples in one step over all replicas; it must be a multiple of their number."""
+    base_batch_size: int | None = Field(default=None, ge=1)
+    """The global batch size that `learningRate` is meant for: with another one the rate grows or shrinks in
+    proportion (Goyal et al., arXiv 1706.02677). Absent leaves the rate as it is."""
     learning_rate: float = Field(default=0.001, gt=0)
     """Adam's step size."""
     seed: int = Field(default=0, ge=0, lt=2**31)
@@ -45,14 +47,18 @@ class ProgramConfig(StrictModel):
             raise ValueError("give globalBatchSize or batchSizePerReplica, not both")
         return self
 
-    @abc.abstractmethod
-    def files(self, split: Split) -> tuple[str, ...]:
-        """Return the existing files of `split`.
+    def files(self, split: Split) -> tuple[str, ...]:  # noqa: ARG002  for those that have some
+        """Return the existing files of `split`; none when the program finds its data by other means.
 
         Raises:
             ConfigurationError: the configuration names no files for it.
             DataMissingError: a pattern matches no file.
         """
+        return ()
+
+    def scale(self, batch_size: int) -> float:
+        """Return what the learning rate is multiplied by when an update averages over `batch_size` examples."""
+        return batch_size / self.base_batch_size if self.base_batch_size else 1.0
 
     def batch_size(self, replicas: int) -> int:
         """Return the examples in one step on each of `replicas` replicas.
@@ -68,6 +74,12 @@ class ProgramConfig(StrictModel):
                 "the number of replicas; change either, or give batchSizePerReplica"
             )
         return self.global_batch_size // replicas
+
+
+class OpenConfig(ProgramConfig):
+    """Takes any other field too, as an attribute of the name that the job gives it."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow")
 
 
 Config = TypeVar("Config", bound=ProgramConfig)

@@ -10,7 +10,7 @@ from tfdist_trainer.data.files import Part, Shard, Split, plan
 from tfdist_trainer.data.pipeline import Examples
 from tfdist_trainer.errors import ConfigurationError
 from tfdist_trainer.metrics.sums import WeightedMean, correct
-from tfdist_trainer.programs.base import Program
+from tfdist_trainer.programs.base import BuiltIn
 from tfdist_trainer.programs.image_classification_config import ImageClassificationConfig
 
 CONVOLUTIONS = ((16, 5), (32, 3))
@@ -20,11 +20,13 @@ is about twice as fast as pooling, at equal accuracy."""
 HIDDEN_UNITS = {"mlp": 128, "cnn": 64}
 
 
-class ImageClassification(Program):
+class ImageClassification(BuiltIn):
     """The program `image_classification`."""
 
+    Config = ImageClassificationConfig
+
     def __init__(self, config: ImageClassificationConfig) -> None:
-        self.config = config
+        super().__init__(config)
         self.spec = npz.ImageSpec(shape=config.image_shape, classes=config.classes)
 
     def model(self) -> keras.Model:
@@ -62,10 +64,6 @@ class ImageClassification(Program):
         """Return the accuracy."""
         return [WeightedMean("accuracy", correct)]
 
-    def optimizer(self) -> keras.optimizers.Optimizer:
-        """Return Adam with the configured step size."""
-        return keras.optimizers.Adam(self.config.learning_rate)
-
     @property
     def _bias(self) -> bool:
         return not self.config.batch_normalization  # which has an offset of its own
@@ -96,11 +94,6 @@ class ImageClassification(Program):
             ordered=ordered,
             decode=lambda serialized: tfrecord.decode(serialized, self.spec),
         )
-
-    def _shuffle(self, dataset: tf.data.Dataset, seed: tf.Tensor | None) -> tf.data.Dataset:
-        if seed is None or self.config.shuffle_buffer < 2:  # noqa: PLR2004  nothing to mix
-            return dataset
-        return dataset.shuffle(self.config.shuffle_buffer, seed=seed, reshuffle_each_iteration=False)
 
 
 def _identity(image: tf.Tensor, label: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

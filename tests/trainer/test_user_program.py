@@ -1,0 +1,128 @@
+"""A class of the user's own as `training.program`: trained like a built-in one, and told what it lacks."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tfdist.contract import ExitCode
+
+if TYPE_CHECKING:
+    from trainer.conftest import Launch
+
+pytestmark = pytest.mark.trainer
+
+LINE = '''
+import keras
+import tensorflow as tf
+import tfdist_trainer
+
+class Config(tfdist_trainer.ProgramConfig):
+    slope: float = 3.0
+
+class Line(tfdist_trainer.Program):
+    """Fits y = slope * x - 1 on 64 points; half of them weigh nothing and are of another line."""
+
+    Config = Config
+
+    def model(self):
+        return keras.Sequential([keras.layers.Input([1]), keras.layers.Dense(1)])
+
+    def dataset(self, split, shard):
+        x = tf.reshape(tf.linspace(-1.0, 1.0, 64), [64, 1])
+        right = tf.data.Dataset.from_tensor_slices((x, self.config.slope * x - 1.0, tf.ones([64])))
+        wrong = tf.data.Dataset.from_tensor_slices((x, x * 100.0, tf.zeros([64])))
+        return right.concatenate(wrong).filter(lambda *_: True).shard(shard.count, shard.index)
+
+    def loss(self, labels, predictions):
+        return tf.reduce_sum((labels - predictions) ** 2, axis=-1)
+
+    def optimizer(self, scale):
+        return keras.optimizers.SGD(0.2 * scale)
+
+class Open(Line):
+    Config = tfdist_trainer.Program.Config
+
+    def dataset(self, split, shard):
+        assert self.config.slope == 3
+        return super().dataset(split, shard)
+
+class Endless(Line):
+    def dataset(self, split, shard):
+        return super().dataset(split, shard).repeat()
+
+class Unfinished(tfdist_trainer.Program):
+    def model(self):
+        return None
+
+class Stranger:
+    pass
+'''
+
+
+@pytest.fixture
+def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder on `PYTHONPATH`, as the source of a job is."""
+    folder = tmp_path / "source"
+    folder.mkdir()
+    (folder / "mine.py").write_text(LINE)
+    (folder / "broken.py").write_text("import nothing_like_it\n")
+    (folder / "raises.py").write_text("1 / 0\n")
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    return folder
+
+
+def job(program: str, config: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    return {"training": {"program": program, "config": config}} | fields
+
+
+@pytest.mark.usefixtures("source")
+@pytest.mark.parametrize("name", ["Line", "Open"])
+def test_a_class_on_the_python_path_is_trained(name: str, launch: "Launch", tmp_path: Path) -> None:
+    config = {"epochs": 30, "slope": 3.0, "batchSizePerReplica": 16}
+    directory = {"checkpoint": {"directory": str(tmp_path / "ckpt")}}
+    trained = launch(2 if name == "Line" else 1, config={}, job=job(f"mine:{name}", config, **directory))
+    assert set(trained.wait()) == {0}, trained.output()
+    assert trained.termination().metrics["loss"] < 1e-3
+    evaluated = launch(1, config={}, job=job(f"mine:{name}", config, task="Evaluate", **directory))
+    assert evaluated.wait() == [0], evaluated.output()
+    report = evaluated.termination().evaluation
+    assert report is not None
+    assert report.examples == 128
+    assert report.metrics["loss"] < 1e-3
+
+
+MISTAKES = {
+    "absent:Line": "training.program: there is no module 'absent'; it must be in the image or in training.source",
+    "mine.sub:Line": "training.program: there is no module 'mine.sub'",
+    "mine:Curve": "training.program: module 'mine' has no 'Curve'",
+    "mine:Stranger": "training.program: 'mine:Stranger' is no subclass of tfdist_trainer.Program",
+    "mine:Unfinished": "training.program: 'mine:Unfinished' lacks dataset(), loss()",
+    "broken:Line": "training.program: cannot import 'broken:Line': ModuleNotFoundError: No module named 'nothing",
+    "raises:Line": "training.program: cannot import 'raises:Line': ZeroDivisionError: division by zero",
+    "mine:Endless": "training.program: dataset() of split train never ends",
+}
+
+
+@pytest.mark.usefixtures("source")
+def test_a_class_that_cannot_be_used_is_told_why(launch: "Launch") -> None:
+    replicas = {program: launch(1, config={}, job=job(program, {})) for program in MISTAKES}
+    for program, message in MISTAKES.items():
+        assert replicas[program].wait() == [ExitCode.CONFIGURATION], replicas[program].output()
+        assert replicas[program].termination().message.startswith(message)
+
+
+@pytest.mark.usefixtures("source")
+def test_the_fields_of_its_own_configuration_are_checked(launch: "Launch") -> None:
+    replica = launch(1, config={}, job=job("mine:Line", {"slop": 3.0}))
+    assert replica.wait() == [ExitCode.CONFIGURATION], replica.output()
+    assert replica.termination().message.startswith("training.config.slop: no such field")
+
+
+def test_importing_the_package_is_light() -> None:
+    check = "import sys, tfdist_trainer; assert not {'tensorflow', 'keras', 'numpy'} & set(sys.modules)"
+    done = subprocess.run([sys.executable, "-c", check], env=os.environ, check=False)
+    assert done.returncode == 0
