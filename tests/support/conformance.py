@@ -1,0 +1,270 @@
+"""TFJobs of the training operator's cases, converted, under the real controller against a real API server.
+
+Two kinds of cases. A *situation* gives a job and its pods with phases, and all are there before the controller starts,
+so that it sees each situation in one look, as the training operator's own tests arrange it. All situations of a
+module share one namespace and one controller. The other kind submits a job to that controller and lets it live: fake
+nodes run its pods, and the test ends, deletes or breaks them as a kubelet or a person would.
+
+Pods are written as `worker-0:R worker-1,2:F137`, by the words of `support.kubelet`.
+"""
+
+import itertools
+import json
+import pathlib
+import re
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FunctionType, ModuleType
+from typing import Any, Final, TypeVar
+
+import requests
+
+from support import kubelet
+from support.api import JOBS, PODS, Api, Json, wait_for
+from support.controller import Controller, controller
+from support.tfjobs import IMAGE, replica, tfjob
+from tfdist.contract import Role
+from tfdist.convert import convert
+from tfdist.render.names import ATTEMPT_LABEL, INDEX_LABEL, JOB_LABEL, ROLE_LABEL
+from tfdist.render.objects import objects
+from tfdist.validation import parse
+
+T = TypeVar("T")
+Test = TypeVar("Test", bound=Callable[..., None])
+
+NOBODY: Final = "nobody.example.com"
+"""A scheduler that does not exist: the pods of situations stay as the test has put them."""
+
+_KEYS: Final = {"chief": "Chief", "worker": "Worker", "ps": "PS", "evaluator": "Evaluator"}
+
+
+def types(restart: str | None = None, **sizes: int) -> Json:
+    """Return replica types by role, such as `chief=1, worker=4`, all with one restart policy."""
+    return {_KEYS[role]: replica(size, restart_policy=restart) for role, size in sizes.items()}
+
+
+@dataclass(frozen=True)
+class Situation:
+    """A TFJob, its pods, and the status that was stored before, which is none for a new job."""
+
+    types: Json
+    pods: str
+    fields: Json = field(default_factory=dict)
+    status: Json | None = None
+    edit: Callable[[Json], None] | None = None
+
+
+def situation(
+    types: Json,
+    pods: str = "",
+    *,
+    status: Json | None = None,
+    edit: Callable[[Json], None] | None = None,
+    **fields: Any,
+) -> Callable[[Test], Test]:
+    """Give a test a situation; its fixture `job` is the job, or `jobs` where it is given several.
+
+    Args:
+        types: replica types of the TFJob.
+        pods: those that exist, and how they are.
+        status: the job's stored status, as some earlier controller left it.
+        edit: changes a pod before it is created.
+        fields: other fields of the TFJob: `policy` (its `runPolicy`), `successPolicy`, ...
+    """
+
+    def give(test: Test) -> Test:
+        vars(test).setdefault("situations", []).insert(0, Situation(types, pods, fields, status, edit))
+        return test
+
+    return give
+
+
+@dataclass(frozen=True)
+class Moved:
+    """A converted job on the API server."""
+
+    api: Api
+    namespace: str
+    name: str
+
+    @property
+    def path(self) -> str:
+        return f"{JOBS.format(ns=self.namespace)}/{self.name}"
+
+    @property
+    def status(self) -> Json:
+        status: Json = self.api.do("GET", self.path).get("status", {})
+        return status
+
+    @property
+    def exists(self) -> bool:
+        return self.api.send("GET", self.path).status_code != 404
+
+    def condition(self, kind: str) -> Json | None:
+        return next((c for c in self.status.get("conditions", ()) if c["type"] == kind), None)
+
+    def holds(self) -> set[str]:
+        """Return the types of the conditions that are True."""
+        return {c["type"] for c in self.status.get("conditions", ()) if c["status"] == "True"}
+
+    def await_status(self, what: str, accept: Callable[[Json], bool]) -> Json:
+        """Return the status once it is as wanted."""
+        seen = wait_for(f"{self.name}: {what}", lambda: _Seen(self.status, accept))
+        return seen.status
+
+    def await_phase(self, phase: str) -> Json:
+        return self.await_status(f"phase {phase}", lambda status: status.get("phase") == phase)
+
+    def await_attempt(self, attempt: int) -> Json:
+        """Return the status once all replicas of an attempt run."""
+
+        def runs(status: Json) -> bool:
+            return status.get("attempt") == attempt and status.get("phase") == "Running"
+
+        return self.await_status(f"attempt {attempt} to run", runs)
+
+    def pods(self) -> dict[str, Json]:
+        """Return the job's pods by replica: `worker-0`, and `worker-0-r1` of a later attempt."""
+        path, selector = PODS.format(ns=self.namespace), f"{JOB_LABEL}={self.name}"
+        found = self.api.do("GET", path, labelSelector=selector)["items"]
+        return {str(pod["metadata"]["name"]).removeprefix(f"{self.name}-"): pod for pod in found}
+
+    def live(self) -> set[str]:
+        """Return the replicas that run or will: neither ended nor being deleted."""
+        return {
+            name
+            for name, pod in self.pods().items()
+            if "deletionTimestamp" not in pod["metadata"] and pod["status"]["phase"] in {"Pending", "Running"}
+        }
+
+    def await_pods(self, what: str, *names: str) -> None:
+        """Wait until exactly the pods of these replicas exist."""
+        wait_for(f"{self.name}: {what}", lambda: set(self.pods()) == set(names))
+
+    def pod_path(self, name: str) -> str:
+        return f"{PODS.format(ns=self.namespace)}/{self.name}-{name}"
+
+    def end(self, pods: str) -> None:
+        """Let containers end: `worker-0:S worker-1:F137`."""
+        for name, word in kubelet.words(pods):
+            kubelet.play(self.api, self.pod_path(name), word)
+
+    def delete_pod(self, name: str) -> None:
+        self.api.do("DELETE", self.pod_path(name))
+
+    def change(self, **spec: Any) -> Json:
+        return self.api.do("PATCH", self.path, {"spec": spec}, "merge-patch")
+
+    def has(self, kind: str) -> bool:
+        """Return whether the job's `services` or `networkpolicies` object is there."""
+        group = "/api/v1" if kind == "services" else "/apis/networking.k8s.io/v1"
+        return self.api.send("GET", f"{group}/namespaces/{self.namespace}/{kind}/{self.name}").ok
+
+    def events(self) -> list[str]:
+        """Return the reasons of the events on the job."""
+        found = self.api.do("GET", f"/apis/events.k8s.io/v1/namespaces/{self.namespace}/events")["items"]
+        return [e["reason"] for e in found if e["regarding"].get("name") == self.name]
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """A status, which is false until it is as wanted: what `wait_for` shows in its complaint."""
+
+    status: Json
+    accept: Callable[[Json], bool]
+
+    def __bool__(self) -> bool:
+        return self.accept(self.status)
+
+
+class Stage:
+    """A namespace with the situations of a module, and a controller for it alone."""
+
+    def __init__(self, api: Api, namespace: str) -> None:
+        self.api = api
+        self.namespace = namespace
+        self.situations: dict[str, list[Moved]] = {}
+        self.process: Controller | None = None
+        self._numbers = itertools.count()
+
+    def submit(self, types: Json, name: str | None = None, **fields: Any) -> Moved:
+        """Create the job that a TFJob becomes; fake nodes run its pods."""
+        given = tfjob(types, name=name or f"job-{next(self._numbers)}", **fields)
+        given["metadata"]["namespace"] = self.namespace
+        return self.create(convert(given).manifest)
+
+    def create(self, manifest: Json) -> Moved:
+        """Create a job that is converted already."""
+        self.api.create_job(manifest)
+        return Moved(self.api, self.namespace, manifest["metadata"]["name"])
+
+    def prepare(self, tests: Sequence[FunctionType]) -> None:
+        """Make the situations of tests; their pods belong to nobody's kubelet."""
+        given = [(test.__name__, s) for test in tests for s in vars(test).get("situations", ())]
+        names = [f"{_prefix(test)}-{i}" for i, (test, _) in enumerate(given)]
+        with ThreadPoolExecutor(4) as pool:
+            made = list(pool.map(self._arrange, names, [s for _, s in given]))
+        for (test, _), job in zip(given, made, strict=True):
+            self.situations.setdefault(test, []).append(job)
+
+    def _arrange(self, name: str, given: Situation) -> Moved:
+        unscheduled = json.loads(json.dumps(given.types))
+        for of_type in unscheduled.values():
+            of_type["template"]["spec"]["schedulerName"] = NOBODY
+        job = self.submit(unscheduled, name, **given.fields)
+        stored = self.api.job(self.namespace, name)
+        pods = {kubelet.replica_of(o, name): o for o in objects(parse(stored), IMAGE) if o["kind"] == "Pod"}
+        for replica_name, word in kubelet.words(given.pods):
+            pod = pods.get(replica_name) or _beyond(pods, name, replica_name)
+            self._place(job, pod, word, given.edit)
+        if given.status is not None:
+            self.api.do("PATCH", f"{job.path}/status", {"status": given.status}, "merge-patch")
+        return job
+
+    def _place(self, job: Moved, pod: Json, word: str, edit: Callable[[Json], None] | None) -> None:
+        if edit:
+            edit(pod)
+        if kubelet.is_deleting(word):
+            pod["metadata"]["finalizers"] = [kubelet.HOLD]
+        self.api.do("POST", PODS.format(ns=self.namespace), pod)
+        kubelet.play(self.api, job.pod_path(kubelet.replica_of(pod, job.name)), word)
+
+    def await_looks(self) -> None:
+        """Wait until the controller has looked at least as often as there are situations: at each of them once."""
+        wanted = sum(map(len, self.situations.values()))
+        wait_for("a look at every situation", lambda: self._looks() >= wanted)
+
+    def _looks(self) -> int:
+        assert self.process is not None
+        text = requests.get(f"{self.process.address}/metrics", timeout=5).text
+        found = re.search(r"^tfdist_reconcile_duration_seconds_count (\S+)$", text, re.MULTILINE)
+        return int(float(found.group(1))) if found else 0
+
+
+def _prefix(test: str) -> str:
+    found = re.match(r"test_(c\d+)_", test)
+    return found.group(1) if found else "d"
+
+
+def _beyond(pods: dict[str, Json], job: str, name: str) -> Json:
+    """Return the pod of a replica that the job does not have: one of the same role with another index."""
+    role, index = name.rsplit("-", 1)
+    made: Json = json.loads(json.dumps(pods[f"{Role(role)}-0"]))
+    made["metadata"]["name"] = f"{job}-{name}"
+    made["metadata"]["labels"] |= {ROLE_LABEL: role, INDEX_LABEL: index, ATTEMPT_LABEL: "0"}
+    return made
+
+
+@contextmanager
+def stage(api: Api, module: ModuleType, namespace: str, folder: pathlib.Path) -> Iterator[Stage]:
+    """Make the situations of a module's tests, then run a controller for their namespace until the block ends."""
+    made = Stage(api, namespace)
+    account = f"/api/v1/namespaces/{namespace}/serviceaccounts/default"
+    wait_for("the namespace's account, without which it takes no pods", lambda: api.send("GET", account).ok)
+    made.prepare([thing for thing in vars(module).values() if isinstance(thing, FunctionType)])
+    with controller(api, folder, TFDIST_NAMESPACE=namespace) as running:
+        made.process = running
+        yield made
+    kubelet.release(api, namespace)
