@@ -8,7 +8,7 @@ write is sent only while `may_write` says so, which is asked last of all: see `k
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, Self
 
@@ -46,6 +46,8 @@ class Client:
         may_write: whether a request that changes something may be sent now.
         connections: how many requests may be in flight.
         timeout_seconds: for one request with its answer.
+        clock: monotonic, in seconds.
+        sleep: waits for so many of them.
     """
 
     def __init__(
@@ -57,6 +59,8 @@ class Client:
         may_write: Callable[[], bool] = _always,
         connections: int = CONNECTIONS,
         timeout_seconds: float = TIMEOUT_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._server = server.rstrip("/")
         self._ssl = ssl
@@ -64,6 +68,8 @@ class Client:
         self._may_write = may_write
         self._connections = connections
         self._timeout_seconds = timeout_seconds
+        self._clock = clock
+        self._sleep = sleep
         self._session: aiohttp.ClientSession | None = None
         self._paused_until = 0.0
         self._spread = 0.0
@@ -176,13 +182,13 @@ class Client:
         if not retry_after:
             return False
         seconds = min(float(retry_after) if retry_after.isdigit() else 1.0, _LONGEST_PAUSE_SECONDS)
-        self._paused_until = max(self._paused_until, time.monotonic() + seconds)
+        self._paused_until = max(self._paused_until, self._clock() + seconds)
         self._spread = min(max(seconds, 0.1), 5.0)
         return True
 
     async def _wait_while_overloaded(self) -> None:
-        if (left := self._paused_until - time.monotonic()) > 0:
-            await asyncio.sleep(left + random.uniform(0, self._spread))  # noqa: S311
+        if (left := self._paused_until - self._clock()) > 0:
+            await self._sleep(left + random.uniform(0, self._spread))  # noqa: S311
 
 
 def _with_subresource(resource: str, path: str) -> str:
