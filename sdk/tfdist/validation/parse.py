@@ -10,10 +10,12 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from tfdist.api.v1 import TFDistJob
+from tfdist.validation.depth import depth_problems
 from tfdist.validation.metadata import metadata_problems
 from tfdist.validation.problems import InvalidJob, Problem
 from tfdist.validation.rules import broken_rules
 from tfdist.validation.semantics import merged_problems
+from tfdist.validation.sound import rules_of_sound_fields
 from tfdist.validation.templates import template_problems
 from tfdist.validation.wording import path_of, problem_of, takes_object
 
@@ -25,6 +27,8 @@ def parse(manifest: Mapping[str, Any]) -> TFDistJob:
         InvalidJob: with every problem found.
     """
     content = {k: v for k, v in manifest.items() if k != "status"}
+    if too_deep := list(depth_problems(content)):
+        raise InvalidJob(too_deep)
     try:
         job = TFDistJob.model_validate(content)
     except ValidationError as error:
@@ -51,30 +55,13 @@ def _all_problems(content: Mapping[str, Any], error: ValidationError) -> list[Pr
     found = {p.path: p for p in map(_of_model, error.errors())}
     for problem in _open_parts(content):
         found[problem.path] = problem  # says more than the model can
-    broken = {str(e["loc"][1]) for e in error.errors() if e["loc"][0] == "spec" and len(e["loc"]) > 1}
-    for problem in _rules_of_sound_fields(content, broken):
+    for problem in rules_of_sound_fields(content.get("spec"), error):
         found.setdefault(problem.path, problem)
     return list(found.values())
 
 
 def _of_model(error: Any) -> Problem:
     return problem_of(error, TFDistJob)
-
-
-def _rules_of_sound_fields(content: Mapping[str, Any], broken: set[str]) -> Iterator[Problem]:
-    """Yield the broken rules between those fields of the specification that are well-formed."""
-    spec = content.get("spec")
-    if not isinstance(spec, dict):
-        return
-    sound = {k: v for k, v in spec.items() if k not in broken}
-    try:
-        job = TFDistJob.model_validate({**_NAMED, "spec": sound})
-    except ValidationError:
-        return
-    yield from broken_rules(job.spec, "spec", unknown=broken)
-
-
-_NAMED: Final = {"apiVersion": "tfdist.dev/v1", "kind": "TFDistJob", "metadata": {"name": "a"}}
 
 
 def _open_parts(content: Mapping[str, Any]) -> Iterator[Problem]:

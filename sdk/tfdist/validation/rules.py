@@ -15,26 +15,29 @@ def broken_rules(model: ApiModel, path: str, unknown: Collection[str] = ()) -> I
     Args:
         model: a well-formed object.
         path: where it is.
-        unknown: names of fields whose content is not known because it is malformed: a rule that reads one of
-            them is left out, for its answer would mislead.
+        unknown: fields of the model, such as `worker.replicas`, whose content is not known because it is
+            malformed: a rule that reads one of them is left out, for its answer would mislead.
     """
     for check in type(model).checks:
         if not _reads(check, unknown) and not check.holds(model):
             yield Problem(f"{path}{check.path}", f"{check.message}{_given(model, check.path)}")
     for name, field in type(model).model_fields.items():
-        yield from _inside(getattr(model, name), f"{path}.{field.alias}")
+        below = [place.removeprefix(f"{field.alias}.") for place in unknown if place.startswith(f"{field.alias}.")]
+        yield from _inside(getattr(model, name), f"{path}.{field.alias}", below)
 
 
-def _inside(value: Any, path: str) -> Iterator[Problem]:
+def _inside(value: Any, path: str, unknown: Collection[str] = ()) -> Iterator[Problem]:
     if isinstance(value, ApiModel):
-        yield from broken_rules(value, path)
+        yield from broken_rules(value, path, unknown)
     elif isinstance(value, list):
         for i, item in enumerate(value):
             yield from _inside(item, f"{path}[{i}]")
 
 
 def _reads(check: Check, fields: Collection[str]) -> bool:
-    return bool(fields) and not set(re.findall(r"self\.(\w+)", check.rule)).isdisjoint(fields)
+    """Say whether a rule reads one of the fields, or what is in one; of what is around it only the presence counts."""
+    read = re.findall(r"self\.([\w.]+)", check.rule)
+    return any(f"{place}.".startswith(f"{field}.") for place in read for field in fields)
 
 
 def _given(model: ApiModel, path: str) -> str:
