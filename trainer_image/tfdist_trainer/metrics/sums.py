@@ -4,40 +4,87 @@ That is what makes a metric of N workers equal to that of one process: addition 
 and no average is ever averaged. Sums are float64, so that their order shows only beyond the 12th digit.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import Any
 
+import keras
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+Sums = npt.NDArray[np.float64]
+
 PerExample = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
-"""labels [batch], predictions [batch, ...] -> one value for each example, [batch]."""
+"""labels [batch, ...], predictions [batch, ...] -> one value for each example, [batch], or for each position of
+each example, [batch, positions]."""
 
 
-@dataclass(frozen=True, slots=True)
-class WeightedMean:
-    """The mean of a per-example value, weighted by the examples' weights: sum(w * v) / sum(w)."""
+class Metric(ABC):
+    """A metric whose state is a vector of sums."""
 
     name: str
-    value: PerExample
 
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Length of the vector of sums."""
+
+    @abstractmethod
     def sums(self, labels: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-        """Return float64 [2]: the weighted sum of the value, and the sum of weights."""
-        values = tf.cast(self.value(labels, predictions), tf.float64)
-        weights = tf.cast(weights, tf.float64)
-        # An absent example may have any value, even one that is not a number, and must not spoil the sum.
-        weighted = tf.where(weights > 0, values * weights, tf.zeros_like(values))
-        return tf.stack([tf.reduce_sum(weighted), tf.reduce_sum(weights)])
+        """Return the sums, float64 [size], of a batch whose examples weigh `weights`, float [batch].
+
+        An example of weight zero adds nothing, even when its prediction is not a number.
+        """
+
+    @abstractmethod
+    def result(self, sums: Sums) -> float | None:
+        """Return the metric; not a number when nothing was weighed, None when it has only details."""
+
+    def details(self, sums: Sums) -> Mapping[str, Any] | None:  # noqa: ARG002  for those that have some
+        """Return what an evaluation writes beside the metric, ready for JSON; by default nothing."""
+        return None
+
+
+class WeightedMean(Metric):
+    """The mean of a value, weighted by the examples' weights: sum(w * v) / sum(w).
+
+    Args:
+        name: what reports call it.
+        value: of each example or of each position.
+        mask: which positions of `value` count, bool of the same shape; None counts all.
+    """
+
+    def __init__(self, name: str, value: PerExample, mask: PerExample | None = None) -> None:
+        self.name = name
+        self.value = value
+        self.mask = mask
 
     @property
     def size(self) -> int:
         """Length of the vector of sums."""
         return 2
 
-    def result(self, sums: npt.NDArray[np.float64]) -> float:
-        """Return the metric; not a number when nothing was weighed."""
+    def sums(self, labels: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        """Return float64 [2]: the weighted sum of the value, and the sum of weights."""
+        values = tf.cast(self.value(labels, predictions), tf.float64)
+        weights = spread(weights, values)
+        if self.mask is not None:
+            weights = weights * tf.cast(self.mask(labels, predictions), tf.float64)
+        # An absent example may have any value, even one that is not a number, and must not spoil the sum.
+        weighted = tf.where(weights > 0, values * weights, tf.zeros_like(values))
+        return tf.stack([tf.reduce_sum(weighted), tf.reduce_sum(weights)])
+
+    def result(self, sums: Sums) -> float:
+        """Return the mean; not a number when nothing was weighed."""
         return float(sums[0] / sums[1]) if sums[1] else float("nan")
+
+
+def spread(weights: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
+    """Return the weights of examples, [batch], as float64 of the shape of `values`, [batch, ...]."""
+    weights = tf.cast(weights, tf.float64)
+    shape = tf.concat([tf.shape(weights), tf.ones([tf.rank(values) - 1], tf.int32)], axis=0)
+    return tf.broadcast_to(tf.reshape(weights, shape), tf.shape(values))
 
 
 def correct(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
@@ -46,10 +93,18 @@ def correct(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
 
 
 class SumsOf:
-    """Several metrics and the number of examples as one vector of sums, so that one collective adds all."""
+    """Several metrics and the number of examples as one vector of sums, so that one collective adds all.
 
-    def __init__(self, metrics: Sequence[WeightedMean]) -> None:
-        self.metrics = tuple(metrics)
+    Keras' own metrics are taken when their state is additive.
+
+    Raises:
+        ConfigurationError: the state of one is not.
+    """
+
+    def __init__(self, metrics: Sequence[Metric | keras.metrics.Metric]) -> None:
+        from tfdist_trainer.metrics.of_keras import KerasMetric  # noqa: PLC0415  which is a Metric of this module
+
+        self.metrics = tuple(metric if isinstance(metric, Metric) else KerasMetric(metric) for metric in metrics)
         self.size = 1 + sum(metric.size for metric in self.metrics)
 
     def sums(self, labels: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor, present: tf.Tensor) -> tf.Tensor:
@@ -57,19 +112,24 @@ class SumsOf:
         examples = tf.reduce_sum(tf.cast(present, tf.float64))[tf.newaxis]
         return tf.concat([examples, *(m.sums(labels, predictions, weights) for m in self.metrics)], axis=0)
 
-    def zeros(self) -> npt.NDArray[np.float64]:
+    def zeros(self) -> Sums:
         """Return the sums of no example."""
         return np.zeros(self.size, np.float64)
 
-    def examples(self, sums: npt.NDArray[np.float64]) -> int:
+    def examples(self, sums: Sums) -> int:
         """Return how many examples `sums` is of; exact up to 2**53."""
         return round(float(sums[0]))
 
-    def results(self, sums: npt.NDArray[np.float64]) -> Mapping[str, float]:
-        """Return each metric's value by name."""
-        results: dict[str, float] = {}
-        start = 1
-        for metric in self.metrics:
-            results[metric.name] = metric.result(sums[start : start + metric.size])
-            start += metric.size
-        return results
+    def results(self, sums: Sums) -> Mapping[str, float]:
+        """Return each metric's value by name; those that have only details are left out."""
+        values = {metric.name: metric.result(part) for metric, part in self._parts(sums)}
+        return {name: value for name, value in values.items() if value is not None}
+
+    def details(self, sums: Sums) -> Mapping[str, Mapping[str, Any]]:
+        """Return by name what the metrics have to say beyond their values, ready for JSON."""
+        details = {metric.name: metric.details(part) for metric, part in self._parts(sums)}
+        return {name: value for name, value in details.items() if value is not None}
+
+    def _parts(self, sums: Sums) -> Sequence[tuple[Metric, Sums]]:
+        ends = np.cumsum([1, *(metric.size for metric in self.metrics)])
+        return [(m, sums[start : start + m.size]) for m, start in zip(self.metrics, ends, strict=False)]

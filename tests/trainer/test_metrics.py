@@ -1,0 +1,206 @@
+"""Metrics as sums: right by their definition, and the same however examples are spread over workers."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import numpy.typing as npt
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tfdist_trainer.errors import ConfigurationError
+from tfdist_trainer.metrics import build, names
+from tfdist_trainer.metrics.of_keras import KerasMetric
+from tfdist_trainer.metrics.sums import SumsOf, WeightedMean
+
+pytestmark = [pytest.mark.trainer, pytest.mark.usefixtures("two_devices")]
+
+Array = npt.NDArray[Any]
+CLASSES = 4
+PER_CLASS = ["accuracy", "top_2", "precision", "recall", "f1", "auc", "confusion_matrix"]
+OF_NUMBERS = ["mean_squared_error", "mean_absolute_error", "root_mean_squared_error", "r2"]
+
+
+def draw(count: int, classes: int, seed: int) -> tuple[Array, Array, Array]:
+    """Return labels [count], logits [count, classes] and weights [count], some of them zero."""
+    random = np.random.default_rng(seed)
+    weights = random.choice([0.0, 0.25, 1.0, 3.0], count)
+    return random.integers(0, classes, count), random.normal(0, 3, (count, classes)), weights
+
+
+def sums_of(metrics: SumsOf, labels: Array, predictions: Array, weights: Array) -> Array:
+    present = tf.ones([len(labels)], tf.bool)
+    given = (tf.constant(labels), tf.constant(predictions, tf.float32), tf.constant(weights, tf.float32))
+    return np.asarray(metrics.sums(*given, present))
+
+
+def one(metric: Any, labels: Any, predictions: Any, weights: Any = None) -> float:
+    labels = np.asarray(labels)
+    weights = np.ones(len(labels)) if weights is None else np.asarray(weights)
+    metrics = SumsOf([metric])
+    return float(metrics.results(sums_of(metrics, labels, np.asarray(predictions), weights))[metrics.metrics[0].name])
+
+
+def spread_is_whole(metrics: SumsOf, labels: Array, predictions: Array, weights: Array, seed: int) -> None:
+    """Check that the sums of parts, of which some may be empty, add up to those of all."""
+    owner = np.random.default_rng(seed).integers(0, 3, len(labels))
+    parts = [sums_of(metrics, labels[owner == w], predictions[owner == w], weights[owner == w]) for w in range(3)]
+    together = metrics.results(np.sum(parts, axis=0))
+    whole = metrics.results(sums_of(metrics, labels, predictions, weights))
+    # Keras rounds a batch to float32; what is ours does not.
+    exact = {name: value for name, value in whole.items() if not name.startswith("keras")}
+    assert {name: together[name] for name in exact} == pytest.approx(exact, rel=1e-9, abs=1e-9, nan_ok=True)
+    assert together == pytest.approx(whole, rel=1e-6, abs=1e-6, nan_ok=True)
+
+
+CLASSIFICATION = [*PER_CLASS, "keras.SparseCategoricalCrossentropy"]
+
+
+@settings(max_examples=25, deadline=None)
+@given(count=st.integers(1, 40), classes=st.sampled_from([2, CLASSES]), seed=st.integers(0, 2**32))
+def test_parts_of_any_size_add_up_to_the_whole(count: int, classes: int, seed: int) -> None:
+    metrics = SumsOf(build.classification(CLASSIFICATION, classes))
+    spread_is_whole(metrics, *draw(count, classes, seed), seed)
+
+
+@settings(max_examples=25, deadline=None)
+@given(count=st.integers(1, 40), seed=st.integers(0, 2**32))
+def test_parts_of_numbers_add_up_to_the_whole(count: int, seed: int) -> None:
+    _, predictions, weights = draw(count, 2, seed)
+    metrics = SumsOf(build.regression([*OF_NUMBERS, "keras.MeanAbsoluteError"]))
+    spread_is_whole(metrics, predictions[:, 0] + 100, predictions[:, 1] + 100, weights, seed)
+
+
+def test_ratios_follow_their_definition() -> None:
+    labels = [0, 0, 1, 1, 1, 1]
+    predictions = np.eye(2)[[0, 1, 1, 1, 0, 1]]  # hits 3, of 4 predicted and 4 positive
+    by_name = {name: one(build.classification([name], 2)[0], labels, predictions) for name in PER_CLASS[:5]}
+    assert by_name == pytest.approx({"accuracy": 4 / 6, "top_2": 1, "precision": 3 / 4, "recall": 3 / 4, "f1": 3 / 4})
+    heavy = [0, 1, 1, 1, 1, 1]
+    assert one(build.classification(["accuracy"], 2)[0], labels, predictions, heavy) == pytest.approx(3 / 5)
+
+
+def test_means_over_classes_leave_out_classes_that_do_not_occur() -> None:
+    labels, predicted = [0, 0, 1], [0, 1, 1]
+    precision, recall = build.classification(["precision", "recall"], 5)
+    assert one(precision, labels, np.eye(5)[predicted]) == pytest.approx((1 + 1 / 2) / 2)
+    assert one(recall, labels, np.eye(5)[predicted]) == pytest.approx((1 / 2 + 1) / 2)
+
+
+def test_the_confusion_matrix_is_written_by_label_and_prediction_and_is_no_value() -> None:
+    metrics = SumsOf(build.classification(["confusion_matrix"], 3))
+    sums = sums_of(metrics, np.array([0, 0, 2]), np.eye(3)[[0, 1, 2]], np.array([1.0, 2.0, 1.0]))
+    assert metrics.results(sums) == {}
+    details = metrics.details(sums)["confusion_matrix"]
+    assert details["matrix"] == [[1, 2, 0], [0, 0, 0], [0, 0, 1]]
+    assert details["classes"]["recall"] == pytest.approx([1 / 3, 0, 1])
+    assert details["classes"]["weight"] == [3, 0, 1]
+
+
+def area_by_pairs(scores: Array, positive: Array, weights: Array) -> float:
+    """Return the weight of pairs in which the positive scores higher, of all pairs: the definition."""
+    higher = (scores[positive][:, None] > scores[~positive]) + 0.5 * (scores[positive][:, None] == scores[~positive])
+    pairs = weights[positive][:, None] * weights[~positive]
+    return float((higher * pairs).sum() / pairs.sum())
+
+
+def test_the_area_under_the_curve_is_that_of_all_pairs_to_the_width_of_a_bin() -> None:
+    labels, logits, weights = draw(3000, 2, seed=1)
+    odds = logits[:, 1] - logits[:, 0]
+    logits[:, 1] += labels  # so that there is something to find
+    odds = logits[:, 1] - logits[:, 0]
+    expected = area_by_pairs(odds, labels == 1, weights)
+    assert one(build.classification(["auc"], 2)[0], labels, logits, weights) == pytest.approx(expected, abs=1e-4)
+    labels, logits, weights = draw(3000, 3, seed=2)
+    odds = logits - np.stack([np.logaddexp(*np.delete(logits, c, axis=1).T) for c in range(3)], axis=1)
+    areas = [area_by_pairs(odds[:, c], labels == c, weights) for c in range(3)]
+    auc = build.classification(["auc"], 3)[0]
+    assert one(auc, labels, logits, weights) == pytest.approx(np.mean(areas), abs=2e-3)
+
+
+def test_very_sure_predictions_are_still_told_apart() -> None:
+    logits = np.array([[0, 30], [0, 31], [0, 33], [0, 36]])
+    assert one(build.classification(["auc"], 2)[0], [0, 0, 1, 1], logits) == 1
+
+
+def test_numbers_follow_their_definition() -> None:
+    labels, predictions = np.array([1.0, 2.0, 4.0]), np.array([1.0, 3.0, 6.0])
+    found = {name: one(build.regression([name])[0], labels, predictions) for name in OF_NUMBERS}
+    variation = ((labels - labels.mean()) ** 2).sum()
+    assert found == pytest.approx(
+        {
+            "mean_squared_error": 5 / 3,
+            "mean_absolute_error": 1,
+            "root_mean_squared_error": math.sqrt(5 / 3),
+            "r2": 1 - 5 / variation,
+        }
+    )
+
+
+@pytest.mark.parametrize("name", [*CLASSIFICATION, *OF_NUMBERS])
+def test_nothing_is_not_a_number_and_absent_examples_may_be_anything(name: str) -> None:
+    metric = (build.regression([name]) if name in OF_NUMBERS else build.classification([name], 2))[0]
+    shape = [3] if name in OF_NUMBERS else [3, 2]
+    sums = sums_of(SumsOf([metric]), np.array([0, 1, 1]), np.full(shape, np.nan), np.zeros(3))
+    assert not sums[1:].any()
+    value = metric.result(sums[1:])
+    assert value is None or math.isnan(value) or name.startswith("keras")
+
+
+def test_a_mask_leaves_positions_out() -> None:
+    values = np.array([[1.0, 2.0, 99.0], [3.0, 99.0, 99.0]])
+    lengths = np.array([2, 1])
+    mean = WeightedMean("m", lambda _, p: p, mask=lambda n, p: tf.sequence_mask(n, tf.shape(p)[1]))
+    assert one(mean, lengths, values) == 2
+    assert one(mean, lengths, values, [1.0, 3.0]) == pytest.approx((1 + 2 + 9) / 5)
+
+
+@pytest.mark.parametrize(
+    ("make", "classes"),
+    [
+        (lambda: keras.metrics.AUC(num_thresholds=20), 1),
+        (keras.metrics.Precision, 1),
+        (lambda: keras.metrics.PrecisionAtRecall(0.5, num_thresholds=20), 1),
+        (lambda: keras.metrics.SparseTopKCategoricalAccuracy(k=2), CLASSES),
+        (keras.metrics.MeanSquaredLogarithmicError, 1),
+    ],
+)
+def test_keras_metrics_are_what_keras_makes_of_them(make: Callable[[], Any], classes: int) -> None:
+    random = np.random.default_rng(3)
+    labels, weights = random.integers(0, max(classes, 2), 50), random.uniform(0, 2, 50)
+    scores = random.uniform(0, 1, (50, classes)).astype(np.float32)
+    keras_metric = make()
+    keras_metric.update_state(labels[:, None], scores, sample_weight=weights)
+    assert one(make(), labels, scores, weights) == pytest.approx(float(keras_metric.result()), rel=1e-5)
+
+
+def test_a_metric_that_cannot_be_added_is_refused() -> None:
+    class Largest(keras.metrics.Metric):  # type: ignore[misc]  # Keras ships no types
+        def __init__(self) -> None:
+            super().__init__(name="largest")
+            self.largest = self.add_variable((), "zeros", aggregation="mean")
+
+    with pytest.raises(ConfigurationError, match=r"metric 'largest'.*cannot be added"):
+        KerasMetric(Largest())
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("keras.NoSuchThing", "has no metric"), ("keras.MeanIoU", "cannot be made by its name alone")],
+)
+def test_keras_metrics_that_do_not_exist_are_told(name: str, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"training.config.metrics: .*{message}"):
+        build.classification([name], 3)
+
+
+@pytest.mark.parametrize(
+    ("given_names", "message"),
+    [(["acuracy"], "no metric of classification; known are accuracy"), (["auc", "auc"], "twice"), (["top_<k>"], "no")],
+)
+def test_wrong_names_are_told_with_those_that_are_known(given_names: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        names.check(given_names, "classification")

@@ -1,0 +1,85 @@
+"""Makes the metrics that a configuration names."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import keras
+import tensorflow as tf
+
+from tfdist_trainer.errors import ConfigurationError, one_line
+from tfdist_trainer.metrics import names as metric_names
+from tfdist_trainer.metrics.classification import BINARY, AreaUnderCurve, ClassRatio, ConfusionMatrix
+from tfdist_trainer.metrics.of_keras import KerasMetric
+from tfdist_trainer.metrics.regression import RootMeanSquaredError, RSquared, absolute_error, squared_error
+from tfdist_trainer.metrics.sums import Metric, WeightedMean, correct
+
+FIELD: Final = "training.config.metrics"
+
+_REGRESSION: Final[Mapping[str, Callable[[], Metric]]] = {
+    "mean_squared_error": lambda: WeightedMean("mean_squared_error", squared_error),
+    "mean_absolute_error": lambda: WeightedMean("mean_absolute_error", absolute_error),
+    "root_mean_squared_error": RootMeanSquaredError,
+    "r2": RSquared,
+}
+
+_CLASSIFICATION: Final[Mapping[str, Callable[[int], Metric]]] = {
+    "accuracy": lambda _classes: WeightedMean("accuracy", correct),
+    "precision": lambda classes: ClassRatio("precision", classes),
+    "recall": lambda classes: ClassRatio("recall", classes),
+    "f1": lambda classes: ClassRatio("f1", classes),
+    "auc": AreaUnderCurve,
+    "confusion_matrix": ConfusionMatrix,
+}
+
+
+def regression(names: Sequence[str]) -> list[Metric]:
+    """Return the metrics `names` of numbers; errors as of `classification`."""
+    return [_REGRESSION[name]() if name in _REGRESSION else _of_keras(name, None) for name in names]
+
+
+def classification(names: Sequence[str], classes: int) -> list[Metric]:
+    """Return the metrics `names` of integer labels [batch] and logits [batch, classes].
+
+    Keras' own get probabilities, [batch, classes]; or, when there are two classes and the name does not start with
+    `Sparse`, [batch, 1] of class 1.
+
+    Raises:
+        ConfigurationError: Keras has no such metric, or none that can be added over workers.
+    """
+
+    def make(name: str) -> Metric:
+        if name in _CLASSIFICATION:
+            return _CLASSIFICATION[name](classes)
+        if found := metric_names.TOP_K.fullmatch(name):
+            return top_k(int(found[1]))
+        return _of_keras(name, classes)
+
+    return [make(name) for name in names]
+
+
+def top_k(k: int) -> Metric:
+    """Return the fraction of examples whose label is among the `k` largest scores."""
+
+    def among(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
+        return tf.math.in_top_k(labels, tf.cast(predictions, tf.float32), k)
+
+    return WeightedMean(f"top_{k}", among)
+
+
+def _of_keras(name: str, classes: int | None) -> Metric:
+    found = metric_names.KERAS.fullmatch(name)
+    made = getattr(keras.metrics, found[1], None) if found else None
+    if made is None:
+        raise ConfigurationError(f"{FIELD}: Keras {keras.__version__} has no metric {name!r}")
+    try:
+        metric = made(name=name, dtype="float64")
+    except TypeError as error:
+        raise ConfigurationError(f"{FIELD}: {name} cannot be made by its name alone: {one_line(str(error))}") from None
+
+    binary = classes == BINARY and "Sparse" not in name
+
+    def probabilities(_labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+        scores = tf.nn.softmax(logits)
+        return scores[:, 1:] if binary else scores
+
+    return KerasMetric(metric, None if classes is None else probabilities)
