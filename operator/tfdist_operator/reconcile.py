@@ -102,13 +102,14 @@ class Reconciler:
             pace=memory.pace,
             evidence=memory.evidence,
             swept=memory.swept,
+            taken_over=written is None,
         )
 
     async def _carry_out(self, job: StoredJob, todo: Plan) -> None:
         if todo.status is not None:
             self._jobs.put(await self._objects.store_status(job, todo.status))
             self._memory.of(job.key, job.uid).status_written_at = time.monotonic()
-        await self._make(job, todo)
+        refused = await self._make(job, todo)
         for patch in todo.patches:
             with contextlib.suppress(NotFound):
                 self._pods.put(await self._objects.patch_pod(job.key.namespace, patch.pod, patch.body))
@@ -122,13 +123,19 @@ class Reconciler:
             await self._objects.delete_job(job)
         if todo.ask:
             memory = self._memory.of(job.key, job.uid)
-            memory.evidence = await self._reports.evidence(todo.ask_attempt, todo.ask)
+            memory.evidence = await self._reports.evidence(todo.ask_about, todo.ask)
             self._queue.add(job.key)
         if todo.requeue_after_seconds is not None:
             self._queue.add_after(job.key, todo.requeue_after_seconds)
+        if refused:
+            raise refused
 
-    async def _make(self, job: StoredJob, todo: Plan) -> None:
-        """Create what is missing; a refusal is remembered for the status, and the creation repeated later."""
+    async def _make(self, job: StoredJob, todo: Plan) -> Refused | None:
+        """Create what is missing; a refusal is remembered for the status, and the creation repeated later.
+
+        It is returned and not raised: the pods of an earlier attempt may hold the quota that the next one needs, so
+        their deletion has to follow.
+        """
         memory = self._memory.of(job.key, job.uid)
         try:
             for manifest in todo.objects:
@@ -140,9 +147,10 @@ class Reconciler:
             if memory.refusal != error.message:
                 memory.refusal = error.message
                 self._queue.add(job.key)  # at once, so that the status says it
-            raise Refused(error.code, error.reason, error.message) from error
+            return Refused(error.code, error.reason, error.message)
         if todo.creates:
             memory.refusal = ""
+        return None
 
     async def _create_pod(self, manifest: Manifest) -> None:
         try:

@@ -45,8 +45,8 @@ class Reports:
             log.debug("malformed progress report", extra={"ip": ip, "error": str(error)})
             return None
 
-    async def evidence(self, attempt: int, questions: Sequence[Question]) -> Evidence:
-        """Ask every replica of a stalled attempt where it stands, and return who is behind.
+    async def evidence(self, about: str, questions: Sequence[Question]) -> Evidence:
+        """Ask every replica of a stalled attempt where it stands, and return who is behind; `about` names the stall.
 
         That is one that does not answer, else the one with the fewest steps; of several the first.
         """
@@ -59,7 +59,7 @@ class Reports:
         behind = min(zip(steps, names, strict=True), default=(0, ""), key=lambda item: item[0])[1]
         share = max(_KEPT_STACKS // max(1, len(names)), 256)
         told = [f"{n}: {_ending(s, share)}" for n, s in zip(names, stacks, strict=True)]
-        return Evidence(attempt, behind, "\n".join(told)[:_KEPT_STACKS])
+        return Evidence(about, behind, "\n".join(told)[:_KEPT_STACKS])
 
     async def _get(self, ip: str, path: str, largest: int) -> bytes | None:
         host = f"[{ip}]" if ":" in ip else ip

@@ -52,6 +52,7 @@ def pod(name: str, letter: str = "R", **changes: Any) -> PodSummary:
         "disrupted": False,
         "created_at": "2030-01-02T03:00:00Z",
         "finished_at": "2030-01-02T03:04:00Z" if ended else "",
+        "deleted_at": "2030-01-02T03:04:00Z" if changes.get("deleting") else "",
         "node": "node-a",
         "ip": "10.0.0.1",
         "exit_code": {"S": 0, "F": 137}.get(letter),

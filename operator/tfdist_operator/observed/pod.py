@@ -7,6 +7,7 @@ finishing, and one that fails does not fail it.
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
 
@@ -58,6 +59,8 @@ class PodSummary:
     disrupted: bool
     created_at: str
     finished_at: str
+    deleted_at: str
+    """When somebody asked for its deletion."""
     node: str
     ip: str
     exit_code: int | None
@@ -73,6 +76,11 @@ class PodSummary:
     def ended(self) -> bool:
         """Whether the container has ended."""
         return self.state in {PodState.SUCCEEDED, PodState.FAILED}
+
+    @property
+    def lost_at(self) -> str:
+        """When its loss began: at its deletion, which its end follows, or at its end; "" while it has neither."""
+        return min((t for t in (self.finished_at, self.deleted_at) if t), default="")
 
 
 def summarize(raw: Raw) -> PodSummary:
@@ -103,6 +111,7 @@ def summarize(raw: Raw) -> PodSummary:
         disrupted=_condition(status, "DisruptionTarget").get("status") == "True" or status.get("reason") in _LOST,
         created_at=meta.get("creationTimestamp", ""),
         finished_at=ended.get("finishedAt") or "",
+        deleted_at=_deleted_at(meta),
         node=raw.get("spec", {}).get("nodeName", ""),
         ip=status.get("podIP", ""),
         exit_code=ended.get("exitCode"),
@@ -117,8 +126,21 @@ _LOST: Final = frozenset({"Evicted", "NodeLost", "Shutdown", "Terminated", "Node
 
 
 def _container_state(status: Raw) -> Raw:
+    """Return the state of the main container, or of the init container because of which it cannot start."""
     statuses: Sequence[Raw] = status.get("containerStatuses", ())
-    return next((c.get("state", {}) for c in statuses if c.get("name") == MAIN_CONTAINER), {})
+    main: Raw = next((c.get("state", {}) for c in statuses if c.get("name") == MAIN_CONTAINER), {})
+    return main if "terminated" in main or "running" in main else _failed_init(status) or main
+
+
+def _failed_init(status: Raw) -> Raw | None:
+    """Return the state of an init container that failed, and the pod with it, or that cannot start."""
+    for container in status.get("initContainerStatuses", ()):
+        for kind, state in container.get("state", {}).items():
+            failed = kind == "terminated" and state.get("exitCode") and status.get("phase") == "Failed"
+            if failed or (kind == "waiting" and state.get("reason") in CANNOT_START):
+                said = state.get("message") or state.get("reason", "")
+                return {kind: {**state, "message": f"init container {container['name']}: {said}"}}
+    return None
 
 
 def _state(phase: str, container: Raw) -> PodState:
@@ -132,7 +154,15 @@ def _state(phase: str, container: Raw) -> PodState:
 
 
 def _reason(raw: Raw, status: Raw, container: Raw) -> tuple[str, str]:
-    """Return the reason and message of the first that has one: the end, the wait, the pod, its scheduling."""
+    """Return the reason and message of the first that has one: the end, the wait, the pod, its scheduling.
+
+    What the cluster says of a pod that it took away explains more than that a signal ended its container.
+    """
+    taken = _condition(status, "DisruptionTarget")
+    if taken.get("status") == "True" and not container.get("terminated", {}).get("message"):
+        return taken.get("reason", ""), taken.get("message", "")
+    if status.get("reason") in _LOST:
+        return status["reason"], status.get("message", "")
     for state in ("terminated", "waiting"):
         if container.get(state, {}).get("reason"):
             return container[state]["reason"], container[state].get("message", "")
@@ -142,6 +172,14 @@ def _reason(raw: Raw, status: Raw, container: Raw) -> tuple[str, str]:
     if scheduled.get("status") == "False" and not raw.get("spec", {}).get("nodeName"):
         return scheduled.get("reason", ""), scheduled.get("message", "")
     return "", ""
+
+
+def _deleted_at(meta: Raw) -> str:
+    """Return when the deletion was asked for: `deletionTimestamp` is when its grace period is over."""
+    if "deletionTimestamp" not in meta:
+        return ""
+    grace = timedelta(seconds=meta.get("deletionGracePeriodSeconds") or 0)
+    return (datetime.fromisoformat(meta["deletionTimestamp"]) - grace).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _signal(ended: Raw) -> int | None:

@@ -36,7 +36,8 @@ class Pace:
 class Evidence:
     """What the replicas of a stalled attempt said of themselves: who is behind, and where each one stands."""
 
-    attempt: int
+    about: str
+    """What was asked about: the attempt, and since when it stands still."""
     behind: str
     """Name of the replica that did not answer, or that has done the fewest steps."""
     stacks: str
@@ -64,5 +65,7 @@ class JobView:
     """None: not written by this process yet."""
     refusal: str = ""
     """What the API server answered to the last creation, where it refused; "" after a success."""
+    taken_over: bool = False
+    """Whether the status is another process's: what that one did not live to tell is told by this one."""
     swept: bool = False
     """Whether this process has removed the Service of the ended job."""

@@ -1,10 +1,10 @@
 """Gathers what the parts of planning decide about one job, and makes one plan of it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from tfdist.api.status import ConditionType
-from tfdist.render.gang import GangName, Member
+from tfdist.render.gang import GangName, Member, gangs
 from tfdist.render.names import SERVED_LABEL
 from tfdist.render.network_policy import network_policy
 from tfdist.render.owner import owner_reference
@@ -14,12 +14,13 @@ from tfdist_operator.observed.gang import GangState
 from tfdist_operator.observed.pod import PodState, PodSummary
 from tfdist_operator.observed.record import GangRecord, stored_record
 from tfdist_operator.planner.look import Look
+from tfdist_operator.planner.past import past_pods, surplus
 from tfdist_operator.planner.plan import Event, Manifest, Patch, Plan, Question
 from tfdist_operator.planner.step import Failed, Step, earliest
 from tfdist_operator.policy.words import last_words
 from tfdist_operator.status.clock import rfc3339
 from tfdist_operator.status.compose import Changes, compose, significant
-from tfdist_operator.status.conditions import Condition
+from tfdist_operator.status.conditions import Condition, is_true
 from tfdist_operator.status.phase import has_trained
 from tfdist_operator.status.progress import final_progress, progress_of
 
@@ -36,6 +37,7 @@ class Carry:
         self._failures: list[dict[str, Any]] = []
         self._events: list[Event] = []
         self._ask: tuple[Question, ...] = ()
+        self._ask_about = ""
         self._deletes: list[str] = []
         self._again: list[float | None] = []
 
@@ -45,7 +47,7 @@ class Carry:
         self._create += [(step.state, member) for member in step.create]
         self._failures += step.failures
         self._events += step.events
-        self._ask = self._ask or step.ask
+        self._ask, self._ask_about = (step.ask, step.ask_about) if step.ask else (self._ask, self._ask_about)
         self.say(*step.conditions)
         self.again_after(step.requeue_after_seconds)
 
@@ -90,9 +92,18 @@ class Carry:
     def end(self) -> Plan:
         """Return the plan of a job that has ended; what its end is has been said."""
         self.set("completionTime", rfc3339(self._look.now))
+        self.say(*self._over())
         self._create.clear()
+        self._ask = ()
         self._again = [0.01]
         return self.finish()
+
+    def _over(self) -> Iterable[Condition]:
+        """Yield what no longer holds of a job that has ended."""
+        said = {c.type: c.holds for c in self._conditions}
+        for kind in (ConditionType.PODS_READY, ConditionType.RESTARTING, ConditionType.STALLED):
+            if said.get(kind, is_true(self._look.view.status, kind)):
+                yield Condition(kind, False, "Ended", "the job has ended")
 
     def _stopped(self, failed: Failed) -> Condition:
         return Condition(ConditionType.RUNNING, False, failed.reason, failed.message)
@@ -112,14 +123,17 @@ class Carry:
             if wait > 0:
                 write = None
                 self.again_after(wait)
+        past = past_pods(look.job, self._all_records(), view.pods)
+        self.delete(p for p in past if not p.ended)  # whoever ended their attempt may have been killed
+        self.delete(surplus(view, past))
         return Plan(
             status=write,
             objects=self._objects(),
             creates=tuple(self._pod(state, member) for state, member in self._create),
-            patches=tuple(self._patches()),
-            deletes=tuple(dict.fromkeys((*self._deletes, *self._superseded()))),
+            patches=tuple(self._patches(past)),
+            deletes=tuple(dict.fromkeys(self._deletes)),
             ask=self._ask,
-            ask_attempt=self._record(GangName.TRAINING).attempt,
+            ask_about=self._ask_about,
             events=tuple(self._events),
             requeue_after_seconds=earliest(self._again),
         )
@@ -138,7 +152,7 @@ class Carry:
             return stored
         if leader is None or report.content.attempt != leader.attempt:
             return stored
-        return progress_of(report)
+        return progress_of(report, stored)
 
     def _records(self) -> dict[str, Any]:
         stored = dict(self._look.view.status.get("gangs", {}))
@@ -147,6 +161,9 @@ class Carry:
     def _record(self, gang: GangName) -> GangRecord:
         state = self._states.get(gang)
         return state.record if state else stored_record(self._look.view.status, gang) or GangRecord()
+
+    def _all_records(self) -> dict[GangName, GangRecord]:
+        return {gang.name: self._record(gang.name) for gang in gangs(self._look.job)}
 
     @property
     def _generation(self) -> int:
@@ -161,35 +178,24 @@ class Carry:
         first = whole[0].gang.name is GangName.TRAINING or not self._look.view.status.get("gangs", {}).get("training")
         if not first and self._record(GangName.EVALUATION).floor == 0:
             return ()  # the evaluation that follows training is found under the generation of training
-        made: tuple[Manifest, ...] = (service(self._look.job, self._generation),)
-        if self._generation == 0 and self._look.spec.network_policy == "Enabled":
-            made = (*made, network_policy(self._look.job, self._look.settings.namespace))
-        return made
+        made = service(self._look.job, self._generation)
+        if self._look.spec.network_policy != "Enabled":
+            return (made,)
+        return (made, network_policy(self._look.job, self._look.settings.namespace))
 
     def _pod(self, state: GangState, member: Member) -> Manifest:
         settings = self._look.settings
         installation = Installation(settings.trainer_image, settings.cluster_domain, settings.namespace)
-        attempt = Attempt(state.record.attempt_of(member), self._generation, state.record.avoided)
+        avoided = dict.fromkeys(node for record in self._all_records().values() for node in record.avoided)
+        attempt = Attempt(state.record.attempt_of(member), self._generation, tuple(avoided))
         return pod(self._look.job, state.gang, member, attempt, installation)
 
-    def _patches(self) -> Iterable[Patch]:
+    def _patches(self, past: Iterable[PodSummary]) -> Iterable[Patch]:
         """Yield changes of pods: orphans are taken in, and a replica that is replaced alone loses its address."""
         reference = {"metadata": {"ownerReferences": [owner_reference(self._look.job)]}}
-        superseded = {p.name for p in self._past()}
+        superseded = {p.name for p in past}
         for found in self._look.view.pods:
             if not found.owned and not found.deleting:
                 yield Patch(found.name, reference)
             elif found.name in superseded and not found.ended and found.generation == str(self._generation):
                 yield Patch(found.name, {"metadata": {"labels": {SERVED_LABEL: None}}})
-
-    def _superseded(self) -> list[str]:
-        """Return the pods of earlier attempts that still run: whoever ended their attempt may have been killed."""
-        return [p.name for p in self._past() if not p.ended and not p.deleting]
-
-    def _past(self) -> Sequence[PodSummary]:
-        current = {
-            (member.role, member.index): state.record.attempt_of(member)
-            for state in self._states.values()
-            for member in state.gang.members
-        }
-        return [p for p in self._look.view.pods if p.attempt < current.get((p.role, p.index), 0)]

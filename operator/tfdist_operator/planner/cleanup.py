@@ -1,17 +1,18 @@
 """After the end: pods, Service and NetworkPolicy go as `cleanPodPolicy` says, and at last the job itself."""
 
 from datetime import datetime
-from typing import Final
 
 from tfdist.api.status import ConditionType
-from tfdist_operator.observed.pod import PodState, PodSummary
+from tfdist.render.gang import GangName
+from tfdist_operator.observed.pod import PodSummary
+from tfdist_operator.observed.record import stored_record
 from tfdist_operator.observed.view import JobView
+from tfdist_operator.planner.past import past_pods, surplus
 from tfdist_operator.planner.plan import Plan, Settings
+from tfdist_operator.planner.retell import ending
 from tfdist_operator.planner.step import earliest
 from tfdist_operator.status.clock import parse_time
 from tfdist_operator.status.conditions import is_true
-
-DEFAULT_KEPT: Final = 3
 
 
 def after_the_end(view: JobView, now: datetime, settings: Settings) -> Plan:
@@ -21,12 +22,13 @@ def after_the_end(view: JobView, now: datetime, settings: Settings) -> Plan:
     if ttl is not None and age >= ttl:
         return Plan(delete_job=True)
     wait = None if ttl is None else ttl - age
+    events = ending(view, now)
     unwanted = [p for p in _unwanted(view) if not p.deleting]
     settle = settings.settle_seconds if is_true(view.status, ConditionType.SUCCEEDED) else 0.0
     if unwanted and age < settle:  # the others get time to end by themselves
-        return Plan(requeue_after_seconds=earliest([wait, settle - age]))
+        return Plan(events=events, requeue_after_seconds=earliest([wait, settle - age]))
     sweep = not view.pods and not view.swept
-    return Plan(deletes=tuple(p.name for p in unwanted), sweep=sweep, requeue_after_seconds=wait)
+    return Plan(deletes=tuple(p.name for p in unwanted), sweep=sweep, events=events, requeue_after_seconds=wait)
 
 
 def _unwanted(view: JobView) -> list[PodSummary]:
@@ -34,17 +36,11 @@ def _unwanted(view: JobView) -> list[PodSummary]:
     if policy == "All":
         return list(view.pods)
     unfinished = [] if policy == "None" else [p for p in view.pods if not p.ended]
-    return [*unfinished, *surplus_failed(view)]
+    return [*unfinished, *_surplus(view)]
 
 
-def surplus_failed(view: JobView) -> list[PodSummary]:
-    """Return the failed pods of earlier attempts beyond `keepFailedPods`, the oldest first."""
-    keep = view.job.spec.run_policy.keep_failed_pods if view.job else DEFAULT_KEPT
-    newest = {(p.role, p.index): 0 for p in view.pods}
-    for pod in view.pods:
-        newest[pod.role, pod.index] = max(newest[pod.role, pod.index], pod.attempt)
-    failed = [
-        p for p in view.pods if p.state is PodState.FAILED and not p.deleting and p.attempt < newest[p.role, p.index]
-    ]
-    failed.sort(key=lambda p: (p.attempt, p.finished_at, p.name))
-    return failed[: max(0, len(failed) - keep)]
+def _surplus(view: JobView) -> list[PodSummary]:
+    if view.job is None:
+        return []
+    known = {gang: record for gang in GangName if (record := stored_record(view.status, gang))}
+    return surplus(view, past_pods(view.job, known, view.pods))

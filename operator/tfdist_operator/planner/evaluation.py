@@ -11,6 +11,7 @@ from tfdist_operator.planner.gang import run_gang
 from tfdist_operator.planner.look import Look
 from tfdist_operator.planner.plan import Event, Plan
 from tfdist_operator.planner.step import Failed
+from tfdist_operator.planner.success import trained, training_text
 from tfdist_operator.policy.words import last_words
 from tfdist_operator.status.conditions import Condition, find
 from tfdist_operator.status.phase import TRAINED, has_trained
@@ -19,16 +20,11 @@ _DEFAULT = EvaluationSpec()
 """What holds for an evaluator of the author's own, of which the job says no more."""
 
 
-def given_up(look: Look) -> bool:
-    """Return whether the evaluation is known to have failed."""
-    known = find(look.view.status, ConditionType.EVALUATED)
-    return known is not None and known["status"] == "False"
-
-
 def beside_training(look: Look, carry: Carry, state: GangState) -> None:
     """Run the evaluator; when it is given up, training goes on and hears nothing of it."""
-    if state.leader_succeeded:
+    if _given_up(look) is not None or state.leader_succeeded:
         carry.know(state)
+        carry.delete(p for p in state.pods if not p.ended)
         return
     step = run_gang(look, state)
     carry.take(step)
@@ -40,16 +36,15 @@ def beside_training(look: Look, carry: Carry, state: GangState) -> None:
 def after_training(look: Look, carry: Carry, training: GangState, late: Failed | None) -> Plan:
     """Plan a job that has trained: evaluate its final checkpoint, then end it."""
     carry.know(training)
-    carry.say(*_trained(look, carry))
+    carry.say(*trained(look, carry.progress()))
     _release(look, carry, training)
-    if given_up(look):
-        known = find(look.view.status, ConditionType.EVALUATED) or {}
-        return _failed(look, carry, Failed(known["reason"], known["message"]))
     evaluator, gang = evaluator_gang(look.job), evaluation_gang(look.job)
-    states = [look.state(g) for g in (evaluator, gang) if g is not None]
+    known = _given_up(look)
+    if known is not None and gang is None:
+        return _failed(look, carry, known)
+    states = [look.state(g) for g in (evaluator if known is None else None, gang) if g is not None]
     if not has_trained(look.view.status) and states:
-        text = f"training succeeded after {_steps(carry)} steps; evaluating"
-        carry.tell(Event(TRAINED, text))
+        carry.tell(Event(TRAINED, f"{training_text(carry.progress())}; evaluating"))
     for state in states:
         carry.know(state)
     waiting = [s for s in states if not s.leader_succeeded]
@@ -68,14 +63,13 @@ def after_training(look: Look, carry: Carry, training: GangState, late: Failed |
 
 def succeed(look: Look, carry: Carry, training: GangState | None, state: GangState | None) -> Plan:
     """Plan the end of a job that did all it was to do; `state` is the gang that evaluated last."""
-    text = f"training succeeded after {_steps(carry)} steps" if training else ""
+    text = training_text(carry.progress()) if training else ""
     if state is not None:
         carry.know(state)
         result = _result(state)
-        said = _result_text(result) if result else f"the {state.gang.name} ended without a result"
-        expected = state.gang.name is GangName.EVALUATION or look.spec.evaluation is not None
-        if result or expected:
-            carry.say(Condition(ConditionType.EVALUATED, result is not None, "Evaluated", said))
+        said = _result_text(result) if result else f"the {state.gang.name} has ended and told no result"
+        if result or state.gang.name is GangName.EVALUATION or look.spec.evaluation is not None:
+            carry.say(Condition(ConditionType.EVALUATED, True, "Evaluated" if result else "NoResult", said))
         if result:
             carry.set("evaluation", {**look.view.status.get("evaluation", {}), "final": result})
         text = f"{text}; {said}" if text else said
@@ -84,13 +78,19 @@ def succeed(look: Look, carry: Carry, training: GangState | None, state: GangSta
     return carry.end()
 
 
+def _given_up(look: Look) -> Failed | None:
+    """Return why the evaluator was given up while training went on, where it was."""
+    known = find(look.view.status, ConditionType.EVALUATED)
+    return Failed(known["reason"], known["message"]) if known and known["status"] == "False" else None
+
+
 def _failed(look: Look, carry: Carry, failed: Failed) -> Plan:
     """End a job that was trained and could not be evaluated; `evaluation.onFailure` decides what it counts."""
     evaluation = look.spec.evaluation or _DEFAULT
-    text = failed.message if failed.message.startswith("evaluation failed") else f"evaluation failed: {failed.message}"
+    text = f"evaluation failed: {failed.message}"
     ended = ConditionType.FAILED if evaluation.on_failure == "FailJob" else ConditionType.SUCCEEDED
     carry.say(
-        Condition(ConditionType.EVALUATED, False, failed.reason, text),
+        Condition(ConditionType.EVALUATED, False, failed.reason, failed.message),
         Condition(ended, True, "EvaluationFailed", text),
     )
     carry.tell(Event(str(ended), text, warning=True))
@@ -98,40 +98,33 @@ def _failed(look: Look, carry: Carry, failed: Failed) -> Plan:
 
 
 def _too_late(look: Look, carry: Carry) -> Failed | None:
-    """Return the end of an evaluation that has taken too long since training ended; else set its timer."""
+    """Return the end of an evaluation that has taken too long since training ended; else set its timer.
+
+    While the job was suspended no time passed for it: it begins anew when the job is resumed.
+    """
     limit = (look.spec.evaluation or _DEFAULT).deadline_seconds
-    trained = find(look.view.status, ConditionType.RUNNING)
-    since = trained["lastTransitionTime"] if trained and has_trained(look.view.status) else None
+    known = find(look.view.status, ConditionType.RUNNING) if has_trained(look.view.status) else None
+    since = max(known["lastTransitionTime"], look.view.status.get("activeSince", "")) if known else ""
     left = limit - look.seconds_since(since) if since else float(limit)
     if left > 0:
         carry.again_after(left)
         return None
-    return Failed("EvaluationDeadlineExceeded", f"not finished {limit} s after training")
+    text = f"not finished {limit} s after training (evaluation.deadlineSeconds)"
+    return Failed("EvaluationDeadlineExceeded", text)
 
 
 def _release(look: Look, carry: Carry, training: GangState) -> None:
     """Delete replicas of training that go on after its success, as parameter servers do, once they had their time."""
-    left = [p for p in training.pods if not p.ended and not p.deleting]
-    trained = find(look.view.status, ConditionType.RUNNING)
-    if not left or trained is None or not has_trained(look.view.status):
-        if left:
-            carry.again_after(look.settings.settle_seconds)
+    left = [p for p in training.pods if not p.ended]
+    known = find(look.view.status, ConditionType.RUNNING)
+    since = known["lastTransitionTime"] if known and has_trained(look.view.status) else None
+    wait = look.settings.settle_seconds - (look.seconds_since(since) if since else 0.0)
+    if not left:
         return
-    wait = look.settings.settle_seconds - look.seconds_since(trained["lastTransitionTime"])
     if wait > 0:
         carry.again_after(wait)
     else:
         carry.delete(left)
-
-
-def _trained(look: Look, carry: Carry) -> tuple[Condition, ...]:
-    if has_trained(look.view.status):
-        return ()
-    return (Condition(ConditionType.RUNNING, False, TRAINED, f"training succeeded after {_steps(carry)} steps"),)
-
-
-def _steps(carry: Carry) -> str:
-    return str(carry.progress().get("step", "an unknown number of"))
 
 
 def _result(state: GangState) -> dict[str, Any] | None:

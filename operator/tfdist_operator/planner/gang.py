@@ -1,23 +1,30 @@
 """Runs one gang towards its success: creates what is missing, waits, restarts, or gives up."""
 
+from dataclasses import replace
 from typing import Final
 
 from tfdist.api.status import ConditionType
 from tfdist.contract import Role
 from tfdist.render.gang import GangName
 from tfdist_operator.observed.gang import GangState
-from tfdist_operator.observed.pod import CANNOT_START, PodSummary
+from tfdist_operator.observed.pod import CANNOT_START, PodState, PodSummary
+from tfdist_operator.planner import retell
 from tfdist_operator.planner.look import Look
-from tfdist_operator.planner.restart import end_of_attempt, stalled
+from tfdist_operator.planner.plan import Event
+from tfdist_operator.planner.restart import end_of_attempt, resized, stalled
 from tfdist_operator.planner.stall import Stall, check_progress
 from tfdist_operator.planner.step import Failed, Step, earliest, not_ready
-from tfdist_operator.status.conditions import Condition, is_true
+from tfdist_operator.status.conditions import Condition, find, is_true
+from tfdist_operator.status.phase import CANNOT_CREATE, CONFIG_ERROR, IMAGE_ERROR, PROBLEMS, UNSCHEDULABLE, has_trained
 
-CANNOT_CREATE: Final = "CreationRefused"
+_STARTING: Final = "Starting"
 
 
 def run_gang(look: Look, state: GangState) -> Step:
     """Return what to do for a gang that has not succeeded."""
+    sizes = _other_sizes(look, state)
+    if sizes:
+        return resized(look, state, sizes)
     if state.lost or state.vanished:
         return end_of_attempt(look, state)
     if state.missing:
@@ -27,42 +34,72 @@ def run_gang(look: Look, state: GangState) -> Step:
     return _running(look, state)
 
 
+def _other_sizes(look: Look, state: GangState) -> str:
+    """Return which sizes the gang has now that differ from those that its pods were told of; "" where none does.
+
+    It can be resized while it is suspended only, but that may have come and gone between two looks.
+    """
+    known = look.view.status.get("replicas", {})
+    old = {role: known[role]["desired"] for role in state.gang.sizes() if role in known}
+    changed = {role: n for role, n in state.gang.sizes().items() if n != old.get(role, n)}
+    return ", ".join(f"{role}: {n} replicas instead of {old[role]}" for role, n in changed.items() if state.pods)
+
+
 def _creation(look: Look, state: GangState) -> Step:
+    """Create what is missing, once its time has come."""
     wait = -look.seconds_since(state.record.not_before) if state.record.not_before else 0.0
     if wait > 0:
-        conditions = () if state.record.ran else (not_ready("BackOff", f"attempt {state.attempt} waits its turn"),)
-        return Step(state, conditions=_of(state, conditions), requeue_after_seconds=wait)
-    refusal = look.view.refusal
-    condition = not_ready(CANNOT_CREATE, refusal) if refusal else _starts(state)
-    return Step(state, create=state.missing, conditions=_of(state, (condition,)))
+        return Step(state, events=_untold(look, state), requeue_after_seconds=wait)
+    text = f"a replica of the {state.gang.name} cannot be created: {look.view.refusal}"
+    step = _awaiting(look, state, Failed(CANNOT_CREATE, text) if look.view.refusal else None)
+    return replace(step, create=state.missing)
 
 
 def _starting(look: Look, state: GangState) -> Step:
-    """Wait for the replicas to start, and give up when one has been unable to for too long."""
-    pod = state.blocked
-    image_error = pod is not None and pod.reason in CANNOT_START
-    reason, text = _blocked(look, pod) if pod else ("StartDeadlineExceeded", "not all replicas have started")
-    deadline = look.spec.run_policy.start_deadline_seconds
-    if deadline is None and image_error:
-        deadline = round(look.settings.image_deadline_seconds)
-    condition = not_ready(reason, text) if pod else _starts(state)
-    if deadline is None:
-        return Step(state, conditions=_of(state, (condition,)))
-    since = min((p.created_at for p in state.pods if p.created_at), default="")
-    left = deadline - look.seconds_since(since) if since else float(deadline)
-    if left <= 0:
-        return Step(state, failed=Failed(reason, f"{text}; gave up after {deadline} s"))
-    return Step(state, conditions=_of(state, (condition,)), requeue_after_seconds=left)
+    """Wait for the replicas to start."""
+    return _awaiting(look, state, _problem(look, state.blocked) if state.blocked else None)
 
 
-def _blocked(look: Look, pod: PodSummary) -> tuple[str, str]:
+def _awaiting(look: Look, state: GangState, problem: Failed | None) -> Step:
+    """Wait for replicas, and give up when one has not started for too long; `problem` says why it cannot."""
+    condition = not_ready(problem.reason, problem.message) if problem else _starts(state)
+    step = Step(state, conditions=_of(look, state, (condition,)), events=_untold(look, state))
+    limit, field = look.spec.run_policy.start_deadline_seconds, " (runPolicy.startDeadlineSeconds)"
+    if limit is None and problem and problem.reason in {IMAGE_ERROR, CONFIG_ERROR}:
+        limit, field = round(look.settings.image_deadline_seconds), ""
+    if limit is None:
+        return step
+    since = _waiting_since(look, state)
+    left = limit - look.seconds_since(since) if since else float(limit)
+    if left > 0:
+        return replace(step, requeue_after_seconds=left)
+    known = problem or Failed("StartDeadlineExceeded", f"not all replicas of the {state.gang.name} have started")
+    return replace(step, failed=Failed(known.reason, f"{known.message}; gave up after {limit} s{field}"))
+
+
+def _untold(look: Look, state: GangState) -> tuple[Event, ...]:
+    return retell.restarting(look.view, state.gang.name, state.attempt, look.now)
+
+
+def _waiting_since(look: Look, state: GangState) -> str:
+    """Return since when the gang waits for a replica to start: those that run already are not what it waits for."""
+    pending = [p.created_at for p in state.pods if p.state is PodState.PENDING and p.created_at]
+    newest = [p.created_at for p in state.pods if p.attempt == state.attempt and p.created_at]
+    if pending or newest:
+        return min(pending or newest)
+    ready = find(look.view.status, ConditionType.PODS_READY)
+    said = str(ready["lastTransitionTime"]) if ready and ready["status"] == "False" else ""
+    return max(said, state.record.not_before, str(look.view.status.get("activeSince", "")))
+
+
+def _problem(look: Look, pod: PodSummary) -> Failed:
     """Return why a replica cannot start: the reason, and words that name the field to mend."""
-    reason = "Unschedulable"
+    reason = UNSCHEDULABLE
     if pod.reason in CANNOT_START:
-        reason = "ConfigError" if "Config" in pod.reason else "ImageError"
+        reason = CONFIG_ERROR if "Config" in pod.reason else IMAGE_ERROR
     who = f"{pod.role}-{pod.index}"
-    where = f"{_image_path(look, pod.role)}: {who}" if reason == "ImageError" else who
-    return reason, f"{where} cannot start: {pod.reason}: {pod.message or 'no reason given'}"
+    where = f"{_image_path(look, pod.role)}: {who}" if reason == IMAGE_ERROR else who
+    return Failed(reason, f"{where} cannot start: {pod.reason}: {pod.message or 'no reason given'}")
 
 
 def _image_path(look: Look, role: Role) -> str:
@@ -73,12 +110,12 @@ def _image_path(look: Look, role: Role) -> str:
 
 
 def _running(look: Look, state: GangState) -> Step:
-    text = f"all {len(state.pods)} replicas run (attempt {state.attempt})"
+    text = f"all {len(state.gang.members)} replicas run (attempt {state.attempt})"
     conditions = [Condition(ConditionType.PODS_READY, True, "AllReplicasRun", "all replicas run")]
     if state.attempt:
         conditions.append(Condition(ConditionType.RESTARTING, False, "AllReplicasRun", text))
     if state.gang.name is not GangName.TRAINING:
-        return Step(state, conditions=_of(state, tuple(conditions)))
+        return Step(state, conditions=_of(look, state, tuple(conditions)))
     conditions.append(Condition(ConditionType.RUNNING, True, "AllReplicasRun", text))
     found = check_progress(look, state)
     if isinstance(found, Stall):
@@ -86,23 +123,26 @@ def _running(look: Look, state: GangState) -> Step:
     if is_true(look.view.status, ConditionType.STALLED) and found.moving:
         conditions.append(Condition(ConditionType.STALLED, False, "Progress", "steps are completed again"))
     return Step(
-        state, conditions=tuple(conditions), ask=found.ask, requeue_after_seconds=earliest([found.look_again_seconds])
+        state,
+        conditions=tuple(conditions),
+        ask=found.ask,
+        ask_about=found.ask_about,
+        requeue_after_seconds=earliest([found.look_again_seconds]),
     )
 
 
 def _starts(state: GangState) -> Condition:
-    return not_ready(
-        "Starting", f"{state.gang.name} starts with {len(state.gang.members)} replicas (attempt {state.attempt})"
-    )
+    text = f"{state.gang.name} starts with {len(state.gang.members)} replicas (attempt {state.attempt})"
+    return not_ready(_STARTING, text)
 
 
-def _of(state: GangState, conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:
-    """Return the conditions that a gang may set: the evaluator is told of by `Evaluated` alone.
+def _of(look: Look, state: GangState, conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:
+    """Return the conditions that a gang may set: beside training, an evaluator tells of what keeps it from starting.
 
     That an evaluation gang starts is said by the phase, and costs no write of its own.
     """
-    if state.gang.name is GangName.EVALUATOR:
-        return ()
-    if state.gang.name is GangName.EVALUATION:
-        return tuple(c for c in conditions if c.reason != "Starting")
-    return conditions
+    if state.gang.name is GangName.TRAINING:
+        return conditions
+    if state.gang.name is GangName.EVALUATOR and not has_trained(look.view.status):
+        return tuple(c for c in conditions if c.reason in PROBLEMS)
+    return tuple(c for c in conditions if c.reason != _STARTING)

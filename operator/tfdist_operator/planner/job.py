@@ -2,24 +2,25 @@
 
 from datetime import datetime
 
-from tfdist.api.policies import CONTROLLER_NAME, SuccessPolicy
+from tfdist.api.policies import CONTROLLER_NAME
 from tfdist.api.status import ConditionType
 from tfdist.contract import Task
 from tfdist.render.gang import evaluation_gang, evaluator_gang, training_gang
 from tfdist_operator.observed.gang import GangState
 from tfdist_operator.observed.view import JobView
-from tfdist_operator.planner import evaluation
+from tfdist_operator.planner import evaluation, retell
 from tfdist_operator.planner.carry import Carry
 from tfdist_operator.planner.cleanup import after_the_end
 from tfdist_operator.planner.gang import run_gang
 from tfdist_operator.planner.look import Look
 from tfdist_operator.planner.plan import Event, Plan, Settings
 from tfdist_operator.planner.step import Failed, Step
+from tfdist_operator.planner.success import all_done, training_succeeded
 from tfdist_operator.planner.suspend import resumed, suspended
 from tfdist_operator.status.clock import rfc3339
 from tfdist_operator.status.compose import Changes, compose, significant
 from tfdist_operator.status.conditions import Condition, is_true
-from tfdist_operator.status.phase import EVALUATE_ONLY, has_trained, is_terminal
+from tfdist_operator.status.phase import EVALUATE_ONLY, is_terminal
 
 
 def plan(view: JobView, now: datetime, settings: Settings) -> Plan:
@@ -37,9 +38,11 @@ def plan(view: JobView, now: datetime, settings: Settings) -> Plan:
     if view.job is None:
         return _invalid(view, now)
     look = Look(view, view.job, now, settings)
-    if look.spec.run_policy.suspend:
-        return suspended(look)
-    return _go_on(look)
+    carry = Carry(look)
+    carry.say(*_corrected(look))
+    if look.spec.run_policy.suspend and not all_done(look):
+        return suspended(look, carry)
+    return _go_on(look, carry)
 
 
 def _is_foreign(view: JobView) -> bool:
@@ -58,39 +61,42 @@ def _invalid(view: JobView, now: datetime) -> Plan:
     return Plan(status=status, events=(event,))
 
 
-def _go_on(look: Look) -> Plan:
+def _go_on(look: Look, carry: Carry) -> Plan:
     """Plan a job that is to run."""
-    carry = Carry(look)
-    carry.say(*_corrected(look), *resumed(look, carry))
+    carry.say(*resumed(look, carry))
+    carry.set_default("activeSince", rfc3339(look.now))
     late = _active_for_too_long(look, carry)
     if look.spec.task is Task.EVALUATE:
         return _evaluate_alone(look, carry, late)
     training = look.state(training_gang(look.job))
-    if has_trained(look.view.status) or _succeeded(look, training):
+    if training_succeeded(look, training):
         return evaluation.after_training(look, carry, training, late)
     return _train(look, carry, training, late)
 
 
 def _train(look: Look, carry: Carry, training: GangState, late: Failed | None) -> Plan:
     step = run_gang(look, training)
-    failed = step.failed or late
+    if late and not step.failed:
+        carry.know(training)
+        return carry.fail(late)
     carry.take(step)
-    if failed:
-        return carry.fail(failed)
+    if step.failed:
+        return carry.fail(step.failed)
     if _runs_first(look, step):
-        carry.set("startTime", look.view.status.get("startTime") or rfc3339(look.now))
+        carry.set_default("startTime", rfc3339(look.now))
         carry.tell(_started(step.state))
-    carry.set_default("activeSince", rfc3339(look.now))
     evaluator = evaluator_gang(look.job)
-    if evaluator is not None and not evaluation.given_up(look):
+    if evaluator is not None:
         evaluation.beside_training(look, carry, look.state(evaluator))
     return carry.finish()
 
 
 def _runs_first(look: Look, step: Step) -> bool:
-    """Return whether all replicas of the gang run now and the status does not say so yet."""
-    runs = any(c.type is ConditionType.RUNNING and c.holds for c in step.conditions)
-    return runs and not is_true(look.view.status, ConditionType.RUNNING)
+    """Return whether all replicas of the gang run now, and nobody may have told of it yet."""
+    if not any(c.type is ConditionType.RUNNING and c.holds for c in step.conditions):
+        return False
+    known = is_true(look.view.status, ConditionType.RUNNING)
+    return not known or retell.is_recent(look.view, ConditionType.RUNNING, look.now)
 
 
 def _evaluate_alone(look: Look, carry: Carry, late: Failed | None) -> Plan:
@@ -99,24 +105,20 @@ def _evaluate_alone(look: Look, carry: Carry, late: Failed | None) -> Plan:
     assert gang is not None, "task Evaluate always has workers"  # noqa: S101  said by the models
     text = "this job evaluates, and does not train"
     carry.say(Condition(ConditionType.RUNNING, False, EVALUATE_ONLY, text))
-    carry.set_default("activeSince", rfc3339(look.now))
     state = look.state(gang)
     if state.leader_succeeded:
         return evaluation.succeed(look, carry, None, state)
     step = run_gang(look, state)
-    carry.take(step)
     failed = step.failed or late
     if failed:
+        carry.take(step) if step.failed else carry.know(state)
+        carry.say(Condition(ConditionType.EVALUATED, False, failed.reason, failed.message))
         return carry.fail(failed)
-    if step.state.record.ran:
-        carry.set_default("startTime", rfc3339(look.now))
+    carry.take(step)
+    if step.state.record.ran and "startTime" not in look.view.status:
+        carry.set("startTime", rfc3339(look.now))
+        carry.tell(_started(step.state))
     return carry.finish()
-
-
-def _succeeded(look: Look, training: GangState) -> bool:
-    if look.spec.success_policy is SuccessPolicy.ALL_WORKERS:
-        return training.all_succeeded
-    return training.leader_succeeded
 
 
 def _corrected(look: Look) -> tuple[Condition, ...]:
@@ -136,9 +138,11 @@ def _active_for_too_long(look: Look, carry: Carry) -> Failed | None:
     if left > 0:
         carry.again_after(left)
         return None
-    return Failed("ActiveDeadlineExceeded", f"the job was active for longer than {limit} s, since {since}")
+    text = f"the job was active for longer than runPolicy.activeDeadlineSeconds, {limit} s, since {since}"
+    return Failed("ActiveDeadlineExceeded", text)
 
 
 def _started(state: GangState) -> Event:
     leader = f"{state.gang.leader.role}-{state.gang.leader.index}"
-    return Event("Running", f"all {len(state.pods)} replicas run; {leader} leads", identity=str(state.attempt))
+    text = f"all {len(state.gang.members)} replicas run; {leader} leads"
+    return Event("Running", text, identity=str(state.attempt))

@@ -8,7 +8,6 @@ from typing import Any
 from tfdist.api.v1 import TFDistJob, TFDistJobSpec
 from tfdist.render.gang import Gang
 from tfdist_operator.observed.gang import GangState, gang_state, member_of
-from tfdist_operator.observed.pod import PodState
 from tfdist_operator.observed.record import GangRecord, replica_name, stored_record
 from tfdist_operator.observed.view import JobView
 from tfdist_operator.planner.plan import Settings
@@ -38,7 +37,7 @@ class Look:
         ignored = {
             replica_name(member_of(p))
             for p in state.lost
-            if p.state is PodState.FAILED and verdict(p, self.spec.failure_policy).action is Action.IGNORE
+            if verdict(p, self.spec.failure_policy).action is Action.IGNORE
         }
         if not ignored:
             return state
@@ -70,7 +69,8 @@ class Look:
         """Return how long ago `moment` (RFC 3339) is."""
         return (self.now - parse_time(moment)).total_seconds()
 
-    def last_root_cause(self) -> dict[str, Any] | None:
-        """Return the newest failure that ended an attempt."""
+    def last_root_cause(self, gang: Gang) -> dict[str, Any] | None:
+        """Return the newest failure that ended an attempt of `gang`."""
+        roles = gang.sizes()
         failures = self.view.status.get("failures", ())
-        return next((f for f in reversed(failures) if f["rootCause"]), None)
+        return next((f for f in reversed(failures) if f["rootCause"] and f["role"] in roles), None)

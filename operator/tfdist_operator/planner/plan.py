@@ -73,7 +73,8 @@ class Plan:
     delete_job: bool = False
     ask: tuple[Question, ...] = ()
     """Replicas of a stalled attempt, whose answers the next look needs."""
-    ask_attempt: int = 0
+    ask_about: str = ""
+    """Which stall they are asked about."""
     events: tuple[Event, ...] = ()
     requeue_after_seconds: float | None = None
     """When to look again though nothing has happened."""

@@ -4,6 +4,7 @@ The restart domain follows the strategy: a gang restarts as a whole, but a worke
 its coordinator goes on without it.
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -36,6 +37,13 @@ from tfdist_operator.status.clock import rfc3339
 from tfdist_operator.status.conditions import Condition
 
 MAX_AVOIDED: Final = 10
+REPEATED_ERROR: Final = "RepeatedError"
+
+_REMEDIES: Final = {
+    "UserError": "a restart would end the same: correct it and create the job anew",
+    "FailurePolicy": "a rule of spec.failurePolicy ends the job",
+    REPEATED_ERROR: "two attempts in a row ended with it, and none wrote a checkpoint: a restart would end the same",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +77,16 @@ def stalled(look: Look, state: GangState, stall: Stall) -> Step:
     standing = Condition(ConditionType.STALLED, True, "NoProgress", text)
     told = Event("Stalled", text, warning=True, identity=str(state.attempt))
     return replace(step, conditions=(*step.conditions, standing), events=(told, *step.events))
+
+
+def resized(look: Look, state: GangState, sizes: str) -> Step:
+    """Return the restart of a gang whose pods were told of another number of replicas."""
+    record = state.record.next_attempt(not_before="")
+    following = gang_state(state.gang, record, look.view.pods)
+    text = f"the {state.gang.name} was resized, {sizes}: attempt {record.attempt} follows"
+    told = Event("Restarting", text, identity=f"{state.gang.name}-{record.attempt}", cause="Resized")
+    conditions = _said(state, record, "Resized", text, alone=False)
+    return Step(following, create=following.missing, conditions=conditions, events=(told,))
 
 
 def _each_alone(look: Look, state: GangState) -> bool:
@@ -109,30 +127,41 @@ def _restart(look: Look, state: GangState, losses: Sequence[_Loss], *, alone: bo
     failures: list[dict[str, Any]] = []
     counts = False
     for loss in losses:
-        meaning = _repeated(look, loss, is_new=is_new)
-        record, counted = _counted(record, meaning)
+        meaning = _repeated(look, state, loss, is_new=is_new)
+        following, counted = _counted(record, meaning)
         counts = counts or counted
         failures += _records(look, state, loss, counted=counted)
-        if meaning.action is Action.FAIL:
-            return Step(_with(state, record), failures=tuple(failures), failed=Failed(meaning.reason, loss.text))
-    limit = look.spec.run_policy.backoff_limit
-    if record.since_checkpoint > limit:
-        text = f"{losses[-1].text}; that was attempt {state.attempt}, and runPolicy.backoffLimit is {limit}"
-        failed = Failed("BackoffLimitExceeded", text)
-        return Step(_with(state, record), failures=tuple(failures), failed=failed)
-    record, avoided = _avoiding(look, record, losses)
+        failed = _final(look, loss, meaning, following)
+        if failed:
+            return Step(replace(state, record=record), failures=tuple(failures), failed=failed)
+        record = following
+    record, avoided = _avoiding(look, state, record, losses)
     following = _started_anew(look, record, losses, counts=counts, alone=alone)
     return _next(look, state, following, losses, tuple(failures), avoided, alone=alone)
 
 
-def _repeated(look: Look, loss: _Loss, *, is_new: bool) -> Verdict:
+def _final(look: Look, loss: _Loss, meaning: Verdict, following: GangRecord) -> Failed | None:
+    """Return the end of the gang, where a loss means it or one restart more would exceed the limit."""
+    limit = look.spec.run_policy.backoff_limit
+    ended = loss.cause is not None and loss.cause.ended
+    log = f"; its log: kubectl logs -n {look.job.metadata.namespace} {loss.cause.name}" if loss.cause and ended else ""
+    if meaning.action is Action.FAIL:
+        remedy = _REMEDIES.get(meaning.reason, "")
+        return Failed(meaning.reason, f"{loss.text}{remedy and f'; {remedy}'}{log}")
+    if following.since_checkpoint > limit:
+        spent = f"no restart is left of the {limit} that runPolicy.backoffLimit allows without a new checkpoint"
+        return Failed("BackoffLimitExceeded", f"{loss.text}; {spent}{log}")
+    return None
+
+
+def _repeated(look: Look, state: GangState, loss: _Loss, *, is_new: bool) -> Verdict:
     """Return the verdict on a loss, which is final when the very same ended the attempt before."""
-    last = look.last_root_cause()
+    last = look.last_root_cause(state.gang)
     if loss.verdict.reason != APPLICATION_ERROR or loss.cause is None or last is None or is_new:
         return loss.verdict
-    words = said(loss.cause)[:1024]
+    words = said(loss.cause)[:1024] if loss.cause.message.strip() else ""  # silence tells nothing
     same = words and last["message"] == words and last.get("exitCode") == loss.cause.exit_code
-    return Verdict("RepeatedError", Action.FAIL) if same else loss.verdict
+    return Verdict(REPEATED_ERROR, Action.FAIL) if same else loss.verdict
 
 
 def _counted(record: GangRecord, meaning: Verdict) -> tuple[GangRecord, bool]:
@@ -146,13 +175,13 @@ def _counted(record: GangRecord, meaning: Verdict) -> tuple[GangRecord, bool]:
     return replace(record, counted=record.counted + 1, since_checkpoint=record.since_checkpoint + 1), True
 
 
-def _avoiding(look: Look, record: GangRecord, losses: Sequence[_Loss]) -> tuple[GangRecord, str]:
+def _avoiding(look: Look, state: GangState, record: GangRecord, losses: Sequence[_Loss]) -> tuple[GangRecord, str]:
     """Return the record with a node to avoid, where two root causes in a row were on it, and that node."""
-    last = look.last_root_cause()
-    node = losses[-1].cause.node if losses[-1].cause else ""
-    if not node or last is None or last.get("node") != node or node in record.avoided:
-        return record, ""
-    return replace(record, avoided=(*record.avoided, node)[-MAX_AVOIDED:]), node
+    last = look.last_root_cause(state.gang) or {}
+    nodes = [last.get("node", ""), *(loss.cause.node if loss.cause else "" for loss in losses)]
+    twice = (a for a, b in itertools.pairwise(nodes) if a and a == b and a not in record.avoided)
+    node = next(twice, "")
+    return (replace(record, avoided=(*record.avoided, node)[-MAX_AVOIDED:]), node) if node else (record, "")
 
 
 def _started_anew(look: Look, record: GangRecord, losses: Sequence[_Loss], *, counts: bool, alone: bool) -> GangRecord:
@@ -181,7 +210,7 @@ def _next(
     alone: bool,
 ) -> Step:
     """Return the step into the next attempt, with what is to be said about it."""
-    following = _with(state, record, look)
+    following = gang_state(state.gang, record, look.view.pods)
     text, reason = losses[-1].text, losses[-1].verdict.reason
     identity = f"{state.gang.name}-{record.attempt}"
     events = [Event("Restarting", text, warning=True, identity=identity, cause=reason)]
@@ -202,20 +231,14 @@ def _next(
 def _said(state: GangState, record: GangRecord, reason: str, text: str, *, alone: bool) -> tuple[Condition, ...]:
     if state.gang.name is GangName.EVALUATOR:
         return ()
-    waits = not_ready("Restarting", f"attempt {record.attempt} follows: {text}")
+    when = f"begins at {record.not_before}" if record.not_before else "follows"
+    waits = not_ready("Restarting", f"attempt {record.attempt} {when}: {text}")
     if alone:
         return (waits,)
     restarting = Condition(ConditionType.RESTARTING, True, reason, text)
     if state.gang.name is GangName.TRAINING:
         return (restarting, Condition(ConditionType.RUNNING, False, reason, text), waits)
     return (restarting, waits)
-
-
-def _with(state: GangState, record: GangRecord, look: Look | None = None) -> GangState:
-    """Return the gang with another record; with `look`, its pods are those of the record's attempts."""
-    if look is None:
-        return replace(state, record=record)
-    return gang_state(state.gang, record, look.view.pods)
 
 
 def _records(look: Look, state: GangState, loss: _Loss, *, counted: bool) -> list[dict[str, Any]]:

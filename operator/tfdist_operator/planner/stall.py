@@ -21,6 +21,7 @@ class Moving:
 
     moving: bool = True
     ask: tuple[Question, ...] = ()
+    ask_about: str = ""
     look_again_seconds: float | None = None
 
 
@@ -39,16 +40,19 @@ def check_progress(look: Look, state: GangState) -> Moving | Stall:
     where it stands.
     """
     pace = look.view.pace
-    deadline = deadline_seconds(look, pace) if pace and pace.attempt == state.attempt else None
-    if pace is None or deadline is None:
+    if pace is None or pace.attempt != state.record.attempt_of(state.gang.leader):
         return Moving(moving=False)
+    deadline = deadline_seconds(look, pace)
+    if deadline is None:
+        return Moving(moving=pace.moves > 0)
     still = look.seconds_since(pace.moved_at)
     if still < deadline:
         return Moving(look_again_seconds=deadline - still)
+    about = f"attempt {pace.attempt} since {pace.moved_at}"
     evidence = look.view.evidence
-    if evidence is None or evidence.attempt != state.attempt:
+    if evidence is None or evidence.about != about:
         running = (p for p in state.pods if p.state is PodState.RUNNING)
-        return Moving(moving=False, ask=tuple(Question(p.role, p.index, p.ip) for p in running))
+        return Moving(moving=False, ask=tuple(Question(p.role, p.index, p.ip) for p in running), ask_about=about)
     return Stall(still, evidence)
 
 

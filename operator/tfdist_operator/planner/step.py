@@ -30,6 +30,7 @@ class Step:
     failed: Failed | None = None
     events: tuple[Event, ...] = ()
     ask: tuple[Question, ...] = ()
+    ask_about: str = ""
     requeue_after_seconds: float | None = None
 
 

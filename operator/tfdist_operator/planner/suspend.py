@@ -1,67 +1,53 @@
 """Suspends and resumes: the pods go, the job stays, and the next attempt goes on from the last checkpoint."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tfdist.api.status import ConditionType
-from tfdist.render.gang import GangName, gangs
+from tfdist.render.gang import gangs
 from tfdist_operator.observed.record import stored_record
 from tfdist_operator.planner.carry import Carry
 from tfdist_operator.planner.look import Look
 from tfdist_operator.planner.plan import Event, Plan
+from tfdist_operator.planner.success import is_over, trained
 from tfdist_operator.status.conditions import Condition, find
-from tfdist_operator.status.phase import has_trained
-
-SUSPENDING = "Suspending"
-SUSPENDED = "Suspended"
+from tfdist_operator.status.phase import SUSPENDED, SUSPENDING, has_trained, is_standing_still
 
 
-def suspended(look: Look) -> Plan:
+def suspended(look: Look, carry: Carry) -> Plan:
     """Return the plan of a job that is to stand still: its pods end, and later ones will be a new attempt."""
-    carry = Carry(look)
-    known = find(look.view.status, ConditionType.SUSPENDED)
-    first = known is None or known["reason"] not in {SUSPENDING, SUSPENDED}
+    first = not is_standing_still(look.view.status)
     for gang in gangs(look.job):
-        record = stored_record(look.view.status, gang.name)
-        if record is None:
+        if stored_record(look.view.status, gang.name) is None:
             continue
         state = look.state(gang)
-        if first and not _is_over(look, gang.name):
-            state = replace(state, record=record.next_attempt(not_before=""))
+        if first and not is_over(look, state):
+            state = replace(state, record=state.record.next_attempt(not_before=""))
         carry.know(state)
+    carry.say(*trained(look, carry.progress()), *_stopped(look))
     left = [p for p in look.view.pods if not p.ended]
     carry.delete(left)
     if left:
-        text = f"{len(left)} replicas save and stop"
-        carry.say(Condition(ConditionType.SUSPENDED, False, SUSPENDING, text))
+        carry.say(Condition(ConditionType.SUSPENDED, False, SUSPENDING, "the replicas save and stop"))
     else:
-        carry.say(Condition(ConditionType.SUSPENDED, True, SUSPENDED, "suspended; runPolicy.suspend: false resumes it"))
+        text = "the job is suspended; runPolicy.suspend: false resumes it"
+        carry.say(Condition(ConditionType.SUSPENDED, True, SUSPENDED, text))
     if first:
         carry.tell(Event("Suspended", "the job is suspended", identity=str(look.view.generation)))
-    carry.say(*_stopped(look))
     carry.set("activeSince", None)
     return carry.finish()
 
 
-def _is_over(look: Look, gang: GangName) -> bool:
-    """Return whether a gang has done its work and is not started again."""
-    return gang is GangName.TRAINING and has_trained(look.view.status)
-
-
-def _stopped(look: Look) -> Sequence[Condition]:
-    text = "the job is suspended"
-    told = []
-    for kind in (ConditionType.RUNNING, ConditionType.PODS_READY, ConditionType.RESTARTING):
-        remembers = kind is ConditionType.RUNNING and has_trained(look.view.status)
+def _stopped(look: Look) -> Iterator[Condition]:
+    for kind in (ConditionType.RUNNING, ConditionType.PODS_READY, ConditionType.RESTARTING, ConditionType.STALLED):
+        remembers = kind is ConditionType.RUNNING and (has_trained(look.view.status) or trained(look, {}))
         if find(look.view.status, kind) is not None and not remembers:
-            told.append(Condition(kind, False, SUSPENDED, text))
-    return told
+            yield Condition(kind, False, SUSPENDED, "the job is suspended")
 
 
 def resumed(look: Look, carry: Carry) -> Sequence[Condition]:
     """Return what is to be said of a job that was suspended and is so no longer."""
-    known = find(look.view.status, ConditionType.SUSPENDED)
-    if known is None or known["reason"] not in {SUSPENDING, SUSPENDED}:
+    if not is_standing_still(look.view.status):
         return ()
     carry.tell(Event("Resumed", "the job is resumed", identity=str(look.view.generation)))
     return (Condition(ConditionType.SUSPENDED, False, "Resumed", "the job is resumed"),)

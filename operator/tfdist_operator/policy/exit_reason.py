@@ -132,13 +132,15 @@ def rule_matches(rule: FailureRule, pod: PodSummary) -> bool:
 def root_cause(failed: Sequence[PodSummary], policy: FailurePolicy | None = None) -> PodSummary:
     """Return the failure that the others followed from: the first in time that is not the loss of a peer.
 
+    The time of a pod that is deleted is that of the request, for its end and that of the others follow from it.
+
     Times have a resolution of one second; within it the one with the gravest verdict goes first, and the name
     decides at last, so that every look gives the same answer.
     """
 
     def rank(pod: PodSummary) -> tuple[bool, str, int, str]:
         gravity = _GRAVITY[verdict(pod, policy).action]
-        return (pod.exit_code == ExitCode.PEER_LOST, pod.finished_at or "9", gravity, pod.name)
+        return (pod.exit_code == ExitCode.PEER_LOST, pod.lost_at or "9", gravity, pod.name)
 
     return min(failed, key=rank)
 

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tfdist.render.gang import gangs
+from tfdist.render.gang import GangName, gangs
 from tfdist_operator.observed.gang import GangState
 from tfdist_operator.observed.view import JobView
 from tfdist_operator.status.conditions import Condition, merge
 from tfdist_operator.status.counts import replica_counts
-from tfdist_operator.status.phase import is_terminal, phase_of
+from tfdist_operator.status.phase import has_trained, is_given_up, is_terminal, phase_of
 from tfdist_operator.status.summary import summary
 
 MAX_FAILURES: Final = 10
@@ -36,15 +36,14 @@ def compose(
     result |= _attempts(result.get("gangs", {}))
     result["conditions"] = merge(stored.get("conditions", ()), changes.conditions, view.generation, now)
     if changes.failures:
-        result["failures"] = [*stored.get("failures", ()), *changes.failures][-MAX_FAILURES:]
+        result["failures"] = _newest([*stored.get("failures", ()), *changes.failures])
     if progress:
         result["progress"] = dict(progress)
     result["observedGeneration"] = view.generation
     result["phase"] = str(phase_of(result))
     if view.job is not None:
-        all_gangs = gangs(view.job)
-        result["replicas"] = replica_counts(all_gangs, states, stored.get("replicas", {}))
-        result["summary"] = _summary(view, states, result)
+        result["replicas"] = replica_counts(gangs(view.job), states, stored.get("replicas", {}))
+    result["summary"] = _summary(view, states, result)
     return result
 
 
@@ -55,17 +54,24 @@ def significant(stored: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
 
 def _summary(view: JobView, states: Sequence[GangState], status: Mapping[str, Any]) -> dict[str, str]:
     evaluation = view.job.spec.evaluation if view.job else None
-    running = () if is_terminal(status) else states[-1:]
-    active = {str(m.role) for state in running for m in state.gang.members}
-    result = summary(
-        status["replicas"],
-        status.get("progress", {}),
-        status.get("evaluation", {}),
-        evaluation.metric if evaluation else "accuracy",
-        active,
-    )
-    newest = max(reversed(status["conditions"]), key=lambda c: c["lastTransitionTime"], default={"message": ""})
-    return result | ({"message": newest["message"]} if newest["message"] else {})
+    return summary(status, evaluation.metric if evaluation else "accuracy", _active_roles(states, status))
+
+
+def _active_roles(states: Sequence[GangState], status: Mapping[str, Any]) -> set[str]:
+    """Return the roles of the gangs that are at work: not of those that are done, given up, or yet to come."""
+    if is_terminal(status):
+        return set()
+    trained = has_trained(status)
+    done = {GangName.TRAINING: trained, GangName.EVALUATION: False, GangName.EVALUATOR: is_given_up(status)}
+    working = (s for s in states if not done[s.gang.name] and not s.leader_succeeded)
+    return {str(m.role) for s in working for m in s.gang.members}
+
+
+def _newest(failures: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the newest failures; those that followed from others go first, so that causes are remembered longest."""
+    surplus = len(failures) - MAX_FAILURES
+    followed = [i for i, f in enumerate(failures) if not f["rootCause"]][: max(0, surplus)]
+    return [f for i, f in enumerate(failures) if i not in followed][-MAX_FAILURES:]
 
 
 def _attempts(records: Mapping[str, Any]) -> dict[str, Any]:

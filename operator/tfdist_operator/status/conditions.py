@@ -15,6 +15,8 @@ class Condition:
     holds: bool
     reason: str
     message: str
+    anew: bool = False
+    """Whether a time begins with it even where the status stays: what was to happen is over, and more begins."""
 
 
 def is_true(status: Mapping[str, Any], kind: ConditionType) -> bool:
@@ -40,7 +42,7 @@ def merge(
     for condition in new:
         old = result.get(condition.type)
         status = "True" if condition.holds else "False"
-        same_status = old is not None and old["status"] == status
+        same_status = old is not None and old["status"] == status and not condition.anew
         result[str(condition.type)] = {
             "type": str(condition.type),
             "status": status,

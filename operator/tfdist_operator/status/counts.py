@@ -4,8 +4,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tfdist.render.gang import Gang
-from tfdist_operator.observed.gang import GangState
+from tfdist_operator.observed.gang import GangState, member_of
 from tfdist_operator.observed.pod import PodState
+from tfdist_operator.observed.record import replica_name
 
 
 def replica_counts(gangs: Iterable[Gang], states: Iterable[GangState], stored: Mapping[str, Any]) -> dict[str, Any]:
@@ -19,20 +20,28 @@ def replica_counts(gangs: Iterable[Gang], states: Iterable[GangState], stored: M
         state = by_gang.get(gang.name)
         for role, desired in gang.sizes().items():
             if state is None and role in stored:
-                result[role] = stored[role]
-                continue
-            pods = [p for p in state.pods if str(p.role) == role] if state else []
-            result[role] = _counts(desired, [p.state for p in pods], sum(p.ready for p in pods))
+                result[role] = {**stored[role], "desired": desired}
+            else:
+                result[role] = _counts(desired, role, state)
     return result
 
 
-def _counts(desired: int, states: list[PodState], ready: int) -> dict[str, int]:
-    started = sum(s is not PodState.PENDING for s in states)
+def _counts(desired: int, role: str, state: GangState | None) -> dict[str, int]:
+    pods = [p for p in state.pods if p.role == role] if state else []
+    states = [p.state for p in pods]
+    gone = _completed_and_gone(role, state) if state else 0
     return {
         "desired": desired,
-        "pending": desired - started,
+        "pending": max(0, desired - sum(s is not PodState.PENDING for s in states) - gone),
         "running": states.count(PodState.RUNNING),
-        "ready": ready,
-        "succeeded": states.count(PodState.SUCCEEDED),
+        "ready": sum(p.ready for p in pods),
+        "succeeded": states.count(PodState.SUCCEEDED) + gone,
         "failed": states.count(PodState.FAILED),
     }
+
+
+def _completed_and_gone(role: str, state: GangState) -> int:
+    """Return how many replicas are known to have succeeded, whose pods are gone."""
+    there = {member_of(p) for p in state.pods}
+    gone = (m for m in state.gang.members if m.role == role and m not in there)
+    return sum(replica_name(m) in state.record.completed for m in gone)

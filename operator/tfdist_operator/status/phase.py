@@ -12,15 +12,23 @@ TRAINED: Final = "TrainingSucceeded"
 EVALUATE_ONLY: Final = "EvaluateOnly"
 """Reason of `Running=False` of a job that evaluates and does not train."""
 
+CANNOT_CREATE: Final = "CreationRefused"
+IMAGE_ERROR: Final = "ImageError"
+CONFIG_ERROR: Final = "ConfigError"
+UNSCHEDULABLE: Final = "Unschedulable"
+PROBLEMS: Final = frozenset({CANNOT_CREATE, IMAGE_ERROR, CONFIG_ERROR, UNSCHEDULABLE})
+"""Reasons of `PodsReady=False` that people have to act on."""
+
 _TERMINAL: Final = ((ConditionType.SUCCEEDED, JobPhase.SUCCEEDED), (ConditionType.FAILED, JobPhase.FAILED))
 _ACTIVE: Final = (
-    (ConditionType.INVALID, JobPhase.INVALID),
     (ConditionType.RESTARTING, JobPhase.RESTARTING),
     (ConditionType.RUNNING, JobPhase.RUNNING),
 )
 
 
-_STANDING_STILL: Final = {"Suspending": JobPhase.SUSPENDING, "Suspended": JobPhase.SUSPENDED}
+SUSPENDING: Final = "Suspending"
+SUSPENDED: Final = "Suspended"
+_STANDING_STILL: Final = {SUSPENDING: JobPhase.SUSPENDING, SUSPENDED: JobPhase.SUSPENDED}
 
 
 def is_terminal(status: Mapping[str, Any]) -> bool:
@@ -34,11 +42,25 @@ def has_trained(status: Mapping[str, Any]) -> bool:
     return running is not None and running["reason"] == TRAINED
 
 
+def is_given_up(status: Mapping[str, Any]) -> bool:
+    """Return whether evaluation is known to have failed."""
+    known = find(status, ConditionType.EVALUATED)
+    return known is not None and known["status"] == "False"
+
+
+def is_standing_still(status: Mapping[str, Any]) -> bool:
+    """Return whether the job is suspended, or on its way there."""
+    suspended = find(status, ConditionType.SUSPENDED)
+    return suspended is not None and suspended["reason"] in _STANDING_STILL
+
+
 def phase_of(status: Mapping[str, Any]) -> JobPhase:
     """Return the phase that the conditions of `status` amount to."""
     for kind, phase in _TERMINAL:
         if is_true(status, kind):
             return phase
+    if is_true(status, ConditionType.INVALID):
+        return JobPhase.INVALID
     suspended = find(status, ConditionType.SUSPENDED)
     if suspended is not None and suspended["reason"] in _STANDING_STILL:
         return _STANDING_STILL[suspended["reason"]]

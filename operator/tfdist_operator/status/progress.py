@@ -1,13 +1,14 @@
 """Progress of training: from the coordinator's report while it runs, from its last words when it has ended."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from tfdist.contract import ProgressReport, TerminationMessage
 from tfdist_operator.observed.view import Report
 
 
-def progress_of(report: Report) -> dict[str, Any]:
-    """Return `status.progress` for a report; fields that it does not give are left out."""
+def progress_of(report: Report, stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `status.progress` for a report; of what it does not give, only the last checkpoint is still known."""
     content = report.content
     fields = content.model_dump(mode="json", by_alias=True, exclude_none=True, include=_COPIED)
     for name in ("examplesPerSecond", "stepTimeMillis"):
@@ -16,7 +17,8 @@ def progress_of(report: Report) -> dict[str, Any]:
     fields["percent"] = _percent(content.step, content.total_steps)
     fields["etaSeconds"] = _eta_seconds(content)
     fields["reportedAt"] = report.read_at
-    return {k: v for k, v in fields.items() if v not in (None, {})}
+    known = {k: v for k, v in stored.items() if k == "lastCheckpoint"}
+    return known | {k: v for k, v in fields.items() if v not in (None, {})}
 
 
 def final_progress(stored: dict[str, Any], words: TerminationMessage) -> dict[str, Any]:
