@@ -37,6 +37,8 @@ Test = TypeVar("Test", bound=Callable[..., None])
 NOBODY: Final = "nobody.example.com"
 """A scheduler that does not exist: the pods of situations stay as the test has put them."""
 
+SERVICES: Final = "/api/v1/namespaces/{ns}/services"
+
 _KEYS: Final = {"chief": "Chief", "worker": "Worker", "ps": "PS", "evaluator": "Evaluator"}
 
 
@@ -98,9 +100,8 @@ class Moved:
         status: Json = self.api.do("GET", self.path).get("status", {})
         return status
 
-    @property
-    def exists(self) -> bool:
-        return self.api.send("GET", self.path).status_code != 404
+    def is_gone(self) -> bool:
+        return self.api.send("GET", self.path).status_code == 404
 
     def condition(self, kind: str) -> Json | None:
         return next((c for c in self.status.get("conditions", ()) if c["type"] == kind), None)
@@ -157,10 +158,8 @@ class Moved:
     def change(self, **spec: Any) -> Json:
         return self.api.do("PATCH", self.path, {"spec": spec}, "merge-patch")
 
-    def has(self, kind: str) -> bool:
-        """Return whether the job's `services` or `networkpolicies` object is there."""
-        group = "/api/v1" if kind == "services" else "/apis/networking.k8s.io/v1"
-        return self.api.send("GET", f"{group}/namespaces/{self.namespace}/{kind}/{self.name}").ok
+    def has_service(self) -> bool:
+        return self.api.send("GET", f"{SERVICES.format(ns=self.namespace)}/{self.name}").ok
 
     def events(self) -> list[str]:
         """Return the reasons of the events on the job."""
@@ -215,7 +214,10 @@ class Stage:
             of_type["template"]["spec"]["schedulerName"] = NOBODY
         job = self.submit(unscheduled, name, **given.fields)
         stored = self.api.job(self.namespace, name)
-        pods = {kubelet.replica_of(o, name): o for o in objects(parse(stored), IMAGE) if o["kind"] == "Pod"}
+        service, *others = objects(parse(stored), IMAGE)
+        pods = {kubelet.replica_of(o, name): o for o in others if o["kind"] == "Pod"}
+        if given.pods:
+            self.api.do("POST", SERVICES.format(ns=self.namespace), service)
         for replica_name, word in kubelet.words(given.pods):
             pod = pods.get(replica_name) or _beyond(pods, name, replica_name)
             self._place(job, pod, word, given.edit)
