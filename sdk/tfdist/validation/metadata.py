@@ -60,17 +60,17 @@ def label_problems(metadata: Mapping[str, Any], path: str) -> Iterator[Problem]:
             yield Problem(f"{path}.{name}", f"write a map of texts; got {given(values)}")
             continue
         for key, value in values.items():
-            text = _wrong_key(key) or _wrong_value(value, is_label=name == "labels")
+            text = _wrong_key(key, is_label=name == "labels") or _wrong_value(value, is_label=name == "labels")
             if text:
                 yield Problem(below(f"{path}.{name}", key), text)
 
 
-def _wrong_key(key: Any) -> str:
-    """Return what is wrong with a key; Kubernetes takes capitals in the domain for small letters, but in labels."""
+def _wrong_key(key: Any, *, is_label: bool) -> str:
+    """Return what is wrong with a key; in the domain of an annotation Kubernetes takes capitals as well."""
     if not isinstance(key, str):
         return f"the key is not well-formed: write it in quotes; got {given(key)}"
     prefix, _, name = key.rpartition("/")
-    if not _KEY.fullmatch(key):
+    if not _KEY.fullmatch(key if is_label else key.lower()):
         return f"the key is not well-formed: write a name such as team or example.com/team; got {given(key)}"
     if len(prefix) > _LONGEST_PREFIX or len(name) > _LONGEST_NAME:
         return f"the key is not well-formed: at most {_LONGEST_NAME} characters, and {_LONGEST_PREFIX} before the slash"

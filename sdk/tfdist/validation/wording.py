@@ -38,7 +38,7 @@ def given(value: object) -> str:
 def problem_of(error: Mapping[str, Any], model: type[BaseModel]) -> Problem:
     """Return the problem that one of pydantic's errors about `model` is."""
     location = [part for part in error["loc"] if part != "[key]"]
-    kind, context = error["type"], error.get("ctx", {})
+    kind, context = error["type"], {name: _plain(value) for name, value in error.get("ctx", {}).items()}
     if kind == "extra_forbidden":
         return Problem(path_of(location), _unknown(location, model))
     text = _SPECIAL[kind].format(**context) if kind in _SPECIAL else _lowered(error["msg"])
@@ -70,7 +70,7 @@ _SPECIAL: Final = {
     "dict_type": "write a map of fields",
     "enum": "write {expected}",
     "float_type": "write a number, without quotes",
-    "greater_than": "write a number above {gt:g}",
+    "greater_than": "write a number above {gt}",
     "greater_than_equal": "write a number of at least {ge}",
     "int_from_float": "write a whole number",
     "int_type": "write a whole number, without quotes",
@@ -86,6 +86,11 @@ _SPECIAL: Final = {
     "too_long": "write at most {max_length} entries",
     "too_short": "write at least {min_length} entry, or remove the field",
 }
+
+
+def _plain(value: Any) -> Any:
+    """Return a bound as people write it: 10, not 10.0."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _lowered(text: str) -> str:

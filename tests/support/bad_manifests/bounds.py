@@ -198,7 +198,7 @@ _FAILURES: Final = (
         "write a number above 1; got 1",
         "should be greater than 1",
     ),
-    field("memory that explodes", "oomPolicy.memoryFactor", 11, "write a number of at most 10", AT_MOST),
+    field("memory that explodes", "oomPolicy.memoryFactor", 11, "write a number of at most 10; got 11", AT_MOST),
     field("a most of memory in words", "oomPolicy.maxMemory", "lots", "write an amount, such as 2, 500m", PATTERN),
 )
 
