@@ -98,6 +98,7 @@ class Controller:
         await self._probes.stop()
         await self._client.__aexit__()
         await self._lease_client.__aexit__()
+        self.stop_flag.set()  # or kopf waits 5 s for the task of its own that waits for this flag
         log.info("controller has stopped")
 
     async def _lead(self) -> None:

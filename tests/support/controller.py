@@ -55,29 +55,45 @@ class Controller:
     def ready(self) -> bool:
         """Return whether it answers that it is ready."""
         assert self.process.poll() is None, f"the controller ended with {self.process.returncode}"
-        try:
-            return requests.get(f"{self.address}/readyz", timeout=5).ok
-        except requests.ConnectionError:
-            return False
+        return bool(self.readiness())
 
-    def requests_made(self) -> dict[str, int]:
-        """Return the number of requests by `verb resource`, watches and the first lists left out."""
+    def readiness(self) -> str:
+        """Return what it says of itself while it is ready; "" while it is not, or does not answer."""
+        try:
+            answer = requests.get(f"{self.address}/readyz", timeout=5)
+        except (requests.ConnectionError, requests.Timeout):
+            return ""
+        return answer.text.strip() if answer.ok else ""
+
+    def leads(self) -> bool:
+        """Return whether it says that it leads."""
+        return self.readiness() == "ready; leading"
+
+    def api_requests(self) -> dict[tuple[str, str, str], int]:
+        """Return the number of its requests to the API server by verb, resource and code."""
         text = requests.get(f"{self.address}/metrics", timeout=5).text
-        counts: dict[str, int] = {}
+        counts: dict[tuple[str, str, str], int] = {}
         for labels, value in re.findall(r"^tfdist_api_requests_total\{(.*)\} (\S+)$", text, re.MULTILINE):
             fields = dict(re.findall(r'(\w+)="([^"]*)"', labels))
-            if fields["verb"] not in {"WATCH", "GET"}:
-                name = f"{fields['verb']} {fields['resource']}"
-                counts[name] = counts.get(name, 0) + int(float(value))
+            counts[fields["verb"], fields["resource"], fields["code"]] = int(float(value))
+        return counts
+
+    def requests_made(self) -> dict[str, int]:
+        """Return the number of requests by `verb resource`; watches, first lists and the election are left out."""
+        counts: dict[str, int] = {}
+        for (verb, resource, _), count in self.api_requests().items():
+            if verb not in {"WATCH", "GET"} and resource != "leases":
+                counts[f"{verb} {resource}"] = counts.get(f"{verb} {resource}", 0) + count
         return counts
 
 
 @contextmanager
-def controller(api: Api, folder: pathlib.Path, **environment: str) -> Iterator[Controller]:
-    """Run the controller under its own account until the block ends."""
+def controller(api: Api, folder: pathlib.Path, *, server: str = "", **environment: str) -> Iterator[Controller]:
+    """Run the controller under its own account until the block ends; it reaches the API server as `server`."""
     port = _free_port()
+    folder.mkdir(exist_ok=True)
     variables = {
-        "KUBECONFIG": str(_kubeconfig(api, folder)),
+        "KUBECONFIG": str(_kubeconfig(api, folder, server or api.host)),
         "TFDIST_PORT": str(port),
         "TFDIST_TRAINER_IMAGE": "tfdist/trainer:test",
         "TFDIST_LEADER_ELECTION": "false",  # most tests run one controller
@@ -94,20 +110,21 @@ def controller(api: Api, folder: pathlib.Path, **environment: str) -> Iterator[C
             wait_for("the controller to be ready", running.ready)
             yield running
         finally:
+            ended = process.poll() is not None  # the test killed it, or waited for its end
             process.terminate()
             code = process.wait(timeout=15)
-            assert code in {0, -9}, f"told to stop, the controller ended with {code}"  # -9: the test killed it
             print((folder / "controller.log").read_text())  # pytest shows it where a test failed
+            assert ended or code in {0, -9}, f"told to stop, the controller ended with {code}"  # -9: the test's kill
 
 
-def _kubeconfig(api: Api, folder: pathlib.Path) -> pathlib.Path:
+def _kubeconfig(api: Api, folder: pathlib.Path, server: str) -> pathlib.Path:
     """Write a kubeconfig that holds a token of the controller's account."""
     made = api.do("POST", f"{ACCOUNT}/tfdist-controller/token", {"spec": {"expirationSeconds": 3600}})
     config = {
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": "c",
-        "clusters": [{"name": "c", "cluster": {"server": api.host, "certificate-authority": api.authority}}],
+        "clusters": [{"name": "c", "cluster": {"server": server, "certificate-authority": api.authority}}],
         "users": [{"name": "c", "user": {"token": made["status"]["token"]}}],
         "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
     }

@@ -1,0 +1,166 @@
+"""Two replicas, and an API server that goes away: what runs goes on, nothing is lost and nothing is done twice."""
+
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+from support.api import JOBS, Api, Json, wait_for
+from support.controller import SYSTEM, Controller
+from support.controller import controller as run_controller
+from support.factories import manifest
+from support.proxy import proxy
+
+from tfdist_cluster import control_plane
+from tfdist_cluster.paths import CLUSTER, State
+
+pytestmark = pytest.mark.integration
+
+LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/tfdist-controller"
+TAKEOVER_SECONDS = 20
+RELEASE_SECONDS = 3
+
+
+class Replicas:
+    """Controllers of one namespace that elect a leader."""
+
+    def __init__(self, api: Api, namespace: str, folder: pathlib.Path, stack: ExitStack) -> None:
+        self._api = api
+        self._namespace = namespace
+        self._folder = folder
+        self._stack = stack
+
+    def start(self, name: str, server: str = "") -> Controller:
+        """Run a replica and return when it is ready."""
+        settings = {"TFDIST_NAMESPACE": self._namespace, "TFDIST_LEADER_ELECTION": "true", "HOSTNAME": name}
+        return self._stack.enter_context(
+            run_controller(self._api, self._folder / name, server=server, **settings),
+        )
+
+    def pair(self, server: str = "") -> tuple[Controller, Controller]:
+        """Run two replicas and return the one that leads and its standby."""
+        leader = self.start("first", server)
+        wait_for("a leader", leader.leads)
+        return leader, self.start("second")
+
+
+@pytest.fixture
+def replicas(api: Api, namespace: str, tmp_path: pathlib.Path) -> Iterator[Replicas]:
+    api.send("DELETE", LEASE)
+    with ExitStack() as stack:
+        yield Replicas(api, namespace, tmp_path, stack)
+
+
+def holder(api: Api) -> str:
+    """Return which replica has the Lease, without what makes its name unique."""
+    spec: Json = api.do("GET", LEASE)["spec"]
+    return str(spec.get("holderIdentity") or "").partition("_")[0]
+
+
+def new_job(api: Api, namespace: str, name: str, workers: int = 2) -> None:
+    made = manifest(name, namespace, worker={"replicas": workers})
+    del made["metadata"]["uid"]
+    api.create_job(made)
+
+
+def phases(api: Api, namespace: str) -> dict[str, str]:
+    items = api.do("GET", JOBS.format(ns=namespace))["items"]
+    return {job["metadata"]["name"]: job.get("status", {}).get("phase", "") for job in items}
+
+
+def await_running(api: Api, namespace: str, *names: str) -> None:
+    wait_for(f"{len(names)} jobs to run", lambda: all(phases(api, namespace).get(n) == "Running" for n in names), 120)
+
+
+def assert_one_pod_for_each_replica(api: Api, namespace: str, count: int) -> None:
+    pods = [pod["metadata"]["name"] for pod in api.pods(namespace)]
+    assert len(pods) == count, pods
+    assert not [name for name in pods if "-r1" in name], "a job was started again that nothing had happened to"
+
+
+def test_a_standby_is_ready_and_leaves_all_to_the_leader(api: Api, namespace: str, replicas: Replicas) -> None:
+    _, standby = replicas.pair()
+    new_job(api, namespace, "one")
+    await_running(api, namespace, "one")
+    assert standby.readiness().startswith("ready; standby; the leader is first_")
+    assert standby.requests_made() == {}
+
+
+def test_a_killed_leader_is_replaced_and_its_work_completed(api: Api, namespace: str, replicas: Replicas) -> None:
+    leader, standby = replicas.pair()
+    new_job(api, namespace, "before", workers=20)
+    wait_for("the first pod", lambda: api.pods(namespace))
+    leader.process.send_signal(signal.SIGKILL)
+    killed = time.monotonic()
+    new_job(api, namespace, "after")
+    wait_for("the standby to lead", standby.leads, TAKEOVER_SECONDS)
+    print(f"took over {time.monotonic() - killed:.1f} s after the kill")
+    await_running(api, namespace, "before", "after")
+    assert_one_pod_for_each_replica(api, namespace, 22)
+
+
+def test_a_leader_that_is_told_to_stop_hands_over_at_once(api: Api, namespace: str, replicas: Replicas) -> None:
+    leader, standby = replicas.pair()
+    new_job(api, namespace, "before", workers=20)
+    wait_for("the first pod", lambda: api.pods(namespace))
+    leader.process.send_signal(signal.SIGTERM)
+    told = time.monotonic()
+    assert leader.process.wait(timeout=RELEASE_SECONDS) == 0
+    print(f"ended {time.monotonic() - told:.2f} s after SIGTERM")
+    wait_for("the standby to lead", standby.leads, RELEASE_SECONDS)
+    print(f"took over {time.monotonic() - told:.2f} s after SIGTERM")
+    await_running(api, namespace, "before")
+    assert_one_pod_for_each_replica(api, namespace, 20)
+
+
+def test_a_leader_that_is_cut_off_ends_before_another_can_lead(api: Api, namespace: str, replicas: Replicas) -> None:
+    with proxy(api.host) as line:
+        leader, standby = replicas.pair(line.address)
+        new_job(api, namespace, "before", workers=60)
+        wait_for("the first pod", lambda: api.pods(namespace))
+        line.cut()
+        cut = time.monotonic()
+        new_job(api, namespace, "after")
+        assert leader.process.wait(timeout=TAKEOVER_SECONDS) == 1
+        assert holder(api) == "first", "the Lease was taken while its holder still ran"
+        print(f"ended {time.monotonic() - cut:.1f} s after the cut")
+        wait_for("the standby to lead", standby.leads, TAKEOVER_SECONDS)
+        print(f"the standby leads {time.monotonic() - cut:.1f} s after the cut")
+    await_running(api, namespace, "before", "after")
+    assert_one_pod_for_each_replica(api, namespace, 62)
+
+
+def test_a_frozen_leader_does_nothing_when_it_wakes_up(api: Api, namespace: str, replicas: Replicas) -> None:
+    leader, standby = replicas.pair()
+    leader.process.send_signal(signal.SIGSTOP)
+    wait_for("the standby to lead", standby.leads, TAKEOVER_SECONDS)
+    new_job(api, namespace, "after")
+    leader.process.send_signal(signal.SIGCONT)
+    assert leader.process.wait(timeout=RELEASE_SECONDS * 2) == 1
+    await_running(api, namespace, "after")
+    assert holder(api) == "second"
+    assert_one_pod_for_each_replica(api, namespace, 2)
+
+
+def test_a_restart_of_the_api_server_under_load_is_survived(api: Api, namespace: str, tmp_path: pathlib.Path) -> None:
+    state = State.from_environment()
+    with run_controller(api, tmp_path, TFDIST_NAMESPACE=namespace) as running:
+        before = [f"before-{number}" for number in range(20)]
+        for name in before:
+            new_job(api, namespace, name)
+        server = control_plane.running(state)["kube-apiserver"]
+        assert server is not None
+        server.signal(signal.SIGKILL)
+        wait_for("the API server to be gone", lambda: not server.alive())
+        command = [sys.executable, "-m", "tfdist_cluster", "control-plane", "up"]
+        subprocess.run(command, cwd=CLUSTER, check=True)
+        after = [f"after-{number}" for number in range(5)]
+        for name in after:
+            new_job(api, namespace, name)
+        await_running(api, namespace, *before, *after)
+        assert_one_pod_for_each_replica(api, namespace, 50)
+        assert running.ready()
