@@ -18,6 +18,15 @@ def _collection(kind: str, namespace: str) -> str:
     return f"{_PREFIXES[kind]}/namespaces/{namespace}/{_RESOURCES[kind]}"
 
 
+NOTE_BYTES = 1024
+"""Longest note of an event that the API server takes."""
+
+
+def _cut(text: str, most_bytes: int) -> str:
+    """Return as much of `text` as `most_bytes` of UTF-8 hold, without half a character at its end."""
+    return text.encode()[:most_bytes].decode(errors="ignore")
+
+
 class Objects:
     """Creates, changes and deletes the objects of jobs. Every method raises `ApiError` when it is refused."""
 
@@ -88,7 +97,7 @@ class Objects:
             "action": event.reason,
             "reason": event.reason,
             "type": "Warning" if event.warning else "Normal",
-            "note": event.message[:1024],
+            "note": _cut(event.message, NOTE_BYTES),
             "regarding": {
                 "apiVersion": API_VERSION,
                 "kind": KIND,
