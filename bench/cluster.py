@@ -3,8 +3,9 @@
 import contextlib
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from string import Template
 from typing import Any, Final
@@ -23,6 +24,8 @@ Json = dict[str, Any]
 NODES: Final = 4
 POLL_SECONDS: Final = 0.02
 """How exact times are that are found by asking again."""
+RARE_POLL_SECONDS: Final = 0.2
+"""Where a question is a search of all pods, or where time does not count."""
 _IDLE: Final = 0.15
 """Part of one core that the API server may use and still count as idle."""
 _SERVICES: Final = "/api/v1/namespaces/{ns}/services"
@@ -65,7 +68,8 @@ class Cluster:
         """Wait until so many pods exist and none of them does not run."""
         self.await_pods(namespace, number, seconds=seconds)
         path = PODS.format(ns=namespace)
-        wait(lambda: not self.any(path, fieldSelector="status.phase!=Running"), "all pods to run", seconds)
+        condition = partial(self.any, path, fieldSelector="status.phase!=Running")
+        wait(lambda: not condition(), "all pods to run", seconds, RARE_POLL_SECONDS)
 
     def clear(self, namespace: str, jobs: str) -> None:
         """Delete all that a measurement has made: at first the jobs, so that no controller mends what goes."""
@@ -77,11 +81,11 @@ class Cluster:
         def gone() -> bool:
             # a collection of thousands outlasts the client's patience, while the server goes on
             with contextlib.suppress(OSError):
-                self.api.do("DELETE", at(path, gracePeriodSeconds="0"))
+                self.api.send("DELETE", at(path, gracePeriodSeconds="0"))
                 return not self.any(path)
             return False
 
-        wait(gone, f"{path} to be empty", 600)
+        wait(gone, f"{path} to be empty", 600, RARE_POLL_SECONDS)
 
     def settle(self) -> None:
         """Wait until the API server has no more to do, or for half a minute."""
@@ -123,7 +127,7 @@ def fresh() -> Iterator[Cluster]:
         control_plane.down(state)
 
 
-def wait(condition: Any, what: str, seconds: float = 60) -> None:
+def wait(condition: Callable[[], bool], what: str, seconds: float = 60, pause: float = POLL_SECONDS) -> None:
     """Ask again in short steps until a condition holds.
 
     Raises:
@@ -133,7 +137,7 @@ def wait(condition: Any, what: str, seconds: float = 60) -> None:
     while not condition():
         if time.monotonic() > end:
             raise ClusterError(f"waited {seconds:.0f} s for {what}")
-        time.sleep(POLL_SECONDS)
+        time.sleep(pause)
 
 
 def at(path: str, **query: str) -> str:

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from support.api import PODS
 
-from bench.cluster import Cluster, at, wait
+from bench.cluster import RARE_POLL_SECONDS, Cluster, at, wait
 from bench.process import Process
 from bench.results import Row, Samples, Target
 from bench.subject import Subject, create, ended, started
@@ -89,7 +89,7 @@ def await_condition(cluster: Cluster, subject: Subject, namespace: str, conditio
         jobs = cluster.api.do("GET", subject.jobs.format(ns=namespace))["items"]
         return all(subject.is_(job, condition) for job in jobs)
 
-    wait(all_say, f"all jobs of {subject.name} to be {condition}", seconds)
+    wait(all_say, f"all jobs of {subject.name} to be {condition}", seconds, RARE_POLL_SECONDS)
 
 
 def _restart(cluster: Cluster, subject: Subject, namespace: str) -> dict[str, float]:

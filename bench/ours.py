@@ -42,6 +42,7 @@ class Ours:
             "KUBECONFIG": str(_kubeconfig(cluster)),
             "TFDIST_PORT": str(port),
             "TFDIST_TRAINER_IMAGE": "tfdist/trainer:bench",
+            "TFDIST_LEADER_ELECTION": "false",  # as the peer, by its default
         }
         module = "bench.profiled" if os.environ.get(PROFILE) else "tfdist_operator.app"
         with process.running(

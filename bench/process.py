@@ -17,6 +17,7 @@ from tfdist_cluster.errors import ClusterError
 
 _TICK_MILLIS: Final = 1000 / os.sysconf("SC_CLK_TCK")
 _STOP_SECONDS: Final = 20
+_QUIET_WITHIN_SECONDS: Final = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +68,16 @@ class Process:
         return int(found[1]) * 1024 / 1e6 if found else 0.0
 
     def wait_quiet(self, seconds: float = 3) -> None:
-        """Wait until it has sent nothing for so long."""
+        """Wait until it has sent nothing for so long.
+
+        Raises:
+            ClusterError: it goes on and on.
+        """
         last, since = -1.0, time.monotonic()
+        end = since + _QUIET_WITHIN_SECONDS
         while time.monotonic() - since < seconds:
+            if time.monotonic() > end:
+                raise ClusterError(f"{self.child.args!r} has sent requests for {_QUIET_WITHIN_SECONDS} s without need")
             now = self.metric(self.counter)
             if now != last:
                 last, since = now, time.monotonic()

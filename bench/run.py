@@ -31,6 +31,9 @@ def main(arguments: Sequence[str]) -> int:
     except ClusterError as error:
         console.say(f"error: {error}")
         return 1
+    except KeyboardInterrupt:
+        console.say("interrupted; nothing is left running")
+        return 130
     results = report.document(rows, began, load)
     print(report.show(results))
     report.write(results, options.output)
