@@ -1,141 +1,102 @@
-"""Any sequence of what can happen to pods and to the controller ends in a final state, and stays there.
+"""Any sequence of what can happen to pods, to the job and to the controller ends in a final state, and stays there."""
 
-The model executes plans against a cluster in memory. Hypothesis chooses what pods do, who is deleted, and after which
-request the controller is killed; what a killed controller had done so far stays done.
-"""
-
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
-from functools import partial
-from typing import Any
-
-from hypothesis import given, settings
+import pytest
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.factories import EVALUATED, NOW, SETTINGS, UID, manifest, words
+from support.cluster_model import EXITS, JOBS, Cluster
 
-from tfdist.api.status import TFDistJobStatus
-from tfdist.validation import parse
-from tfdist_operator.observed.pod import PodState, PodSummary, summarize
-from tfdist_operator.observed.view import JobView
-from tfdist_operator.planner import Plan, plan
 from tfdist_operator.status.phase import is_terminal
 
-JOB = parse(manifest(**EVALUATED, runPolicy={"backoffLimit": 2}))
-RESULT = {"step": 9, "checkpoint": "/c/9", "metrics": {"accuracy": 0.9}, "examples": 10, "time": "2030-01-01T00:00:00Z"}
-EXITS = (0, 1, 42, 75, 78, 137, 143)
-
-
-@dataclass
-class Model:
-    """A cluster with one job. `requests` counts what the controller has done."""
-
-    now: datetime = NOW
-    status: dict[str, Any] = field(default_factory=dict)
-    pods: dict[str, PodSummary] = field(default_factory=dict)
-    requests: int = 0
-
-    def plan(self) -> Plan:
-        view = JobView(JOB, (), 1, self.status, tuple(self.pods[n] for n in sorted(self.pods)))
-        return plan(view, self.now, SETTINGS)
-
-    def look(self, killed_after: int | None = None) -> Plan:
-        """Carry a plan out, or its first `killed_after` requests."""
-        todo = self.plan()
-        actions: list[Callable[[], object]] = []
-        if todo.status is not None:
-            actions.append(partial(self._store, todo.status))
-        actions += [partial(self._create, made) for made in todo.creates]
-        actions += [partial(self.pods.pop, name, None) for name in todo.deletes]
-        for action in actions[:killed_after]:
-            self.requests += 1
-            action()
-        return todo
-
-    def _store(self, status: dict[str, Any]) -> None:
-        TFDistJobStatus.model_validate(status)
-        if is_terminal(self.status):
-            assert status["phase"] == self.status["phase"], "a final state was left"
-        assert status.get("restarts", {}).get("counted", 0) <= 3
-        self.status = status
-
-    def _create(self, made: dict[str, Any]) -> None:
-        name = made["metadata"]["name"]
-        meta = made["metadata"] | {"uid": name, "resourceVersion": "1"}
-        assert meta["labels"]["tfdist.dev/job-uid"] == UID
-        if name not in self.pods:  # the API server refuses a second one
-            self.pods[name] = summarize(made | {"metadata": meta})
-
-    def happen(self, which: int, what: int | None) -> None:
-        """Have a pod start, end with an exit code, or (None) be deleted by somebody."""
-        live = sorted(n for n, p in self.pods.items() if not p.ended)
-        if not live:
-            return
-        name = live[which % len(live)]
-        pod = self.pods[name]
-        if what is None:
-            del self.pods[name]
-        elif pod.state is PodState.PENDING:
-            self.pods[name] = replace(pod, state=PodState.RUNNING, ready=True)
-        else:
-            message = words(evaluation=RESULT) if what == 0 else ""
-            state = PodState.FAILED if what else PodState.SUCCEEDED
-            ended = replace(pod, state=state, exit_code=what, ready=False, message=message)
-            self.pods[name] = replace(ended, finished_at=self.now.isoformat())
-
-    def go_on(self, kind: str, number: int | None, what: int | None) -> None:
-        """Have one happening of a history come true."""
-        if kind == "pod":
-            self.happen(number or 0, what)
-        else:
-            self.look(killed_after=number)
-
-    def finish(self) -> None:
-        """From now on nothing goes wrong: every pod starts and ends well, and the controller lives."""
-        for _ in range(60):
-            self.look()
-            self.now += timedelta(seconds=400)
-            for _ in range(len(self.pods) * 2):
-                self.happen(0, 0)
-
-
-History = list[tuple[str, int | None, int | None]]
-HAPPENINGS = st.lists(
-    st.one_of(
-        st.tuples(st.just("pod"), st.integers(0, 5), st.sampled_from((*EXITS, None))),
-        st.tuples(st.just("look"), st.integers(0, 6), st.none()),
-        st.tuples(st.just("look"), st.none(), st.none()),
-    ),
-    max_size=40,
+Happening = tuple[str, int, int | None]
+POD = st.tuples(st.just("pod"), st.integers(0, 5), st.sampled_from((*EXITS, 0, 0, None)))
+LOOK = st.tuples(st.just("look"), st.integers(0, 3), st.one_of(st.none(), st.none(), st.integers(0, 8)))
+OTHER = st.one_of(
+    st.tuples(st.just("collected"), st.integers(0, 5), st.none()),
+    st.tuples(st.just("user"), st.integers(1, 3), st.sampled_from((0, 0, 1))),
+    st.tuples(st.just("time"), st.sampled_from((1, 15, 120, 700, 4000, 30000)), st.none()),
 )
+HISTORIES = st.lists(st.one_of(POD, POD, LOOK, LOOK, OTHER), max_size=40)
+EVERY_JOB = pytest.mark.parametrize("kind", JOBS)
+FEW = settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+MANY = settings(FEW, max_examples=5000)
 
 
-@settings(max_examples=600, deadline=None)
-@given(HAPPENINGS)
-def test_every_history_converges_to_a_final_state_and_rests_there(history: History) -> None:
-    model = Model()
+def go_on(cluster: Cluster, happening: Happening) -> None:
+    """Have one happening of a history come true; a look is made from what part of the truth has come through."""
+    match happening:
+        case ("pod", which, code):
+            cluster.happen(which, code)
+        case ("look", part, killed_after):
+            cluster.sync(part)
+            cluster.look(killed_after)
+        case ("collected", which, _):
+            cluster.collect(which)
+        case ("user", workers, suspend):
+            cluster.user(suspend=bool(suspend), workers=workers)
+        case _:
+            cluster.now += cluster.now.resolution * happening[1] * 1_000_000
+
+
+def converges(kind: str, history: list[Happening]) -> None:
+    cluster = Cluster(kind)
     for happening in history:
-        model.go_on(*happening)
-        model.now += timedelta(seconds=7)
-    model.finish()
-    assert is_terminal(model.status), model.status
-    before = model.requests
-    todo = model.look()
-    assert model.requests == before, f"an idle job causes requests: {todo}"
-    assert all(p.ended for p in model.pods.values())
+        go_on(cluster, happening)
+    cluster.finish()
+    status = cluster.true.status
+    assert is_terminal(status), status
+    before = cluster.requests.copy()
+    cluster.look()
+    assert cluster.requests == before, "an idle job causes requests"
+    assert all(p.ended for p in cluster.pods.values()), "a pod outlives its job"
 
 
-@settings(max_examples=300, deadline=None)
-@given(HAPPENINGS)
-def test_a_plan_that_was_carried_out_is_not_planned_again(history: History) -> None:
-    model = Model()
+def completes(kind: str, history: list[Happening]) -> None:
+    cluster = Cluster(kind)
     for happening in history:
-        model.go_on(*happening)
-        model.look()
-        model.look()
-        attempts = {
-            p.role: max(q.attempt for q in model.pods.values() if q.role == p.role) for p in model.pods.values()
-        }
-        assert all(p.ended or p.attempt == attempts[p.role] for p in model.pods.values()), "an old attempt runs on"
-        again = model.plan()
-        assert (again.creates, again.deletes, again.events, again.status) == ((), (), (), None)
+        go_on(cluster, happening)
+        for _ in range(3):
+            cluster.sync()
+            cluster.look()
+        cluster.check_rest()
+        again = cluster.plan()
+        assert (again.status, again.creates, again.patches, again.deletes) == (None, (), (), ())
+
+
+@EVERY_JOB
+@FEW
+@given(history=HISTORIES)
+def test_every_history_converges_to_a_final_state_and_rests_there(kind: str, history: list[Happening]) -> None:
+    converges(kind, history)
+
+
+@EVERY_JOB
+@settings(FEW, max_examples=80)
+@given(history=HISTORIES)
+def test_what_was_carried_out_is_not_planned_again_and_no_address_is_held_twice(
+    kind: str, history: list[Happening]
+) -> None:
+    completes(kind, history)
+
+
+@EVERY_JOB
+@settings(FEW, max_examples=40)
+@given(history=HISTORIES, rest=st.lists(st.one_of(POD, LOOK), max_size=10))
+def test_a_job_that_somebody_deletes_gets_no_pod_once_that_is_seen(
+    kind: str, history: list[Happening], rest: list[Happening]
+) -> None:
+    cluster = Cluster(kind)
+    for happening in history:
+        go_on(cluster, happening)
+    cluster.remove_job()
+    cluster.sync()
+    for happening in rest:
+        go_on(cluster, happening)
+
+
+@pytest.mark.long
+@EVERY_JOB
+@MANY
+@given(history=HISTORIES)
+def test_many_more_histories_converge(kind: str, history: list[Happening]) -> None:
+    converges(kind, history)
+    completes(kind, history)
