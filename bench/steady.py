@@ -10,10 +10,11 @@ from bench import reports
 from bench.cluster import Cluster, wait
 from bench.lifecycle import await_condition
 from bench.process import Process
-from bench.results import Row, Target
+from bench.results import NO_TARGET, Row, Target
 from bench.subject import Subject, create, started
 from tfdist_cluster import console
 
+TARGET_PODS: Final = 10_000
 WINDOW_SECONDS: Final = 30
 _SETTLE_SECONDS: Final = 30.0
 """After the last pod runs, until the last write about that is over, reports and their writes are in their rhythm."""
@@ -31,6 +32,10 @@ class Size:
         """Number of pods."""
         return self.jobs * self.workers
 
+    def target(self, value: float, text: str) -> Target:
+        """Return a target, which a measurement of fewer pods than it speaks of cannot meet."""
+        return Target(value=value, text=text) if self.pods >= TARGET_PODS else NO_TARGET
+
 
 def run(cluster: Cluster, ours: Subject, peer: Subject, size: Size) -> list[Row]:
     """Measure both, and the restart of ours: the peer does not say when it knows its jobs again."""
@@ -44,12 +49,12 @@ def run(cluster: Cluster, ours: Subject, peer: Subject, size: Size) -> list[Row]
     what = f"{size.jobs:,} jobs of {size.workers}; the peer reads no reports"
     rest = f"{writes:.0f} objects were created or deleted" if writes else "nothing was created or deleted"
     return [
-        Row(f"{name}: CPU", mine["cpu"], theirs["cpu"], "% of a core", Target(value=10, text="< 10 %"), what),
-        Row(f"{name}: memory", mine["memory"], theirs["memory"], "MB", Target(value=300, text="< 300 MB"), what),
+        Row(f"{name}: CPU", mine["cpu"], theirs["cpu"], "% of a core", size.target(10, "< 10 %"), what),
+        Row(f"{name}: memory", mine["memory"], theirs["memory"], "MB", size.target(300, "< 300 MB"), what),
         Row(f"{name}: requests", mine["requests"], theirs["requests"], "requests a minute", note=what),
         Row(
             f"restart with {size.pods:,} pods, until ready and correct",
-            restart, None, "s", Target(value=5, text="<= 5 s"), rest,
+            restart, None, "s", size.target(5, "<= 5 s"), rest,
         ),
     ]  # fmt: skip
 
