@@ -68,6 +68,7 @@ class Controller:
         self._informers = self._make_informers()
         self._lag = LoopLag()
         self._probes = Probes(self._informers, self._jobs, self._pods, self._queue, self._lag, self._role)
+        self._reports: Reports | None = None  # held until the process ends: its session is as old as the process
         self._parts = Parts(self._part_ended)
         self.stop_flag = asyncio.Event()
         self.failed = False
@@ -127,9 +128,10 @@ class Controller:
 
     def _start_acting(self) -> None:
         """Start the loops that only the leader runs."""
-        settings, memory, reports = self._settings, Memory(), Reports()
+        settings, memory = self._settings, Memory()
+        reports = self._reports = Reports()
         objects = Objects(self._client, self._instance)
-        planning = Settings(settings.trainer_image, settings.progress_write_seconds)
+        planning = Settings(settings.trainer_image, settings.progress_write_seconds, namespace=config.own_namespace())
         reconciler = Reconciler(self._jobs, self._pods, self._queue, objects, planning, memory, reports)
         poller = ProgressPoller(self._jobs, self._pods, memory, reports, self._queue.add, utc_now)
         self._parts.start("progress", poller.run(settings.progress_poll_seconds))

@@ -72,7 +72,7 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Config:
         progress_write_seconds=number("TFDIST_PROGRESS_WRITE_SECONDS", Config.progress_write_seconds),
         leader_election=switch("TFDIST_LEADER_ELECTION", default=Config.leader_election),
         lease_name=environment.get("TFDIST_LEASE_NAME", Config.lease_name),
-        lease_namespace=environment.get("TFDIST_LEASE_NAMESPACE") or _own_namespace(),
+        lease_namespace=environment.get("TFDIST_LEASE_NAMESPACE") or own_namespace(),
         log_level=environment.get("TFDIST_LOG_LEVEL", Config.log_level),
     )
     if problems:
@@ -80,6 +80,6 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Config:
     return config
 
 
-def _own_namespace() -> str:
+def own_namespace() -> str:
     """Return the namespace of this pod; outside of a cluster, the one that the manifests use."""
     return _OWN_NAMESPACE.read_text(encoding="utf-8").strip() if _OWN_NAMESPACE.exists() else Config.lease_namespace

@@ -82,7 +82,7 @@ class Controller:
         """Return the number of requests by `verb resource`; watches, first lists and the election are left out."""
         counts: dict[str, int] = {}
         for (verb, resource, _), count in self.api_requests().items():
-            if verb not in {"WATCH", "GET"} and resource != "leases":
+            if verb not in {"WATCH", "LIST", "GET"} and resource != "leases":
                 counts[f"{verb} {resource}"] = counts.get(f"{verb} {resource}", 0) + count
         return counts
 

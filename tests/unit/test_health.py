@@ -30,7 +30,7 @@ class Replica:
     async def ask(self, path: str) -> tuple[int, str]:
         runner = self.probes._runner
         assert runner is not None
-        port = runner.addresses[0][1]
+        port = next(address[1] for address in runner.addresses if len(address) == 2)  # that of IPv4
         async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}{path}") as answer:
             return answer.status, (await answer.text()).strip()
 

@@ -148,7 +148,8 @@ class Client:
         limits: aiohttp.ClientTimeout,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         assert self._session is not None, "use the client as a context manager"  # noqa: S101  a bug of the caller
-        code = "error"
+        kind = _kind_of_request(verb, path, resource)
+        answered = False
         try:
             async with self._session.request(
                 "GET" if verb == "WATCH" else verb,
@@ -158,12 +159,13 @@ class Client:
                 headers=self._authorization() | {"Content-Type": content_type, "Accept": JSON},
                 timeout=limits,
             ) as response:
-                code = str(response.status)
+                answered = True
+                API_REQUESTS.labels(*kind, str(response.status)).inc()
                 yield response
         except (aiohttp.ClientError, TimeoutError) as error:
+            if not answered:
+                API_REQUESTS.labels(*kind, "error").inc()
             raise Unavailable(0, "NoAnswer", f"{verb} {path}: {error or type(error).__name__}") from error
-        finally:
-            API_REQUESTS.labels(verb=verb, resource=_with_subresource(resource, path), code=code).inc()
 
     async def _content(self, response: aiohttp.ClientResponse) -> Json:
         data: Json = orjson.loads(await response.read() or b"{}") if _is_json(response) else {}
@@ -191,8 +193,14 @@ class Client:
             await self._sleep(left + random.uniform(0, self._spread))  # noqa: S311
 
 
-def _with_subresource(resource: str, path: str) -> str:
-    return f"{resource}/status" if path.endswith("/status") else resource
+_OF_COLLECTIONS: Final = {"GET": "LIST", "DELETE": "DELETECOLLECTION"}
+
+
+def _kind_of_request(verb: str, path: str, resource: str) -> tuple[str, str]:
+    """Return verb and resource as the API server's own metrics and roles tell them apart."""
+    if path.endswith("/status"):
+        return verb, f"{resource}/status"
+    return (_OF_COLLECTIONS.get(verb, verb) if path.endswith(f"/{resource}") else verb), resource
 
 
 def _is_json(response: aiohttp.ClientResponse) -> bool:

@@ -1,0 +1,97 @@
+"""The controller's role is exact: a life of jobs that touches every feature uses each right, and lacks none."""
+
+import pathlib
+
+import pytest
+import yaml
+from support.api import JOBS, PODS, Api, wait_for
+from support.controller import ROOT, SYSTEM, Controller
+from support.controller import controller as run_controller
+from support.factories import manifest
+
+pytestmark = pytest.mark.integration
+
+Right = tuple[str, str]
+"""Resource and verb."""
+
+VERBS = {
+    "POST": "create",
+    "PUT": "update",
+    "PATCH": "patch",
+    "DELETE": "delete",
+    "DELETECOLLECTION": "deletecollection",
+    "GET": "get",
+    "LIST": "list",
+    "WATCH": "watch",
+}
+APPLIED = {("services", "create"), ("networkpolicies", "create")}
+"""An apply is a patch that creates what is not there: the API server then asks for both rights."""
+FOR_OTHER_SERVERS = {("pods", "list"), ("tfdistjobs", "list")}
+"""A server that cannot stream lists is asked for pages."""
+
+
+def granted() -> set[Right]:
+    """Return every right of the roles that are shipped."""
+    roles = yaml.safe_load_all((ROOT / "operator/manifests/role.yaml").read_text())
+    rules = [rule for role in roles for rule in role["rules"]]
+    return {(resource, verb) for rule in rules for resource in rule["resources"] for verb in rule["verbs"]}
+
+
+def used(controller: Controller) -> set[Right]:
+    """Return every right that the controller has asked for, of whatever answer."""
+    return {(resource, VERBS[verb]) for verb, resource, _ in controller.api_requests()}
+
+
+def new_job(api: Api, namespace: str, name: str, **spec: object) -> None:
+    made = manifest(name, namespace, **spec)
+    del made["metadata"]["uid"]
+    api.create_job(made)
+
+
+def await_phase(api: Api, namespace: str, name: str, phase: str) -> None:
+    wait_for(f"{name} to be {phase}", lambda: api.job(namespace, name).get("status", {}).get("phase") == phase)
+
+
+def live_through_a_success(api: Api, namespace: str) -> None:
+    """A job succeeds, its pods and objects are cleaned up, and it is deleted when its time is over."""
+    policy = {"cleanPodPolicy": "All", "ttlSecondsAfterFinished": 20}
+    new_job(api, namespace, "success", runPolicy=policy)
+    await_phase(api, namespace, "success", "Running")
+    for index in range(2):
+        api.end_container(namespace, f"success-worker-{index}", 0)
+    await_phase(api, namespace, "success", "Succeeded")
+    path = f"{JOBS.format(ns=namespace)}/success"
+    wait_for("the job to be deleted", lambda: api.send("GET", path).status_code == 404)
+
+
+def live_through_a_replacement(api: Api, namespace: str) -> None:
+    """A worker of a parameter server job fails and is replaced alone."""
+    one = {"replicas": 1}
+    roles = {"chief": one, "worker": {"replicas": 2}, "ps": one}
+    new_job(api, namespace, "replaced", strategy="ParameterServer", **roles)
+    await_phase(api, namespace, "replaced", "Running")
+    api.end_container(namespace, "replaced-worker-1", 137)
+    names = {"replaced-worker-1-r1"}
+    wait_for("the replacement", lambda: names <= {pod["metadata"]["name"] for pod in api.pods(namespace)})
+    await_phase(api, namespace, "replaced", "Running")
+
+
+def live_through_an_adoption(api: Api, namespace: str) -> None:
+    """A pod that has lost its owner, as by a restore from a backup, is taken in again."""
+    path = f"{PODS.format(ns=namespace)}/replaced-chief-0"
+    api.do("PATCH", path, {"metadata": {"ownerReferences": None}}, "merge-patch")
+    wait_for("the pod to have an owner", lambda: api.do("GET", path)["metadata"].get("ownerReferences"))
+
+
+def test_every_right_is_used_and_none_is_missing(api: Api, namespace: str, tmp_path: pathlib.Path) -> None:
+    api.send("DELETE", f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/tfdist-controller")
+    settings = {"TFDIST_NAMESPACE": namespace, "TFDIST_LEADER_ELECTION": "true"}
+    with run_controller(api, tmp_path, **settings) as running:
+        wait_for("it to lead", running.leads)
+        live_through_a_replacement(api, namespace)
+        live_through_an_adoption(api, namespace)
+        live_through_a_success(api, namespace)
+        wait_for("a renewal of the Lease", lambda: ("leases", "update") in used(running))
+        refused = {key for key in running.api_requests() if key[2] in {"401", "403"}}
+        assert not refused
+        assert used(running) | APPLIED | FOR_OTHER_SERVERS == granted()
