@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tfdist.contract import Phase, ProgressReport, Role
@@ -87,6 +87,49 @@ def stored(*args: Any, **kwargs: Any) -> dict[str, Any]:
     """Return the status that the plan for a look stores, or what was stored when it stores none."""
     look = view(*args, **kwargs)
     return plan(look, NOW, SETTINGS).status or dict(look.status)
+
+
+class Story:
+    """The life of one job, look by look: each look's status is stored, as the controller does."""
+
+    def __init__(self, pods: str = "", **spec: Any) -> None:
+        self.spec = spec
+        self.status: dict[str, Any] = {}
+        self.now = NOW
+        if pods:
+            self.look()
+            self.look(pods)
+
+    def look(self, pods: str | list[PodSummary] = "", after: float = 0, **changes: Any) -> Plan:
+        """Look so many seconds after the last look, store the status, and return the plan."""
+        self.now += timedelta(seconds=after)
+        todo = plan(view(pods, self.status, spec=self.spec, **changes), self.now, SETTINGS)
+        self.status = todo.status or self.status
+        return todo
+
+    def says(self, kind: str) -> tuple[str, str]:
+        """Return status and reason of a condition."""
+        found = condition(self.status, kind)
+        return found["status"], found["reason"]
+
+    def message(self, kind: str) -> str:
+        """Return the message of a condition."""
+        return str(condition(self.status, kind)["message"])
+
+
+def created(todo: Plan) -> list[str]:
+    """Return the names of the pods to be created, without the job's."""
+    return [made["metadata"]["name"].removeprefix("fashion-") for made in todo.creates]
+
+
+def deleted(todo: Plan) -> list[str]:
+    """Return the names of the pods to be deleted, without the job's."""
+    return [name.removeprefix("fashion-") for name in todo.deletes]
+
+
+def told(todo: Plan) -> list[str]:
+    """Return the reasons of the events."""
+    return [event.reason for event in todo.events]
 
 
 def report(step: int = 5, total: int = 10, attempt: int = 0, **fields: Any) -> Report:

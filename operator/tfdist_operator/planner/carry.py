@@ -125,7 +125,7 @@ class Carry:
                 self.again_after(wait)
         past = past_pods(look.job, self._all_records(), view.pods)
         self.delete(p for p in past if not p.ended)  # whoever ended their attempt may have been killed
-        self.delete(surplus(view, past))
+        self.delete(surplus(look.job, status, past))
         return Plan(
             status=write,
             objects=self._objects(),

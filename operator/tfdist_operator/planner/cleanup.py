@@ -43,4 +43,4 @@ def _surplus(view: JobView) -> list[PodSummary]:
     if view.job is None:
         return []
     known = {gang: record for gang in GangName if (record := stored_record(view.status, gang))}
-    return surplus(view, past_pods(view.job, known, view.pods))
+    return surplus(view.job, view.status, past_pods(view.job, known, view.pods))

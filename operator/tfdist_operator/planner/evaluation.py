@@ -104,7 +104,8 @@ def _too_late(look: Look, carry: Carry) -> Failed | None:
     """
     limit = (look.spec.evaluation or _DEFAULT).deadline_seconds
     known = find(look.view.status, ConditionType.RUNNING) if has_trained(look.view.status) else None
-    since = max(known["lastTransitionTime"], look.view.status.get("activeSince", "")) if known else ""
+    resumed = look.view.status.get("activeSince")
+    since = max(known["lastTransitionTime"], resumed) if known and resumed else ""
     left = limit - look.seconds_since(since) if since else float(limit)
     if left > 0:
         carry.again_after(left)
