@@ -19,7 +19,7 @@ CRASHED = "worker-0:R worker-1:F137"
 
 def ended(how: str, when: str) -> Json:
     """Return the status of a job that ended at a time, as the controller left it."""
-    condition = {"type": how, "status": "True", "reason": how, "message": "it has ended"}
+    condition: Json = {"type": how, "status": "True", "reason": how, "message": "it has ended"}
     condition |= {"observedGeneration": 1, "lastTransitionTime": when}
     return {"phase": how, "observedGeneration": 1, "completionTime": when, "conditions": [condition]}
 

@@ -30,9 +30,12 @@ from tfdist.convert import convert
 from tfdist.render.names import ATTEMPT_LABEL, INDEX_LABEL, JOB_LABEL, ROLE_LABEL
 from tfdist.render.objects import objects
 from tfdist.validation import parse
+from tfdist_operator.kube.client import FIELD_MANAGER
 
-T = TypeVar("T")
 Test = TypeVar("Test", bound=Callable[..., None])
+
+Edit = Callable[[Api, Json], None]
+"""A change of a pod before it is created."""
 
 NOBODY: Final = "nobody.example.com"
 """A scheduler that does not exist: the pods of situations stay as the test has put them."""
@@ -55,7 +58,7 @@ class Situation:
     pods: str
     fields: Json = field(default_factory=dict)
     status: Json | None = None
-    edit: Callable[[Json], None] | None = None
+    edit: Edit | None = None
 
 
 def situation(
@@ -63,7 +66,7 @@ def situation(
     pods: str = "",
     *,
     status: Json | None = None,
-    edit: Callable[[Json], None] | None = None,
+    edit: Edit | None = None,
     **fields: Any,
 ) -> Callable[[Test], Test]:
     """Give a test a situation; its fixture `job` is the job, or `jobs` where it is given several.
@@ -142,7 +145,11 @@ class Moved:
 
     def await_pods(self, what: str, *names: str) -> None:
         """Wait until exactly the pods of these replicas exist."""
-        wait_for(f"{self.name}: {what}", lambda: set(self.pods()) == set(names))
+        wait_for(f"{self.name}: {what}", lambda: _Seen(self.pods(), lambda pods: set(pods) == set(names)))
+
+    def node_of(self, name: str) -> str:
+        """Return the node of a pod; nothing while there is none."""
+        return str(self.pods().get(name, {}).get("spec", {}).get("nodeName", ""))
 
     def pod_path(self, name: str) -> str:
         return f"{PODS.format(ns=self.namespace)}/{self.name}-{name}"
@@ -169,7 +176,7 @@ class Moved:
 
 @dataclass(frozen=True)
 class _Seen:
-    """A status, which is false until it is as wanted: what `wait_for` shows in its complaint."""
+    """A status, or pods, false until they are as wanted: what `wait_for` shows in its complaint."""
 
     status: Json
     accept: Callable[[Json], bool]
@@ -188,10 +195,12 @@ class Stage:
         self.process: Controller | None = None
         self._numbers = itertools.count()
 
-    def submit(self, types: Json, name: str | None = None, **fields: Any) -> Moved:
-        """Create the job that a TFJob becomes; fake nodes run its pods."""
+    def submit(
+        self, types: Json, name: str | None = None, labels: dict[str, str] | None = None, **fields: Any
+    ) -> Moved:
+        """Create the job that a TFJob with these labels becomes; fake nodes run its pods."""
         given = tfjob(types, name=name or f"job-{next(self._numbers)}", **fields)
-        given["metadata"]["namespace"] = self.namespace
+        given["metadata"] |= {"namespace": self.namespace, "labels": labels or {}}
         return self.create(convert(given).manifest)
 
     def create(self, manifest: Json) -> Moved:
@@ -217,7 +226,8 @@ class Stage:
         service, *others = objects(parse(stored), IMAGE)
         pods = {kubelet.replica_of(o, name): o for o in others if o["kind"] == "Pod"}
         if given.pods:
-            self.api.do("POST", SERVICES.format(ns=self.namespace), service)
+            path = f"{SERVICES.format(ns=self.namespace)}/{name}"
+            self.api.do("PATCH", path, service, "apply", fieldManager=FIELD_MANAGER)
         for replica_name, word in kubelet.words(given.pods):
             pod = pods.get(replica_name) or _beyond(pods, name, replica_name)
             self._place(job, pod, word, given.edit)
@@ -225,9 +235,9 @@ class Stage:
             self.api.do("PATCH", f"{job.path}/status", {"status": given.status}, "merge-patch")
         return job
 
-    def _place(self, job: Moved, pod: Json, word: str, edit: Callable[[Json], None] | None) -> None:
+    def _place(self, job: Moved, pod: Json, word: str, edit: Edit | None) -> None:
         if edit:
-            edit(pod)
+            edit(self.api, pod)
         if kubelet.is_deleting(word):
             pod["metadata"]["finalizers"] = [kubelet.HOLD]
         self.api.do("POST", PODS.format(ns=self.namespace), pod)
@@ -266,7 +276,9 @@ def stage(api: Api, module: ModuleType, namespace: str, folder: pathlib.Path) ->
     account = f"/api/v1/namespaces/{namespace}/serviceaccounts/default"
     wait_for("the namespace's account, without which it takes no pods", lambda: api.send("GET", account).ok)
     made.prepare([thing for thing in vars(module).values() if isinstance(thing, FunctionType)])
-    with controller(api, folder, TFDIST_NAMESPACE=namespace) as running:
+    # counters are written late, so that no test passes only because it was slow
+    with controller(api, folder, TFDIST_NAMESPACE=namespace, TFDIST_PROGRESS_WRITE_SECONDS="60") as running:
         made.process = running
         yield made
+        running.process.kill()  # an orderly end takes seconds, and other tests look at it
     kubelet.release(api, namespace)
