@@ -20,9 +20,13 @@ INSPECTOR = "inspector"
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A cluster with the controller, and a pod of the trainer's image that sees the whole volume."""
+    """A cluster with the controller, and a pod of the trainer's image that sees the whole volume.
+
+    Jobs are looked for in `namespace`; the volume is in that of the demonstration.
+    """
 
     kubectl: Kubectl
+    namespace: str = NAMESPACE
 
     def apply(self, manifest: Json) -> str:
         """Apply a manifest as a person does; return what kubectl says, be it a refusal."""
@@ -32,19 +36,19 @@ class Cluster:
             return str(error.output)
 
     def job(self, name: str) -> Json:
-        """Return a job of the tests' namespace."""
-        found = self.kubectl.get("tfd", name, f"--namespace={NAMESPACE}")
+        """Return a job of the namespace."""
+        found = self.kubectl.get("tfd", name, f"--namespace={self.namespace}")
         assert found is not None, f"job {name} is gone"
         return found
 
     def pods(self, job: str) -> list[Json]:
         """Return the pods of a job by name."""
-        found = self.kubectl.pods(NAMESPACE, f"tfdist.dev/job={job}")
+        found = self.kubectl.pods(self.namespace, f"tfdist.dev/job={job}")
         return sorted(found, key=lambda pod: str(pod["metadata"]["name"]))
 
     def delete_job(self, name: str) -> None:
         """Delete a job and wait until it is gone."""
-        self.kubectl.run("delete", "tfd", name, f"--namespace={NAMESPACE}", "--ignore-not-found")
+        self.kubectl.run("delete", "tfd", name, f"--namespace={self.namespace}", "--ignore-not-found")
 
     def await_condition(self, name: str, kind: str, reason: str, seconds: float) -> Json:
         """Return the condition of a type once it has that reason."""
