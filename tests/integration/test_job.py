@@ -22,6 +22,10 @@ RESULT = {
 }
 
 
+SHARED = {"directory": "/ckpt/{name}", "volume": {"nfs": {"server": "192.0.2.1", "path": "/"}}}
+"""A checkpoint volume that no scheduler has to bind; the pods of fake nodes mount nothing."""
+
+
 def new_job(api: Api, namespace: str, name: str = "fashion", **spec: Any) -> Json:
     made = manifest(name, namespace, **spec)
     del made["metadata"]["uid"]
@@ -53,7 +57,7 @@ def end_gang(api: Api, namespace: str, role: str, message: str = "") -> None:
 
 @pytest.mark.usefixtures("controller")
 def test_a_job_trains_then_evaluates_and_tells_the_result(api: Api, namespace: str) -> None:
-    new_job(api, namespace, **EVALUATED)
+    new_job(api, namespace, **EVALUATED | {"checkpoint": SHARED})
     await_phase(api, namespace, "Running")
     end_gang(api, namespace, "worker", words(step=10))
     wait_for("the evaluation gang", lambda: len(api.pods(namespace)) == 4)
@@ -78,7 +82,7 @@ def test_a_job_of_n_replicas_costs_at_most_n_plus_8_requests(
 
 
 def test_with_evaluation_its_replicas_count_as_replicas(api: Api, namespace: str, alone: Controller) -> None:
-    new_job(api, namespace, **EVALUATED)
+    new_job(api, namespace, **EVALUATED | {"checkpoint": SHARED})
     await_phase(api, namespace, "Running")
     end_gang(api, namespace, "worker", words(step=10))
     wait_for("the evaluation gang", lambda: len(api.pods(namespace)) == 4)
@@ -112,7 +116,7 @@ def test_a_crash_of_one_replica_restarts_the_gang_under_new_names(api: Api, name
     api.end_container(namespace, "fashion-worker-1", 137)
     wait_for("the next attempt", lambda: api.job(namespace, "fashion")["status"].get("attempt") == 1)
     status = await_phase(api, namespace, "Running")["status"]
-    assert status["restarts"] == {"counted": 1, "uncounted": 0}
+    assert status["restarts"] == {"counted": 1, "sinceCheckpoint": 1, "uncounted": 0}
     assert status["failures"][-1]["pod"] == "fashion-worker-1"
     service = api.do("GET", f"/api/v1/namespaces/{namespace}/services/fashion")
     assert service["spec"]["selector"]["tfdist.dev/address-generation"] == "1"
@@ -123,7 +127,7 @@ def test_a_crash_of_one_replica_restarts_the_gang_under_new_names(api: Api, name
 
 @pytest.mark.usefixtures("controller")
 def test_a_job_that_cannot_be_created_says_so_and_others_run_on(api: Api, namespace: str) -> None:
-    new_job(api, namespace, "bad", resources={"limits": {"cpu": "-1"}})
+    new_job(api, namespace, "bad", template={"spec": {"priorityClassName": "missing"}})
     new_job(api, namespace, "good")
     await_phase(api, namespace, "Running", "good")
 
@@ -132,7 +136,7 @@ def test_a_job_that_cannot_be_created_says_so_and_others_run_on(api: Api, namesp
         found = [c["message"] for c in status.get("conditions", ()) if c["reason"] == "CreationRefused"]
         return found[0] if found else ""
 
-    assert "cpu" in wait_for("the refusal in the status", complaint)
+    assert "missing" in wait_for("the refusal in the status", complaint)
 
 
 @pytest.mark.usefixtures("controller")
