@@ -92,7 +92,7 @@ def stored(*args: Any, **kwargs: Any) -> dict[str, Any]:
 class Story:
     """The life of one job, look by look: each look's status is stored, as the controller does."""
 
-    def __init__(self, pods: str = "", **spec: Any) -> None:
+    def __init__(self, pods: str = "", /, **spec: Any) -> None:
         self.spec = spec
         self.status: dict[str, Any] = {}
         self.now = NOW

@@ -7,9 +7,9 @@ BOTH = "worker-0:R worker-1:R"
 EVALUATING = "worker-0:S worker-1:S evaluation-0:R evaluation-1:R"
 
 
-def suspend(story: Story, pods: str = "", **changes: object) -> list[str]:
+def suspend(story: Story, pods: str = "", after: float = 0) -> list[str]:
     story.spec["runPolicy"] = {**story.spec.get("runPolicy", {}), "suspend": True}
-    return deleted(story.look(pods, generation=2, **changes))
+    return deleted(story.look(pods, after, generation=2))
 
 
 def resume(story: Story, pods: str = "") -> list[str]:

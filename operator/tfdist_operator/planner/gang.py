@@ -115,7 +115,7 @@ def _running(look: Look, state: GangState) -> Step:
     if state.attempt:
         conditions.append(Condition(ConditionType.RESTARTING, False, "AllReplicasRun", text))
     if state.gang.name is not GangName.TRAINING:
-        return Step(state, conditions=_of(look, state, tuple(conditions)))
+        return Step(state, conditions=_of(look, state, tuple(conditions)), events=_untold(look, state))
     conditions.append(Condition(ConditionType.RUNNING, True, "AllReplicasRun", text))
     found = check_progress(look, state)
     if isinstance(found, Stall):
@@ -127,6 +127,7 @@ def _running(look: Look, state: GangState) -> Step:
         conditions=tuple(conditions),
         ask=found.ask,
         ask_about=found.ask_about,
+        events=_untold(look, state),
         requeue_after_seconds=earliest([found.look_again_seconds]),
     )
 

@@ -1,0 +1,173 @@
+"""The controller is killed before each of its changes in the life of a job, in turn; the next one completes the work.
+
+A controller that dies after a change and before the next has left the same behind as one that dies before the next, so
+every point between two changes is met. All jobs live at the same time, each in a namespace with controllers of its own.
+"""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from support import controller as controllers
+from support.api import Api, Json
+from support.dying_controller import Run, dump
+from support.factories import manifest, words
+
+pytestmark = pytest.mark.integration
+
+SCRIPT = pathlib.Path(__file__).resolve().parents[1] / "support" / "dying_controller.py"
+TIMES = {"time", "lastTransitionTime", "startTime", "completionTime", "activeSince"}
+SECONDS = 120
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a user sees of a namespace."""
+
+    status: Json
+    pods: frozenset[str]
+    events: tuple[str, ...]
+    services: int
+
+
+Life = Generator[Callable[[Seen], bool], Seen, tuple[Seen, Seen]]
+
+
+def life(api: Api, namespace: str) -> Life:
+    """Live a job: it runs, loses a worker, runs again, succeeds, and is cleaned up; return its end, and what is left."""
+    yield lambda seen: "running-0" in seen.events
+    api.end_container(namespace, "fashion-worker-1", 137)
+    yield lambda seen: {"restarting-training-1", "running-1"} <= {*seen.events}
+    api.end_container(namespace, "fashion-worker-1-r1", 0)
+    api.end_container(namespace, "fashion-worker-0-r1", 0, words(step=10))
+    succeeded = yield lambda seen: "succeeded" in seen.events
+    left = yield lambda seen: not seen.pods and not seen.services
+    return succeeded, left
+
+
+def look(api: Api, namespaces: list[str]) -> dict[str, Seen]:
+    """Return what is to be seen in each namespace, in four requests."""
+    jobs = {j["metadata"]["namespace"]: j for j in api.do("GET", "/apis/tfdist.dev/v1/tfdistjobs")["items"]}
+    selector = {"labelSelector": "tfdist.dev/job"}
+    pods = api.do("GET", "/api/v1/pods", **selector)["items"]
+    services = api.do("GET", "/api/v1/services", **selector)["items"]
+    events = api.do("GET", "/apis/events.k8s.io/v1/events", fieldSelector="reportingController=tfdist.dev/controller")
+    return {
+        namespace: Seen(
+            jobs[namespace].get("status", {}),
+            frozenset(p["metadata"]["name"] for p in _of(namespace, pods) if "deletionTimestamp" not in p["metadata"]),
+            tuple(sorted(e["metadata"]["name"].split(".")[-1] for e in _of(namespace, events["items"]))),
+            len(_of(namespace, services)),
+        )
+        for namespace in namespaces
+    }
+
+
+def _of(namespace: str, items: list[Json]) -> list[Json]:
+    return [item for item in items if item["metadata"]["namespace"] == namespace]
+
+
+def timeless(value: Any) -> Any:
+    """Return a status without its times, conditions by their types."""
+    if isinstance(value, dict):
+        return {k: timeless(v) for k, v in value.items() if k not in TIMES}
+    if isinstance(value, list):
+        found = [timeless(v) for v in value]
+        return sorted(found, key=lambda v: str(v.get("type"))) if found and isinstance(found[0], dict) else found
+    return value
+
+
+def live(api: Api, runs: list[Run]) -> dict[str, tuple[Seen, Seen]]:
+    """Live the jobs of all runs side by side, and return how each ended."""
+    lives = {run.namespace: life(api, run.namespace) for run in runs}
+    awaited = {namespace: next(lives[namespace]) for namespace in lives}
+    ends: dict[str, tuple[Seen, Seen]] = {}
+    last = time.monotonic() + SECONDS
+    while awaited:
+        seen = look(api, list(awaited))
+        for namespace in [name for name, awaits in awaited.items() if awaits(seen[name])]:
+            try:
+                awaited[namespace] = lives[namespace].send(seen[namespace])
+            except StopIteration as end:
+                ends[namespace] = end.value
+                del awaited[namespace]
+        logs = {run.die_before: pathlib.Path(run.log).read_text() for run in runs if run.namespace in awaited}
+        assert time.monotonic() < last, f"stuck: { {n: seen[n] for n in awaited} }\n{logs}"
+        time.sleep(0.2)
+    return ends
+
+
+@contextmanager
+def dying(api: Api, folder: pathlib.Path, points: range) -> Iterator[list[Run]]:
+    """Have a job and controllers for each point at which to die, until the block ends."""
+    with ExitStack() as stack:
+        runs = []
+        for point in points:
+            namespace = stack.enter_context(_namespace(api))
+            run = Run(namespace, controllers._free_port(), point, str(folder / f"{point}.log"))
+            pathlib.Path(run.log).touch()
+            made = manifest("fashion", namespace, runPolicy={"cleanPodPolicy": "All"})
+            del made["metadata"]["uid"]
+            api.create_job(made)
+            runs.append(run)
+        stack.enter_context(_processes(api, folder, runs))
+        yield runs
+
+
+@contextmanager
+def _namespace(api: Api) -> Iterator[str]:
+    name = f"test-{uuid.uuid4().hex[:8]}"
+    api.do("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    yield name
+    api.do("DELETE", f"/api/v1/namespaces/{name}")
+
+
+@contextmanager
+def _processes(api: Api, folder: pathlib.Path, runs: list[Run]) -> Iterator[None]:
+    environment = {
+        "KUBECONFIG": str(controllers._kubeconfig(api, folder, api.host)),
+        "TFDIST_TRAINER_IMAGE": "tfdist/trainer:test",
+        "TFDIST_LEADER_ELECTION": "false",
+    }
+    with (folder / "controllers.log").open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, str(SCRIPT), dump(runs)],
+            env=os.environ | environment,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+        try:
+            yield
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def test_a_controller_killed_before_any_of_its_changes_leaves_no_trace_of_that(
+    api: Api, tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "whole").mkdir()
+    with dying(api, tmp_path / "whole", range(1)) as (whole,):
+        ((expected, left),) = live(api, [whole]).values()
+        changes = pathlib.Path(whole.log).read_text().splitlines()
+    assert expected.pods == {"fashion-worker-1", "fashion-worker-0-r1", "fashion-worker-1-r1"}
+    assert expected.status["restarts"] == {"counted": 1, "uncounted": 0, "sinceCheckpoint": 1}
+    with dying(api, tmp_path, range(1, len(changes) + 1)) as runs:
+        ends = live(api, runs)
+        for run, change in zip(runs, changes, strict=True):
+            where = f"killed before its change {run.die_before}, as {change}:\n{pathlib.Path(run.log).read_text()}"
+            for found, wanted in zip(ends[run.namespace], (expected, left), strict=True):
+                assert timeless(found.status) == timeless(wanted.status), where
+                assert (found.pods, found.events, found.services) == (wanted.pods, wanted.events, wanted.services), (
+                    where
+                )
