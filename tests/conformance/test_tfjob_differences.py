@@ -8,8 +8,9 @@ import yaml
 from tfdist.convert import convert
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+TESTS = ROOT / "tests"
 PAGE = (ROOT / "docs" / "tfjob-differences.md").read_text()
-FIRST, LAST = 1, 35
+FIRST, LAST = 1, 94
 
 
 def test_the_example_before_becomes_the_example_after() -> None:
@@ -21,7 +22,11 @@ def test_the_example_before_becomes_the_example_after() -> None:
 
 
 def test_every_case_has_a_test_and_stands_on_the_page() -> None:
-    tests = "".join(file.read_text() for file in (ROOT / "tests" / "conformance").glob("test_tfjob_*cases.py"))
+    files = [
+        *(TESTS / "conformance").glob("test_tfjob_*cases.py"),
+        *(TESTS / "integration").glob("test_conformance_*.py"),
+    ]
+    tests = "".join(file.read_text() for file in files)
     tested = {int(number) for number in re.findall(r"def test_c(\d+)_", tests)}
     told = {int(number) for number in re.findall(r"\bC(\d+)\b", PAGE)}
     for first, last in re.findall(r"\bC(\d+) to C(\d+)\b", PAGE):

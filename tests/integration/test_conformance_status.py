@@ -200,7 +200,7 @@ def test_c57_conditions_follow_the_jobs_life(stage: Stage) -> None:
 def test_c58_a_pod_that_is_being_deleted_counts_as_running_until_it_ends(job: Moved) -> None:
     """The peer counts it as failed at once, and fails the job for it under every policy.
 
-    A deletion is the cluster's or a person's doing and no failure of the program; here the two failures end the job.
+    A deletion is the cluster's or a person's doing and no failure of the program; the two earlier failures end the job.
     """
     counts = job.await_phase("Failed")["replicas"]["worker"]
     assert (counts["running"], counts["succeeded"], counts["failed"]) == (2, 3, 2)

@@ -1,18 +1,14 @@
 """What the training operator is known to do wrong, and no test of it says: what TFDist does with the same TFJob."""
 
-import uuid
-from collections.abc import Iterator
-
 import pytest
-from support.api import Api, Json, wait_for
+from support import kubelet
+from support.api import Json, wait_for
 from support.conformance import Moved, Stage, situation, types
 from support.tfjobs import replica, tfjob
 
 from tfdist.convert import CannotConvert, convert
 
 pytestmark = pytest.mark.integration
-
-NODES = "/api/v1/nodes"
 
 
 # Replicas 0: the peer creates and deletes the pod of index 0 for ever
@@ -116,37 +112,21 @@ def test_an_evaluator_that_failed_does_not_fail_training(job: Moved) -> None:
 # A dead node: the peer waits for its pods to vanish, which they never do
 
 
-TAINT = {"key": "example.com/silent", "effect": "NoSchedule"}
-
-
-@pytest.fixture
-def silent_node(api: Api) -> Iterator[str]:
-    """Make a node that says it is ready and whose kubelet never does anything; only who tolerates it goes there."""
-    name = f"silent-{uuid.uuid4().hex[:8]}"
-    room = {"cpu": "100", "memory": "1Ti", "pods": "100"}
-    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": ""}
-    api.do("POST", NODES, {"metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}}})
-    status = {"capacity": room, "allocatable": room, "conditions": [ready]}
-    api.do("PATCH", f"{NODES}/{name}/status", {"status": status}, "merge-patch")
-    api.do("PATCH", f"{NODES}/{name}", {"spec": {"taints": [TAINT]}}, "merge-patch")
-    yield name
-    api.do("DELETE", f"{NODES}/{name}")
-
-
 def preferring(node: str) -> Json:
     """Return the fields of a pod that goes to a node as long as it can."""
     there = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]}
     wish = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "preference": there}]}
-    return {"affinity": {"nodeAffinity": wish}, "tolerations": [TAINT]}
+    return {"affinity": {"nodeAffinity": wish}, "tolerations": [kubelet.SILENT]}
 
 
-def test_a_job_goes_on_elsewhere_while_a_pod_of_a_dead_node_never_vanishes(stage: Stage, silent_node: str) -> None:
+def test_a_job_goes_on_elsewhere_while_a_pod_of_a_dead_node_never_vanishes(stage: Stage) -> None:
+    silent_node = stage.silent_node
     job = stage.submit({"Chief": replica(1, pod=preferring(silent_node)), "Worker": replica(1)})
     wait_for("the chief's place", lambda: job.node_of("chief-0") == silent_node)
     job.end("chief-0:R")
     job.await_attempt(0)
     # what Kubernetes does when the node has not answered for a while
-    job.api.do("PATCH", f"{NODES}/{silent_node}", {"spec": {"unschedulable": True}}, "merge-patch")
+    job.api.do("PATCH", f"{kubelet.NODES}/{silent_node}", {"spec": {"unschedulable": True}}, "merge-patch")
     job.delete_pod("chief-0")
     assert job.await_attempt(1)["restarts"]["counted"] == 0
     assert "deletionTimestamp" in job.pods()["chief-0"]["metadata"]

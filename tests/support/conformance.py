@@ -188,9 +188,10 @@ class _Seen:
 class Stage:
     """A namespace with the situations of a module, and a controller for it alone."""
 
-    def __init__(self, api: Api, namespace: str) -> None:
+    def __init__(self, api: Api, namespace: str, silent_node: str) -> None:
         self.api = api
         self.namespace = namespace
+        self.silent_node = silent_node
         self.situations: dict[str, list[Moved]] = {}
         self.process: Controller | None = None
         self._numbers = itertools.count()
@@ -239,7 +240,7 @@ class Stage:
         if edit:
             edit(self.api, pod)
         if kubelet.is_deleting(word):
-            pod["metadata"]["finalizers"] = [kubelet.HOLD]
+            pod["spec"]["nodeName"] = self.silent_node
         self.api.do("POST", PODS.format(ns=self.namespace), pod)
         kubelet.play(self.api, job.pod_path(kubelet.replica_of(pod, job.name)), word)
 
@@ -272,13 +273,13 @@ def _beyond(pods: dict[str, Json], job: str, name: str) -> Json:
 @contextmanager
 def stage(api: Api, module: ModuleType, namespace: str, folder: pathlib.Path) -> Iterator[Stage]:
     """Make the situations of a module's tests, then run a controller for their namespace until the block ends."""
-    made = Stage(api, namespace)
     account = f"/api/v1/namespaces/{namespace}/serviceaccounts/default"
     wait_for("the namespace's account, without which it takes no pods", lambda: api.send("GET", account).ok)
-    made.prepare([thing for thing in vars(module).values() if isinstance(thing, FunctionType)])
-    # counters are written late, so that no test passes only because it was slow
-    with controller(api, folder, TFDIST_NAMESPACE=namespace, TFDIST_PROGRESS_WRITE_SECONDS="60") as running:
-        made.process = running
-        yield made
-        running.process.kill()  # an orderly end takes seconds, and other tests look at it
-    kubelet.release(api, namespace)
+    with kubelet.silent_node(api) as node:
+        made = Stage(api, namespace, node)
+        made.prepare([thing for thing in vars(module).values() if isinstance(thing, FunctionType)])
+        # counters are written late, so that no test passes only because it was slow
+        with controller(api, folder, TFDIST_NAMESPACE=namespace, TFDIST_PROGRESS_WRITE_SECONDS="60") as running:
+            made.process = running
+            yield made
+            running.process.kill()  # an orderly end takes seconds, and other tests look at it

@@ -7,18 +7,21 @@
 | `S` | its container ended with 0 |
 | `F1` | its container ended with exit code 1 |
 | `S?`, `F?` | has succeeded, or failed, and nothing is known of its container |
-| `X` | runs and is being deleted, without an end |
+| `X` | runs on a node that does not answer, and is being deleted, without an end |
 """
 
+import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from support.api import PODS, Api, Json
 
-HOLD: Final = "example.com/hold"
-"""Finalizer of a pod that is being deleted and stays, as on a node that does not answer."""
+NODES: Final = "/api/v1/nodes"
+SILENT: Final = {"key": "example.com/silent", "effect": "NoSchedule"}
+"""Taint of a node whose kubelet never answers."""
 
-_TIMES: Final = {"startedAt": "2030-01-01T00:00:00Z", "finishedAt": "2030-01-01T00:01:00Z"}
+_TIMES: Final = {"startedAt": "2020-01-01T00:00:00Z", "finishedAt": "2020-01-01T00:01:00Z"}
 
 
 def words(pods: str) -> Iterator[tuple[str, str]]:
@@ -36,7 +39,7 @@ def replica_of(pod: Json, job: str) -> str:
 
 
 def is_deleting(word: str) -> bool:
-    """Return whether the pod is being deleted."""
+    """Return whether the pod is being deleted: it must be on a node, or Kubernetes removes it at once."""
     return word == "X"
 
 
@@ -75,9 +78,18 @@ def _container(letter: str, rest: str) -> Json:
     }
 
 
-def release(api: Api, namespace: str) -> None:
-    """Let go of pods that are held, so that their namespace can be deleted."""
-    for pod in api.pods(namespace):
-        if HOLD in pod["metadata"].get("finalizers", ()):
-            path = f"{PODS.format(ns=namespace)}/{pod['metadata']['name']}"
-            api.do("PATCH", path, {"metadata": {"finalizers": None}}, "merge-patch")
+@contextmanager
+def silent_node(api: Api) -> Iterator[str]:
+    """Make a node that says it is ready and on which nothing ever happens; only who tolerates it goes there."""
+    name = f"silent-{uuid.uuid4().hex[:8]}"
+    room = {"cpu": "100", "memory": "1Ti", "pods": "100"}
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": ""}
+    spec = {"taints": [SILENT]}
+    api.do("POST", NODES, {"metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}}, "spec": spec})
+    status = {"capacity": room, "allocatable": room, "conditions": [ready]}
+    api.do("PATCH", f"{NODES}/{name}/status", {"status": status}, "merge-patch")
+    yield name
+    for pod in api.do("GET", "/api/v1/pods", fieldSelector=f"spec.nodeName={name}")["items"]:
+        path = f"{PODS.format(ns=pod['metadata']['namespace'])}/{pod['metadata']['name']}"
+        api.send("DELETE", path, {"gracePeriodSeconds": 0})
+    api.do("DELETE", f"{NODES}/{name}")
