@@ -4,6 +4,7 @@ import pathlib
 from typing import Any
 
 import yaml
+from exit_reasons import page as failures_page
 from reference import page
 from samples_index import index
 
@@ -31,3 +32,4 @@ if __name__ == "__main__":
     write("operator/manifests/role.yaml", "operator/tfdist_operator/permissions.py", cluster_role(), lease_role())
     write_text("docs/reference/api.md", page())
     write_text("crds/samples/README.md", index())
+    write_text("docs/failures.md", failures_page())

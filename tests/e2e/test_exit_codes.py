@@ -31,7 +31,8 @@ ENDINGS = (
     Ending("success", ("0",), "Succeeded", "Succeeded"),
     Ending("an-error-once", ("1", "0"), "Succeeded", "Succeeded", (("ApplicationError", True),)),
     Ending(
-        "an-error-without-words", ("1",), "Failed", "BackoffLimitExceeded", (("ApplicationError", True),) * 2, backoff_limit=1
+        "an-error-without-words", ("1",), "Failed", "BackoffLimitExceeded",
+        (("ApplicationError", True),) * 2, backoff_limit=1,
     ),
     Ending(
         "the-same-words-twice", ("1 no such column: price",), "Failed", "RepeatedError",

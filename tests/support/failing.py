@@ -15,7 +15,6 @@ from support.api import Json, wait_for
 from support.e2e import Cluster
 
 ENDED: Final = frozenset({"Succeeded", "Failed"})
-_RESTRICTED: Final = {"pod-security.kubernetes.io/enforce": "restricted"}
 
 ENDS: Final = """
 import json, os, sys
@@ -59,6 +58,10 @@ class Scene:
         """Apply jobs together."""
         items = {"apiVersion": "v1", "kind": "List", "items": list(jobs)}
         self._kubectl("apply", "-f", "-", stdin=json.dumps(items))
+
+    def change(self, name: str, spec: Json) -> None:
+        """Merge a change into the specification of a job."""
+        self._kubectl("patch", "tfd", name, "--type=merge", f"--patch={json.dumps({'spec': spec})}")
 
     def ended(self, name: str, seconds: float = 90) -> Json:
         """Return the status of a job once it has ended."""
@@ -128,10 +131,9 @@ class Scene:
 
 @contextmanager
 def own_namespace(cluster: Cluster, name: str) -> Iterator[Scene]:
-    """Make a namespace that admits restricted pods only; it goes with all that is in it when the block ends."""
+    """Make a namespace that goes with all that is in it when the block ends."""
     unique = f"{name}-{uuid.uuid4().hex[:6]}"
-    meta = {"name": unique, "labels": _RESTRICTED}
-    cluster.kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
+    cluster.kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": unique}})
     try:
         yield Scene(replace(cluster, namespace=unique))
     finally:

@@ -1,0 +1,85 @@
+"""Pods that are lost, killed for memory, or never start: what the job does, and what kubectl prints of it."""
+
+from collections.abc import Iterator
+
+import pytest
+from support.api import wait_for
+from support.e2e import Cluster
+from support.failing import WAITS, Scene, own_namespace, small_job
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+
+EATS_MEMORY = """
+import json, os
+if json.loads(os.environ["TFDIST_JOB"])["attempt"] == 0:
+    eaten = b"x" * (1 << 30)
+"""
+LOST = ("deleted-pod", "evicted-pod")
+NOWHERE = {"template": {"spec": {"nodeSelector": {"no-node": "has-this"}}}}
+SOON = {"startDeadlineSeconds": 10}
+
+
+@pytest.fixture(scope="module")
+def scene(cluster: Cluster) -> Iterator[Scene]:
+    """All of them started together."""
+    with own_namespace(cluster, "failures") as scene:
+        one_without_place = small_job("no-place", WAITS, chief={}, runPolicy=SOON)
+        one_without_place["spec"]["worker"] |= NOWHERE
+        scene.start(
+            *(small_job(name, WAITS, replicas=2) for name in LOST),
+            small_job("out-of-memory", EATS_MEMORY),
+            small_job("no-image", WAITS, image="localhost/no-such-image:1", runPolicy=SOON),
+            one_without_place,
+        )
+        yield scene
+
+
+@pytest.mark.parametrize("name", LOST)
+def test_a_pod_that_is_taken_away_restarts_the_gang_and_costs_no_restart(scene: Scene, name: str) -> None:
+    pods = scene.runs(name)
+    assert [p["metadata"]["name"] for p in pods] == [f"{name}-worker-0", f"{name}-worker-1"]
+    taken = f"{name}-worker-1"
+    if name == "evicted-pod":
+        scene.evict(taken)
+    else:
+        scene.delete_pod(taken)
+    status = scene.ended(name)
+    assert status["phase"] == "Succeeded"
+    assert status["restarts"] == {"counted": 0, "uncounted": 1, "sinceCheckpoint": 0}
+    [cause] = scene.root_causes(name)
+    assert (cause["reason"], cause["counted"], cause["pod"]) == ("Disruption", False, taken)
+    assert scene.printed(name)["RESTARTS"] == "1"
+    scene.tells(name, "Reason: Disruption", "Warning Restarting", "worker-1")
+
+
+def test_a_replica_that_is_killed_for_memory_is_restarted_and_called_so(scene: Scene) -> None:
+    status = scene.ended("out-of-memory")
+    assert status["phase"] == "Succeeded"
+    assert status["restarts"]["counted"] == 1
+    [cause] = scene.root_causes("out-of-memory")
+    assert (cause["reason"], cause["exitCode"]) == ("OutOfMemory", 137)
+    scene.tells("out-of-memory", "Reason: OutOfMemory", "Warning Restarting")
+
+
+def test_an_image_that_is_not_there_is_named_with_its_field_and_fails_at_the_deadline(scene: Scene) -> None:
+    status = scene.ended("no-image")
+    printed = scene.printed("no-image")
+    assert (printed["PHASE"], printed["RESTARTS"]) == ("Failed", "0")
+    for part in ("spec.image: worker-0 cannot start", "localhost/no-such-image:1", "gave up after 10 s"):
+        assert part in printed["MESSAGE"], printed["MESSAGE"]
+    failed = next(c for c in status["conditions"] if c["type"] == "Failed")
+    assert failed["reason"] == "ImageError"
+    scene.tells("no-image", "Reason: ImageError", "Warning Failed")
+    wait_for("its pods to go", lambda: not scene.cluster.pods("no-image"))
+
+
+def test_a_replica_that_fits_nowhere_is_named_and_its_companions_are_let_go(scene: Scene) -> None:
+    status = scene.ended("no-place")
+    printed = scene.printed("no-place")
+    assert (printed["PHASE"], printed["RESTARTS"]) == ("Failed", "0")
+    for part in ("worker-0 cannot start: Unschedulable", "nodes are available", "gave up after 10 s"):
+        assert part in printed["MESSAGE"], printed["MESSAGE"]
+    failed = next(c for c in status["conditions"] if c["type"] == "Failed")
+    assert failed["reason"] == "Unschedulable"
+    scene.tells("no-place", "Reason: Unschedulable", "Warning Failed")
+    wait_for("the chief to go", lambda: not scene.cluster.pods("no-place"))
