@@ -17,7 +17,7 @@ OTHER = st.one_of(
 )
 HISTORIES = st.lists(st.one_of(POD, POD, LOOK, LOOK, OTHER), max_size=40)
 EVERY_JOB = pytest.mark.parametrize("kind", JOBS)
-FEW = settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FEW = settings(max_examples=170, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 MANY = settings(FEW, max_examples=5000)
 
 
@@ -70,7 +70,7 @@ def test_every_history_converges_to_a_final_state_and_rests_there(kind: str, his
 
 
 @EVERY_JOB
-@settings(FEW, max_examples=80)
+@settings(FEW, max_examples=60)
 @given(history=HISTORIES)
 def test_what_was_carried_out_is_not_planned_again_and_no_address_is_held_twice(
     kind: str, history: list[Happening]

@@ -119,11 +119,8 @@ class Cluster:
         """Plan from what the controller has seen."""
         job = self.seen
         pods = tuple(self.seen_pods[n] for n in sorted(self.seen_pods))
-        taken_over = not self.written
-        view = JobView(
-            job.job, (), job.generation, job.status, pods, job.deleting, swept=self.swept, taken_over=taken_over
-        )
-        return plan(view, self.now, SETTINGS)
+        view = JobView(job.job, (), job.generation, job.status, pods, job.deleting)
+        return plan(replace(view, swept=self.swept, taken_over=not self.written), self.now, SETTINGS)
 
     def look(self, killed_after: int | None = None) -> None:
         """Carry a plan out; or only its first requests, and start another controller."""
