@@ -15,7 +15,7 @@ from support.api import PODS, Api
 
 from bench.bulk import Bulk, Request
 from bench.process import cpu_millis
-from tfdist_cluster import console, control_plane, process, shell, tools
+from tfdist_cluster import control_plane, lock, process, shell, tools
 from tfdist_cluster.errors import ClusterError
 from tfdist_cluster.paths import State
 
@@ -113,18 +113,19 @@ class Cluster:
 
 @contextlib.contextmanager
 def fresh() -> Iterator[Cluster]:
-    """Run a new control plane until the block ends."""
+    """Run a new control plane until the block ends; a second run at a time waits for the first."""
     programs = State.from_environment()
     tools.ensure(programs, "kube-apiserver")
     state = State(programs.folder("bench"))
     if not (state.root / "bin").exists():
         (state.root / "bin").symlink_to(programs.bin)
-    control_plane.down(state)
-    kubeconfig = control_plane.up(state, 0)
-    try:
-        yield Cluster(programs, state, Api(kubeconfig), Bulk.of(kubeconfig))
-    finally:
+    with lock.exclusive(state.root / "run.lock"):
         control_plane.down(state)
+        try:
+            kubeconfig = control_plane.up(state, 0)
+            yield Cluster(programs, state, Api(kubeconfig), Bulk.of(kubeconfig))
+        finally:
+            control_plane.down(state)
 
 
 def wait(condition: Callable[[], bool], what: str, seconds: float = 60, pause: float = POLL_SECONDS) -> None:
@@ -158,7 +159,6 @@ def machine_address() -> str:
     usable = [address for address in told if ":" not in address and not address.startswith("127.")]
     if not usable:
         raise ClusterError("this machine has no IPv4 address but the loopback's; fake pods need one")
-    console.say(f"    pods have the address {usable[0]}")
     return usable[0]
 
 

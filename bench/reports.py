@@ -5,15 +5,17 @@ A process of its own, so that it does not slow the one that measures; run as `py
 
 import asyncio
 import contextlib
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 
-from bench.cluster import machine_address
+from bench.cluster import machine_address, wait
 from tfdist import contract
 from tfdist.contract import Phase, ProgressReport, Role
 from tfdist_cluster import shell
+from tfdist_cluster.errors import ClusterError
 
 
 class _Answers(asyncio.Protocol):
@@ -50,10 +52,18 @@ def served() -> Iterator[None]:
     command = shell.bound([sys.executable, "-m", "bench.reports", machine_address()])
     child = subprocess.Popen([str(word) for word in command])
     try:
+        wait(lambda: child.poll() is not None or _accepts(), "the progress reports of fake pods")
+        if child.poll() is not None:
+            raise ClusterError(f"no progress reports: is port {contract.REPORT_PORT} in use?")
         yield
     finally:
         child.terminate()
         child.wait()
+
+
+def _accepts() -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((machine_address(), contract.REPORT_PORT)) == 0
 
 
 if __name__ == "__main__":

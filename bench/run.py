@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import signal
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +26,8 @@ def main(arguments: Sequence[str]) -> int:
     if options.profile:
         options.profile.mkdir(parents=True, exist_ok=True)
         os.environ[PROFILE] = str(options.profile.resolve())
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)  # whoever stops the run, nothing of it stays
     began, load = datetime.now(UTC), os.getloadavg()[0]
     try:
         rows = _measured(options)

@@ -97,4 +97,6 @@ def _restart(cluster: Cluster, ours: Subject, size: Size) -> tuple[float, float]
 def _knows_all(process: Process, size: Size) -> bool:
     knows_pods = process.metric("tfdist_cached_objects", 'resource="pods"') >= size.pods
     knows_jobs = process.metric("tfdist_jobs", "Running") >= size.jobs
-    return knows_pods and knows_jobs and process.metric("tfdist_queue_depth") == 0
+    # the queue is first in, first out: so many looks are one at each job, whatever reports have come since
+    looked = process.metric("tfdist_reconcile_duration_seconds_count") >= size.jobs
+    return knows_pods and knows_jobs and looked
