@@ -46,6 +46,8 @@ class Replicas:
     folder: Path
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
     report_ports: list[int] = field(default_factory=list)
+    addresses: list[str] = field(default_factory=list)
+    """Of TensorFlow's servers."""
 
     def wait(self, timeout_seconds: float = TIMEOUT_SECONDS) -> list[int]:
         """Return the exit code of each."""
@@ -91,16 +93,21 @@ Launch = Callable[..., Replicas]
 
 @pytest.fixture
 def launch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launch]:
-    """A function that starts a gang of `size` replicas and returns its processes."""
+    """A function that starts a gang of `size` replicas, but the last `missing`, and returns its processes."""
     started: list[Replicas] = []
 
     def start(
-        size: int = 1, *, config: dict[str, Any], job: dict[str, Any] | None = None, python: tuple[str, ...] = ()
+        size: int = 1,
+        *,
+        config: dict[str, Any],
+        job: dict[str, Any] | None = None,
+        python: tuple[str, ...] = (),
+        missing: int = 0,
     ) -> Replicas:
         replicas = Replicas(tmp_path_factory.mktemp("gang"), report_ports=free_ports(size))
         started.append(replicas)
-        addresses = [f"127.0.0.1:{port}" for port in free_ports(size)]
-        for index in range(size):
+        addresses = replicas.addresses = [f"127.0.0.1:{port}" for port in free_ports(size)]
+        for index in range(size - missing):
             environ = replica_environ(replicas, index, addresses, config, job or {})
             with (replicas.folder / f"out-{index}").open("wb") as output:
                 replicas.processes.append(

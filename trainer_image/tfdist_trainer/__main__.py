@@ -36,13 +36,13 @@ def _attempt(reporter: Reporter) -> int:
         termination.write(path, termination.compose(reason, message, reporter.current))
 
     try:
+        notice = Notice(lambda text: last_words("Terminated", text))
+        notice.install()
         member = environment.read_member(os.environ)
         port = environment.read_report_port(os.environ)
         reporter.replace(first_report(member))
         if port:
             report_server.serve(reporter, port)
-        notice = Notice(lambda text: last_words("Terminated", text))
-        notice.install()
         run(member, reporter, notice)
     except Exception as error:
         failure = errors.classify(error)

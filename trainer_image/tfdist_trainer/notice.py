@@ -2,16 +2,25 @@
 
 The training loop asks `requested` and, when the gang has agreed on a step, saves it and exits 42. But the
 main thread may be inside a collective that never returns, and Python runs signal handlers on the main thread
-alone. So a second thread, woken by the signal itself, ends the process when the loop has not done so in
+alone. So a second thread waits for the signal itself, and ends the process when the loop has not done so in
 time, or at once when there is nothing to save.
+
+The signal is blocked in every thread and taken by that one (`sigwait`). No handler is involved, so none can be
+replaced: TensorFlow's coordination service puts its own in place when it starts
+(`xla/tsl/distributed_runtime/preemption/preemption_notifier.cc`), and a notice that came while the gang was
+joined would be lost. Process 1 of a container gets it too, for a blocked signal is never ignored.
+
+While it connects to the other members TensorFlow holds Python's lock, so no thread of ours can run, for as long as
+one of them does not come. `without_python` is for that time: the C library ends the process.
 """
 
+import ctypes
 import os
 import signal
-import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 TERMINATED: Final = 128 + signal.SIGTERM
@@ -36,26 +45,26 @@ class Notice:
         return self._arrived.is_set()
 
     def install(self) -> None:
-        """Start listening; the main thread calls this once."""
-        reader, writer = socket.socketpair()
-        writer.setblocking(False)
-        signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
-        self.renew()
-        threading.Thread(target=self._listen, args=(reader, writer), name="notice", daemon=True).start()
+        """Start listening; the main thread calls this before any other thread is started.
 
-    def renew(self) -> None:
-        """Listen again after joining the gang.
-
-        TensorFlow's coordination service takes SIGTERM for itself when it starts
-        (`xla/tsl/distributed_runtime/preemption/preemption_notifier.cc`).
+        Threads inherit what is blocked; one that is older would take the signal.
         """
-        # A handler of ours, even an empty one: process 1 of a container ignores a signal without one, and
-        # Python's own handler, which wakes the thread, is there only for signals that have one.
-        signal.signal(signal.SIGTERM, lambda _number, _frame: None)
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        threading.Thread(target=self._listen, name="notice", daemon=True).start()
 
-    def _listen(self, reader: socket.socket, _writer: socket.socket) -> None:
-        while signal.SIGTERM not in reader.recv(64):
-            pass
+    @contextmanager
+    def without_python(self) -> Iterator[None]:
+        """End at the signal itself inside the block; the exit code is its number, for C's `_exit` is the handler."""
+        library = ctypes.CDLL(None)
+        library.signal(signal.SIGTERM, ctypes.cast(library._exit, ctypes.c_void_p))  # noqa: SLF001  C's name for it
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+
+    def _listen(self) -> None:
+        signal.sigwait({signal.SIGTERM})
         self._arrived.set()
         deadline = time.monotonic() + self._patience_seconds
         while self.can_save and time.monotonic() < deadline:

@@ -29,8 +29,8 @@ def run(member: Member, reporter: Reporter, notice: Notice) -> None:
 
     reporter.update(phase=Phase.RENDEZVOUS)
     log.event("joining", rank=member.rank, members=member.size)
-    gang = join(member)
-    notice.renew()
+    with notice.without_python():
+        gang = join(member)
     context = Context(
         gang=gang,
         program=choice.create(),
