@@ -6,6 +6,7 @@ import pytest
 from support.api import wait_for
 from support.e2e import Cluster
 from support.failing import WAITS, Scene, own_namespace, small_job
+from support.nodes import require_own_nodes, send_signal
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
@@ -14,6 +15,21 @@ import json, os
 if json.loads(os.environ["TFDIST_JOB"])["attempt"] == 0:
     eaten = b"x" * (1 << 30)
 """
+REPORTS = """
+import http.server, json, os
+job = json.loads(os.environ["TFDIST_JOB"])
+report = {"role": job["role"], "index": job["index"], "attempt": job["attempt"], "phase": "training", "step": 7}
+pages = {"/v1/progress": json.dumps(report), "/v1/stacks": "MainThread waits for worker-1"}
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(pages[self.path].encode())
+
+http.server.ThreadingHTTPServer(("", 8790), Handler).serve_forever()
+"""
+"""Reports step 7 for ever."""
 LOST = ("deleted-pod", "evicted-pod")
 NOWHERE = {"template": {"spec": {"nodeSelector": {"no-node": "has-this"}}}}
 SOON = {"startDeadlineSeconds": 10}
@@ -30,6 +46,7 @@ def scene(cluster: Cluster) -> Iterator[Scene]:
             small_job("out-of-memory", EATS_MEMORY),
             small_job("no-image", WAITS, image="localhost/no-such-image:1", runPolicy=SOON),
             one_without_place,
+            small_job("standing-still", REPORTS, replicas=2, runPolicy={"backoffLimit": 1}),
         )
         yield scene
 
@@ -83,3 +100,16 @@ def test_a_replica_that_fits_nowhere_is_named_and_its_companions_are_let_go(scen
     assert failed["reason"] == "Unschedulable"
     scene.tells("no-place", "Reason: Unschedulable", "Warning Failed")
     wait_for("the chief to go", lambda: not scene.cluster.pods("no-place"))
+
+
+def test_a_gang_that_stands_still_is_found_and_who_is_behind_is_named_with_the_stacks_of_all(scene: Scene) -> None:
+    require_own_nodes()
+    name = "standing-still"
+    send_signal(scene.runs(name)[1], "STOP")
+    scene.change(name, {"runPolicy": {"progressDeadlineSeconds": 5}})
+    scene.runs(name, attempt=1)
+    cause = scene.root_causes(name)[0]
+    assert (cause["reason"], cause["index"], cause["counted"]) == ("Stalled", 1, True)
+    assert "worker-0: MainThread waits" in cause["stacks"]
+    assert "worker-1: does not answer" in cause["stacks"]
+    scene.tells(name, "Warning Stalled", "worker-1 is behind", "Reason: Stalled", "Stacks: worker-0")

@@ -25,8 +25,8 @@ def send_signal(pod: Json, signal: str) -> None:
     node = pod["spec"]["nodeName"]
     container = next(c for c in pod["status"]["containerStatuses"] if c["name"] == "tensorflow")
     identity = container["containerID"].partition("://")[2]
-    inspect = ["crictl", "inspect", "--output=go-template", "--template={{.info.pid}}", identity]
-    pid = _on(node, *inspect).strip()
+    tasks = (line.split() for line in _on(node, "ctr", "--namespace=k8s.io", "tasks", "list").splitlines())
+    pid = next(words[1] for words in tasks if words[0] == identity)
     _on(node, "kill", f"-{signal}", pid)
 
 

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 import pytest
-from support.factories import Story, condition, created, deleted, pod, told, words
+from support.factories import NOW, Story, condition, created, deleted, planned, pod, stored, told, words
 
 from tfdist_operator.planner import Plan
 from tfdist_operator.status.clock import parse_time
@@ -250,3 +250,22 @@ def test_a_controller_that_takes_over_tells_what_its_predecessor_may_not_have_to
     ]
     story.now += timedelta(seconds=61)
     assert told(story.look("worker-1:F worker-0-r1:P worker-1-r1:P", taken_over=True)) == []
+
+
+def test_a_lost_peer_waits_a_moment_for_the_failure_that_it_followed_from() -> None:
+    running = stored("worker-0:R worker-1:R")
+    bereaved = pod("worker-0", "F", exit_code=75, finished_at="2030-01-02T03:04:04Z")
+    early = planned([bereaved, pod("worker-1", "R")], running)
+    assert (early.creates, early.requeue_after_seconds) == ((), 2.0)
+    assert early.status is not None
+    assert (early.status["phase"], early.status.get("failures")) == ("Running", None)
+
+    killed = pod("worker-1", "F", exit_code=137, finished_at="2030-01-02T03:04:05Z")
+    assert root_cause_of(planned([bereaved, killed], running)) == "Crash"
+    late = planned([bereaved, pod("worker-1", "R")], running, now=NOW + timedelta(seconds=3))
+    assert root_cause_of(late) == "PeerLost"
+
+
+def root_cause_of(todo: Plan) -> str:
+    assert todo.status is not None
+    return next(str(f["reason"]) for f in todo.status["failures"] if f["rootCause"])
