@@ -44,7 +44,7 @@ setup: .venv/.complete ## Makes .venv with all that is needed to develop and tes
 	@echo "making .venv (about a minute: TensorFlow is 300 MB)"
 	@rm -f $@
 	@python3 -m venv .venv
-	@.venv/bin/pip install --quiet --require-hashes -r requirements/dev.txt
+	@.venv/bin/pip install --quiet --require-hashes --no-deps -r requirements/dev.txt
 	@.venv/bin/pip install --quiet --no-deps --no-build-isolation -e sdk -e operator -e trainer_image
 	@touch $@
 

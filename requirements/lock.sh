@@ -10,7 +10,8 @@ compile() {
   "$tools/venv/bin/uv" pip compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links \
     --python-version 3.11 --no-annotate --no-header "$@"
 }
-compile dev.in -o dev.txt
-for name in build operator trainer-cpu trainer-gpu tools; do
+compile dev.in --override without-tensorflow.txt -o dev.txt
+compile trainer-cpu.in --override without-tensorflow.txt -c dev.txt -o trainer-cpu.txt
+for name in build operator trainer-gpu tools; do
   compile "$name.in" -c dev.txt -o "$name.txt"
 done

@@ -18,7 +18,7 @@ def _paths(spec: TFDistJobSpec) -> Iterator[str]:
     for name in _FIELDS:
         if getattr(spec, name) is not None:
             yield TFDistJobSpec.model_fields[name].alias or name
-    if spec.training and spec.training.source and spec.training.source.git:
-        yield "training.source.git"
     if spec.scheduling.gang not in {"Auto", "None"}:
         yield "scheduling.gang"
+    elif spec.scheduling.queue is not None:
+        yield "scheduling.queue"
