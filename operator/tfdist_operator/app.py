@@ -133,7 +133,8 @@ class Controller:
         objects = Objects(self._client, self._instance)
         planning = Settings(settings.trainer_image, settings.progress_write_seconds, namespace=config.own_namespace())
         reconciler = Reconciler(self._jobs, self._pods, self._queue, objects, planning, memory, reports)
-        poller = ProgressPoller(self._jobs, self._pods, memory, reports, self._queue.add, utc_now)
+        every = settings.progress_write_seconds
+        poller = ProgressPoller(self._jobs, self._pods, memory, reports, self._queue.add_after, utc_now, every)
         self._parts.start("progress", poller.run(settings.progress_poll_seconds))
         for number in range(settings.workers):
             self._parts.start(f"worker {number}", self._queue.work(reconciler.reconcile))

@@ -1,6 +1,7 @@
 """Follows every running job: asks its coordinator again and again how far it is."""
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
 
@@ -21,7 +22,10 @@ from tfdist_operator.status.conditions import is_true
 
 
 class ProgressPoller:
-    """Remembers the reports, and calls `on_report` with the key of a job whose report has changed."""
+    """Remembers the reports, and calls `on_report` with the key of a job whose report has changed.
+
+    Beside the key it gets the seconds until the status may be written again.
+    """
 
     def __init__(
         self,
@@ -29,8 +33,9 @@ class ProgressPoller:
         pods: PodStore,
         memory: Memory,
         reports: Reports,
-        on_report: Callable[[Key], None],
+        on_report: Callable[[Key, float], None],
         now: Callable[[], datetime],
+        write_seconds: float = 0.0,
     ) -> None:
         self._jobs = jobs
         self._pods = pods
@@ -38,6 +43,7 @@ class ProgressPoller:
         self._reports = reports
         self._on_report = on_report
         self._now = now
+        self._write_seconds = write_seconds
 
     async def run(self, interval_seconds: float) -> None:
         """Ask until cancelled."""
@@ -69,7 +75,13 @@ class ProgressPoller:
         memory.pace = _pace(memory, content, now)
         memory.report = Report(content, now)
         _measure(job.key, content)
-        self._on_report(job.key)
+        self._on_report(job.key, self._seconds_until_a_write(memory))
+
+    def _seconds_until_a_write(self, memory: JobMemory) -> float:
+        """Return when a report may be written: before that a look at the job would come to nothing."""
+        if memory.status_written_at is None:
+            return 0.0
+        return max(0.0, memory.status_written_at + self._write_seconds - time.monotonic())
 
 
 def _pace(memory: JobMemory, content: ProgressReport, now: str) -> Pace:

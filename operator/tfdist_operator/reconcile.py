@@ -102,6 +102,7 @@ class Reconciler:
             pace=memory.pace,
             evidence=memory.evidence,
             swept=memory.swept,
+            completed=memory.completed,
             taken_over=written is None,
         )
 
@@ -109,6 +110,7 @@ class Reconciler:
         if todo.status is not None:
             self._jobs.put(await self._objects.store_status(job, todo.status))
             self._memory.of(job.key, job.uid).status_written_at = time.monotonic()
+        self._memory.of(job.key, job.uid).completed = todo.completed
         refused = await self._make(job, todo)
         for patch in todo.patches:
             with contextlib.suppress(NotFound):

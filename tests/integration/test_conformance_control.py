@@ -175,7 +175,6 @@ def test_c90_a_pod_of_an_earlier_job_of_the_same_name_is_not(job: Moved) -> None
     assert owners(job, "worker-1") == []
 
 
-@pytest.mark.xfail(strict=True, reason="a pod with the job's UID in its labels is taken from another owner")
 @situation(types(worker=1), "worker-0:R", edit=owned_by_another)
 def test_c90_a_pod_that_another_controller_owns_is_left_to_it(stage: Stage, job: Moved) -> None:
     job.await_status("a look", bool)

@@ -77,7 +77,6 @@ def test_a_replica_that_is_done_stays_done_when_its_pod_is_deleted(job: Moved) -
     assert set(job.pods()) == {"worker-0"}
 
 
-@pytest.mark.xfail(strict=True, reason="that a replica is done is stored with the counters, up to 10 s later")
 def test_a_replica_that_has_just_done_its_work_stays_done_when_its_pod_is_deleted(stage: Stage) -> None:
     job = stage.submit(types(worker=2), successPolicy="AllWorkers")
     job.await_attempt(0)

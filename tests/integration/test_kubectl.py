@@ -24,7 +24,14 @@ RUNNING: Json = {
     "phase": "Running",
     "attempt": 1,
     "progress": {"step": 1200, "examplesPerSecond": 5120.5, "lastCheckpoint": CHECKPOINT},
-    "summary": {"ready": "2/2", "progress": "40%", "eta": "12m", "metric": "accuracy=0.9123", "message": "step 1200"},
+    "summary": {
+        "ready": "2/2",
+        "progress": "40%",
+        "eta": "12m",
+        "metric": "accuracy=0.9123",
+        "restarts": "1",
+        "message": "step 1200",
+    },
 }
 EDITOR = """\
 import pathlib, sys

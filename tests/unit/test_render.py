@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 from support.factories import EVALUATED, manifest
 
-from tfdist.validation import parse
 from tfdist.contract import ReplicaJob
 from tfdist.render.gang import Gang, gangs
-from tfdist.render.pod import Attempt, Installation, pod
+from tfdist.render.installation import Installation
+from tfdist.render.pod import Attempt, pod
 from tfdist.tf_config import tf_config
+from tfdist.validation import parse
 
 
 def rendered(gang_index: int = 0, attempt: int = 0, **spec: Any) -> list[dict[str, Any]]:

@@ -1,30 +1,35 @@
-"""Many requests of one kind in parallel, with a slow start: 1, 2, 4, ... at a time.
+"""Many requests of one kind in parallel, with a slow start: one at first, then two, four, ... in flight.
 
 Where the first is refused, as by a quota, the others are not even tried: a job of 400 replicas costs one refused
-request and not 400. The connection pool bounds what all jobs have in flight together.
+request and not 400. Each success lets two more go, up to a limit, so that a slow request holds up nobody but itself.
+The connection pool bounds what all jobs have in flight together.
 """
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
 T = TypeVar("T")
 
-LARGEST_BATCH: Final = 64
+MOST_IN_FLIGHT: Final = 64
 
 
 async def slow_start(items: Sequence[T], send: Callable[[T], Awaitable[None]]) -> None:
     """Call `send` for every item.
 
     Raises:
-        Exception: the first that `send` raised; the items of later batches were not sent.
+        Exception: the first that `send` raised; items that were not sent by then are not sent.
     """
-    position, size = 0, 1
-    while position < len(items):
-        batch = items[position : position + size]
-        results = await asyncio.gather(*map(send, batch), return_exceptions=True)
-        for result in results:
-            if isinstance(result, BaseException):
-                raise result
-        position += len(batch)
-        size = min(size * 2, LARGEST_BATCH)
+    waiting, window = iter(items), 1
+    flying: set[asyncio.Future[None]] = set()
+    while True:
+        flying |= {asyncio.ensure_future(send(item)) for item in itertools.islice(waiting, window - len(flying))}
+        if not flying:
+            return
+        done, flying = await asyncio.wait(flying, return_when=asyncio.FIRST_COMPLETED)
+        failure = next((error for task in done if (error := task.exception())), None)
+        if failure is not None:
+            await asyncio.gather(*flying, return_exceptions=True)
+            raise failure
+        window = min(window + len(done), MOST_IN_FLIGHT)

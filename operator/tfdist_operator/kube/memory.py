@@ -1,6 +1,7 @@
 """What this process remembers of a job between two looks; all of it may be lost with the process."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from tfdist_operator.kube.pod_store import Key
 from tfdist_operator.observed.view import Evidence, Pace, Report
@@ -17,6 +18,8 @@ class JobMemory:
     """How the steps of the present attempt follow each other."""
     evidence: Evidence | None = None
     """What the replicas of a stalled attempt said of themselves."""
+    completed: Mapping[str, tuple[int, frozenset[str]]] = field(default_factory=dict)
+    """Who has ended with success by the newest look, by gang, with the attempt."""
     status_written_at: float | None = None
     """When this process last wrote the status, on the monotonic clock."""
     refusal: str = ""

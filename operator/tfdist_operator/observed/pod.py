@@ -52,7 +52,7 @@ class PodSummary:
     generation: str
     """Address generation by which the Service finds it; "" once it was taken out."""
     owned: bool
-    """Whether the job owns it, so that Kubernetes deletes it with the job."""
+    """Whether the job, or another controller, owns it; one that nobody owns would outlive the job."""
     state: PodState
     ready: bool
     deleting: bool
@@ -104,7 +104,9 @@ def summarize(raw: Raw) -> PodSummary:
         index=int(labels[names.INDEX_LABEL]),
         attempt=int(labels[names.ATTEMPT_LABEL]),
         generation=labels.get(names.SERVED_LABEL, ""),
-        owned=any(o["uid"] == labels[names.JOB_UID_LABEL] for o in meta.get("ownerReferences", ())),
+        owned=any(
+            o["uid"] == labels[names.JOB_UID_LABEL] or o.get("controller") for o in meta.get("ownerReferences", ())
+        ),
         state=state,
         ready=state is PodState.RUNNING and _condition(status, "Ready").get("status") == "True",
         deleting="deletionTimestamp" in meta,

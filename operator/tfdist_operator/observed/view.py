@@ -1,7 +1,7 @@
 """Everything that planning one job may look at: the job, its pods, what its coordinator last reported."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tfdist.api.v1 import TFDistJob
@@ -61,6 +61,8 @@ class JobView:
     report: Report | None = None
     pace: Pace | None = None
     evidence: Evidence | None = None
+    completed: Mapping[str, tuple[int, frozenset[str]]] = field(default_factory=dict)
+    """Who has ended with success by the newest look, by gang, with the attempt: the status learns of it later."""
     seconds_since_status_write: float | None = None
     """None: not written by this process yet."""
     refusal: str = ""

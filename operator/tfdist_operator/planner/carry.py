@@ -5,10 +5,11 @@ from typing import Any
 
 from tfdist.api.status import ConditionType
 from tfdist.render.gang import GangName, Member, gangs
+from tfdist.render.installation import Installation
 from tfdist.render.names import SERVED_LABEL
 from tfdist.render.network_policy import network_policy
 from tfdist.render.owner import owner_reference
-from tfdist.render.pod import Attempt, Installation, pod
+from tfdist.render.pod import Attempt, PodRenderer
 from tfdist.render.service import service
 from tfdist_operator.observed.gang import GangState
 from tfdist_operator.observed.pod import PodState, PodSummary
@@ -129,12 +130,13 @@ class Carry:
         return Plan(
             status=write,
             objects=self._objects(),
-            creates=tuple(self._pod(state, member) for state, member in self._create),
+            creates=tuple(self._pods()),
             patches=tuple(self._patches(past)),
             deletes=tuple(dict.fromkeys(self._deletes)),
             ask=self._ask,
             ask_about=self._ask_about,
             events=tuple(self._events),
+            completed={str(n): (s.record.attempt, s.record.completed) for n, s in self._states.items()},
             requeue_after_seconds=earliest(self._again),
         )
 
@@ -183,12 +185,17 @@ class Carry:
             return (made,)
         return (made, network_policy(self._look.job, self._look.settings.namespace))
 
-    def _pod(self, state: GangState, member: Member) -> Manifest:
+    def _pods(self) -> Iterable[Manifest]:
+        """Yield the pods to be created, what those of a gang share made once."""
         settings = self._look.settings
         installation = Installation(settings.trainer_image, settings.cluster_domain, settings.namespace)
-        avoided = dict.fromkeys(node for record in self._all_records().values() for node in record.avoided)
-        attempt = Attempt(state.record.attempt_of(member), self._generation, tuple(avoided))
-        return pod(self._look.job, state.gang, member, attempt, installation)
+        avoided = tuple(dict.fromkeys(node for record in self._all_records().values() for node in record.avoided))
+        renderers: dict[GangName, PodRenderer] = {}
+        for state, member in self._create:
+            name = state.gang.name
+            if name not in renderers:
+                renderers[name] = PodRenderer(self._look.job, state.gang, installation)
+            yield renderers[name].pod(member, Attempt(state.record.attempt_of(member), self._generation, avoided))
 
     def _patches(self, past: Iterable[PodSummary]) -> Iterable[Patch]:
         """Yield changes of pods: orphans are taken in, and a replica that is replaced alone loses its address."""

@@ -17,7 +17,7 @@ from tfdist_operator.status.conditions import is_true
 
 def after_the_end(view: JobView, now: datetime, settings: Settings) -> Plan:
     """Return what is left to do for a job that has ended; its status never changes again."""
-    age = (now - parse_time(view.status["completionTime"])).total_seconds()
+    age = (now - _ended_at(view)).total_seconds()
     ttl = view.job.spec.run_policy.ttl_seconds_after_finished if view.job else None
     if ttl is not None and age >= ttl:
         return Plan(delete_job=True)
@@ -29,6 +29,12 @@ def after_the_end(view: JobView, now: datetime, settings: Settings) -> Plan:
         return Plan(events=events, requeue_after_seconds=earliest([wait, settle - age]))
     sweep = not view.pods and not view.swept
     return Plan(deletes=tuple(p.name for p in unwanted), sweep=sweep, events=events, requeue_after_seconds=wait)
+
+
+def _ended_at(view: JobView) -> datetime:
+    """Return when the job ended; of a status that somebody has written by hand the newest of its conditions."""
+    moments = [c["lastTransitionTime"] for c in view.status["conditions"]]
+    return parse_time(view.status.get("completionTime") or max(moments))
 
 
 def _unwanted(view: JobView) -> list[PodSummary]:

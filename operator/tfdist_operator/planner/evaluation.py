@@ -14,7 +14,7 @@ from tfdist_operator.planner.step import Failed
 from tfdist_operator.planner.success import trained, training_text
 from tfdist_operator.policy.words import last_words
 from tfdist_operator.status.conditions import Condition, find
-from tfdist_operator.status.phase import TRAINED, has_trained
+from tfdist_operator.status.phase import has_trained
 
 _DEFAULT = EvaluationSpec()
 """What holds for an evaluator of the author's own, of which the job says no more."""
@@ -43,8 +43,6 @@ def after_training(look: Look, carry: Carry, training: GangState, late: Failed |
     if known is not None and gang is None:
         return _failed(look, carry, known)
     states = [look.state(g) for g in (evaluator if known is None else None, gang) if g is not None]
-    if not has_trained(look.view.status) and states:
-        carry.tell(Event(TRAINED, f"{training_text(carry.progress())}; evaluating"))
     for state in states:
         carry.know(state)
     waiting = [s for s in states if not s.leader_succeeded]

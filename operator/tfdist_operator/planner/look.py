@@ -32,7 +32,7 @@ class Look:
 
     def state(self, gang: Gang) -> GangState:
         """Return how a gang is now; a replica whose failure the job's rules ignore counts as done."""
-        record = stored_record(self.view.status, gang.name) or self._unrecorded(gang)
+        record = self._record(gang)
         state = gang_state(gang, record, self.view.pods)
         ignored = {
             replica_name(member_of(p))
@@ -43,6 +43,12 @@ class Look:
             return state
         done = replace(state.record, completed=state.record.completed | ignored)
         return gang_state(gang, done, self.view.pods)
+
+    def _record(self, gang: Gang) -> GangRecord:
+        """Return what is remembered of a gang: by the status, and by this process since the last write."""
+        record = stored_record(self.view.status, gang.name) or self._unrecorded(gang)
+        attempt, completed = self.view.completed.get(str(gang.name), (-1, frozenset()))
+        return replace(record, completed=record.completed | completed) if attempt == record.attempt else record
 
     def _unrecorded(self, gang: Gang) -> GangRecord:
         """Return the record of a gang that the status does not know: new, or as its pods tell."""

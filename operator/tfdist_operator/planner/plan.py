@@ -1,6 +1,7 @@
 """What a look at a job results in."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from tfdist.contract import Role
@@ -76,5 +77,7 @@ class Plan:
     ask_about: str = ""
     """Which stall they are asked about."""
     events: tuple[Event, ...] = ()
+    completed: Mapping[str, tuple[int, frozenset[str]]] = field(default_factory=dict)
+    """Who has ended with success, by gang, with the attempt; to be remembered until the status says it."""
     requeue_after_seconds: float | None = None
     """When to look again though nothing has happened."""

@@ -86,7 +86,8 @@ def _attempts(records: Mapping[str, Any]) -> dict[str, Any]:
 def _without_volatile(status: Mapping[str, Any]) -> dict[str, Any]:
     """Return the part of a status whose changes are worth a write of their own.
 
-    That one more replica has ended with success is not: the end of the job follows, or nothing does.
+    That one more replica has ended with success is not: the end of the job follows, or nothing does. Nor is that an
+    evaluation gang runs: a look that comes before it is written makes a lost member anew in the same attempt.
     """
     rest = {k: v for k, v in status.items() if k not in _VOLATILE}
     records = rest.get("gangs", {}).items()
@@ -94,4 +95,4 @@ def _without_volatile(status: Mapping[str, Any]) -> dict[str, Any]:
     return rest
 
 
-_QUIET: Final = frozenset({"completed", "starting"})
+_QUIET: Final = frozenset({"completed", "ran", "starting"})

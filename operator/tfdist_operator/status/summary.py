@@ -23,6 +23,8 @@ def summary(status: Json, metric: str, active_roles: set[str]) -> dict[str, str]
     shown = _metric(evaluation.get("final", {}).get("metrics", {}) or progress.get("metrics", {}), metric)
     if shown:
         result["metric"] = shown
+    if "restarts" in status:
+        result["restarts"] = str(status["restarts"]["counted"] + status["restarts"]["uncounted"])
     message = headline(status)
     return result | ({"message": message} if message else {})
 

@@ -32,7 +32,7 @@ _COLUMNS: Final = (
     ("Done", "string", ".status.summary.progress", 0, "Finished part of training"),
     ("ETA", "string", ".status.summary.eta", 0, "Estimated rest of training"),
     ("Metric", "string", ".status.summary.metric", 0, "The chosen metric, of evaluation once there is one"),
-    ("Restarts", "integer", ".status.attempt", 0, "Number of the current attempt"),
+    ("Restarts", "string", ".status.summary.restarts", 0, "Restarts so far"),
     ("Age", "date", ".metadata.creationTimestamp", 0, "Age of the job"),
     ("Examples/s", "number", ".status.progress.examplesPerSecond", 1, "Throughput of the whole gang"),
     ("Checkpoint", "integer", ".status.progress.lastCheckpoint.step", 1, "Step of the last checkpoint"),

@@ -212,8 +212,10 @@ class Summary(ApiModel):
     """Estimated rest, as `1m20s`."""
     metric: str | None = None
     """The chosen metric, as `accuracy=0.8831`."""
+    restarts: str | None = None
+    """Restarts so far, counted or not; being suspended and resumed is none."""
     message: str | None = None
-    """What the condition that changed last says."""
+    """Why the job is in its phase, or what it waits for."""
 
 
 class GangStatus(ApiModel):

@@ -4,8 +4,9 @@ from typing import Any
 
 from tfdist.api.v1 import TFDistJob
 from tfdist.render.gang import gangs
+from tfdist.render.installation import Installation
 from tfdist.render.network_policy import network_policy
-from tfdist.render.pod import Attempt, Installation, pod
+from tfdist.render.pod import Attempt, PodRenderer
 from tfdist.render.service import service
 
 
@@ -20,6 +21,7 @@ def objects(job: TFDistJob, default_image: str, attempt: int = 0, cluster_domain
     """
     installation = Installation(default_image, cluster_domain)
     start = Attempt(attempt, attempt)
-    pods = [pod(job, gang, member, start, installation) for gang in gangs(job) for member in gang.members]
+    made = [(gang, PodRenderer(job, gang, installation)) for gang in gangs(job)]
+    pods = [renderer.pod(member, start) for gang, renderer in made for member in gang.members]
     policies = [network_policy(job, installation.namespace)] if job.spec.network_policy == "Enabled" else []
     return [service(job, attempt), *policies, *pods]

@@ -1,23 +1,26 @@
-"""The pod of one replica in one attempt: what its author asks for, between the controller's defaults and its say.
+"""The pods of a gang: what their author asks for, between the controller's defaults and its say.
 
 Defaults are lowest and anyone may change them; then comes the author's template; last what must be so for the
 replicas to find each other and for the controller to know them.
 """
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from tfdist import contract
 from tfdist.api.v1 import Strategy, TFDistJob
 from tfdist.contract import Role
 from tfdist.podspec import merge
-from tfdist.render import names, source
+from tfdist.render import names
+from tfdist.render.defaults import default_template, node_loss_tolerations
 from tfdist.render.gang import Gang, Member, addresses, cluster_spec, tensorflow_role
+from tfdist.render.installation import Installation
 from tfdist.render.owner import owner_reference
 from tfdist.render.replica_job import replica_job
-from tfdist.render.security import default_security
-from tfdist.render.template import main_container, role_template, tensorflow_port
+from tfdist.render.template import role_template
 from tfdist.tf_config import tf_config
+
+Manifest = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,125 +36,85 @@ class Attempt:
     avoided_nodes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Installation:
-    """What holds for all jobs of an installation.
+class PodRenderer:
+    """Makes the pods of one gang. What they share is made once, so that N pods cost N and not N times N.
 
-    `default_image` is used where a job names none; `cluster_domain` is put behind addresses where pods do not
-    search for it themselves; `namespace` is the controller's own.
+    The pods share the parts that are equal: they are to be sent, and not changed.
     """
 
-    default_image: str
-    cluster_domain: str = ""
-    namespace: str = "tfdist-system"
+    def __init__(self, job: TFDistJob, gang: Gang, installation: Installation) -> None:
+        self._job = job
+        self._gang = gang
+        self._installation = installation
+        self._addresses = addresses(job, gang, installation.cluster_domain)
+        self._cluster = cluster_spec(job, gang, installation.cluster_domain)
+        self._templates: dict[Role, Manifest] = {}
+
+    def pod(self, member: Member, attempt: Attempt) -> Manifest:
+        """Return the pod that runs `member` in `attempt`."""
+        job, template = self._job, self._template(member.role)
+        meta, spec = template.get("metadata", {}), dict(template["spec"])
+        generated = self._variables(member, attempt.number)
+        spec["containers"] = [_with_variables(container, generated) for container in spec["containers"]]
+        if attempt.avoided_nodes:
+            spec["affinity"] = _avoiding(spec.get("affinity", {}), attempt.avoided_nodes)
+        spec |= {
+            "hostname": names.hostname(member.role, member.index),
+            "restartPolicy": "Never",
+            "subdomain": job.metadata.name,
+        }
+        metadata = {
+            "name": names.pod_name(job.metadata.name, member.role, member.index, attempt.number),
+            "namespace": job.metadata.namespace,
+            "labels": meta.get("labels", {}) | _labels(job, member, attempt),
+        }
+        if annotations := meta.get("annotations"):
+            metadata["annotations"] = annotations
+        metadata["ownerReferences"] = [owner_reference(job)]
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+    def _template(self, role: Role) -> Manifest:
+        """Return the template of a role, defaults included."""
+        if role not in self._templates:
+            asked = role_template(self._job, role)
+            template = merge(default_template(self._job, role, asked, self._installation), asked, "PodTemplateSpec")
+            own = template["spec"].get("tolerations", [])
+            template["spec"]["tolerations"] = [*own, *node_loss_tolerations(own)]
+            self._templates[role] = template
+        return self._templates[role]
+
+    def _variables(self, member: Member, attempt: int) -> dict[str, str]:
+        told = replica_job(self._job, self._gang, member, attempt, self._addresses)
+        values = {contract.JOB_ENV: told.to_json(), contract.REPORT_PORT_ENV: str(contract.REPORT_PORT)}
+        role = tensorflow_role(member.role)
+        config = tf_config(self._cluster, role, member.index) if self._cluster else None
+        if config is not None:
+            values[contract.TF_CONFIG_ENV] = config
+        if self._job.spec.strategy is Strategy.PARAMETER_SERVER:
+            values["GRPC_FAIL_FAST"] = "use_caller"  # or a lost worker blocks the coordinator for ever
+        return values
 
 
-DEFAULT_COMMAND: Final = ("python", "-m", "tfdist_trainer")
-NODE_LOSS_SECONDS: Final = 30
-"""A replica on a node that stops answering is given up after so long instead of Kubernetes' 300 s."""
-
-_TEMPORARY: Final = "tfdist-tmp"
-_TEMPORARY_PATH: Final = "/tmp"  # noqa: S108  a folder of the container, an emptyDir of its own
+def pod(job: TFDistJob, gang: Gang, member: Member, attempt: Attempt, installation: Installation) -> Manifest:
+    """Return the pod that runs `member` of `gang` in `attempt`; for several use a `PodRenderer`."""
+    return PodRenderer(job, gang, installation).pod(member, attempt)
 
 
-def pod(job: TFDistJob, gang: Gang, member: Member, attempt: Attempt, installation: Installation) -> dict[str, Any]:
-    """Return the pod that runs `member` of `gang` in `attempt`."""
-    asked = role_template(job, member.role)
-    merged = merge(_defaults(job, member, asked, installation), asked, "PodTemplateSpec")
-    meta, spec = merged.get("metadata", {}), merged["spec"]
-    _finish_container(spec, _variables(job, gang, member, attempt.number, installation))
-    spec["tolerations"] = [*spec.get("tolerations", ()), *_node_loss_tolerations(spec.get("tolerations", ()))]
-    if attempt.avoided_nodes:
-        _avoid(spec, attempt.avoided_nodes)
-    spec |= {
-        "hostname": names.hostname(member.role, member.index),
-        "restartPolicy": "Never",
-        "subdomain": job.metadata.name,
-    }
-    metadata = {
-        "name": names.pod_name(job.metadata.name, member.role, member.index, attempt.number),
-        "namespace": job.metadata.namespace,
-        "labels": meta.get("labels", {}) | _labels(job, member, attempt),
-    }
-    if annotations := meta.get("annotations"):
-        metadata["annotations"] = annotations
-    metadata["ownerReferences"] = [owner_reference(job)]
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-
-
-def _defaults(job: TFDistJob, member: Member, asked: dict[str, Any], installation: Installation) -> dict[str, Any]:
-    """Return the template below the author's: what holds where nothing is said."""
-    main = main_container(asked)
-    bundled = "image" not in main
-    of_pod, of_container = default_security(bundled=bundled)
-    container = {
-        "name": contract.MAIN_CONTAINER,
-        "image": installation.default_image,
-        "ports": _ports(asked),
-        "securityContext": of_container,
-        "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": [{"name": _TEMPORARY, "mountPath": _TEMPORARY_PATH}],
-    }
-    if bundled:
-        container["command"] = list(DEFAULT_COMMAND)
-    spec: dict[str, Any] = {
-        "automountServiceAccountToken": "serviceAccountName" in asked.get("spec", {}),
-        "containers": [container],
-        "enableServiceLinks": False,
-        "securityContext": of_pod,
-        "volumes": [{"name": _TEMPORARY, "emptyDir": {}}],
-    }
-    spec |= _scheduling(job, member)
-    return merge({"spec": spec}, source.overlay(job.spec.training, installation.default_image), "PodTemplateSpec")
-
-
-def _ports(asked: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the container's ports; TensorFlow's may have another number in the author's template."""
-    return [
-        {"name": contract.TF_PORT_NAME, "containerPort": tensorflow_port(asked)},
-        {"name": "tfdist-report", "containerPort": contract.REPORT_PORT},
-    ]
-
-
-def _scheduling(job: TFDistJob, member: Member) -> dict[str, Any]:
-    """Return what `scheduling` says to Kubernetes' own scheduler; the evaluator is never part of the gang."""
-    scheduling = job.spec.scheduling
-    result: dict[str, Any] = {}
-    if scheduling.priority_class_name:
-        result["priorityClassName"] = scheduling.priority_class_name
-    if scheduling.topology_key and member.role is not Role.EVALUATOR:
-        together = {"labelSelector": {"matchLabels": {names.JOB_UID_LABEL: job.metadata.uid}}}
-        term = {"weight": 100, "podAffinityTerm": together | {"topologyKey": scheduling.topology_key}}
-        result["affinity"] = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}}
-    return result
-
-
-def _avoid(spec: dict[str, Any], nodes: tuple[str, ...]) -> None:
-    """Prefer other nodes: preferred and not required, so that the only node there is stays good enough."""
-    term = {"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": [node]} for node in nodes]}
-    affinity = spec.setdefault("affinity", {}).setdefault("nodeAffinity", {})
-    preferred = affinity.get("preferredDuringSchedulingIgnoredDuringExecution", ())
-    affinity["preferredDuringSchedulingIgnoredDuringExecution"] = [*preferred, {"weight": 100, "preference": term}]
-
-
-def _finish_container(spec: dict[str, Any], generated: dict[str, str]) -> None:
-    """Put the generated variables behind those of the author, which may refer to none of them."""
-    container = next(c for c in spec["containers"] if c["name"] == contract.MAIN_CONTAINER)
+def _with_variables(container: Manifest, generated: dict[str, str]) -> Manifest:
+    """Return the container `tensorflow` with the generated variables behind its own, which may refer to none."""
+    if container["name"] != contract.MAIN_CONTAINER:
+        return container
     own = [v for v in container.get("env", ()) if v["name"] not in generated]
-    container["env"] = [*own, *({"name": name, "value": value} for name, value in sorted(generated.items()))]
+    return container | {"env": [*own, *({"name": k, "value": v} for k, v in sorted(generated.items()))]}
 
 
-def _variables(job: TFDistJob, gang: Gang, member: Member, attempt: int, installation: Installation) -> dict[str, str]:
-    domain = installation.cluster_domain
-    told = replica_job(job, gang, member, attempt, addresses(job, gang, domain))
-    values = {contract.JOB_ENV: told.to_json(), contract.REPORT_PORT_ENV: str(contract.REPORT_PORT)}
-    cluster = cluster_spec(job, gang, domain)
-    config = tf_config(cluster, tensorflow_role(member.role), member.index) if cluster else None
-    if config is not None:
-        values[contract.TF_CONFIG_ENV] = config
-    if job.spec.strategy is Strategy.PARAMETER_SERVER:
-        values["GRPC_FAIL_FAST"] = "use_caller"  # or a lost worker blocks the coordinator for ever
-    return values
+def _avoiding(affinity: Manifest, nodes: tuple[str, ...]) -> Manifest:
+    """Return an affinity that prefers other nodes: preferred, so that the only node there is stays good enough."""
+    term = {"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": [node]} for node in nodes]}
+    of_nodes = affinity.get("nodeAffinity", {})
+    preferred = of_nodes.get("preferredDuringSchedulingIgnoredDuringExecution", ())
+    more = {"preferredDuringSchedulingIgnoredDuringExecution": [*preferred, {"weight": 100, "preference": term}]}
+    return affinity | {"nodeAffinity": of_nodes | more}
 
 
 def _labels(job: TFDistJob, member: Member, attempt: Attempt) -> dict[str, str]:
@@ -162,13 +125,3 @@ def _labels(job: TFDistJob, member: Member, attempt: Attempt) -> dict[str, str]:
         names.ATTEMPT_LABEL: str(attempt.number),
         names.SERVED_LABEL: str(attempt.address_generation),
     }
-
-
-def _node_loss_tolerations(own: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the tolerations that bound how long a dead node holds a replica, but those that the author gives."""
-    keys = (f"node.kubernetes.io/{key}" for key in ("not-ready", "unreachable"))
-    return [
-        {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": NODE_LOSS_SECONDS}
-        for key in keys
-        if not any(t.get("key") in {key, None} and t.get("effect") in {"NoExecute", None} for t in own)
-    ]
