@@ -7,6 +7,7 @@ import yaml
 from exit_reasons import page as failures_page
 from reference import page
 from samples_index import index
+from trainer_reference import page as trainer_page
 
 from tfdist.api.crd import crd
 from tfdist_operator.permissions import cluster_role, lease_role
@@ -31,5 +32,6 @@ if __name__ == "__main__":
     write("crds/tfdistjobs.yaml", "sdk/tfdist/api", crd())
     write("operator/manifests/role.yaml", "operator/tfdist_operator/permissions.py", cluster_role(), lease_role())
     write_text("docs/reference/api.md", page())
+    write_text("docs/reference/trainer.md", trainer_page())
     write_text("crds/samples/README.md", index())
     write_text("docs/failures.md", failures_page())

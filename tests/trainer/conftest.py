@@ -181,11 +181,13 @@ def data(two_devices: None, tmp_path_factory: pytest.TempPathFactory) -> Path:  
     folder = tmp_path_factory.mktemp("data")
     images, labels = examples(203, seed=1)
     for shard in range(3):
-        tfrecord.write(str(folder / f"train-{shard}.tfrecord"), images[shard::3], labels[shard::3])
+        arrays: dict[str, npt.NDArray[Any]] = {"image": images[shard::3], "label": labels[shard::3]}
+        tfrecord.write(str(folder / f"train-{shard}.tfrecord"), arrays)
     images, labels = examples(101, seed=2)
     for shard, chosen in enumerate([labels == 0, labels > 0, labels < 0]):
-        tfrecord.write(str(folder / f"eval-{shard}.tfrecord"), images[chosen], labels[chosen])
-        npz.save_file(str(folder / f"eval-{shard}.npz"), images[chosen], labels[chosen])
+        arrays = {"image": images[chosen], "label": labels[chosen]}
+        tfrecord.write(str(folder / f"eval-{shard}.tfrecord"), arrays)
+        npz.save(str(folder / f"eval-{shard}.npz"), **arrays)
     return folder
 
 

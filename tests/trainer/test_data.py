@@ -12,10 +12,15 @@ import numpy.typing as npt
 import pytest
 
 from tfdist_trainer.data import fashion_mnist, idx, npz
-from tfdist_trainer.data.files import Part, Shard, Split, expand, plan
+from tfdist_trainer.data.columns import BadRecords, Column
+from tfdist_trainer.data.files import Shard, Split, expand, plan
 from tfdist_trainer.errors import ConfigurationError, DataMalformedError, DataMissingError
 
-SPEC = npz.ImageSpec(shape=(2, 2, 1), classes=10)
+COLUMNS = (Column("image", "uint8", (2, 2, 1)), Column("label", "int64", below=10))
+
+
+def strictly() -> BadRecords:
+    return BadRecords(skip=False)
 
 
 def numbered(count: int) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
@@ -54,22 +59,28 @@ def test_missing_files_are_told_by_field_and_pattern(tmp_path: Path) -> None:
     [
         ({"image": np.zeros((3, 2, 2, 1), np.uint8)}, "no array 'label'"),
         ({"image": np.zeros((3, 2, 2, 1)), "label": np.zeros(3, int)}, r"'image' is float64\[3, 2, 2, 1\]"),
-        ({"image": np.zeros((3, 2, 3, 1), np.uint8), "label": np.zeros(3, int)}, r"imageShape \[2, 2, 1\]"),
-        ({"image": np.zeros((3, 2, 2), np.uint8), "label": np.zeros(2, int)}, "one integer for each of 3"),
-        ({"image": np.zeros((3, 2, 2), np.uint8), "label": np.array([0, 9, 10])}, "record 2 has label 10"),
+        (
+            {"image": np.zeros((3, 2, 3, 1), np.uint8), "label": np.zeros(3, int)},
+            r"expected uint8\[examples, 2",
+        ),
+        ({"image": np.zeros((3, 2, 2), np.uint8), "label": np.zeros(2, int)}, "different lengths"),
+        (
+            {"image": np.zeros((3, 2, 2), np.uint8), "label": np.array([0, 9, 10])},
+            "record 2: 'label' is 10, expected 0 to 9",
+        ),
     ],
 )
 def test_a_malformed_npz_is_told_by_name(arrays: dict[str, Any], message: str, tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", **arrays)
     with pytest.raises(DataMalformedError, match=f"x.npz: .*{message}"):
-        npz.load_file(str(tmp_path / "x.npz"), SPEC)
+        npz.read(str(tmp_path / "x.npz"), COLUMNS, strictly())
 
 
 @pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x03\x04 torn"])
 def test_a_file_that_is_no_npz_is_told_by_name(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "x.npz").write_bytes(content)
     with pytest.raises(DataMalformedError, match=r"x\.npz: not a readable"):
-        npz.load_file(str(tmp_path / "x.npz"), SPEC)
+        npz.read(str(tmp_path / "x.npz"), COLUMNS, strictly())
 
 
 def as_idx(array: npt.NDArray[np.uint8]) -> bytes:
@@ -109,7 +120,8 @@ def test_the_converter_keeps_every_example(tmp_path: Path) -> None:
     assert fashion_mnist.main(command) == 0
     files = sorted(str(path) for path in (tmp_path / "out").glob("train-*.npz"))
     assert [Path(name).name for name in files] == [f"train-{shard:05d}-of-00004.npz" for shard in range(4)]
-    read_images, read_labels = npz.load(Part(tuple(files), stride=1, offset=0), SPEC)
+    found = [npz.read(name, COLUMNS, strictly()) for name in files]
+    read_images, read_labels = (np.concatenate([part[key] for part in found]) for key in ("image", "label"))
     order = np.argsort([number_of(image) for image in read_images])
     np.testing.assert_array_equal(read_images[order], images)
     np.testing.assert_array_equal(read_labels[order], labels)
@@ -148,9 +160,10 @@ def test_an_epoch_has_every_example_once_also_after_a_restart(
         chosen = slice(end - size, end)
         name = str(tmp_path / f"{shard}.{kind}")
         if kind == "npz":
-            npz.save_file(name, images[chosen], labels[chosen])
+            npz.save(name, image=images[chosen], label=labels[chosen])
         else:
-            tfrecord.write(name, images[chosen], labels[chosen], gzip=kind.endswith("gz"))
+            arrays: dict[str, npt.NDArray[Any]] = {"image": images[chosen], "label": labels[chosen]}
+            tfrecord.write(name, arrays, gzip=kind.endswith("gz"))
     config = {"data": {"train": f"{tmp_path}/*"}, "imageShape": [2, 2, 1], "shuffleBuffer": 5}
     program = choose("image_classification", config).create()
     parts = [program.examples(Split.TRAIN, Shard(index, pipelines)) for index in range(pipelines)]
@@ -171,31 +184,88 @@ def test_an_epoch_has_every_example_once_also_after_a_restart(
             assert same == (seed is None), "each epoch has an order of its own"
 
 
+def record(image: int, label: Any) -> bytes:
+    from tfdist_trainer.data import tfrecord
+
+    return tfrecord.example({"image": np.zeros(image, np.uint8), "label": label})
+
+
+def write_records(path: Path, records: list[bytes]) -> str:
+    import tensorflow as tf
+
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for item in records:
+            writer.write(item)
+    return str(path)
+
+
 @pytest.mark.trainer
 @pytest.mark.usefixtures("two_devices")
 def test_a_bad_record_is_told_by_file_and_number(tmp_path: Path) -> None:
-    import tensorflow as tf
-
     from tfdist_trainer.data import tfrecord
 
-    good = [tfrecord.example(bytes(4), 1)] * 3
+    good = [record(4, 1)] * 3
     cases = {
-        "short": (tfrecord.example(bytes(3), 1), "record 3: 'image' has 3 bytes, expected 4"),
-        "label": (tfrecord.example(bytes(4), 10), "record 3: has label 10, expected 0 to 9"),
+        "short": (record(3, 1), "record 3: 'image' has 3 bytes, expected 4"),
+        "label": (record(4, 10), "record 3: 'label' is 10, expected 0 to 9"),
+        "kind": (record(4, 1.5), "record 3: 'label' holds numbers, expected integers"),
+        "many": (record(4, [1, 2]), "record 3: 'label' has 2 values, expected 1"),
         "empty": (b"", "record 3: not an Example with 'image' and 'label'"),
         "noise": (b"\xff\xfe", "record 3: not an Example with 'image' and 'label'"),
     }
-    for name, (record, message) in cases.items():
-        path = str(tmp_path / name)
-        with tf.io.TFRecordWriter(path) as writer:
-            for item in [*good, record, *good]:
-                writer.write(item)
+    for name, (bad, message) in cases.items():
+        path = write_records(tmp_path / name, [*good, bad, *good])
+        assert tfrecord.count(path, gzip=False) == 7, "counting does not look at records"
         with pytest.raises(DataMalformedError, match=f"{name}: {message}"):
-            tfrecord.count(Part((path,), 1, 0), SPEC, gzip=False)
+            tfrecord.check(path, COLUMNS, strictly(), gzip=False)
+        skipping = BadRecords(skip=True)
+        assert tfrecord.check(path, COLUMNS, skipping, gzip=False) == (7, (3,))
+        assert skipping.count == 1
     (tmp_path / "text").write_text("no records here, but more than twelve bytes")
     for gzipped in (False, True):
         with pytest.raises(DataMalformedError, match="text: damaged or not a TFRecord file"):
-            tfrecord.count(Part((str(tmp_path / "text"),), 1, 0), SPEC, gzip=gzipped)
+            tfrecord.count(str(tmp_path / "text"), gzip=gzipped)
+
+
+@pytest.mark.trainer
+@pytest.mark.usefixtures("two_devices")
+@pytest.mark.parametrize("gzipped", [False, True])
+def test_a_cut_file_is_told_with_the_records_before_it(gzipped: bool, tmp_path: Path) -> None:
+    from tfdist_trainer.data import tfrecord
+
+    images, labels = numbered(50)
+    path = tmp_path / "x"
+    tfrecord.write(str(path), {"image": images, "label": labels}, gzip=gzipped)
+    assert tfrecord.count(str(path), gzip=gzipped) == 50
+    content = path.read_bytes()
+    for size in (len(content) - 3, len(content) // 2 + 1, 5):
+        path.write_bytes(content[:size])
+        with pytest.raises(DataMalformedError, match=r"x: damaged or not a TFRecord file.*after \d+ records"):
+            tfrecord.count(str(path), gzip=gzipped)
+
+
+@pytest.mark.trainer
+@pytest.mark.usefixtures("two_devices")
+def test_damaged_data_is_found_by_reading_and_a_damaged_length_by_counting(tmp_path: Path) -> None:
+    from tfdist_trainer.data import tfrecord
+
+    records = [record(4, 1)] * 5
+    size = len(records[0]) + 16
+    path = Path(write_records(tmp_path / "x", records))
+    content = bytearray(path.read_bytes())
+    content[3 * size + 1] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(DataMalformedError, match=r"after 3 records: the length's checksum is wrong"):
+        tfrecord.count(str(path), gzip=False)
+    content[3 * size + 1] ^= 1
+    content[3 * size + 20] ^= 1
+    path.write_bytes(content)
+    assert tfrecord.count(str(path), gzip=False) == 5
+    with pytest.raises(DataMalformedError, match=r"x: damaged .*after 3 records"):
+        tfrecord.check(str(path), COLUMNS, strictly(), gzip=False)
+    skipping = BadRecords(skip=True)
+    assert tfrecord.check(str(path), COLUMNS, skipping, gzip=False) == (3, ())
+    assert skipping.count == 2, "TensorFlow reads no further than the damage"
 
 
 @pytest.mark.trainer

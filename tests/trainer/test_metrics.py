@@ -151,6 +151,17 @@ def test_nothing_is_not_a_number_and_absent_examples_may_be_anything(name: str) 
     assert value is None or math.isnan(value) or name.startswith("keras")
 
 
+@pytest.mark.parametrize("classes", [2, CLASSES])
+def test_sums_are_the_same_in_a_graph(classes: int) -> None:
+    labels, logits, weights = draw(20, classes, seed=4)
+    binary = ["keras.BinaryCrossentropy", "keras.AUC"] if classes == 2 else []
+    metrics = SumsOf(build.classification([*CLASSIFICATION, *binary], classes))
+    in_graph = tf.function(metrics.sums)
+    given = (tf.constant(labels), tf.constant(logits, tf.float32), tf.constant(weights, tf.float32))
+    found = in_graph(*given, tf.ones([20], tf.bool)).numpy()
+    np.testing.assert_allclose(found, sums_of(metrics, labels, logits, weights), rtol=1e-6)
+
+
 def test_a_mask_leaves_positions_out() -> None:
     values = np.array([[1.0, 2.0, 99.0], [3.0, 99.0, 99.0]])
     lengths = np.array([2, 1])

@@ -2,11 +2,15 @@
 
 Each member adds up sums over its part of the examples, and a collective adds those; so the result is that of
 one process to floating-point rounding, and `examples` is exact. The chief also writes the result to
-`<checkpoint directory>/evaluation/<step>.json`.
+`<checkpoint directory>/evaluation/<step>.json`, and what metrics have to say beyond their values, such as a
+confusion matrix, to `<step>-details.json`.
 """
 
+import json
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import tensorflow as tf
 
@@ -47,14 +51,16 @@ def evaluate(context: Context) -> EvaluationReport:
     context.reporter.update(phase=Phase.EVALUATING, step=step, total_steps=step, epoch=record.position.epoch)
     sums = _run(context, supply, EvaluateStep(context.gang, context.program, model))
     names = metric_sums(context.program)
+    details = names.details(sums)
+    skipped = float(context.gang.share([examples.skipped])[0])
     report = EvaluationReport(
         step=step,
         checkpoint=str(path),
-        metrics=dict(names.results(sums)),
+        metrics=dict(names.results(sums)) | ({"skipped_records": skipped} if skipped else {}),
         examples=names.examples(sums),
         time=now_text(),
     )
-    _publish(context, Path(settings.directory), report)
+    _publish(context, Path(settings.directory), report, details)
     return report
 
 
@@ -90,12 +96,17 @@ def _run(context: Context, supply: Supply, step: EvaluateStep) -> "tf.Tensor":
     return total
 
 
-def _publish(context: Context, directory: Path, report: EvaluationReport) -> None:
+def _publish(
+    context: Context, directory: Path, report: EvaluationReport, details: Mapping[str, Mapping[str, Any]]
+) -> None:
     """Report the result, and have the chief write it next to the checkpoints."""
     if context.member.is_chief:
         path = directory / DIRECTORY / f"{report.step}.json"
         try:
             path.parent.mkdir(exist_ok=True)
+            if details:
+                text = json.dumps({"step": report.step, "examples": report.examples} | dict(details))
+                atomic.write_text(path.with_name(f"{report.step}-details.json"), text, tag=context.writer.host)
             atomic.write_text(path, report.to_json(), tag=context.writer.host)
         except OSError as error:
             raise atomic.storage_failure(error, path.parent) from error

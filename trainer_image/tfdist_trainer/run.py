@@ -25,6 +25,8 @@ def run(member: Member, reporter: Reporter, notice: Notice) -> None:
     names.wait_for_names(member.addresses, lambda text: log.event("waiting", message=text))
     # TensorFlow takes seconds to import, and a wrong configuration is reported without it.
     from tfdist_trainer.context import Context  # noqa: PLC0415
+    from tfdist_trainer.programs.from_files import explained  # noqa: PLC0415
+    from tfdist_trainer.programs.learned import prepare  # noqa: PLC0415
     from tfdist_trainer.strategies.gang import join  # noqa: PLC0415
 
     reporter.update(phase=Phase.RENDEZVOUS)
@@ -39,14 +41,16 @@ def run(member: Member, reporter: Reporter, notice: Notice) -> None:
         reporter=reporter,
         notice=notice,
     )
-    if member.job.task is Task.EVALUATE:
-        from tfdist_trainer.evaluate import evaluate  # noqa: PLC0415
+    prepare(context)
+    with explained(context.program):
+        if member.job.task is Task.EVALUATE:
+            from tfdist_trainer.evaluate import evaluate  # noqa: PLC0415
 
-        evaluate(context)
-    else:
-        from tfdist_trainer.loop import train  # noqa: PLC0415
+            evaluate(context)
+        else:
+            from tfdist_trainer.loop import train  # noqa: PLC0415
 
-        train(context)
+            train(context)
 
 
 def check(member: Member) -> programs.Choice:

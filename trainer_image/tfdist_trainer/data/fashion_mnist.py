@@ -10,13 +10,16 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from tfdist_trainer import log
 from tfdist_trainer.data import idx, npz
 from tfdist_trainer.errors import DataMalformedError, DataMissingError, TrainerError
+
+Images = npt.NDArray[np.uint8]
 
 DEFAULT_SOURCE: Final = Path("/usr/share/datasets/fashion-mnist")
 PREFIXES: Final = {"train": "train", "test": "t10k"}
@@ -59,7 +62,7 @@ def convert(source: Path, out: Path, kind: str, shards: int) -> list[Path]:
     return written
 
 
-def _read_split(source: Path, prefix: str) -> tuple[npz.Images, npz.Images]:
+def _read_split(source: Path, prefix: str) -> tuple[Images, Images]:
     """Return images, uint8 [examples, height, width, 1], and labels, uint8 [examples]."""
     images = idx.read(_find(source, f"{prefix}-images-idx3-ubyte"))
     labels = idx.read(_find(source, f"{prefix}-labels-idx1-ubyte"))
@@ -77,13 +80,14 @@ def _find(source: Path, name: str) -> Path:
     raise DataMissingError(f"{source / name}[.gz] does not exist; install dataset-fashion-mnist or give --source")
 
 
-def _write(path: Path, images: npz.Images, labels: npz.Images, kind: str) -> None:
+def _write(path: Path, images: Images, labels: Images, kind: str) -> None:
+    arrays: dict[str, npt.NDArray[Any]] = {"image": images, "label": labels.astype(np.int64)}
     if kind == "npz":
-        npz.save_file(str(path), images, labels)
+        npz.save(str(path), **arrays)
         return
     from tfdist_trainer.data import tfrecord  # noqa: PLC0415  .npz does not need TensorFlow
 
-    tfrecord.write(str(path), images, labels)
+    tfrecord.write(str(path), arrays)
 
 
 if __name__ == "__main__":

@@ -5,18 +5,23 @@ take whole files or every n-th record. All pipelines compute the same plan from 
 together they read every example exactly once, without talking to each other.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from glob import glob
 from pathlib import Path
 from typing import Final
 
-from tfdist_trainer.errors import DataMissingError
+from tfdist_trainer.errors import ConfigurationError, DataMissingError
 
 MANY_FILES: Final = 10
 """Files for each pipeline from which on an uneven number of files no longer matters: the fullest pipeline has
 at most a tenth more than the mean."""
+
+
+WORKER: Final = re.compile(r"\{worker(?::0([1-9]))?\}")
+"""Stands in a pattern for the number of a worker; `{worker:05}` for the number in five digits."""
 
 
 class Split(StrEnum):
@@ -43,23 +48,49 @@ class Part:
     offset: int
 
 
-def expand(patterns: Sequence[str], field: str) -> tuple[str, ...]:
+def expand(patterns: Sequence[str], field: str, worker: int | None = None) -> tuple[str, ...]:
     """Return the files that `patterns` name, sorted and without repetition.
+
+    `{worker}` in a pattern stands for the number `worker`, or for anything when that is None.
 
     Raises:
         DataMissingError: a pattern matches nothing, or a file cannot be read.
     """
     found: set[str] = set()
     for pattern in patterns:
-        matches = [name for name in glob(pattern, recursive=True) if Path(name).is_file()]  # noqa: PTH207  absolute
+        named = _named(pattern, worker)
+        matches = _matches(named)
         if not matches:
-            raise DataMissingError(
-                f"{field}: no file matches {pattern!r}; check the path and that the volume is mounted"
-            )
+            raise DataMissingError(f"{field}: no file matches {named!r}; check the path and that the volume is mounted")
         found.update(matches)
     for name in sorted(found):
         _check_readable(name, field)
     return tuple(sorted(found))
+
+
+def part_of(
+    patterns: Sequence[str], field: str, shard: Shard, wanted: Callable[[str], bool] = lambda _name: True
+) -> Part:
+    """Return what pipeline `shard` reads of the `wanted` files among those that `patterns` name.
+
+    With `{worker}` in the patterns the data is partitioned already, and the pipeline reads its own files whole.
+
+    Raises:
+        ConfigurationError: only some patterns have `{worker}`, or there are files of more workers than there are.
+        DataMissingError: as of `expand`.
+    """
+    own = [bool(WORKER.search(pattern)) for pattern in patterns]
+    if not any(own):
+        return plan(tuple(filter(wanted, expand(patterns, field))), shard)
+    if not all(own):
+        raise ConfigurationError(f"{field}: give {{worker}} in all patterns or in none")
+    for pattern in patterns:
+        if extra := _matches(_named(pattern, shard.count)):
+            raise ConfigurationError(
+                f"{field}: {extra[0]} is for worker {shard.count}, and the last of {shard.count} is worker "
+                f"{shard.count - 1}: its examples would never be read; partition the data anew, or change the replicas"
+            )
+    return Part(files=tuple(filter(wanted, expand(patterns, field, shard.index))), stride=1, offset=0)
 
 
 def plan(files: Sequence[str], shard: Shard) -> Part:
@@ -72,6 +103,17 @@ def plan(files: Sequence[str], shard: Shard) -> Part:
     if even or len(files) >= MANY_FILES * shard.count:
         return Part(files=tuple(files[shard.index :: shard.count]), stride=1, offset=0)
     return Part(files=tuple(files), stride=shard.count, offset=shard.index)
+
+
+def _named(pattern: str, worker: int | None) -> str:
+    def number(found: re.Match[str]) -> str:
+        return "*" if worker is None else str(worker).zfill(int(found[1] or 1))
+
+    return WORKER.sub(number, pattern)
+
+
+def _matches(pattern: str) -> list[str]:
+    return [name for name in glob(pattern, recursive=True) if Path(name).is_file()]  # noqa: PTH207  absolute
 
 
 def _check_readable(name: str, field: str) -> None:

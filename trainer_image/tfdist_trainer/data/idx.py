@@ -8,18 +8,55 @@ import gzip
 import math
 import struct
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from tfdist_trainer.data.columns import Array, BadRecords, Column, check_rows
 from tfdist_trainer.errors import DataMalformedError, DataMissingError
 
 UINT8: Final = 0x08
 """The type code of unsigned bytes, the only one that image data sets use."""
 
 _GZIP_MAGIC: Final = b"\x1f\x8b"
+
+
+def labels_of(name: str) -> Path:
+    """Return the file with the labels of the images in `name`, as MNIST names them.
+
+    Raises:
+        DataMissingError: there is none.
+    """
+    path = Path(name)
+    other = path.with_name(path.name.replace("images", "labels").replace("idx3", "idx1"))
+    for candidate in (other, other.with_suffix(""), other.with_name(f"{other.name}.gz")):
+        if candidate != path and candidate.is_file():
+            return candidate
+    raise DataMissingError(f"{name}: there is no file {other} with its labels")
+
+
+def read_columns(name: str, columns: Sequence[Column], bad: BadRecords) -> dict[str, Array]:
+    """Return two columns: images of the file `name`, and labels of the file beside it.
+
+    Raises:
+        DataMissingError: there is no file with the labels.
+        DataMalformedError: one is no idx file, they are of different lengths, the images are not of the
+            column's shape, or a label is wrong and `bad` does not skip.
+    """
+    image, label = columns[:2]
+    images, labels = read(Path(name)), read(labels_of(name))
+    if image.shape[-1:] == (1,) and images.shape[1:] == image.shape[:-1]:
+        images = images[..., np.newaxis]
+    if images.shape[1:] != image.shape or labels.shape != images.shape[:1]:
+        raise DataMalformedError(
+            f"{name}: images {list(images.shape)} and labels {list(labels.shape)}, expected images of shape "
+            f"{list(image.shape)} and a label for each"
+        )
+    values: dict[str, Array] = {image.name: images, label.name: labels}
+    return check_rows(columns, values, lambda row: f"{name}: record {row}", bad)
 
 
 def read(path: Path) -> npt.NDArray[np.uint8]:

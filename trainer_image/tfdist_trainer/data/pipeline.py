@@ -39,6 +39,8 @@ class Examples:
     decode: Callable[..., tuple[Any, ...]]
     """The tensors of a batch of elements -> features [batch, ...], labels [batch, ...], and weights [batch] where
     examples have a weight of their own."""
+    skipped: int = 0
+    """Bad records that were left out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,138 +1,160 @@
-"""Images and labels in TFRecord files of `tf.train.Example`s.
+"""Columns in TFRecord files of `tf.train.Example`s.
 
-The records of a pipeline are counted and checked before training: a damaged file is then reported by name
-and record, and every member knows how many steps an epoch has. That costs one pass over the files.
+Before training the records are only counted, by the lengths that stand before them (`framing`). A record that
+is damaged, or is not what the columns say, makes the step that meets it fail, and `check` then finds out which
+it was. Where bad records are to be skipped all are checked first, because every member has to know how many
+steps an epoch has.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 import tensorflow as tf
 
-from tfdist_trainer.data.files import Part
-from tfdist_trainer.data.npz import ImageSpec
+from tfdist_trainer.data.columns import Array, BadRecords, Column
+from tfdist_trainer.data.framing import frames
+from tfdist_trainer.data.tfrecord_check import explain
 from tfdist_trainer.errors import DataMalformedError, one_line
 
-_CHECK_BATCH = 1024
-_PARSE_ERRORS = (tf.errors.InvalidArgumentError, UnicodeDecodeError)
+_CHECK_BATCH: Final = 1024
+_WRONG: Final = (tf.errors.InvalidArgumentError, UnicodeDecodeError)
 """The second arises when TensorFlow's message quotes a record of arbitrary bytes."""
-
-_FEATURES = {"image": tf.io.FixedLenFeature([], tf.string), "label": tf.io.FixedLenFeature([], tf.int64)}
-
-
-def records(part: Part, *, gzip: bool, order: tf.Tensor | None = None) -> tf.data.Dataset:
-    """Return the serialized records, scalars of dtype string, that one pipeline reads.
-
-    `order`, integers [files], permutes whole files. It is ignored when pipelines share files, because every
-    pipeline must then number the records alike.
-    """
-    files = tf.constant(part.files, tf.string)
-    if order is not None and part.stride == 1:
-        files = tf.gather(files, order)
-    if not part.files:
-        return tf.data.Dataset.from_tensor_slices(tf.constant([], tf.string))
-    dataset = tf.data.TFRecordDataset(files, compression_type=_compression(gzip), buffer_size=1 << 20)
-    return dataset.shard(part.stride, part.offset) if part.stride > 1 else dataset
+_DAMAGED: Final = (tf.errors.DataLossError, tf.errors.InvalidArgumentError)
 
 
-def decode(serialized: tf.Tensor, spec: ImageSpec) -> tuple[tf.Tensor, tf.Tensor]:
-    """Return images, uint8 [batch, height, width, channels], and labels, int64 [batch].
-
-    `serialized` is a batch of records, strings [batch].
-    """
-    parsed = tf.io.parse_example(serialized, _FEATURES)
-    pixels = tf.io.decode_raw(parsed["image"], tf.uint8)
-    return tf.reshape(pixels, [-1, *spec.shape]), parsed["label"]
-
-
-def count(part: Part, spec: ImageSpec, *, gzip: bool) -> int:
-    """Return how many records one pipeline reads, after checking every record of its files.
-
-    Raises:
-        DataMalformedError: with the file and the number of the first bad record.
-    """
-    total = sum(_check_file(name, spec, gzip=gzip) for name in part.files)
-    return len(range(part.offset, total, part.stride))
-
-
-def write(name: str, images: np.ndarray, labels: np.ndarray, *, gzip: bool = False) -> None:
-    """Write images, uint8 [examples, ...], and labels [examples] as one TFRecord file."""
-    with tf.io.TFRecordWriter(name, options=_compression(gzip)) as writer:
-        for image, label in zip(images, labels, strict=True):
-            writer.write(example(image.tobytes(), int(label)))
-
-
-def example(image: bytes, label: int) -> bytes:
-    """Return a serialized `tf.train.Example`."""
-    feature = {
-        "image": tf.train.Feature(bytes_list=tf.train.BytesList(value=[image])),
-        "label": tf.train.Feature(int64_list=tf.train.Int64List(value=[label])),
-    }
-    serialized: bytes = tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
-    return serialized
-
-
-def _compression(gzip: bool) -> str:
+def compression(gzip: bool) -> str:
+    """Return TensorFlow's name of the compression."""
     return "GZIP" if gzip else ""
 
 
-def _check_file(name: str, spec: ImageSpec, *, gzip: bool) -> int:
-    """Return the number of records in `name`; each is checked."""
-    seen = 0
-    for batch in _batches(name, gzip=gzip):
-        if not bool(_are_right(batch, spec)):
-            raise DataMalformedError(_first_bad(name, seen, batch, spec))
-        seen += int(batch.shape[0])
-    return seen
+def count(name: str, *, gzip: bool) -> int:
+    """Return the number of records in the file `name`, without reading them.
+
+    Raises:
+        DataMalformedError: it is no TFRecord file, or is cut off.
+    """
+    try:
+        found = frames(name, gzip=gzip)
+    except OSError as error:
+        raise DataMalformedError(f"{name}: cannot be read: {error.strerror}") from None
+    if found.problem is not None:
+        raise DataMalformedError(_damaged(name, gzip, found.count, found.problem))
+    return found.count
 
 
-def _batches(name: str, *, gzip: bool) -> Iterator[tf.Tensor]:
-    """Yield the records of `name`, [<= 1024] strings at a time."""
+def decode(serialized: tf.Tensor, columns: Sequence[Column]) -> dict[str, tf.Tensor]:
+    """Return the columns, [batch, *shape] each, of a batch of records, strings [batch]; in a graph or not.
+
+    Raises:
+        tf.errors.InvalidArgumentError: a record is not an Example, or a value not as its column says.
+    """
+    parsed = tf.io.parse_example(serialized, {column.name: _feature(column) for column in columns})
+    return {column.name: _value(column, parsed[column.name]) for column in columns}
+
+
+def check(name: str, columns: Sequence[Column], bad: BadRecords, *, gzip: bool) -> tuple[int, tuple[int, ...]]:
+    """Read the whole file; return how many records of it can be read, and the numbers of the bad ones of these.
+
+    Raises:
+        DataMalformedError: with the number of the first bad record, when `bad` does not skip.
+    """
+    checked = tf.function(lambda batch: decode(batch, columns), reduce_retracing=True)
+    wrong: list[int] = []
     seen = 0
     try:
-        for batch in tf.data.TFRecordDataset(name, _compression(gzip)).batch(_CHECK_BATCH).prefetch(1):
-            yield batch
+        for batch in tf.data.TFRecordDataset(name, compression(gzip)).batch(_CHECK_BATCH).prefetch(1):
+            try:
+                checked(batch)
+            except _WRONG:
+                wrong += _find(name, seen, batch.numpy(), columns, bad)
             seen += int(batch.shape[0])
-    except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
-        raise DataMalformedError(
-            f"{name}: damaged or not a TFRecord file{' of GZIP' if gzip else ''}, after record {seen}: "
-            f"{one_line(error.message)}"
-        ) from None
+    except _DAMAGED as error:
+        seen += _whole_after(name, seen, gzip=gzip)
+        lost = max(1, frames(name, gzip=gzip).count - seen)
+        bad.found(name, _damaged("", gzip, seen, one_line(error.message)).removeprefix(": "), lost)
+    return seen, tuple(number for number in wrong if number < seen)
 
 
-def _check(batch: tf.Tensor, length: tf.Tensor, classes: tf.Tensor) -> tf.Tensor:
-    parsed = tf.io.parse_example(batch, _FEATURES)
-    label = parsed["label"]
-    sizes = tf.reduce_all(tf.equal(tf.strings.length(parsed["image"]), length))
-    return sizes & tf.reduce_all((label >= 0) & (label < classes))
+def write(name: str, arrays: Mapping[str, Array], *, gzip: bool = False) -> None:
+    """Write `arrays`, [examples, ...] by column, as one TFRecord file. Equal input gives equal bytes.
+
+    uint8 of more than one axis becomes a string of raw bytes; other integers, numbers and strings become lists.
+    """
+    size = len(next(iter(arrays.values())))
+    with tf.io.TFRecordWriter(name, options=compression(gzip)) as writer:
+        for row in range(size):
+            writer.write(example({key: array[row] for key, array in arrays.items()}))
 
 
-_check_in_graph = tf.function(_check, reduce_retracing=True)
+def example(values: Mapping[str, Any]) -> bytes:
+    """Return a serialized `tf.train.Example`."""
+    features = tf.train.Features(feature={key: _as_feature(value) for key, value in sorted(values.items())})
+    serialized: bytes = tf.train.Example(features=features).SerializeToString(deterministic=True)
+    return serialized
 
 
-def _are_right(batch: tf.Tensor, spec: ImageSpec) -> bool:
-    try:
-        return bool(_check_in_graph(batch, tf.constant(_length(spec)), tf.constant(spec.classes, tf.int64)))
-    except _PARSE_ERRORS:
-        return False
+def _as_feature(value: Any) -> tf.train.Feature:
+    array = np.asarray(value)
+    if array.dtype == np.uint8 and array.ndim:
+        return tf.train.Feature(bytes_list=tf.train.BytesList(value=[array.tobytes()]))
+    if array.dtype.kind in "iub":
+        return tf.train.Feature(int64_list=tf.train.Int64List(value=array.reshape(-1).tolist()))
+    if array.dtype.kind == "f":
+        return tf.train.Feature(float_list=tf.train.FloatList(value=array.reshape(-1).tolist()))
+    texts = [item if isinstance(item, bytes) else str(item).encode() for item in array.reshape(-1).tolist()]
+    return tf.train.Feature(bytes_list=tf.train.BytesList(value=texts))
 
 
-def _length(spec: ImageSpec) -> int:
-    return int(np.prod(spec.shape))
+def _feature(column: Column) -> tf.io.FixedLenFeature:
+    if column.kind in {"uint8", "string"}:
+        return tf.io.FixedLenFeature([] if column.kind == "uint8" else column.shape, tf.string)
+    return tf.io.FixedLenFeature(column.shape, tf.as_dtype(column.kind))
 
 
-def _first_bad(name: str, seen: int, batch: tf.Tensor, spec: ImageSpec) -> str:
-    """Return the message for the first bad record of `batch`, whose records follow `seen` others."""
+def _value(column: Column, values: tf.Tensor) -> tf.Tensor:
+    """Return the parsed `values` as programs get them, having checked them."""
+    if column.kind == "uint8":
+        # Not -1 for the examples: images of half the size would become half as many.
+        values = tf.reshape(tf.io.decode_raw(values, tf.uint8), [tf.shape(values)[0], *column.shape])
+    right = []
+    if column.below is not None:
+        right.append(tf.reduce_all((values >= 0) & (tf.cast(values, tf.int64) < column.below)))
+    if column.kind == "float32":
+        right.append(tf.reduce_all(tf.math.is_finite(values)))
+    if column.positive:
+        right.append(tf.reduce_all(values >= 0))
+    if column.choices:
+        matches = values[..., tf.newaxis] == tf.constant(column.choices)
+        right.append(tf.reduce_all(tf.reduce_any(matches, axis=-1)))
+        values = tf.argmax(matches, axis=-1)
+    with tf.control_dependencies([tf.debugging.Assert(item, [f"a wrong value of {column.name}"]) for item in right]):
+        return tf.identity(values)
+
+
+def _find(name: str, seen: int, batch: Sequence[bytes], columns: Sequence[Column], bad: BadRecords) -> Iterator[int]:
+    """Yield the numbers of the bad records of `batch`, whose records follow `seen` others."""
+    found = 0
     for offset, serialized in enumerate(batch):
-        where = f"{name}: record {seen + offset}"
-        try:
-            parsed = tf.io.parse_single_example(serialized, _FEATURES)
-        except _PARSE_ERRORS as error:
-            return f"{where}: not an Example with 'image' and 'label': {one_line(str(error))[:200]}"
-        size, label = len(parsed["image"].numpy()), int(parsed["label"])
-        if size != _length(spec):
-            expected = f"{_length(spec)} of imageShape {list(spec.shape)}"
-            return f"{where}: 'image' has {size} bytes, expected {expected}"
-        if not 0 <= label < spec.classes:
-            return f"{where}: has label {label}, expected 0 to {spec.classes - 1}"
-    return f"{name}: a record between {seen} and {seen + int(batch.shape[0])} cannot be parsed"
+        message = explain(serialized, columns)
+        if message is not None:
+            bad.found(f"{name}: record {seen + offset}", message)
+            found += 1
+            yield seen + offset
+    if not found:
+        raise DataMalformedError(f"{name}: a record between {seen} and {seen + len(batch)} cannot be parsed")
+
+
+def _whole_after(name: str, seen: int, *, gzip: bool) -> int:
+    """Return how many records can be read between the last whole batch and the damage."""
+    more = 0
+    try:
+        for _ in tf.data.TFRecordDataset(name, compression(gzip)).skip(seen):
+            more += 1
+    except _DAMAGED:
+        pass
+    return more
+
+
+def _damaged(name: str, gzip: bool, records: int, why: str) -> str:
+    return f"{name}: damaged or not a TFRecord file{' of GZIP' if gzip else ''}, after {records} records: {why}"

@@ -138,7 +138,8 @@ class AreaUnderCurve(Metric):
         """Return log p / (1 - p), [batch, curves], of the classes' probabilities."""
         if self._curves == 1:
             return logits[:, 1:] - logits[:, :1]
-        others = tf.where(tf.eye(self._classes, dtype=tf.bool), -np.inf, logits[:, tf.newaxis, :])
+        none = tf.constant(-np.inf, logits.dtype)
+        others = tf.where(tf.eye(self._classes, dtype=tf.bool), none, logits[:, tf.newaxis, :])
         return logits - tf.reduce_logsumexp(others, axis=-1)
 
 

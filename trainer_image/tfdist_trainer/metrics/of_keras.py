@@ -46,9 +46,11 @@ class KerasMetric(Metric):
         """Return the state, float64 [size], that this batch alone makes."""
         if self._scores is not None:
             predictions = self._scores(labels, predictions)
-        if predictions.shape.rank == 1 and labels.shape.rank == 1:
-            # Keras averages over the last axis, which must not be that of the examples.
-            labels, predictions = labels[:, tf.newaxis], predictions[:, tf.newaxis]
+        # Keras averages over the last axis, which must not be that of the examples.
+        if predictions.shape.rank == 1:
+            predictions = predictions[:, tf.newaxis]
+        if labels.shape.rank == 1 and predictions.shape[1:] == [1]:
+            labels = labels[:, tf.newaxis]
         counted = tf.reshape(weights > 0, [-1, *[1] * (predictions.shape.rank - 1)])
         predictions = tf.where(counted, predictions, tf.zeros_like(predictions))
         state = [tf.zeros(variable.shape, variable.dtype) for variable in self._variables]

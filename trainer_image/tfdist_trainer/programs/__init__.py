@@ -33,6 +33,10 @@ BUILT_IN: Final[Mapping[str, BuiltInName]] = {
     "image_classification": BuiltInName(
         "image_classification_config:ImageClassificationConfig", "image_classification:ImageClassification"
     ),
+    "tabular": BuiltInName("tabular_config:TabularConfig", "tabular:Tabular"),
+    "text_classification": BuiltInName(
+        "text_classification_config:TextClassificationConfig", "text_classification:TextClassification"
+    ),
 }
 
 

@@ -1,16 +1,14 @@
-"""Classify images of one size with a small network, from `.npz` or TFRecord files."""
+"""Classify images of one size with a small network, or one that Keras has saved."""
 
-from collections.abc import Sequence
+from typing import Any
 
 import keras
 import tensorflow as tf
 
-from tfdist_trainer.data import npz, tfrecord
-from tfdist_trainer.data.files import Part, Shard, Split, plan
-from tfdist_trainer.data.pipeline import Examples
-from tfdist_trainer.errors import ConfigurationError
-from tfdist_trainer.metrics.sums import WeightedMean, correct
-from tfdist_trainer.programs.base import BuiltIn
+from tfdist_trainer.data.columns import Column
+from tfdist_trainer.errors import ConfigurationError, one_line
+from tfdist_trainer.programs.config import PATH
+from tfdist_trainer.programs.from_files import FromFiles, cross_entropy
 from tfdist_trainer.programs.image_classification_config import ImageClassificationConfig
 
 CONVOLUTIONS = ((16, 5), (32, 3))
@@ -18,83 +16,91 @@ CONVOLUTIONS = ((16, 5), (32, 3))
 is about twice as fast as pooling, at equal accuracy."""
 
 HIDDEN_UNITS = {"mlp": 128, "cnn": 64}
+RESNET_FILTERS = (16, 32, 64)
 
 
-class ImageClassification(BuiltIn):
+class ImageClassification(FromFiles):
     """The program `image_classification`."""
 
     Config = ImageClassificationConfig
 
     def __init__(self, config: ImageClassificationConfig) -> None:
         super().__init__(config)
-        self.spec = npz.ImageSpec(shape=config.image_shape, classes=config.classes)
+        self.classes = config.classes
+
+    def columns(self) -> tuple[Column, ...]:
+        """Return `image` and `label`."""
+        return (
+            Column("image", "uint8", self.config.image_shape),
+            Column("label", "int64", below=self.config.classes),
+        )
+
+    def example(self, columns: dict[str, tf.Tensor]) -> tuple[Any, tf.Tensor]:
+        """Return images, uint8 [batch, *imageShape], and labels, int64 [batch]."""
+        return columns["image"], columns["label"]
 
     def model(self) -> keras.Model:
         """Return a model from uint8 images [batch, *imageShape] to logits [batch, classes]."""
+        if self.config.model.endswith(".keras"):
+            return self._saved()
         # Pixels are scaled inside the model: whoever serves it sends the bytes that training read.
-        layers = [keras.layers.Input(self.config.image_shape, dtype="uint8"), keras.layers.Rescaling(1 / 255)]
-        if self.config.model == "cnn":
-            for filters, size in CONVOLUTIONS:
-                layer = keras.layers.Conv2D(filters, size, strides=2, padding="same", use_bias=self._bias)
-                layers += self._hidden(layer)
-        layers.append(keras.layers.Flatten())
-        layers += self._hidden(keras.layers.Dense(HIDDEN_UNITS[self.config.model], use_bias=self._bias))
+        image = keras.layers.Input(self.config.image_shape, dtype="uint8")
+        hidden = keras.layers.Rescaling(1 / 255)(image)
+        hidden = self._resnet(hidden) if self.config.model == "resnet" else self._plain(hidden)
         if self.config.dropout:
-            layers.append(keras.layers.Dropout(self.config.dropout))
-        return keras.Sequential([*layers, keras.layers.Dense(self.config.classes, dtype="float32")])
-
-    def examples(self, split: Split, shard: Shard) -> Examples:
-        """Return uint8 images [height, width, channels] and labels of one pipeline; see the base class."""
-        files = self.config.files(split)
-        kinds = {(self.config.data.format_of(name), self.config.data.is_gzip(name)) for name in files}
-        if len(kinds) > 1:
-            raise ConfigurationError(
-                f"training.config.data.{split}: matches files of different formats or compressions: "
-                f"{files[0]} ... {files[-1]}; give them one by one or set data.format"
-            )
-        kind, gzip = kinds.pop()
-        part = plan(files, shard)
-        return self._npz(part) if kind == "npz" else self._tfrecord(part, gzip=gzip)
+            hidden = keras.layers.Dropout(self.config.dropout)(hidden)
+        return keras.Model(image, keras.layers.Dense(self.config.classes, dtype="float32")(hidden))
 
     def loss(self, labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
         """Return the cross entropy, float32 [batch], of `labels` [batch] and logits [batch, classes]."""
-        return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, predictions)
+        return cross_entropy(labels, predictions)
 
-    def metrics(self) -> Sequence[WeightedMean]:
-        """Return the accuracy."""
-        return [WeightedMean("accuracy", correct)]
-
-    @property
-    def _bias(self) -> bool:
-        return not self.config.batch_normalization  # which has an offset of its own
+    def _plain(self, hidden: Any) -> Any:
+        bias = not self.config.batch_normalization  # which has an offset of its own
+        layers: list[Any] = []
+        if self.config.model == "cnn":
+            for filters, size in CONVOLUTIONS:
+                layers += self._hidden(keras.layers.Conv2D(filters, size, strides=2, padding="same", use_bias=bias))
+        layers.append(keras.layers.Flatten())
+        layers += self._hidden(keras.layers.Dense(HIDDEN_UNITS[self.config.model], use_bias=bias))
+        for layer in layers:
+            hidden = layer(hidden)
+        return hidden
 
     def _hidden(self, layer: keras.layers.Layer) -> list[keras.layers.Layer]:
         normalize = [keras.layers.BatchNormalization()] if self.config.batch_normalization else []
         return [layer, *normalize, keras.layers.ReLU()]
 
-    def _npz(self, part: Part) -> Examples:
-        images, labels = npz.load(part, self.spec)
-        rows = tf.data.Dataset.from_tensor_slices((tf.constant(images), tf.constant(labels)))
-        return Examples(
-            count=len(labels),
-            ordered=lambda seed: self._shuffle(rows, seed),
-            decode=_identity,
-        )
+    def _resnet(self, hidden: Any) -> Any:
+        hidden = _convolve(hidden, RESNET_FILTERS[0], activate=True)
+        for stage, filters in enumerate(RESNET_FILTERS):
+            for block in range(self.config.resnet_blocks):
+                stride = 2 if stage and not block else 1
+                inner = _convolve(hidden, filters, stride, activate=True)
+                inner = _convolve(inner, filters, activate=False)
+                if stride > 1:
+                    hidden = _convolve(hidden, filters, stride, size=1, activate=False)
+                hidden = keras.layers.ReLU()(keras.layers.Add()([hidden, inner]))
+        return keras.layers.GlobalAveragePooling2D()(hidden)
 
-    def _tfrecord(self, part: Part, *, gzip: bool) -> Examples:
-        def ordered(seed: tf.Tensor | None) -> tf.data.Dataset:
-            order = None
-            if seed is not None:
-                dice = tf.random.stateless_uniform([len(part.files)], seed=[seed, 0])
-                order = tf.argsort(dice)
-            return self._shuffle(tfrecord.records(part, gzip=gzip, order=order), seed)
+    def _saved(self) -> keras.Model:
+        path, field = self.config.model, f"{PATH}.model"
+        try:
+            model = keras.models.load_model(path, compile=False)
+        except (OSError, ValueError, TypeError) as error:
+            raise ConfigurationError(f"{field}: cannot load {path}: {one_line(str(error))[:300]}") from None
+        expected = (None, *self.config.image_shape), (None, self.config.classes)
+        if (model.input_shape, model.output_shape) != expected:
+            raise ConfigurationError(
+                f"{field}: {path} is from {model.input_shape} to {model.output_shape}, "
+                f"expected from {expected[0]} to {expected[1]}: images of imageShape to logits of classes"
+            )
+        return model
 
-        return Examples(
-            count=tfrecord.count(part, self.spec, gzip=gzip),
-            ordered=ordered,
-            decode=lambda serialized: tfrecord.decode(serialized, self.spec),
-        )
 
-
-def _identity(image: tf.Tensor, label: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    return image, label
+def _convolve(hidden: Any, filters: int, stride: int = 1, size: int = 3, *, activate: bool) -> Any:
+    layer = keras.layers.Conv2D(
+        filters, size, strides=stride, padding="same", use_bias=False, kernel_initializer="he_normal"
+    )
+    hidden = keras.layers.BatchNormalization()(layer(hidden))
+    return keras.layers.ReLU()(hidden) if activate else hidden

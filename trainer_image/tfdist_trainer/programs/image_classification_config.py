@@ -1,77 +1,33 @@
-"""The configuration of `image_classification`; `docs/trainer.md` says the same to its users."""
+"""The configuration of `image_classification`; `docs/reference/trainer.md` is made of it."""
 
-from pathlib import PurePath
 from typing import Annotated, Literal
 
-import pydantic
 from pydantic import Field
 
-from tfdist_trainer.data.files import Split, expand
-from tfdist_trainer.errors import ConfigurationError
-from tfdist_trainer.programs.config import PATH, ProgramConfig, StrictModel
+from tfdist_trainer.programs.data_config import FilesConfig
+
+Size = Annotated[int, Field(ge=1)]
 
 
-def _as_list(value: object) -> object:
-    return [value] if isinstance(value, str) else value
+class ImageClassificationConfig(FilesConfig):
+    """Classify images of one size.
 
-
-Patterns = Annotated[tuple[str, ...], pydantic.BeforeValidator(_as_list), Field(min_length=1)]
-"""One file pattern or a list of them."""
-
-Format = Literal["npz", "tfrecord"]
-
-
-class ImageData(StrictModel):
-    """Where the images are.
-
-    `.npz` holds the arrays `image`, uint8 of shape [examples, *imageShape] (or without the last axis when it
-    is 1), and `label`, integers of shape [examples]. TFRecord holds `tf.train.Example`s with `image`, one
-    string of raw uint8 pixels, and `label`, one int64.
+    The columns are `image`, uint8 of `imageShape`, and `label`, an integer. In TFRecord files an image is one string
+    of raw pixels; in `.npz` files its last axis may be absent when it is 1; idx files have images, and labels in a
+    file beside them that is named alike.
     """
 
-    train: Patterns | None = None
-    """Files to train on, as one pattern or a list, for example `/data/train-*.tfrecord`."""
-    eval: Patterns | None = None
-    """Files to evaluate on."""
-    format: Format | None = None
-    """`npz` or `tfrecord`. By default the ending of the pattern says which."""
-    compression: Literal["None", "GZIP"] | None = None
-    """Compression of TFRecord files. By default `GZIP` for names that end in `.gz`, else none."""
-
-    def format_of(self, name: str) -> Format:
-        """Return the format of the file or pattern `name`."""
-        return self.format or ("npz" if PurePath(name).suffix == ".npz" else "tfrecord")
-
-    def is_gzip(self, name: str) -> bool:
-        """Return whether the TFRecord file `name` is compressed."""
-        return name.endswith(".gz") if self.compression is None else self.compression == "GZIP"
-
-
-class ImageClassificationConfig(ProgramConfig):
-    """Classify images of one size."""
-
-    data: ImageData
-    """Files with examples."""
-    image_shape: tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1, le=4)]] = (
-        28,
-        28,
-        1,
-    )
+    image_shape: tuple[Size, Size, Annotated[int, Field(ge=1, le=4)]] = (28, 28, 1)
     """Height, width and channels of every image."""
     classes: int = Field(default=10, ge=2)
     """Labels are 0 to `classes` - 1."""
-    model: Literal["mlp", "cnn"] = "cnn"
-    """`mlp`: one hidden layer of 128 units. `cnn`: two convolutions of stride 2, then one of 64 units."""
+    model: Literal["mlp", "cnn", "resnet"] | Annotated[str, Field(pattern=r"\.keras$")] = "cnn"
+    """`mlp`: one hidden layer of 128 units. `cnn`: two convolutions of stride 2, then one of 64 units. `resnet`: the
+    residual network for small images of He et al. (arXiv 1512.03385, 4.2). Or a file that Keras has saved, whose name
+    ends in `.keras`: a model from images to logits, trained on from its weights."""
+    resnet_blocks: int = Field(default=3, ge=1, le=18)
+    """Blocks in each of the three stages of `resnet`: 3 make 20 layers, 9 make 56."""
     batch_normalization: bool = False
-    """Normalize after each hidden layer."""
+    """Normalize after each hidden layer; `resnet` always does."""
     dropout: float = Field(default=0.0, ge=0, lt=1)
     """Fraction of hidden units that a training step leaves out before the last layer."""
-
-    def files(self, split: Split) -> tuple[str, ...]:
-        """Return the files of `split`; see the base class."""
-        field = f"{PATH}.data.{split}"
-        patterns = self.data.train if split is Split.TRAIN else self.data.eval
-        if not patterns:
-            needed = "train" if split is Split.TRAIN else "evaluate"
-            raise ConfigurationError(f"{field}: is absent, and there is nothing to {needed} on without it")
-        return expand(patterns, field)

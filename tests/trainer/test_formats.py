@@ -1,0 +1,298 @@
+# ruff: noqa: PLC0415  TensorFlow takes seconds to import, and most of these tests do without
+"""Formats of files: each gives the same columns, each example to one worker, and names what is wrong in it."""
+
+import gzip
+import itertools
+import struct
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from threading import Barrier, Lock, Thread
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tfdist_trainer.data import csvs, idx, npz
+from tfdist_trainer.data.columns import BadRecords, Column
+from tfdist_trainer.data.files import Part, Shard, part_of, plan
+from tfdist_trainer.data.formats import format_of
+from tfdist_trainer.data.framing import masked_crc32c
+from tfdist_trainer.errors import ConfigurationError, DataMalformedError, DataMissingError
+
+Array = npt.NDArray[Any]
+COLUMNS = (Column("id", "int64"), Column("x", "float32"), Column("kind", "string", choices=("b", "a")))
+IMAGES = (Column("image", "uint8", (2, 2, 1)), Column("label", "int64", below=10))
+
+
+def write_lines(path: Path, *lines: str) -> str:
+    text = "\n".join(lines) + "\n"
+    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
+    return str(path)
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.csv.gz"])
+def test_csv_gives_columns_in_their_types_whatever_else_is_there(name: str, tmp_path: Path) -> None:
+    path = write_lines(
+        tmp_path / name, "note,kind, x ,id", '"a, ""quoted"" note",a,1.5,7', '"two\nlines", b ,-2e3,8', ""
+    )
+    found = csvs.read(path, COLUMNS, BadRecords(skip=False))
+    assert {key: value.tolist() for key, value in found.items()} == {"id": [7, 8], "x": [1.5, -2000], "kind": [1, 0]}
+    assert [found[key].dtype for key in ("id", "x", "kind")] == [np.int64, np.float32, np.int64]
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["id,x"], "line 1: has no column 'kind'; it has ['id', 'x']"),
+        ([], "line 1: has no column 'id'; it has []"),
+        (["id,x,kind", "1,2,a", "1,2"], "line 3: has 2 fields, the header 3"),
+        (["id,x,kind", "1,2,a", "1, ,a"], "line 3: 'x' is missing"),
+        (["id,x,kind", "1,2,a", "1.5,2,a"], "line 3: 'id' is '1.5', expected a whole number"),
+        (["id,x,kind", "1,2,a", "1,two,a"], "line 3: 'x' is 'two', expected a number"),
+        (["id,x,kind", "1,2,a", "1,nan,a"], "line 3: 'x' is nan, expected a finite number"),
+        (["id,x,kind", "1,2,a", "1,2,c"], "line 3: 'kind' is 'c', expected one of b, a"),
+        (["id,x,kind", '"1,2,a'], "line 1: not readable as CSV: unexpected end of data"),
+    ],
+)
+def test_a_bad_line_is_told_by_number_or_left_out(lines: list[str], message: str, tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "x.csv", *lines)
+    with pytest.raises(DataMalformedError) as caught:
+        csvs.read(path, COLUMNS, BadRecords(skip=False))
+    assert str(caught.value).startswith(f"{path}: {message}")
+    if "line 3" in message:
+        skipping = BadRecords(skip=True)
+        assert csvs.read(path, COLUMNS, skipping)["id"].tolist() == [1]
+        assert skipping.count == 1
+
+
+def as_idx(array: Array) -> bytes:
+    return bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
+
+
+def test_idx_images_find_their_labels_beside_them(tmp_path: Path) -> None:
+    images, labels = np.arange(12, dtype=np.uint8).reshape(3, 2, 2), np.array([0, 10, 2], np.uint8)
+    name = str(tmp_path / "train-images-idx3-ubyte.gz")
+    Path(name).write_bytes(gzip.compress(as_idx(images)))
+    with pytest.raises(DataMissingError, match=r"there is no file .*train-labels-idx1-ubyte.gz with its labels"):
+        idx.read_columns(name, IMAGES, BadRecords(skip=False))
+    (tmp_path / "train-labels-idx1-ubyte").write_bytes(as_idx(labels))
+    with pytest.raises(DataMalformedError, match="record 1: 'label' is 10, expected 0 to 9"):
+        idx.read_columns(name, IMAGES, BadRecords(skip=False))
+    found = idx.read_columns(name, IMAGES, BadRecords(skip=True))
+    assert found["label"].tolist() == [0, 2]
+    np.testing.assert_array_equal(found["image"], images[[0, 2], :, :, np.newaxis])
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("a.npz", "npz"), ("a.csv", "csv"), ("a.csv.gz", "csv"), ("t10k-images-idx3-ubyte.gz", "idx"), ("a.idx", "idx")]
+    + [(name, "tfrecord") for name in ("a.tfrecord", "a.tfrecord.gz", "part-00000-of-00008")],
+)
+def test_the_name_tells_the_format(name: str, kind: str) -> None:
+    assert format_of(name) == kind
+
+
+def test_data_that_is_partitioned_already_is_read_by_its_worker(tmp_path: Path) -> None:
+    for worker in range(3):
+        (tmp_path / f"part-{worker:03}.npz").write_bytes(b"")
+    pattern = f"{tmp_path}/part-{{worker:03}}.npz"
+    parts = [part_of([pattern], "data.train", Shard(worker, 3)) for worker in range(3)]
+    assert parts == [Part((f"{tmp_path}/part-{worker:03}.npz",), 1, 0) for worker in range(3)]
+    with pytest.raises(ConfigurationError, match=r"data.train: .*part-002.npz is for worker 2, and the last of 2"):
+        part_of([pattern], "data.train", Shard(0, 2))
+    with pytest.raises(DataMissingError, match=r"no file matches '.*part-003.npz'"):
+        part_of([pattern], "data.train", Shard(3, 4))
+    with pytest.raises(ConfigurationError, match=r"give \{worker\} in all patterns or in none"):
+        part_of([pattern, f"{tmp_path}/*"], "data.train", Shard(0, 3))
+
+
+@settings(max_examples=300, deadline=None)
+@given(sizes=st.lists(st.integers(0, 12), min_size=1, max_size=45), pipelines=st.integers(1, 7))
+def test_every_record_of_any_files_has_one_reader_and_shares_are_even(sizes: list[int], pipelines: int) -> None:
+    names = [f"f{number:02d}" for number in range(len(sizes))]
+    read: Counter[tuple[str, int]] = Counter()
+    files = []
+    for index in range(pipelines):
+        part = plan(names, Shard(index, pipelines))
+        records = [(name, k) for name in part.files for k in range(sizes[names.index(name)])]
+        read.update(records[part.offset :: part.stride])
+        files.append(len(part.files))
+    assert read == Counter((name, k) for name, size in zip(names, sizes, strict=True) for k in range(size))
+    assert max(files) <= min(files) * 1.1 + 1
+
+
+@settings(max_examples=200, deadline=None)
+@given(lengths=st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=5))
+def test_the_checksum_of_lengths_is_that_of_its_definition(lengths: list[int]) -> None:
+    def slow(octets: bytes) -> int:
+        crc = 0xFFFFFFFF
+        for octet in octets:
+            crc ^= octet
+            for _ in range(8):
+                crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+        crc ^= 0xFFFFFFFF
+        return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+    assert masked_crc32c(np.array(lengths, np.uint64)).tolist() == [slow(struct.pack("<Q", n)) for n in lengths]
+
+
+def write(kind: str, path: Path, ids: Array) -> None:
+    """Write examples that carry their number; in `bad` ones the kind is not one of the choices."""
+    from tfdist_trainer.data import tfrecord
+
+    columns: dict[str, Array] = {"id": ids, "x": ids / 2, "kind": np.where(ids % 5 == 4, "bad", "a")}
+    if kind == "csv":
+        write_lines(path, "id,x,kind", *(f"{i},{x},{k}" for i, x, k in zip(*columns.values(), strict=True)))
+    elif kind == "npz":
+        npz.save(str(path), **columns)
+    else:
+        tfrecord.write(str(path), columns, gzip=path.suffix == ".gz")
+
+
+@pytest.mark.trainer
+@pytest.mark.usefixtures("two_devices")
+@pytest.mark.parametrize("ending", ["csv", "npz", "tfrecord", "tfrecord.gz"])
+@pytest.mark.parametrize(("sizes", "pipelines"), [([7, 0, 16], 3), ([7, 6, 10], 2)], ids=["by file", "by record"])
+def test_every_good_record_is_read_once_and_bad_ones_are_counted_once(
+    ending: str, sizes: list[int], pipelines: int, tmp_path: Path
+) -> None:
+    from tfdist_trainer.data.source import Reading, open_source
+
+    kind, ids = ending.partition(".")[0], np.arange(sum(sizes))
+    names = [str(tmp_path / f"{number}.{ending}") for number in range(len(sizes))]
+    for name, end, size in zip(names, np.cumsum(sizes), sizes, strict=True):
+        write(kind, Path(name), ids[end - size : end])
+    parts = [plan(names, Shard(index, pipelines)) for index in range(pipelines)]
+    base: dict[str, Any] = {"columns": COLUMNS, "format": kind, "gzip": ending.endswith("gz"), "skip_bad": True}
+    ways: list[dict[str, Any]] = [{}, {"interleave": 2}, {"cache": True}]
+    for extra in ways[: 3 if kind == "tfrecord" else 1]:
+        sources = [open_source(part, Reading(**base, **extra)) for part in parts]
+        found = [batch["id"].tolist() for source in sources for batch in source.batches()]
+        assert sorted(itertools.chain(*found)) == [k for k in ids if k % 5 != 4]
+        assert sum(source.count for source in sources) == sum(map(len, found))
+        assert sum(source.skipped for source in sources) == sum(ids % 5 == 4)
+
+
+class Together:
+    """Members as threads, which add numbers as a gang of processes does."""
+
+    def __init__(self, size: int) -> None:
+        self._barrier, self._lock, self._size = Barrier(size, timeout=60), Lock(), size
+        self._total: Array = np.zeros(0)
+
+    def add(self, values: Any) -> Array:
+        if self._barrier.wait() == 0:
+            self._total = np.zeros(len(values))
+        self._barrier.wait()
+        with self._lock:
+            self._total = self._total + np.asarray(values, np.float64)
+        self._barrier.wait()
+        return self._total.copy()
+
+    def run(self, member: Callable[[int], Any]) -> list[Any]:
+        results: list[Any] = [None] * self._size
+
+        def call(rank: int) -> None:
+            results[rank] = member(rank)
+
+        threads = [Thread(target=call, args=(rank,)) for rank in range(self._size)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return results
+
+
+@pytest.mark.trainer
+@pytest.mark.usefixtures("two_devices")
+@settings(max_examples=30, deadline=None)
+@given(
+    counts=st.lists(st.dictionaries(st.text(max_size=8), st.integers(1, 10**9), max_size=30), min_size=1, max_size=4)
+)
+def test_members_count_strings_as_one_would(counts: list[dict[str, int]]) -> None:
+    from tfdist_trainer.programs.learned import Exchange
+
+    gang = Together(len(counts))
+    found = gang.run(lambda rank: Exchange(gang.add, rank, len(counts)).count(counts[rank]))
+    whole: Counter[str] = Counter()
+    for part in counts:
+        whole.update(part)
+    assert found == [whole] * len(counts)
+
+
+@pytest.mark.trainer
+@pytest.mark.usefixtures("two_devices")
+def test_scales_and_categories_of_parts_are_those_of_the_whole() -> None:
+    from tfdist_trainer.programs import choose
+    from tfdist_trainer.programs.learned import Exchange
+
+    random = np.random.default_rng(1)
+    values: Mapping[str, Array] = {
+        "big": random.normal(1e5, 1, 57).astype(np.float32),
+        "same": np.full(57, 3, np.float32),
+        "kind": np.array([b"a", b"b", b"b"] * 19, object),
+        "y": random.normal(5, 2, 57).astype(np.float32),
+    }
+    config = {"data": {}, "numeric": ["big", "same"], "categorical": {"kind": None}, "label": "y"}
+    program: Any = choose("tabular", config).create()
+    gang, ends = Together(3), [0, 50, 50, 57]
+
+    def member(rank: int) -> Any:
+        chosen = slice(ends[rank], ends[rank + 1])
+        return program.learn(
+            lambda: iter([{key: array[chosen] for key, array in values.items()}]), Exchange(gang.add, rank, 3)
+        )
+
+    for learned in gang.run(member):
+        exact = values["big"].astype(np.float64)
+        assert learned["mean"]["big"] == pytest.approx([exact.mean()], rel=1e-15)
+        assert learned["deviation"]["big"] == pytest.approx([exact.std()], rel=1e-12)
+        assert learned["deviation"]["same"] == [1.0], "what never changes is not divided by 0"
+        assert learned["categories"] == {"kind": ["b", "a"]}
+
+
+@pytest.mark.trainer
+@pytest.mark.usefixtures("two_devices")
+@pytest.mark.parametrize("model", ["mlp", "cnn", "resnet", "file"])
+def test_image_models_map_images_to_logits(model: str, tmp_path: Path) -> None:
+    from tfdist_trainer.programs import choose
+
+    config: dict[str, Any] = {"data": {}, "imageShape": [8, 8, 3], "classes": 5, "resnetBlocks": 1}
+    if model == "file":
+        model = str(tmp_path / "saved.keras")
+        choose("image_classification", config).create().model().save(model)
+        with pytest.raises(ConfigurationError, match=r"training.config.model: .* expected from"):
+            choose("image_classification", config | {"model": model, "classes": 6}).create().model()
+    made = choose("image_classification", config | {"model": model, "dropout": 0.1}).create().model()
+    assert made(np.zeros([2, 8, 8, 3], np.uint8)).shape == (2, 5)
+
+
+@pytest.mark.trainer
+@pytest.mark.usefixtures("two_devices")
+def test_texts_of_any_bytes_become_numbers_of_their_words() -> None:
+    import tensorflow as tf
+
+    from tfdist_trainer.programs import choose
+
+    program: Any = choose("text_classification", {"data": {}, "length": 4, "model": "conv"}).create()
+    program.use({"vocabulary": ["straße", "the"]})
+    texts = tf.constant([b"The STRASSE, the Stra\xc3\x9fe!", b"", b"\xff\xfe the", b"a b c d e f"])
+    numbers, _ = program.example({"text": texts, "label": tf.zeros([4], tf.int64)})
+    assert numbers.numpy().tolist() == [[3, 1, 3, 2], [0, 0, 0, 0], [3, 0, 0, 0], [1, 1, 1, 1]]
+    assert program.model()(numbers).shape == (4, 2)
+
+
+@pytest.mark.trainer
+@pytest.mark.usefixtures("two_devices")
+def test_a_rate_warms_up_stays_and_falls_by_a_cosine() -> None:
+    from tfdist_trainer.programs.optimizers import WarmUpAndDecay
+
+    schedule = WarmUpAndDecay(0.8, 4, 14)
+    assert [float(schedule(step)) for step in (0, 1, 3, 4, 9, 14, 99)] == pytest.approx(
+        [0.2, 0.4, 0.8, 0.8, 0.4, 0, 0], abs=1e-6
+    )
+    assert float(WarmUpAndDecay(0.8, 0, None)(7)) == pytest.approx(0.8)

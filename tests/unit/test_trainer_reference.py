@@ -1,0 +1,32 @@
+"""The reference of the programs' configuration: up to date, and every field has a meaning."""
+
+import pathlib
+import runpy
+import sys
+from typing import Any, Final
+
+import pytest
+
+ROOT: Final = pathlib.Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def generator() -> dict[str, Any]:
+    sys.path.insert(0, str(ROOT / "crds"))
+    try:
+        return runpy.run_path(str(ROOT / "crds" / "trainer_reference.py"))
+    finally:
+        sys.path.remove(str(ROOT / "crds"))
+
+
+def test_the_page_is_up_to_date(generator: dict[str, Any]) -> None:
+    page = (ROOT / "docs" / "reference" / "trainer.md").read_text(encoding="utf-8")
+    assert page == generator["page"](), "run 'make generate'"
+
+
+def test_every_field_has_a_type_and_a_meaning(generator: dict[str, Any]) -> None:
+    rows = [line.split(" | ") for line in generator["page"]().splitlines() if line.startswith("| `")]
+    assert len(rows) > 50
+    for row in rows:
+        assert row[1].strip(), row
+        assert len(row[3].strip(" |")) > 10, row

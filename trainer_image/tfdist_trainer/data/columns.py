@@ -1,0 +1,117 @@
+"""What a program reads of each example: named columns with a type, a shape and bounds. Needs numpy alone.
+
+Every format gives the same columns, and every value is held against its column, so that a program never meets
+a value that its configuration does not allow.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from tfdist_trainer import log
+from tfdist_trainer.errors import DataMalformedError
+
+Array = npt.NDArray[Any]
+Kind = Literal["uint8", "int64", "float32", "string"]
+
+SAID_AT_MOST: Final = 5
+"""Bad records that the log describes one by one; the others are only counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One value of each example: an array of `shape`."""
+
+    name: str
+    kind: Kind
+    shape: tuple[int, ...] = ()
+    below: int | None = None
+    """Integers are 0 to `below` - 1."""
+    choices: tuple[str, ...] = ()
+    """The strings that occur. A program gets their positions here, int64, instead of them."""
+    positive: bool = False
+    """Numbers are not below 0."""
+
+    def wrong(self, values: Array) -> npt.NDArray[np.bool_]:
+        """Return which of `values`, [examples, *shape], are not as the column says, bool [examples]."""
+        if self.kind in {"uint8", "string"} and not self.choices:
+            return np.zeros(len(values), np.bool_)
+        bad = np.zeros(values.shape, np.bool_)
+        if self.below is not None:
+            bad |= (values < 0) | (values >= self.below)
+        if self.kind == "float32":
+            bad |= ~np.isfinite(values)
+        if self.positive:
+            bad |= ~(values >= 0)
+        if self.choices:
+            bad |= ~np.isin(values, self.choices)
+        return np.asarray(bad.any(axis=tuple(range(1, bad.ndim))), np.bool_)
+
+    def complain(self, value: Array) -> str:
+        """Return what is wrong with one example's `value`, for which `wrong` is true."""
+        if self.shape:
+            value = value[~np.isfinite(value)] if self.kind == "float32" else value
+            value = value.reshape(-1)[:1]
+        if self.below is not None:
+            expected = f"0 to {self.below - 1}"
+        elif self.choices:
+            expected = f"one of {', '.join(self.choices[:10])}{', ...' if len(self.choices) > 10 else ''}"  # noqa: PLR2004
+        else:
+            expected = "a number that is not negative" if self.positive else "a finite number"
+        return f"{self.name!r} is {value.item() if value.size == 1 else value!r}, expected {expected}"
+
+    def final(self, values: Array) -> Array:
+        """Return `values` as programs get them: of the column's type, or positions among `choices`."""
+        if self.choices:
+            order = np.argsort(self.choices)
+            return order[np.searchsorted(np.asarray(self.choices)[order], values)].astype(np.int64)
+        return values.astype(object if self.kind == "string" else self.kind)
+
+    def empty(self) -> Array:
+        """Return the column of no example."""
+        return self.final(np.empty((0, *self.shape), str if self.kind == "string" else self.kind))
+
+
+class BadRecords:
+    """What to do about records and files that are not as they should be: fail, or count and go on."""
+
+    def __init__(self, *, skip: bool) -> None:
+        self.skip = skip
+        self.count = 0
+
+    def found(self, where: str, message: str, count: int = 1) -> None:
+        """Take note of `count` bad records; `where` starts with the file's name.
+
+        Raises:
+            DataMalformedError: they are not to be skipped.
+        """
+        if not self.skip:
+            raise DataMalformedError(f"{where}: {message}")
+        if self.count < SAID_AT_MOST:
+            log.event("bad-record-skipped", where=where, message=message, count=count)
+        self.count += count
+
+
+def check_rows(
+    columns: Sequence[Column], values: Mapping[str, Array], where: Callable[[int], str], bad: BadRecords
+) -> dict[str, Array]:
+    """Return `values`, arrays [examples, ...] by column, in their final types and without bad records.
+
+    Args:
+        columns: what is to be there.
+        values: an array for each.
+        where: gives the place of an example by its number in `values`.
+        bad: told of each example that has a wrong value.
+
+    Raises:
+        DataMalformedError: an example has a wrong value, and `bad` does not skip.
+    """
+    wrong = np.stack([column.wrong(values[column.name]) for column in columns])
+    spoilt = wrong.any(axis=0)
+    for row in np.flatnonzero(spoilt):
+        column = columns[int(np.flatnonzero(wrong[:, row])[0])]
+        bad.found(where(int(row)), column.complain(values[column.name][row]))
+    return {column.name: column.final(values[column.name][~spoilt]) for column in columns}

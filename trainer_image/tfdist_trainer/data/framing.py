@@ -1,0 +1,130 @@
+"""The framing of TFRecord files, read without TensorFlow and without the records themselves.
+
+A record is its length (8 bytes, little-endian), the masked CRC-32C of these, the data, and the masked CRC-32C of
+the data (`tensorflow/core/lib/io/record_writer.h`). To count records only the 12 bytes before each are needed;
+their checksum tells whether the lengths, and so the count, are right. Whether the data is right shows when it
+is read.
+"""
+
+import gzip
+import io
+import mmap
+import struct
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+_HEADER: Final = struct.Struct("<QI")
+_AROUND: Final = _HEADER.size + 4
+"""Bytes of a record beside its data."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frames:
+    """What a file holds: `count` records, of which the last may be followed by something else."""
+
+    count: int
+    problem: str | None = None
+    """What follows the records that is none, or None."""
+
+
+def frames(name: str, *, gzip: bool) -> Frames:
+    """Return the number of whole records with right lengths at the start of the file `name`.
+
+    A plain file is read at the headers alone; a compressed one has to be decompressed.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    lengths, checksums, problem = _compressed(name) if gzip else _plain(name)
+    wrong = np.flatnonzero(masked_crc32c(lengths) != checksums)
+    if wrong.size:
+        return Frames(int(wrong[0]), "the length's checksum is wrong")
+    return Frames(len(lengths), problem)
+
+
+def masked_crc32c(lengths: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]:
+    """Return TFRecord's checksum of each of `lengths` as 8 little-endian bytes."""
+    octets = lengths.astype("<u8").view(np.uint8).reshape(-1, 8)
+    crc = np.full(len(lengths), 0xFFFFFFFF, np.uint32)
+    for place in range(8):
+        crc = _TABLE[(crc ^ octets[:, place]) & 0xFF] ^ (crc >> np.uint32(8))
+    crc ^= np.uint32(0xFFFFFFFF)
+    return ((crc >> np.uint32(15)) | (crc << np.uint32(17))) + np.uint32(0xA282EAD8)
+
+
+def _table() -> npt.NDArray[np.uint32]:
+    """Return the remainders of all bytes by the Castagnoli polynomial, reflected."""
+    table = np.arange(256, dtype=np.uint32)
+    for _ in range(8):
+        table = np.where(table & 1, (table >> np.uint32(1)) ^ np.uint32(0x82F63B78), table >> np.uint32(1))
+    return table
+
+
+_TABLE: Final = _table()
+
+_Headers = tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32], str | None]
+
+
+def _arrays(headers: list[tuple[int, int]], problem: str | None) -> _Headers:
+    both = np.array(headers, np.uint64).reshape(-1, 2)
+    return both[:, 0].copy(), both[:, 1].astype(np.uint32), problem
+
+
+def _plain(name: str) -> _Headers:
+    """Return lengths, their checksums, and what is wrong at the end, of an uncompressed file."""
+    size = Path(name).stat().st_size
+    headers: list[tuple[int, int]] = []
+    if not size:
+        return _arrays(headers, None)
+    position, problem = 0, None
+    with Path(name).open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
+        while position < size:
+            header = _HEADER.unpack_from(view, position) if position + _AROUND <= size else None
+            if header is None or position + _AROUND + header[0] > size:
+                # The length may be what is wrong, which its checksum tells.
+                headers += [header] if header else []
+                problem = "the last record is cut off"
+                break
+            headers.append(header)
+            position += _AROUND + header[0]
+    return _cut(headers, problem)
+
+
+def _compressed(name: str) -> _Headers:
+    """Return the same of a file of GZIP."""
+    headers: list[tuple[int, int]] = []
+    problem = None
+    try:
+        with gzip.open(name) as stream, io.BufferedReader(stream, 1 << 20) as file:
+            while start := file.read(_HEADER.size):
+                header = _HEADER.unpack(start) if len(start) == _HEADER.size else None
+                headers += [header] if header else []
+                if header is None or not _skip(file, header[0] + 4):
+                    problem = "the last record is cut off"
+                    break
+    except (OSError, EOFError, zlib.error) as error:
+        problem = f"not readable as GZIP: {error}"
+    return _cut(headers, problem)
+
+
+def _cut(headers: list[tuple[int, int]], problem: str | None) -> _Headers:
+    """Drop a last header whose record is cut off, unless it is the header that is wrong."""
+    lengths, checksums, problem = _arrays(headers, problem)
+    if problem and len(lengths) and masked_crc32c(lengths[-1:])[0] == checksums[-1]:
+        return lengths[:-1], checksums[:-1], problem
+    return lengths, checksums, problem
+
+
+def _skip(file: "io.BufferedReader[gzip.GzipFile]", count: int) -> bool:
+    """Read over `count` bytes and return whether they were there."""
+    while count > 0:
+        block = file.read(min(count, 1 << 20))
+        if not block:
+            return False
+        count -= len(block)
+    return True

@@ -1,0 +1,50 @@
+"""What is wrong with one record: told from the message itself, value by value, for people."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+from tfdist_trainer.data.columns import Array, Column
+
+_LISTS = {"bytes_list": "strings", "float_list": "numbers", "int64_list": "integers", None: "nothing"}
+_WANTED = {"uint8": "bytes_list", "string": "bytes_list", "float32": "float_list", "int64": "int64_list"}
+
+
+def explain(serialized: bytes, columns: Sequence[Column]) -> str | None:
+    """Return what is wrong with the record `serialized`, or None."""
+    names = " and ".join(repr(column.name) for column in columns[:5])
+    try:
+        features = tf.train.Example.FromString(serialized).features.feature
+    except DecodeError:
+        return f"not an Example with {names}"
+    missing = [column.name for column in columns if column.name not in features]
+    if missing:
+        return f"not an Example with {names}: it has no {missing[0]!r}"
+    return next((text for column in columns if (text := _explain(column, features[column.name]))), None)
+
+
+def _explain(column: Column, feature: tf.train.Feature) -> str | None:
+    kind = feature.WhichOneof("kind")
+    if kind != _WANTED[column.kind]:
+        return f"{column.name!r} holds {_LISTS[kind]}, expected {_LISTS[_WANTED[column.kind]]}"
+    values = list(getattr(feature, kind).value)
+    size = int(np.prod(column.shape))
+    if column.kind == "uint8":
+        found = len(values[0]) if len(values) == 1 else -1
+        return None if found == size else f"{column.name!r} has {found} bytes, expected {size} of {list(column.shape)}"
+    if len(values) != size:
+        return f"{column.name!r} has {len(values)} values, expected {size}"
+    return _wrong(column, values)
+
+
+def _wrong(column: Column, values: list[bytes] | list[int] | list[float]) -> str | None:
+    """Return what is wrong with the parsed `values`, which are as many as they should be."""
+    if column.kind == "string":
+        texts = [bytes(value).decode("utf-8", "replace") for value in values]  # type: ignore[arg-type]
+        array: Array = np.asarray(texts, str)
+    else:
+        array = np.asarray(values, column.kind)
+    array = array.reshape([1, *column.shape])
+    return column.complain(array[0]) if column.wrong(array)[0] else None

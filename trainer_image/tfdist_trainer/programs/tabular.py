@@ -1,0 +1,184 @@
+"""Predict a class or a number from columns of numbers and categories."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfdist_trainer.data.columns import Array, Column
+from tfdist_trainer.programs.from_files import cross_entropy
+from tfdist_trainer.programs.learned import Exchange, Learner
+from tfdist_trainer.programs.tabular_config import TabularConfig
+from tfdist_trainer.programs.vocabulary import Vocabulary, most_frequent
+
+LARGEST_EMBEDDING: Final = 50
+
+Batches = Callable[[], Iterator[dict[str, Array]]]
+
+
+class Tabular(Learner):
+    """The program `tabular`."""
+
+    Config = TabularConfig
+
+    def __init__(self, config: TabularConfig) -> None:
+        super().__init__(config)
+        classes = config.classes
+        self.classes = len(classes) if isinstance(classes, tuple) else classes
+        self._mean: dict[str, list[float]] = {}
+        self._deviation: dict[str, list[float]] = {}
+        self._vocabularies: dict[str, Vocabulary] = {}
+
+    def columns(self) -> tuple[Column, ...]:
+        """Return the columns of numbers, those of categories, and the label."""
+        numeric = [Column(name, "float32", (width,)) for name, width in self.config.numeric.items()]
+        return (
+            *(Column(c.name, "float32") if c.shape == (1,) else c for c in numeric),
+            *(Column(name, "string") for name in self.config.categorical),
+            self._label(),
+        )
+
+    def example(self, columns: dict[str, tf.Tensor]) -> tuple[Any, tf.Tensor]:
+        """Return features and labels.
+
+        Features are `numeric`, float32 [batch, numbers], and `categorical`, int64 [batch, columns], as far as there
+        are such columns; labels are int64 [batch] or float32 [batch].
+        """
+        features: dict[str, tf.Tensor] = {}
+        if self.config.numeric:
+            parts = [tf.reshape(columns[n], [-1, width]) for n, width in self.config.numeric.items()]
+            features["numeric"] = tf.concat(parts, axis=1)
+        if self.config.categorical:
+            features["categorical"] = tf.stack([self._codes(n, columns[n]) for n in self.config.categorical], axis=1)
+        return features, columns[self.config.label]
+
+    def settings(self) -> Mapping[str, Any]:
+        """Return the columns and what they are made of; see the base class."""
+        names = {"label", "classes", "numeric", "categorical", "normalize"}
+        settings: Mapping[str, Any] = self.config.model_dump(mode="json", include=names)
+        return settings
+
+    def learn(self, batches: Batches, exchange: Exchange) -> Mapping[str, Any]:
+        """Return means and deviations of columns of numbers, and the categories of columns without a list."""
+        return {**self._learn_scales(batches, exchange), "categories": self._learn_categories(batches, exchange)}
+
+    def use(self, learned: Mapping[str, Any]) -> None:
+        """Scale, and number categories, by what was `learned` or given."""
+        if isinstance(self.config.normalize, dict):
+            for name, given in self.config.normalize.items():
+                width = self.config.numeric.get(name, 1)
+                self._mean[name], self._deviation[name] = [given.mean] * width, [given.deviation] * width
+        else:
+            self._mean, self._deviation = dict(learned["mean"]), dict(learned["deviation"])
+        for name, given in self.config.categorical.items():
+            if not isinstance(given, int):
+                self._vocabularies[name] = Vocabulary(given or learned["categories"][name])
+
+    def model(self) -> keras.Model:
+        """Return a model from features to logits [batch, classes], or to numbers [batch]."""
+        inputs: dict[str, Any] = {}
+        parts: list[Any] = []
+        if self.config.numeric:
+            width = sum(self.config.numeric.values())
+            inputs["numeric"] = keras.layers.Input([width], name="numeric")
+            mean, deviation = self._scale(list(self.config.numeric))
+            # Constants of the layer, not weights: they are no part of what replicas average.
+            scale = {"scale": (1 / deviation).tolist(), "offset": (-mean / deviation).tolist()}
+            parts.append(keras.layers.Rescaling(**scale)(inputs["numeric"]))
+        if self.config.categorical:
+            inputs["categorical"] = keras.layers.Input(
+                [len(self.config.categorical)], dtype="int64", name="categorical"
+            )
+            for place, name in enumerate(self.config.categorical):
+                parts.append(self._embed(name)(inputs["categorical"][:, place]))
+        hidden = keras.layers.Concatenate()(parts) if len(parts) > 1 else parts[0]
+        for units in self.config.hidden_units:
+            hidden = keras.layers.Dense(units, activation="relu")(hidden)
+        if self.config.dropout:
+            hidden = keras.layers.Dropout(self.config.dropout)(hidden)
+        return keras.Model(inputs, self._output(hidden))
+
+    def loss(self, labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
+        """Return the cross entropy, or the squared error in units of the label's variance; float32 [batch]."""
+        if self.classes is not None:
+            return cross_entropy(labels, predictions)
+        _, deviation = self._scale([self.config.label])
+        return tf.square((labels - predictions) / tf.constant(deviation[0], tf.float32))
+
+    def _label(self) -> Column:
+        name, classes = self.config.label, self.config.classes
+        if classes is None:
+            return Column(name, "float32")
+        named = isinstance(classes, tuple)
+        return Column(name, "string", choices=classes) if named else Column(name, "int64", below=classes)
+
+    def _codes(self, name: str, values: tf.Tensor) -> tf.Tensor:
+        """Return the number of each category, int64 [batch]; 0 is one that is not known."""
+        given = self.config.categorical[name]
+        if isinstance(given, int):
+            return tf.strings.to_hash_bucket_fast(values, given) + 1
+        return self._vocabularies[name].codes(values)
+
+    def _embed(self, name: str) -> keras.layers.Layer:
+        given = self.config.categorical[name]
+        size = 1 + (given if isinstance(given, int) else len(self._vocabularies[name]))
+        return keras.layers.Embedding(size, min(LARGEST_EMBEDDING, (size + 1) // 2), name=f"embed_{name}")
+
+    def _output(self, hidden: Any) -> Any:
+        if self.classes is not None:
+            return keras.layers.Dense(self.classes, dtype="float32")(hidden)
+        mean, deviation = self._scale([self.config.label])
+        number = keras.layers.Dense(1, dtype="float32")(hidden)
+        number = keras.layers.Rescaling(float(deviation[0]), float(mean[0]), dtype="float32")(number)
+        return number[:, 0]
+
+    def _scale(self, names: list[str]) -> tuple[Array, Array]:
+        """Return means and deviations, float64 [numbers], of the columns `names` one after the other."""
+        return (
+            np.concatenate([np.asarray(self._mean[name], np.float64) for name in names]),
+            np.concatenate([np.asarray(self._deviation[name], np.float64) for name in names]),
+        )
+
+    def _learn_scales(self, batches: Batches, exchange: Exchange) -> dict[str, Any]:
+        widths = dict(self.config.numeric) | ({self.config.label: 1} if self.classes is None else {})
+        if self.config.normalize != "Auto":
+            zeros, ones = ({name: [value] * width for name, width in widths.items()} for value in (0.0, 1.0))
+            return {"mean": zeros, "deviation": ones}
+        mean = _mean(widths, batches, exchange, lambda values: values)
+        # Of the differences from the mean, not of squares: those of large numbers cancel each other's digits.
+        variance = _mean(widths, batches, exchange, lambda values: (values - mean) ** 2)
+        deviation = np.where(variance > 0, np.sqrt(variance), 1.0)
+        ends = np.cumsum(list(widths.values()))[:-1]
+        split = [dict(zip(widths, map(list, np.split(x, ends)), strict=True)) for x in (mean, deviation)]
+        return {"mean": _plain(split[0]), "deviation": _plain(split[1])}
+
+    def _learn_categories(self, batches: Batches, exchange: Exchange) -> dict[str, list[str]]:
+        unknown = [name for name, given in self.config.categorical.items() if given is None]
+        counts: dict[str, Counter[str]] = {name: Counter() for name in unknown}
+        if unknown:
+            for batch in batches():
+                for name in unknown:
+                    counts[name].update(value.decode("utf-8", "replace") for value in batch[name].tolist())
+        return {name: most_frequent(exchange.count(counts[name])) for name in unknown}
+
+
+def _plain(arrays: dict[str, list[Any]]) -> dict[str, list[float]]:
+    return {name: [float(value) for value in values] for name, values in arrays.items()}
+
+
+def _mean(widths: Mapping[str, int], batches: Batches, exchange: Exchange, change: Callable[[Array], Array]) -> Array:
+    """Return the mean over all examples of all members of what `change` makes of columns, float64 [numbers]."""
+    size = sum(widths.values())
+    total, count = np.zeros(size), 0
+    for batch in batches():
+        parts = [batch[name].reshape(-1, width).astype(np.float64) for name, width in widths.items()]
+        rows = change(np.concatenate(parts, axis=1))
+        total += [math.fsum(column) for column in rows.T]
+        count += len(rows)
+    sums = exchange.add([*total, float(count)])
+    mean: Array = sums[:-1] / max(1.0, sums[-1])
+    return mean
