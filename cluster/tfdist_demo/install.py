@@ -1,7 +1,7 @@
 """Installs the resource definition and the controller, and waits until the controller is ready."""
 
 import time
-from typing import Final
+from typing import Any, Final
 
 from tfdist_cluster import console, paths
 from tfdist_cluster.errors import ClusterError
@@ -48,6 +48,17 @@ def _is_ready(kubectl: Kubectl) -> bool:
     return bool(seen and all(count == wanted for count in counts))
 
 
+def _of_newest_version(pods: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the pods that the newest version of a Deployment made: one that crashed before is being replaced."""
+    newest = max(pods, key=lambda pod: str(pod["metadata"]["creationTimestamp"]), default=None)
+    return [pod for pod in pods if newest and _version(pod) == _version(newest)]
+
+
+def _version(pod: dict[str, Any]) -> str | None:
+    version: str | None = (pod["metadata"].get("labels") or {}).get("pod-template-hash")
+    return version
+
+
 def explain_trouble(kubectl: Kubectl, namespace: str, selector: str, *, waited_seconds: float) -> None:
     """Raise `ClusterError` when a pod will not run, with the reason and the end of its log.
 
@@ -57,7 +68,7 @@ def explain_trouble(kubectl: Kubectl, namespace: str, selector: str, *, waited_s
         selector: their labels.
         waited_seconds: a pod that fits on no node is given some time, since others may end.
     """
-    for pod in kubectl.pods(namespace, selector):
+    for pod in _of_newest_version(kubectl.pods(namespace, selector)):
         what = trouble.of_pod(pod)
         if not what and waited_seconds > UNSCHEDULABLE_SECONDS:
             what = trouble.unschedulable(pod)

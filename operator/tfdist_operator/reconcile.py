@@ -103,7 +103,7 @@ class Reconciler:
             evidence=memory.evidence,
             swept=memory.swept,
             completed=memory.completed,
-            taken_over=written is None,
+            taken_over=not memory.looked,
         )
 
     async def _carry_out(self, job: StoredJob, todo: Plan) -> None:
@@ -129,6 +129,7 @@ class Reconciler:
             self._queue.add(job.key)
         if todo.requeue_after_seconds is not None:
             self._queue.add_after(job.key, todo.requeue_after_seconds)
+        self._memory.of(job.key, job.uid).looked = True
         if refused:
             raise refused
 

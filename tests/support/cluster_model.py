@@ -97,7 +97,7 @@ class Cluster:
 
     def start(self) -> None:
         """Start a controller, which remembers nothing and lists everything."""
-        self.swept, self.written = False, False
+        self.swept, self.looked = False, False
         self.seen_pods: dict[str, PodSummary] = {}
         self.sync()
 
@@ -120,7 +120,7 @@ class Cluster:
         job = self.seen
         pods = tuple(self.seen_pods[n] for n in sorted(self.seen_pods))
         view = JobView(job.job, (), job.generation, job.status, pods, job.deleting)
-        return plan(replace(view, swept=self.swept, taken_over=not self.written), self.now, SETTINGS)
+        return plan(replace(view, swept=self.swept, taken_over=not self.looked), self.now, SETTINGS)
 
     def look(self, killed_after: int | None = None) -> None:
         """Carry a plan out; or only its first requests, and start another controller."""
@@ -133,6 +133,7 @@ class Cluster:
         try:
             for action in actions[:killed_after]:
                 action()
+            self.looked = True
         except StaleError:
             self.dirty = True
         if killed_after is not None and killed_after < len(actions):
@@ -157,7 +158,6 @@ class Cluster:
         _check_status(self.true.status, status)
         self.true = replace(self.true, status=status, version=self.true.version + 1)
         self.seen = replace(self.true)
-        self.written = True
         self.dirty = True
 
     def _apply(self, made: dict[str, Any]) -> None:

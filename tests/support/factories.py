@@ -134,9 +134,8 @@ def told(todo: Plan) -> list[str]:
 
 def report(step: int = 5, total: int = 10, attempt: int = 0, **fields: Any) -> Report:
     """Return a progress report of worker 0 in training."""
-    content = ProgressReport(
-        role=Role.WORKER, index=0, attempt=attempt, phase=Phase.TRAINING, step=step, total_steps=total, **fields
-    )
+    fields = {"phase": Phase.TRAINING} | fields
+    content = ProgressReport(role=Role.WORKER, index=0, attempt=attempt, step=step, total_steps=total, **fields)
     return Report(content, "2030-01-02T03:04:05Z")
 
 

@@ -27,6 +27,13 @@ def test_a_job_that_moves_is_looked_at_again_when_it_could_have_stalled() -> Non
     assert todo.requeue_after_seconds == pytest.approx(40)
 
 
+@pytest.mark.parametrize(("phase", "asked"), [("compiling", False), ("training", True)])
+def test_a_start_gets_five_minutes_whatever_the_deadline_of_a_step_is(phase: str, asked: bool) -> None:
+    story = Story(BOTH, **FIXED)
+    todo = story.look(BOTH, after=61, pace=MOVED, report=report(0, phase=phase))
+    assert bool(todo.ask) is asked
+
+
 def test_before_a_stall_is_acted_on_every_replica_is_asked_where_it_stands() -> None:
     story = Story(BOTH, **FIXED)
     todo = story.look(BOTH, after=60, pace=MOVED)

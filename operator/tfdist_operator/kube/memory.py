@@ -24,6 +24,8 @@ class JobMemory:
     """When this process last wrote the status, on the monotonic clock."""
     refusal: str = ""
     """What the API server answered to the last creation, where it refused."""
+    looked: bool = False
+    """Whether this process has carried out a plan for it: from then on nobody else's words are to be told again."""
     swept: bool = False
     """Whether the Service of the ended job was removed."""
 

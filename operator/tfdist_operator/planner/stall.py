@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
+from tfdist.contract import Phase
 from tfdist_operator.observed.gang import GangState
 from tfdist_operator.observed.pod import PodState
 from tfdist_operator.observed.view import Evidence, Pace
@@ -13,6 +14,8 @@ LEARNED_MOVES: Final = 5
 """Moves that `Auto` wants to have seen before it judges."""
 LEARNED_FACTOR: Final = 10.0
 LEARNED_LEAST_SECONDS: Final = 120.0
+_START_SECONDS: Final = 300.0
+_STARTING: Final = frozenset({Phase.STARTING, Phase.RENDEZVOUS, Phase.COMPILING})
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +62,20 @@ def check_progress(look: Look, state: GangState) -> Moving | Stall:
 def deadline_seconds(look: Look, pace: Pace) -> float | None:
     """Return how long a gang may stand still; None for ever.
 
+    A number holds for steps: until the first one is done, finding each other and compiling get five minutes at least.
     `Auto` takes ten times the longest pause between two moves of this attempt, at least two minutes: pauses for
     compilation, checkpoints and evaluation have been among them by then.
     """
     wanted = look.spec.run_policy.progress_deadline_seconds
+    if wanted is None:
+        return None
     if wanted != "Auto":
-        return None if wanted is None else float(wanted)
+        return max(float(wanted), _START_SECONDS if _is_starting(look) else 0.0)
     if pace.moves < LEARNED_MOVES:
         return None
     return max(LEARNED_LEAST_SECONDS, LEARNED_FACTOR * pace.longest_gap_seconds)
+
+
+def _is_starting(look: Look) -> bool:
+    report = look.view.report
+    return report is not None and report.content.phase in _STARTING
