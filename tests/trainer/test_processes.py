@@ -67,7 +67,7 @@ def test_evaluation_equals_numpy_whatever_the_number_of_processes(
     assert (record.writer.role, record.writer.index, record.writer.attempt) == ("worker", 0, 0)
     written = sorted(path.name for path in tmp_path.iterdir())
     steps = [13, 26, 39]  # 102 examples on the fuller worker, 8 at a time
-    assert written == [*(f"checkpoint-{step:09d}" for step in steps), "fence.json", "final.json"]
+    assert written == [*(f"checkpoint-{step:09d}" for step in steps), "fence.json", "final.json", "tensorboard"]
 
     expected = metrics_by_numpy(tmp_path / "checkpoint-000000039", *evaluation_set(data))
     by_npz = config | {"data": {"eval": f"{data}/eval-*.npz"}}

@@ -9,8 +9,9 @@ import tensorflow as tf
 
 from tfdist.contract import ReplicaJob
 from tfdist_trainer.environment import Member
+from tfdist_trainer.metrics.sums import WeightedMean
 from tfdist_trainer.programs import choose
-from tfdist_trainer.step import Averaging, EvaluateStep, TrainStep, metric_sums
+from tfdist_trainer.step import Averaging, EvaluateStep, StepOptions, TrainStep, metric_sums
 from tfdist_trainer.strategies.gang import Gang
 
 pytestmark = pytest.mark.trainer
@@ -55,7 +56,7 @@ def test_statistics_of_batch_normalization_are_equal_after_averaging(gang: Gang)
     dark, bright = np.zeros((2, 4, 4, 1), np.uint8), np.full((2, 4, 4, 1), 255, np.uint8)
     label = np.array([0, 1])
     iterator = distributed(gang, [batch(dark, label, [True] * 2), batch(bright, label, [True] * 2)])
-    TrainStep(gang, program, model, optimizer).run(iterator, tf.constant(3))
+    TrainStep(gang, program, model, optimizer, StepOptions()).run(iterator, 3)
     moving = [v.value for v in model.non_trainable_variables if v.path.endswith("moving_mean")]
     before = [on_replicas(gang, variable) for variable in moving]
     assert any(not np.allclose(values[0], values[1]) for values in before), "else the test shows nothing"
@@ -87,6 +88,5 @@ def test_absent_examples_count_for_nothing_even_when_they_are_not_numbers(gang: 
     assert names.results(sums)["accuracy"] == np.mean(np.argmax(predictions, axis=1) == labels[:4])
 
     nothing = np.full(3, np.nan)
-    mean = names.metrics[0]
-    weighed = type(mean)("nan", lambda *_: tf.constant(nothing)).sums(labels[:3], labels[:3], np.zeros(3))
+    weighed = WeightedMean("nan", lambda *_: tf.constant(nothing)).sums(labels[:3], labels[:3], np.zeros(3))
     assert list(weighed.numpy()) == [0.0, 0.0]

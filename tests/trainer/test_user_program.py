@@ -58,6 +58,14 @@ class Unfinished(tfdist_trainer.Program):
     def model(self):
         return None
 
+class Diverges(Line):
+    def loss(self, labels, predictions):
+        return super().loss(labels, predictions) / 0.0
+
+class Mean(Line):
+    def loss(self, labels, predictions):
+        return tf.reduce_mean(super().loss(labels, predictions))
+
 class Stranger:
     pass
 '''
@@ -71,7 +79,7 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "mine.py").write_text(LINE)
     (folder / "broken.py").write_text("import nothing_like_it\n")
     (folder / "raises.py").write_text("1 / 0\n")
-    monkeypatch.setenv("PYTHONPATH", str(folder))
+    monkeypatch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
     return folder
 
 
@@ -113,6 +121,22 @@ def test_a_class_that_cannot_be_used_is_told_why(launch: "Launch") -> None:
     for program, message in MISTAKES.items():
         assert replicas[program].wait() == [ExitCode.CONFIGURATION], replicas[program].output()
         assert replicas[program].termination().message.startswith(message)
+
+
+@pytest.mark.usefixtures("source")
+def test_a_loss_that_is_no_number_ends_training_or_is_skipped(launch: "Launch", tmp_path: Path) -> None:
+    directory = {"checkpoint": {"directory": str(tmp_path / "ckpt")}}
+    stopped = launch(1, config={}, job=job("mine:Diverges", {}, **directory))
+    skipped = launch(1, config={}, job=job("mine:Diverges", {"onNonFinite": "Skip", "steps": 3}))
+    scalar = launch(1, config={}, job=job("mine:Mean", {}))
+    assert stopped.wait() == [ExitCode.DATA_MALFORMED], stopped.output()
+    assert stopped.termination().reason == "NotFinite"
+    assert stopped.termination().message.startswith("step 1: the loss or its gradient is not finite")
+    assert not list((tmp_path / "ckpt").glob("checkpoint-*")), "nothing of it may be saved"
+    assert skipped.wait() == [0], skipped.output()
+    assert "steps-skipped" in skipped.output()
+    assert scalar.wait() == [ExitCode.CONFIGURATION], scalar.output()
+    assert scalar.termination().message.startswith("training.program: loss() returns shape ()")
 
 
 @pytest.mark.usefixtures("source")

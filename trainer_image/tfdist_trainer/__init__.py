@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tfdist_trainer.data.files import Split as Split
     from tfdist_trainer.programs.base import Program as Program
     from tfdist_trainer.programs.config import ProgramConfig as ProgramConfig
+    from tfdist_trainer.script import report as report
 
 __version__ = "0.1.0"
 
@@ -22,16 +23,19 @@ _PUBLIC: Final = {
     "ProgramConfig": "tfdist_trainer.programs.config",
     "Shard": "tfdist_trainer.data.files",
     "Split": "tfdist_trainer.data.files",
+    "report": "tfdist_trainer.script",
 }
 """Public names by the module that has them, which is imported when one is asked for."""
 
 
 def __getattr__(name: str) -> Any:
     """Return the public `name`, importing its module now."""
-    if name not in _PUBLIC:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib  # noqa: PLC0415  as above
 
+    if name == "keras":
+        return importlib.import_module("tfdist_trainer.keras")
+    if name not in _PUBLIC:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(_PUBLIC[name]), name)
 
 

@@ -8,28 +8,29 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NoReturn
 
 from tfdist.contract import ExitCode, Phase, ProgressReport, Role
 from tfdist_trainer import __version__, environment, errors, log, report_server, termination
 from tfdist_trainer.notice import Notice
-from tfdist_trainer.report import Reporter, first_report
+from tfdist_trainer.reporter import Reporter, first_report
 from tfdist_trainer.run import run
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run this replica and exit."""
-    _parse(sys.argv[1:] if arguments is None else arguments)
+    options = _parse(sys.argv[1:] if arguments is None else arguments)
     reporter = Reporter(ProgressReport(role=Role.WORKER, index=0, attempt=0, phase=Phase.STARTING))
-    exit_code = _attempt(reporter)
+    exit_code = _attempt(reporter, options.config)
     sys.stdout.flush()
     sys.stderr.flush()
     # Not sys.exit: after a peer is lost, TensorFlow's destructors may wait for it for ever.
     os._exit(exit_code)
 
 
-def _attempt(reporter: Reporter) -> int:
-    """Run the task and return the exit code, having said why."""
+def _attempt(reporter: Reporter, config: Path | None) -> int:
+    """Run the task, of the file `config` if there is one, and return the exit code, having said why."""
     path = termination.path_from(os.environ)
 
     def last_words(reason: str, message: str) -> None:
@@ -38,6 +39,10 @@ def _attempt(reporter: Reporter) -> int:
     try:
         notice = Notice(lambda text: last_words("Terminated", text))
         notice.install()
+        if config is not None:
+            from tfdist_trainer import local  # noqa: PLC0415  a replica in a pod does without the whole resource
+
+            local.prepare(config, os.environ)
         member = environment.read_member(os.environ)
         port = environment.read_report_port(os.environ)
         reporter.replace(first_report(member))
@@ -55,18 +60,29 @@ def _attempt(reporter: Reporter) -> int:
     return ExitCode.DONE
 
 
-def _parse(arguments: Sequence[str]) -> None:
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="tfdist-train",
         description="Train or evaluate as one replica of a TFDistJob; TFDIST_JOB and TF_CONFIG say which.",
         exit_on_error=False,
     )
     parser.add_argument("--version", action="version", version=f"tfdist-train {__version__}")
-    _, unknown = parser.parse_known_args(arguments)
+    parser.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="run without Kubernetes what FILE describes: a TFDistJob, or its training, checkpoint and runtime alone",
+    )
+    try:
+        options, unknown = parser.parse_known_args(arguments)
+    except argparse.ArgumentError as error:
+        log.error(f"tfdist-train: {error}")
+        sys.exit(ExitCode.USAGE)
     if unknown:
         parser.print_usage(sys.stderr)
-        log.error(f"tfdist-train: unknown argument {unknown[0]!r}; the job is described by TFDIST_JOB")
+        log.error(f"tfdist-train: unknown argument {unknown[0]!r}; the job is described by TFDIST_JOB or --config")
         sys.exit(ExitCode.USAGE)
+    return options
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
                                      variables.*         tf.train.Checkpoint
     <directory>/final.json                               names the last one, when training is done
     <directory>/fence.json                               who may write
+    <directory>/set-aside-by-<uid>/checkpoint-*          of other jobs, which that job was told not to go on from
 
 A checkpoint is written into a temporary directory, flushed, and renamed; so a name `checkpoint-*` means that
 everything is there. What a disk has lost since is found by size and CRC, reported, and passed over.
@@ -27,6 +28,7 @@ RECORD: Final = "checkpoint.json"
 FINAL: Final = "final.json"
 VARIABLES: Final = "variables"
 PREFIX: Final = "checkpoint-"
+SET_ASIDE: Final = "set-aside-by-"
 
 Save = Callable[[str], None]
 """Writes the variables under a file name prefix."""
@@ -85,13 +87,20 @@ class CheckpointReader:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
 
-    def newest(self) -> Record | None:
-        """Return the newest checkpoint that is whole; damaged ones are reported and passed over."""
+    def newest(self, written_by: str | None = None) -> Record | None:
+        """Return the newest checkpoint that is whole; damaged ones are reported and passed over.
+
+        Args:
+            written_by: UID of the job whose checkpoints alone count; None for those of all.
+        """
         for path in self._paths():
             try:
-                return read_record(path)
+                record = read_record(path)
             except StorageError as error:
                 log.event("checkpoint-damaged", message=str(error))
+                continue
+            if written_by in {None, record.writer.job}:
+                return record
         return None
 
     def final(self) -> FinalRecord | None:
@@ -162,6 +171,24 @@ class CheckpointWriter(CheckpointReader):
             raise atomic.storage_failure(error, self.directory) from error
         return CheckpointReport(step=position.step, path=str(final), time=time)
 
+    def set_aside(self, above: int) -> None:
+        """Move checkpoints of other jobs beyond step `above` into a folder, where they are no checkpoints of this job.
+
+        Raises:
+            CheckpointUnwritableError: the directory cannot be written.
+        """
+        folder = self.directory / f"{SET_ASIDE}{self._writer.job}"
+        try:
+            for path in self._paths():
+                if path.name <= name_of(above) or _writer_of(path) == self._writer.job:
+                    continue
+                folder.mkdir(exist_ok=True)
+                shutil.rmtree(folder / path.name, ignore_errors=True)
+                path.rename(folder / path.name)
+                log.event("checkpoint-set-aside", path=folder / path.name)
+        except OSError as error:
+            raise atomic.storage_failure(error, self.directory) from error
+
     def begin(self) -> None:
         """Remove `final.json`: training goes on."""
         (self.directory / FINAL).unlink(missing_ok=True)
@@ -178,6 +205,14 @@ class CheckpointWriter(CheckpointReader):
     def _prune(self) -> None:
         for path in list(self._paths())[self._keep :]:
             shutil.rmtree(path, ignore_errors=True)
+
+
+def _writer_of(path: Path) -> str | None:
+    """Return the UID of the job that wrote the checkpoint `path`, which may be damaged; None when that is unknown."""
+    try:
+        return Record.model_validate_json((path / RECORD).read_text(encoding="utf-8")).writer.job
+    except (OSError, pydantic.ValidationError):
+        return None
 
 
 def read_record(path: Path) -> Record:

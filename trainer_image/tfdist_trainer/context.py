@@ -6,6 +6,7 @@ from typing import Final
 
 import tensorflow as tf
 
+from tfdist.api.training import RuntimeSpec
 from tfdist.contract import CheckpointSettings
 from tfdist_trainer.data.files import Shard
 from tfdist_trainer.data.pipeline import Examples, Stretch, steps_needed, stream
@@ -15,7 +16,7 @@ from tfdist_trainer.fence import Writer
 from tfdist_trainer.notice import Notice
 from tfdist_trainer.programs.base import Program
 from tfdist_trainer.programs.config import ProgramConfig
-from tfdist_trainer.report import Reporter
+from tfdist_trainer.reporter import Reporter
 from tfdist_trainer.strategies.gang import Gang
 
 _KEPT: Final[list[object]] = []
@@ -33,6 +34,12 @@ class Context:
     checkpoint: CheckpointSettings | None
     reporter: Reporter
     notice: Notice
+    settings: RuntimeSpec
+
+    @property
+    def seed(self) -> int:
+        """Seed of all random numbers: `runtime.seed`, or the program's own."""
+        return self.config.seed if self.settings.seed is None else self.settings.seed
 
     @property
     def member(self) -> Member:

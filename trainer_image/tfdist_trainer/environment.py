@@ -5,18 +5,22 @@ against each other here, so that nothing later has to ask.
 """
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import pydantic
 
-from tfdist.contract import JOB_ENV, REPORT_PORT, REPORT_PORT_ENV, TF_CONFIG_ENV, ReplicaJob, Role
+from tfdist.contract import JOB_ENV, REPORT_PORT, REPORT_PORT_ENV, TF_CONFIG_ENV, ReplicaJob, Role, Task
 from tfdist_trainer.errors import ConfigurationError, UsageError
 
 GANG_ROLES: Final = (Role.CHIEF.value, Role.WORKER.value)
 """Roles of a `MultiWorkerMirrored` cluster in the order in which TensorFlow numbers their replicas
 (`tensorflow/python/distribute/multi_worker_util.py`, `id_in_cluster`)."""
+
+PARAMETER_SERVER: Final = "ParameterServer"
+ASYNCHRONOUS_ROLES: Final = (*GANG_ROLES, Role.PS.value)
+"""Roles of a `ParameterServer` cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +32,19 @@ class Member:
     size: int
     addresses: tuple[str, ...]
     """`host:port` of every member in order of rank; empty for a single replica."""
+    cluster: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Of an asynchronous gang: `host:port` of each replica of each role. Its chief trains as a gang of one, which has
+    the others compute for it."""
 
     @property
     def is_chief(self) -> bool:
         """Whether this member decides and writes for the gang."""
         return self.rank == 0
+
+    @property
+    def is_server(self) -> bool:
+        """Whether this member only computes, or keeps variables, for the chief of an asynchronous gang."""
+        return bool(self.cluster) and not self.is_chief
 
 
 def read_member(environ: Mapping[str, str]) -> Member:
@@ -43,16 +55,22 @@ def read_member(environ: Mapping[str, str]) -> Member:
         ConfigurationError: `TF_CONFIG` contradicts it or names roles that cannot train together.
     """
     job = _read_job(environ.get(JOB_ENV))
-    cluster, task = _read_tf_config(environ.get(TF_CONFIG_ENV))
+    asynchronous = job.strategy == PARAMETER_SERVER and job.task is Task.TRAIN
+    roles = ASYNCHRONOUS_ROLES if asynchronous else GANG_ROLES
+    cluster, task = _read_tf_config(environ.get(TF_CONFIG_ENV), roles)
     if not cluster:
-        if job.strategy == "MultiWorkerMirrored" and sum(job.replicas.values()) > 1:
+        if job.strategy in {"MultiWorkerMirrored", PARAMETER_SERVER} and sum(job.replicas.values()) > 1:
             raise ConfigurationError(
-                f"{TF_CONFIG_ENV} is absent, but the gang has {job.replicas}: a MultiWorkerMirrored gang of "
-                "several replicas needs it; check what created this pod"
+                f"{TF_CONFIG_ENV} is absent, but the gang has {job.replicas}: a {job.strategy} gang of several "
+                "replicas needs it; check what created this pod"
             )
         return Member(job=job, rank=0, size=1, addresses=())
-    addresses = tuple(address for role in GANG_ROLES for address in cluster.get(role, ()))
     role, index = task
+    addresses = tuple(address for name in roles for address in cluster.get(name, ()))
+    if asynchronous:
+        _check_asynchronous(cluster)
+        rank = addresses.index(cluster[role][index])
+        return Member(job, rank, 1, addresses, {name: tuple(places) for name, places in cluster.items()})
     rank = index if role == Role.CHIEF or Role.CHIEF not in cluster else index + len(cluster[Role.CHIEF])
     return Member(job=job, rank=rank, size=len(addresses), addresses=addresses)
 
@@ -67,7 +85,9 @@ def read_report_port(environ: Mapping[str, str]) -> int:
 
 def _read_job(text: str | None) -> ReplicaJob:
     if not text:
-        raise UsageError(f"{JOB_ENV} is not set: the trainer runs as a replica of a TFDistJob, which sets it")
+        raise UsageError(
+            f"{JOB_ENV} is not set: the trainer runs as a replica of a TFDistJob, which sets it, or with --config FILE"
+        )
     try:
         return ReplicaJob.model_validate_json(text)
     except pydantic.ValidationError as error:
@@ -76,7 +96,16 @@ def _read_job(text: str | None) -> ReplicaJob:
         raise UsageError(f"{JOB_ENV}: {where}: {first['msg']}") from None
 
 
-def _read_tf_config(text: str | None) -> tuple[dict[str, list[str]], tuple[str, int]]:
+def _check_asynchronous(cluster: Mapping[str, list[str]]) -> None:
+    counts = {role: len(cluster.get(role, ())) for role in ASYNCHRONOUS_ROLES}
+    if counts[Role.CHIEF] != 1 or not counts[Role.WORKER] or not counts[Role.PS]:
+        raise ConfigurationError(
+            f"{TF_CONFIG_ENV}.cluster: strategy ParameterServer needs one chief, which coordinates, at least one "
+            f"worker and at least one ps; there are {', '.join(f'{count} {role}' for role, count in counts.items())}"
+        )
+
+
+def _read_tf_config(text: str | None, roles: Sequence[str]) -> tuple[dict[str, list[str]], tuple[str, int]]:
     """Return (addresses by role, (own role, own index)); an absent variable gives an empty cluster."""
     if text is None:
         return {}, ("", 0)
@@ -88,10 +117,10 @@ def _read_tf_config(text: str | None) -> tuple[dict[str, list[str]], tuple[str, 
         raise ConfigurationError(
             f"{TF_CONFIG_ENV}: not a cluster spec ({type(error).__name__}: {error}); leave it out for a single replica"
         ) from None
-    if unknown := sorted(set(cluster) - set(GANG_ROLES)):
+    if unknown := sorted(set(cluster) - set(roles)):
         raise ConfigurationError(
-            f"{TF_CONFIG_ENV}.cluster: role {unknown[0]!r} cannot be in the cluster of a synchronous gang; "
-            f"allowed are {', '.join(GANG_ROLES)}"
+            f"{TF_CONFIG_ENV}.cluster: role {unknown[0]!r} cannot be in the cluster of this gang; "
+            f"allowed are {', '.join(roles)}"
         )
     if not 0 <= task[1] < len(cluster.get(task[0], ())):
         raise ConfigurationError(f"{TF_CONFIG_ENV}.task: {task[0]} {task[1]} is not in its own cluster")

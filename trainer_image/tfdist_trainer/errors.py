@@ -46,6 +46,13 @@ class DataMalformedError(TrainerError):
     reason = "DataMalformed"
 
 
+class NotFiniteError(TrainerError):
+    """A loss or gradient is not a finite number; the same data and settings would end there again."""
+
+    exit_code = ExitCode.DATA_MALFORMED
+    reason = "NotFinite"
+
+
 class CheckpointUnwritableError(TrainerError):
     """The checkpoint directory cannot be written, or belongs to a later attempt."""
 
@@ -101,7 +108,7 @@ def classify(error: BaseException) -> Failure:
     peer was lost, and `DataLossError` that a file is damaged.
     """
     if isinstance(error, TrainerError):
-        return Failure(error.exit_code, error.reason, one_line(str(error)))
+        return Failure(error.exit_code, error.reason, one_line(cause_of(str(error))))
     name, text = type(error).__name__, one_line(cause_of(str(error)))
     message = f"{name}: {text}"
     if type(error).__module__.startswith("tensorflow"):
@@ -113,7 +120,12 @@ def classify(error: BaseException) -> Failure:
 
 
 def cause_of(text: str) -> str:
-    """Return what a TensorFlow error says happened, without where the graph was built and which node it was."""
+    """Return what a TensorFlow error says happened, without where the graph was built and which node it was.
+
+    An exception raised while a graph is built comes with its traceback as its message (`in user code:`).
+    """
+    if text.startswith("in user code:"):
+        return text.strip().splitlines()[-1].strip().partition(": ")[2] or text
     if not text.startswith("Graph execution error"):
         return text
     lines = text.splitlines()

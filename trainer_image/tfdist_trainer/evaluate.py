@@ -21,7 +21,7 @@ from tfdist_trainer.context import Context, Supply, supply_of
 from tfdist_trainer.data.files import Split
 from tfdist_trainer.errors import ConfigurationError, DataMissingError
 from tfdist_trainer.pace import Pace, decide
-from tfdist_trainer.report import now_text
+from tfdist_trainer.reporter import now_text
 from tfdist_trainer.state import agree_on_newest, restore_model
 from tfdist_trainer.step import EvaluateStep, metric_sums
 from tfdist_trainer.strategies.gang import Gang

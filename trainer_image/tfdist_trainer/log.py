@@ -2,7 +2,7 @@
 
 import sys
 
-from tfdist_trainer.report import now_text
+from tfdist_trainer.reporter import now_text
 
 
 def event(name: str, /, **fields: object) -> None:

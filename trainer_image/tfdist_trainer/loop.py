@@ -5,41 +5,59 @@ loop in step with the others: the same chunks, the same collectives in the same 
 """
 
 import time
-from pathlib import Path
+from typing import Any, Protocol
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from tfdist.contract import CheckpointReport, Phase
+from tfdist.contract import Phase
 from tfdist_trainer import log
-from tfdist_trainer.checkpoint import CheckpointReader, CheckpointWriter, Position
+from tfdist_trainer.checkpoint import Position
 from tfdist_trainer.context import Context, Supply, supply_of
 from tfdist_trainer.data.files import Split
-from tfdist_trainer.errors import StoppedOnNotice
-from tfdist_trainer.pace import MAX_CHUNK, Decision, Pace, SaveSchedule, decide
-from tfdist_trainer.report import now_text
-from tfdist_trainer.state import State, agree_on_newest
-from tfdist_trainer.step import Averaging, TrainStep, metric_sums
+from tfdist_trainer.errors import ConfigurationError, NotFiniteError, StoppedOnNotice, cause_of, one_line
+from tfdist_trainer.pace import MAX_CHUNK, Decision, Pace, decide
+from tfdist_trainer.reporter import now_text
+from tfdist_trainer.saving import Saver
+from tfdist_trainer.state import State
+from tfdist_trainer.step import Averaging, Outcome, StepOptions, TrainStep, metric_sums
+from tfdist_trainer.summaries import Summaries
+from tfdist_trainer.xla_choice import XlaChoice
 
 LOG_SECONDS = 5.0
 
 
+class Steps(Protocol):
+    """What computes chunks of steps."""
+
+    def run(self, iterator: Any, steps: int) -> Outcome:
+        """Take `steps` steps of the batches of `iterator`."""
+
+
 def train(context: Context) -> None:
-    """Train until `epochs` are done, from the newest checkpoint if there is one.
+    """Train until `epochs` or `steps` are done, from a checkpoint if there is one.
 
     Raises:
         StoppedOnNotice: SIGTERM arrived at a member, and the step agreed on has been saved.
+        NotFiniteError: a loss or gradient is not finite, and the program does not skip such steps.
     """
     examples = context.program.examples(Split.TRAIN, context.shard)
     supply = supply_of(context, examples, "training.config.data.train")
+    Training(context, supply, new_state(context)).run()
+
+
+def new_state(context: Context) -> State:
+    """Return a new model and optimizer, made in the strategy's scope."""
     # Not 0: a shuffle compares the pair of this seed and its own with (0, 0), and its own is a tensor.
-    keras.utils.set_random_seed(context.config.seed + 1)
+    keras.utils.set_random_seed(context.seed + 1)
     with context.gang.strategy.scope():
         model = context.program.model()
         optimizer = context.program.optimizer(context.scale)
+        if context.settings.mixed_precision == "float16" and isinstance(optimizer, keras.optimizers.Optimizer):
+            optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
         optimizer.build(model.trainable_variables)
-    Training(context, supply, State(model, optimizer)).run()
+    return State(model, optimizer)
 
 
 class Training:
@@ -47,21 +65,21 @@ class Training:
 
     def __init__(self, context: Context, supply: Supply, state: State) -> None:
         self._context = context
+        self._config = context.config
         self._gang = context.gang
         self._supply = supply
         self._state = state
         self._reporter = context.reporter
         self._sums = metric_sums(context.program)
-        self._step = TrainStep(context.gang, context.program, state.model, state.optimizer)
+        self._steps: dict[bool, Steps] = {}
         self._averaging = Averaging(context.gang, state.model)
         self._pace = Pace()
-        self._position = Position(step=0, metric_sums=tuple(self._sums.zeros()))
-        self._saved: CheckpointReport | None = None
-        self._writer: CheckpointWriter | None = None
-        self._schedule: SaveSchedule | None = None
+        self._xla = XlaChoice("Off" if context.settings.deterministic else context.settings.xla)
+        self._saver = Saver(context, state)
         self._iterator: object = None
         self._said = 0.0
-        self._prepare_checkpoints()
+        self._position = self._first_position()
+        self._summaries = Summaries(context)
 
     @property
     def _layout(self) -> tuple[int, ...]:
@@ -69,39 +87,55 @@ class Training:
 
     @property
     def _total_steps(self) -> int:
+        if self._config.steps is not None:
+            return self._config.steps
         at = self._position
-        return at.step - at.step_in_epoch + (self._context.config.epochs - at.epoch) * self._supply.steps
+        return at.step - at.step_in_epoch + (self._config.epochs - at.epoch) * self._supply.steps
+
+    @property
+    def _is_done(self) -> bool:
+        return self._position.step >= self._total_steps
 
     def run(self) -> None:
         """Train, save and finish; see `train`."""
+        at = self._position
         self._reporter.update(
-            step=self._position.step,
+            step=at.step,
             total_steps=self._total_steps,
-            epoch=self._position.epoch,
-            examples=self._position.examples,
+            epoch=at.epoch,
+            examples=at.examples,
             phase=Phase.COMPILING,
         )
         log.event(
             "train-start",
-            step=self._position.step,
+            step=at.step,
             totalSteps=self._total_steps,
             members=self._gang.member.size,
             examples=sum(self._supply.counts),
             batchSize=self._supply.batch_size * self._gang.replicas,
         )
-        self._context.notice.can_save = self._schedule is not None
-        at, config = self._position, self._context.config
-        self._iterator = self._supply.iterator(config.seed, range(at.epoch, config.epochs), at.step_in_epoch)
-        while self._position.epoch < config.epochs:
+        self._context.notice.can_save = self._saver.can_save
+        if not self._is_done:
+            self._saver.begin()
+        self._start_iterator()
+        while not self._is_done:
             self._epoch()
         self._finish()
 
+    def _start_iterator(self) -> None:
+        """Take up the stream of batches at the present position."""
+        at = self._position
+        epochs = range(at.epoch, self._config.last_epoch)
+        self._iterator = self._supply.iterator(self._context.seed, epochs, at.step_in_epoch)
+
     def _epoch(self) -> None:
-        """Train to the end of the epoch that is under way."""
-        while self._position.step_in_epoch < self._supply.steps:
+        """Train to the end of the epoch that is under way, or of training."""
+        while self._position.step_in_epoch < self._supply.steps and not self._is_done:
             decision = self._decide()
             self._act(decision)
-            self._chunk(decision.steps)
+            self._chunk(decision)
+        if self._position.step_in_epoch < self._supply.steps:
+            return
         results = self._sums.results(np.asarray(self._position.metric_sums))
         log.event("epoch", epoch=self._position.epoch + 1, step=self._position.step, **results)
         self._position = self._position.model_copy(
@@ -115,123 +149,138 @@ class Training:
 
     def _decide(self) -> Decision:
         at = self._position
-        steps = min(self._pace.steps, self._supply.steps - at.step_in_epoch)
-        due = False
-        if self._schedule is not None:
-            steps = min(steps, self._schedule.steps_left(at.step))
-            already = self._saved is not None and self._saved.step == at.step
-            ended = at.step_in_epoch == 0
-            due = at.step > 0 and not already and self._schedule.is_due(at.step, epoch_ended=ended)
-        return decide(self._gang, steps=steps, save=due, stop=self._context.notice.requested)
+        left = self._total_steps - at.step
+        compiled = self._xla.propose(left)
+        steps = min(self._pace.steps, left, self._supply.steps - at.step_in_epoch, self._saver.steps_left(at.step))
+        steps = self._summaries.limit(at.step, steps)
+        if compiled and self._xla.compiles_next:
+            steps = 1
+        stop = self._context.notice.requested
+        return decide(self._gang, steps=steps, save=self._saver.is_due(at), stop=stop, compiled=compiled)
 
     def _act(self, decision: Decision) -> None:
         """Save, and stop, as decided."""
-        can_save = self._schedule is not None
-        if decision.save or (decision.stop and can_save):
+        if decision.save or (decision.stop and self._saver.can_save):
             self._save()
-        if decision.stop and can_save:
+        if decision.stop and self._saver.can_save:
             raise StoppedOnNotice(f"SIGTERM arrived; step {self._position.step} is saved")
 
-    def _chunk(self, steps: int) -> None:
-        started = time.monotonic()
-        sums = self._step.run(self._iterator, tf.constant(steps)).numpy()
-        seconds = time.monotonic() - started
-        self._pace.measured(steps, seconds)
+    def _chunk(self, decision: Decision) -> None:
+        """Take the steps decided on, and count and report them."""
+        with self._summaries.profiled(self._position.step, decision.steps):
+            started = time.monotonic()
+            outcome = self._compute(decision)
+            seconds = time.monotonic() - started
+        if outcome is None:
+            return
+        taken = int(outcome.done)
+        if not decision.compiled or not self._xla.compiles_next:
+            self._pace.measured(taken, seconds)
+        self._xla.measured(compiled=decision.compiled, step_seconds=seconds / taken)
+        self._count(outcome, taken)
+        self._tell(outcome, taken, seconds)
+        if outcome.not_finite:
+            self._not_finite(int(outcome.not_finite))
+
+    def _compute(self, decision: Decision) -> Outcome | None:
+        """Return the outcome of the steps; None when XLA cannot compile them, and nothing has been done."""
+        compiled = decision.compiled
+        if compiled not in self._steps:
+            skip, timed = self._config.on_non_finite == "Skip", not self._context.settings.deterministic
+            self._steps[compiled] = self._new_steps(StepOptions(skip=skip, compiled=compiled, timed=timed))
+        try:
+            return self._steps[compiled].run(self._iterator, decision.steps)
+        except (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError, tf.errors.NotFoundError) as error:
+            if not compiled or not self._xla.compiles_next:
+                raise
+            reason = one_line(cause_of(error.message))[:300]
+            if self._context.settings.xla == "On":
+                raise ConfigurationError(
+                    f"runtime.xla: XLA cannot compile the steps of this program; use Auto or Off ({reason})"
+                ) from None
+            self._xla.failed(reason)
+            # The step has taken a batch and not used it.
+            self._start_iterator()
+            return None
+
+    def _new_steps(self, options: StepOptions) -> Steps:
+        return TrainStep(self._gang, self._context.program, self._state.model, self._state.optimizer, options)
+
+    def _count(self, outcome: Outcome, taken: int) -> None:
+        """Move the position on by the steps taken."""
         at = self._position
-        examples = self._sums.examples(sums)
-        epoch_sums = np.asarray(at.metric_sums) + sums
+        epoch_sums = np.asarray(at.metric_sums) + outcome.sums
         self._position = at.model_copy(
             update={
-                "step": at.step + steps,
-                "step_in_epoch": at.step_in_epoch + steps,
-                "examples": at.examples + examples,
+                "step": at.step + taken,
+                "step_in_epoch": at.step_in_epoch + taken,
+                "examples": at.examples + self._sums.examples(outcome.sums),
                 "metric_sums": tuple(float(value) for value in epoch_sums),
             }
         )
-        metrics = dict(self._sums.results(epoch_sums))
+
+    def _tell(self, outcome: Outcome, taken: int, seconds: float) -> None:
+        """Report, summarize and now and then log how it stands."""
+        at = self._position
+        metrics = dict(self._sums.results(np.asarray(at.metric_sums)))
         self._reporter.update(
             phase=Phase.TRAINING,
-            step=self._position.step,
-            examples=self._position.examples,
+            step=at.step,
+            examples=at.examples,
             metrics=metrics,
-            examples_per_second=examples / seconds,
-            step_time_millis=1000 * seconds / steps,
+            examples_per_second=self._sums.examples(outcome.sums) / seconds,
+            step_time_millis=1000 * seconds / taken,
+            input_wait_millis=1000 * float(outcome.input_wait) / taken,
             step_at=now_text(),
         )
-        self._say(metrics)
-
-    def _say(self, metrics: dict[str, float]) -> None:
+        self._summaries.write(
+            self._reporter.current, self._sums.results(outcome.sums), outcome, self._state.optimizer.learning_rate
+        )
         if time.monotonic() - self._said < LOG_SECONDS:
             return
         self._said = time.monotonic()
-        at, report = self._position, self._reporter.current
         log.event(
             "train",
             step=f"{at.step}/{self._total_steps}",
-            epoch=f"{at.epoch + 1}/{self._context.config.epochs}",
-            examplesPerSecond=report.examples_per_second,
-            stepMillis=report.step_time_millis,
+            epoch=at.epoch + 1,
+            examplesPerSecond=self._reporter.current.examples_per_second,
+            stepMillis=self._reporter.current.step_time_millis,
             **metrics,
         )
 
-    def _prepare_checkpoints(self) -> None:
-        """Claim the directory, and go to the newest checkpoint in it."""
-        settings = self._context.checkpoint
-        if settings is None:
+    def _not_finite(self, count: int) -> None:
+        step = self._position.step
+        if self._config.on_non_finite == "Skip":
+            log.event("steps-skipped", count=count, until=step, reason="loss or gradient not finite")
             return
-        directory = Path(settings.directory)
-        self._schedule = SaveSchedule(settings)
-        reader = CheckpointReader(directory)
-        if self._gang.member.is_chief:
-            reader = self._writer = CheckpointWriter(directory, keep=settings.keep, writer=self._context.writer)
-            self._writer.claim()
-        if settings.restore != "None":
-            self._restore(reader)
-        if self._writer is not None and self._position.epoch < self._context.config.epochs:
-            self._writer.begin()
+        raise NotFiniteError(
+            f"step {step}: the loss or its gradient is not finite, and nothing of this step was saved; lower the "
+            "learning rate, clip gradients, look for values that are not numbers in the data, or set "
+            "training.config.onNonFinite to Skip"
+        )
 
-    def _restore(self, reader: CheckpointReader) -> None:
-        record = agree_on_newest(self._gang, reader)
-        if record is None:
-            return
-        path = reader.path_of(record.position.step)
-        self._state.restore(path)
-        at = record.position
+    def _first_position(self) -> Position:
+        """Return where training begins, after restoring what it begins from."""
+        at = self._saver.restore()
+        zeros = tuple(self._sums.zeros())
+        if at is None:
+            return Position(step=0, metric_sums=zeros)
         if at.step_in_epoch and at.layout != self._layout:
             log.event("epoch-restarted", epoch=at.epoch + 1, reason="the gang or its data has changed since")
-            at = at.model_copy(update={"step_in_epoch": 0, "metric_sums": tuple(self._sums.zeros())})
-        self._position = at
-        self._saved = CheckpointReport(step=at.step, path=str(path), time=record.time)
-        self._reporter.update(last_checkpoint=self._saved)
-        log.event("restored", step=at.step, path=path, writer=record.writer)
+            return at.model_copy(update={"step_in_epoch": 0, "metric_sums": zeros})
+        return at if len(at.metric_sums) == len(zeros) else at.model_copy(update={"metric_sums": zeros})
 
     def _save(self) -> None:
         """Write a checkpoint at the present position; a collective, of which the chief writes."""
-        phase = self._reporter.current.phase
-        self._reporter.update(phase=Phase.CHECKPOINTING)
         self._averaging.run(1.0 if self._supply.examples.count else 0.0)
-        at = self._position.model_copy(update={"layout": self._layout})
-        if self._writer is not None:
-            self._saved = self._state.save(self._writer, at)
-            log.event("checkpoint", step=at.step, path=self._saved.path)
-        else:
-            path = CheckpointReader(Path(self._settings_directory)).path_of(at.step)
-            self._saved = CheckpointReport(step=at.step, path=str(path), time=now_text())
-        if self._schedule is not None:
-            self._schedule.saved()
-        self._reporter.update(phase=phase, last_checkpoint=self._saved)
-
-    @property
-    def _settings_directory(self) -> str:
-        return self._context.checkpoint.directory if self._context.checkpoint else ""
+        self._saver.save(self._position.model_copy(update={"layout": self._layout}))
 
     def _finish(self) -> None:
         """Save the last step and name it in `final.json`."""
-        if self._schedule is not None:
-            if self._saved is None or self._saved.step != self._position.step:
-                self._save()
-            if self._writer is not None and self._saved is not None:
-                self._writer.finish(self._saved, self._total_steps)
+        if self._saver.is_missing(self._position):
+            self._save()
+        self._saver.finish(self._total_steps)
+        self._summaries.close()
         # Nobody leaves before everybody has come so far: a member that ends breaks the others' connections.
         self._gang.share([MAX_CHUNK])
         self._reporter.update(phase=Phase.FINISHED)

@@ -49,16 +49,18 @@ class Decision:
     steps: int
     save: bool
     stop: bool
+    compiled: bool = False
+    """Whether XLA compiles these steps."""
 
 
-def decide(gang: Gang, *, steps: int, save: bool, stop: bool) -> Decision:
+def decide(gang: Gang, *, steps: int, save: bool, stop: bool, compiled: bool = False) -> Decision:
     """Return the gang's decision from each member's wishes; a collective.
 
-    The chief's `steps` and `save` count, and anybody's `stop`.
+    The chief's `steps`, `save` and `compiled` count, and anybody's `stop`.
     """
     chief = gang.member.is_chief
-    total = gang.share([steps if chief else 0, save and chief, stop])
-    return Decision(steps=round(float(total[0])), save=bool(total[1]), stop=bool(total[2]))
+    total = gang.share([steps if chief else 0, save and chief, stop, compiled and chief])
+    return Decision(steps=round(float(total[0])), save=bool(total[1]), stop=bool(total[2]), compiled=bool(total[3]))
 
 
 class SaveSchedule:

@@ -15,7 +15,7 @@ from typing import Final
 
 from tfdist.contract import HEALTH_PATH, PROGRESS_PATH, STACKS_PATH, ProgressReport
 from tfdist_trainer.errors import UsageError
-from tfdist_trainer.report import Reporter
+from tfdist_trainer.reporter import Reporter
 
 METRICS_PATH: Final = "/metrics"
 

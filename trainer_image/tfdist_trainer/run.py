@@ -7,32 +7,37 @@ then TensorFlow is imported, the gang is joined, and the task runs.
 import os
 from pathlib import Path
 
+from tfdist.api.training import RuntimeSpec
 from tfdist.contract import Phase, Task
 from tfdist_trainer import log, programs, runtime
 from tfdist_trainer.data.files import Split
 from tfdist_trainer.environment import Member
 from tfdist_trainer.errors import ConfigurationError
 from tfdist_trainer.notice import Notice
-from tfdist_trainer.report import Reporter
+from tfdist_trainer.reporter import Reporter
 from tfdist_trainer.strategies import names
 
 
 def run(member: Member, reporter: Reporter, notice: Notice) -> None:
     """Do the task of `member`; any exception is a failure that `errors.classify` explains."""
     # Before the check, because the class of a user's program imports TensorFlow.
-    runtime.prepare(os.environ)
+    settings = runtime.read(member.job.runtime)
+    runtime.prepare(os.environ, settings)
     choice = check(member)
     names.wait_for_names(member.addresses, lambda text: log.event("waiting", message=text))
+    if member.is_server:
+        _serve(member, settings, reporter)
+        return
     # TensorFlow takes seconds to import, and a wrong configuration is reported without it.
     from tfdist_trainer.context import Context  # noqa: PLC0415
     from tfdist_trainer.programs.from_files import explained  # noqa: PLC0415
     from tfdist_trainer.programs.learned import prepare  # noqa: PLC0415
-    from tfdist_trainer.strategies.gang import join  # noqa: PLC0415
+    from tfdist_trainer.strategies.build import join  # noqa: PLC0415
 
     reporter.update(phase=Phase.RENDEZVOUS)
     log.event("joining", rank=member.rank, members=member.size)
     with notice.without_python():
-        gang = join(member)
+        gang = join(member, settings)
     context = Context(
         gang=gang,
         program=choice.create(),
@@ -40,6 +45,7 @@ def run(member: Member, reporter: Reporter, notice: Notice) -> None:
         checkpoint=member.job.checkpoint,
         reporter=reporter,
         notice=notice,
+        settings=settings,
     )
     prepare(context)
     with explained(context.program):
@@ -47,10 +53,22 @@ def run(member: Member, reporter: Reporter, notice: Notice) -> None:
             from tfdist_trainer.evaluate import evaluate  # noqa: PLC0415
 
             evaluate(context)
+        elif member.cluster:
+            from tfdist_trainer.strategies import parameter_server  # noqa: PLC0415
+
+            parameter_server.train(context)
         else:
             from tfdist_trainer.loop import train  # noqa: PLC0415
 
             train(context)
+
+
+def _serve(member: Member, settings: RuntimeSpec, reporter: Reporter) -> None:
+    """Compute, or keep variables, for the chief of an asynchronous gang."""
+    from tfdist_trainer.strategies import devices, servers  # noqa: PLC0415
+
+    devices.configure(settings, member.job.role)
+    servers.serve(member, reporter)
 
 
 def check(member: Member) -> programs.Choice:

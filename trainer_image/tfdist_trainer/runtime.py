@@ -1,19 +1,49 @@
-"""The process around TensorFlow: environment variables that it reads when it is imported."""
+"""The settings of TensorFlow that a job can make (`spec.runtime`), as far as they come before TensorFlow itself.
+
+`read` checks them without importing TensorFlow, `prepare` sets the environment variables that TensorFlow and
+Keras look at when they are imported; `strategies.devices` applies the rest. Every field is applied by one of
+them: nothing that a job asks for may be ignored in silence.
+"""
 
 import os
 import tempfile
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from pathlib import Path
+from typing import Any
+
+import pydantic
+
+from tfdist.api.training import RuntimeSpec
+from tfdist_trainer.errors import ConfigurationError
 
 
-def prepare(environ: MutableMapping[str, str]) -> None:
+def read(settings: Mapping[str, Any]) -> RuntimeSpec:
+    """Return `spec.runtime` as `TFDIST_JOB` has it; what is absent there has its default.
+
+    Raises:
+        ConfigurationError: a field is wrong, or this image is older than the field.
+    """
+    try:
+        return RuntimeSpec.model_validate(settings)
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        path = ".".join(["runtime", *(str(part) for part in first["loc"])])
+        if first["type"] == "extra_forbidden":
+            raise ConfigurationError(f"{path}: this trainer image knows no such setting; use a newer image") from None
+        raise ConfigurationError(f"{path}: {first['msg']}, not {first['input']!r}") from None
+
+
+def prepare(environ: MutableMapping[str, str], settings: RuntimeSpec) -> None:
     """Set what must be set before TensorFlow and Keras are imported; what the user has set stays.
 
     The root file system is read-only and the user may have no home, so Keras gets one under the temporary
     directory.
     """
     # Errors only: the distributed iterator warns at each epoch that its own generator cannot be optimized.
-    environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    # Where operations are placed is logged as information.
+    environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "0" if settings.log_device_placement else "2")
     environ.setdefault("KERAS_BACKEND", "tensorflow")
     environ.setdefault("KERAS_HOME", str(Path(tempfile.gettempdir(), f"keras-{os.getuid()}")))
     environ.setdefault("MPLCONFIGDIR", environ["KERAS_HOME"])
+    # Without it a parameter server's coordinator waits for a lost worker for ever.
+    environ.setdefault("GRPC_FAIL_FAST", "use_caller")

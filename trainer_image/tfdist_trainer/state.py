@@ -1,6 +1,7 @@
 """The variables of a training, and their way into and out of checkpoints."""
 
 from pathlib import Path
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -15,14 +16,14 @@ from tfdist_trainer.checkpoint import (
     read_record,
 )
 from tfdist_trainer.errors import StorageError, one_line
-from tfdist_trainer.report import now_text
+from tfdist_trainer.reporter import now_text
 from tfdist_trainer.strategies.gang import Gang
 
 
 class State:
     """Model, optimizer, step and epoch as one `tf.train.Checkpoint`."""
 
-    def __init__(self, model: keras.Model, optimizer: keras.optimizers.Optimizer) -> None:
+    def __init__(self, model: Any, optimizer: Any) -> None:
         self.model = model
         self.optimizer = optimizer
         self._step = tf.Variable(0, dtype=tf.int64, trainable=False)
@@ -83,9 +84,17 @@ def agree_on_newest(gang: Gang, reader: CheckpointReader) -> Record | None:
     Raises:
         StorageError: the chief sees one that this member does not.
     """
-    newest = reader.newest() if gang.member.is_chief else None
+    return share_record(gang, reader, reader.newest() if gang.member.is_chief else None)
+
+
+def share_record(gang: Gang, reader: CheckpointReader, chosen: Record | None) -> Record | None:
+    """Return the record that the chief has `chosen` of those of `reader`, on all members; a collective.
+
+    Raises:
+        StorageError: the chief sees one that this member does not.
+    """
     # Steps are sent one too high, so that 0 can say that there is none.
-    step = round(gang.from_chief(newest.position.step + 1 if newest else 0)) - 1
-    if step < 0 or newest is not None:
-        return newest
+    step = round(gang.from_chief(chosen.position.step + 1 if chosen else 0)) - 1
+    if step < 0 or chosen is not None:
+        return chosen
     return read_record(reader.path_of(step))

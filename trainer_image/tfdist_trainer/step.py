@@ -6,12 +6,14 @@ collective; so a member with few or no examples neither drags nor distorts the s
 """
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
 
 from tfdist_trainer.data.pipeline import Batch
+from tfdist_trainer.errors import ConfigurationError
 from tfdist_trainer.metrics.sums import SumsOf, WeightedMean
 from tfdist_trainer.programs.base import Program
 from tfdist_trainer.strategies.gang import Gang
@@ -22,46 +24,113 @@ def metric_sums(program: Program) -> SumsOf:
     return SumsOf([WeightedMean("loss", program.loss), *program.metrics()])
 
 
+class Outcome(NamedTuple):
+    """What a chunk of training steps tells; tensors when it comes out of the graph."""
+
+    sums: Any
+    """Sums of loss and metrics over the gang, float64 [sums.size]."""
+    gradient_norm: Any
+    """Global norm of the last step's gradient, of the mean loss, float32 []."""
+    not_finite: Any
+    """Steps whose loss or gradient was not finite, which changed nothing, int32 []. Without `skip` the first of them
+    is the last of the chunk."""
+    done: Any
+    """Steps taken, int32 []."""
+    input_wait: Any
+    """Seconds that the steps of this member waited for their batches, float64 []."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepOptions:
+    """How training steps are computed."""
+
+    skip: bool = False
+    """Whether to go on after a step whose loss or gradient is not finite."""
+    compiled: bool = False
+    """Whether XLA compiles the computation of a replica; what replicas exchange stays outside."""
+    timed: bool = True
+    """Whether to measure how long batches take to come; TensorFlow's clock does not run in deterministic mode."""
+
+
 class TrainStep:
     """Trains `model` by whole chunks of steps."""
 
-    def __init__(self, gang: Gang, program: Program, model: keras.Model, optimizer: keras.optimizers.Optimizer) -> None:
+    def __init__(self, gang: Gang, program: Program, model: Any, optimizer: Any, options: StepOptions) -> None:
         self._gang = gang
         self._program = program
         self._model = model
         self._optimizer = optimizer
+        self._options = options
         self._sums = metric_sums(program)
-        self._variables = [variable.value for variable in model.trainable_variables]
-        _reduce_only_once(optimizer)
-        self.run = tf.function(self._chunk)
-        """(iterator, number of steps) -> the sums of these steps over the gang, float64 [sums.size]."""
+        self._variables = [raw(variable) for variable in model.trainable_variables]
+        self._scaled = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
+        reduce_only_once(optimizer)
+        self.graph = tf.function(self._chunk)
+        """(iterator, number of steps) -> `Outcome` of tensors."""
 
-    def _chunk(self, iterator: Any, steps: tf.Tensor) -> tf.Tensor:
+    def run(self, iterator: Any, steps: int) -> Outcome:
+        """Take `steps` steps and return their outcome in NumPy's types; a collective."""
+        return Outcome(*(part.numpy() for part in self.graph(iterator, tf.constant(steps))))
+
+    def _chunk(self, iterator: Any, steps: tf.Tensor) -> Outcome:
         total = tf.zeros([self._sums.size], tf.float64)
-        for _ in tf.range(steps):
-            sums = self._gang.strategy.run(self._replica, args=(next(iterator),))
-            total += self._gang.local(sums)
-        return total
+        norm, bad, done = tf.constant(0.0), tf.constant(0), tf.constant(0)
+        waited = tf.constant(0.0, tf.float64)
+        while done < steps and (self._options.skip or bad == 0):
+            if self._options.timed:
+                batch, seconds = timed_next(iterator, after=total)
+                waited += seconds
+            else:
+                batch = next(iterator)
+            results = self._gang.strategy.run(self._replica, args=(batch,))
+            sums, norm, finite = (self._gang.local(result) for result in results)
+            total += sums
+            bad += tf.cast(tf.logical_not(finite), tf.int32)
+            done += 1
+        return Outcome(total, norm, bad, done, waited)
 
-    def _replica(self, batch: Batch) -> tf.Tensor:
-        """Take one step on one replica and return its sums over the gang."""
-        batch = Batch(*batch)
-        with tf.GradientTape() as tape:
-            predictions = self._model(batch.features, training=True)
-            losses = self._program.loss(batch.labels, predictions)
-            zero = tf.zeros_like(losses)
-            loss = tf.reduce_sum(tf.where(batch.weights > 0, losses * batch.weights, zero))
-        unconnected = tf.UnconnectedGradients.ZERO
-        gradients = [_dense(g) for g in tape.gradient(loss, self._variables, None, unconnected)]
-        # In float32 they travel with the gradients. Within one step counts stay exact, up to 2**24.
-        sums = tf.cast(self._sums.sums(batch.labels, predictions, batch.weights, batch.present), tf.float32)
-        weight = tf.reduce_sum(batch.weights)
-        *gradients, sums, weight = add_over_replicas([*gradients, sums, weight])
+    def _replica(self, batch: Batch) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Take one step on one replica and return (its sums over the gang, norm of the gradient, whether finite)."""
+        if self._options.compiled and self._gang.replicas == 1:
+            whole: tuple[tf.Tensor, tf.Tensor, tf.Tensor] = tf.function(self._step, jit_compile=True)(Batch(*batch))
+            return whole
+        return self._step(Batch(*batch))
+
+    def _step(self, batch: Batch) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        local = self._local
+        if self._options.compiled and self._gang.replicas > 1:
+            # A function of its own for each replica, because the variables of each are part of it.
+            local = tf.function(local, jit_compile=True)
+        *gradients, sums, weight = add_over_replicas(local(batch), self._gang.replicas)
         # A step without any example, which only a restart with another layout can make, must change nothing
         # and divide by something.
         gradients = [tf.math.divide_no_nan(gradient, weight) for gradient in gradients]
-        self._optimizer.apply(gradients, self._model.trainable_variables)
-        return tf.cast(sums, tf.float64)
+        norm = tf.linalg.global_norm(gradients)
+        finite = tf.math.is_finite(tf.reduce_sum(sums))
+        if self._scaled:
+            # Loss scaling tries how far it can go: an infinite gradient is no mistake, and it skips the step itself.
+            norm /= tf.cast(raw(self._optimizer.dynamic_scale), norm.dtype)
+        else:
+            finite = tf.logical_and(finite, tf.math.is_finite(norm))
+            gradients = [tf.where(finite, gradient, tf.zeros_like(gradient)) for gradient in gradients]
+        apply(self._optimizer, gradients, self._model.trainable_variables)
+        # The number of examples, which comes first, is right in any case.
+        kept = tf.where(tf.logical_or(finite, tf.range(self._sums.size) == 0), sums, tf.zeros_like(sums))
+        return tf.cast(kept, tf.float64), norm, finite
+
+    def _local(self, batch: Batch) -> list[tf.Tensor]:
+        """Return the gradients of this replica's sum of weighted losses, its sums, and its weight."""
+        with tf.GradientTape() as tape:
+            predictions = as_float32(self._model(batch.features, training=True))
+            losses = per_example(self._program.loss(batch.labels, predictions), batch.weights)
+            zero = tf.zeros_like(losses)
+            loss = tf.reduce_sum(tf.where(batch.weights > 0, losses * batch.weights, zero))
+            scaled = self._optimizer.scale_loss(loss) if self._scaled else loss
+        unconnected = tf.UnconnectedGradients.ZERO
+        gradients = [tf.convert_to_tensor(g) for g in tape.gradient(scaled, self._variables, None, unconnected)]
+        # In float32 they travel with the gradients. Within one step counts stay exact, up to 2**24.
+        sums = tf.cast(self._sums.sums(batch.labels, predictions, batch.weights, batch.present), tf.float32)
+        return [*gradients, sums, tf.reduce_sum(batch.weights)]
 
 
 class EvaluateStep:
@@ -83,7 +152,7 @@ class EvaluateStep:
 
     def _replica(self, batch: Batch) -> tf.Tensor:
         batch = Batch(*batch)
-        predictions = self._model(batch.features, training=False)
+        predictions = as_float32(self._model(batch.features, training=False))
         sums = self._sums.sums(batch.labels, predictions, batch.weights, batch.present)
         return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, sums)
 
@@ -111,20 +180,33 @@ class Averaging:
     def _in_graph(self, weight: tf.Tensor) -> None:
         def average() -> None:
             values = [variable.read_value() * tf.cast(weight, variable.dtype) for variable in self._variables]
-            *values, total = add_over_replicas([*values, weight])
+            *values, total = add_over_replicas([*values, weight], self._gang.replicas)
             for variable, value in zip(self._variables, values, strict=True):
                 variable.assign(tf.cast(value / tf.cast(total, value.dtype), variable.dtype))
 
         self._gang.strategy.run(average)
 
 
-def add_over_replicas(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    """Return the sums over all replicas of `tensors`, with one collective for each type of number.
+def timed_next(iterator: Any, after: tf.Tensor) -> tuple[Any, tf.Tensor]:
+    """Return the next batch and the seconds that it took to come, float64 [], counted from when `after` is known."""
+    with tf.control_dependencies([after]):
+        started = tf.timestamp()
+    with tf.control_dependencies([started]):
+        batch = next(iterator)
+    arrived = [tensor for part in tf.nest.flatten(batch) for tensor in getattr(part, "values", (part,))]
+    with tf.control_dependencies(arrived):
+        return batch, tf.timestamp() - started
+
+
+def add_over_replicas(tensors: Sequence[tf.Tensor], replicas: int) -> list[tf.Tensor]:
+    """Return the sums over all `replicas` of `tensors`, with one collective for each type of number.
 
     Without this each tensor is a collective of its own, and on small models their latency is the step's time
     (`tensorflow/python/distribute/cross_device_ops.py` packs tensors for NCCL only).
     """
     reduced: list[tf.Tensor] = list(tensors)
+    if replicas == 1:
+        return reduced
     context = tf.distribute.get_replica_context()
     for dtype in dict.fromkeys(tensor.dtype for tensor in tensors):
         chosen = [index for index, tensor in enumerate(tensors) if tensor.dtype == dtype]
@@ -136,20 +218,52 @@ def add_over_replicas(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     return reduced
 
 
-def _reduce_only_once(optimizer: keras.optimizers.Optimizer) -> None:
+def per_example(losses: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+    """Return `losses`, which have one value for each example.
+
+    Raises:
+        ConfigurationError: the program returns another shape.
+    """
+    if losses.shape.rank != 1 or losses.shape[0] != weights.shape[0]:
+        raise ConfigurationError(
+            f"training.program: loss() returns shape {losses.shape}, expected {weights.shape}: one value for each "
+            "example; reduce the other axes, for example with tf.reduce_mean(..., axis=-1), and leave the batch's"
+        )
+    return tf.cast(losses, tf.float32)
+
+
+def as_float32(predictions: Any) -> Any:
+    """Return predictions of a model in mixed precision as float32, in which losses and metrics are computed."""
+    half = (tf.float16, tf.bfloat16)
+    return tf.nest.map_structure(lambda t: tf.cast(t, tf.float32) if t.dtype in half else t, predictions)
+
+
+def raw(variable: Any) -> Any:
+    """Return TensorFlow's variable of a Keras 3 variable; `tf_keras` has no other."""
+    return variable.value if isinstance(variable, keras.Variable) else variable
+
+
+def apply(optimizer: Any, gradients: Sequence[tf.Tensor], variables: Sequence[Any]) -> None:
+    """Have `optimizer`, of Keras 3 or `tf_keras`, change `variables`."""
+    if isinstance(optimizer, keras.optimizers.Optimizer):
+        optimizer.apply(gradients, variables)
+    else:
+        optimizer.apply_gradients(zip(gradients, variables, strict=True), skip_gradients_aggregation=True)
+
+
+def reduce_only_once(optimizer: Any) -> None:
     """Keep `optimizer` from adding up gradients over replicas, which the step has done already.
 
     Keras does it in `keras/src/backend/tensorflow/optimizer.py`, after clipping; ours comes before, so that
     clipping sees the gradient of the whole batch.
     """
+    if not isinstance(optimizer, keras.optimizers.Optimizer):
+        return  # `apply` asks tf_keras for it
     name = "_all_reduce_sum_gradients"
-    if not callable(getattr(optimizer, name, None)):
-        raise TypeError(f"this version of Keras has no Optimizer.{name}: gradients would be added up twice")
-    setattr(optimizer, name, lambda grads_and_vars: grads_and_vars)
-
-
-def _dense(gradient: Any) -> tf.Tensor:
-    return tf.convert_to_tensor(gradient)
+    for each in (optimizer, getattr(optimizer, "inner_optimizer", optimizer)):
+        if not callable(getattr(each, name, None)):
+            raise TypeError(f"this version of Keras has no Optimizer.{name}: gradients would be added up twice")
+        setattr(each, name, lambda grads_and_vars: grads_and_vars)
 
 
 def _is_float(dtype: str) -> bool:

@@ -15,7 +15,7 @@ import tensorflow as tf
 from tfdist_trainer.data.files import Shard, Split
 from tfdist_trainer.data.pipeline import Examples
 from tfdist_trainer.errors import ConfigurationError
-from tfdist_trainer.metrics.sums import WeightedMean
+from tfdist_trainer.metrics.sums import Metric
 from tfdist_trainer.programs.config import OpenConfig, ProgramConfig
 
 
@@ -50,7 +50,7 @@ class Program(ABC):
     def loss(self, labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
         """Return the loss of each example, float32 [batch]. The trainer weighs, adds and divides."""
 
-    def metrics(self) -> Sequence[keras.metrics.Metric | WeightedMean]:
+    def metrics(self) -> Sequence[keras.metrics.Metric | Metric]:
         """Return new metrics, reported beside the loss by training and evaluation; by default none."""
         return ()
 

@@ -1,7 +1,7 @@
 """What the configurations of all built-in programs share: strict fields and errors that name their path."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Final, Self, TypeVar
+from typing import Any, ClassVar, Final, Literal, Self, TypeVar
 
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field
@@ -22,11 +22,22 @@ class StrictModel(BaseModel):
     )
 
 
+class Profile(StrictModel):
+    """Which steps the profiler watches."""
+
+    from_step: int = Field(default=100, ge=1)
+    """The first of them; tracing and warming up are over by then."""
+    steps: int = Field(default=10, ge=1, le=1000)
+    """How many."""
+
+
 class ProgramConfig(StrictModel):
     """How long, in which batches and in which order a program trains."""
 
     epochs: int = Field(default=1, ge=1)
     """How many times training sees every example of `data.train`."""
+    steps: int | None = Field(default=None, ge=1)
+    """Number of steps to train, instead of `epochs`."""
     batch_size_per_replica: int | None = Field(default=None, ge=1)
     """Examples in one step on each replica. The default, when `globalBatchSize` is absent too, is 128."""
     global_batch_size: int | None = Field(default=None, ge=1)
@@ -40,6 +51,22 @@ class ProgramConfig(StrictModel):
     """Seeds the initial weights and the order of examples: equal seeds give equal training."""
     shuffle_buffer: int = Field(default=10_000, ge=0)
     """Examples that each worker mixes at random; 0 keeps the order of the files."""
+    on_non_finite: Literal["Stop", "Skip"] = "Stop"
+    """What a step does whose loss or gradient is not finite: ends training with the last good checkpoint (`Stop`),
+    or counts as a gradient of zero (`Skip`)."""
+    profile: Profile | None = None
+    """Steps of which TensorBoard's profiler makes a trace; by default none."""
+
+    @property
+    def last_epoch(self) -> int:
+        """Number of epochs that training may begin: more than enough when `steps` ends it."""
+        return self.epochs if self.steps is None else 2**31 - 1
+
+    @pydantic.model_validator(mode="after")
+    def _one_end(self) -> Self:
+        if self.steps is not None and "epochs" in self.model_fields_set:
+            raise ValueError("give epochs or steps, not both")
+        return self
 
     @pydantic.model_validator(mode="after")
     def _one_batch_size(self) -> Self:

@@ -3,7 +3,6 @@
 Every method that talks to the others is a collective: all members call it, in the same order, or all wait.
 """
 
-import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +11,6 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from tfdist_trainer.environment import Member
-from tfdist_trainer.errors import ConfigurationError
 
 
 class Gang:
@@ -54,37 +52,3 @@ class Gang:
             return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, local)
 
         return self.local(self.strategy.run(add))
-
-
-def join(member: Member) -> Gang:
-    """Return the gang after all members have connected. Must come before any other TensorFlow operation.
-
-    Raises:
-        ConfigurationError: this image does not run the job's strategy.
-    """
-    _limit_threads(member)
-    if member.size > 1:
-        return Gang(member, tf.distribute.MultiWorkerMirroredStrategy())
-    os.environ.pop("TF_CONFIG", None)
-    if member.job.strategy in {"OneDevice", "MultiWorkerMirrored"}:
-        return Gang(member, tf.distribute.get_strategy())
-    if member.job.strategy == "Mirrored":
-        return Gang(member, tf.distribute.MirroredStrategy())
-    raise ConfigurationError(
-        f"strategy: {member.job.strategy} is not one that the bundled programs run; "
-        "use MultiWorkerMirrored, Mirrored or OneDevice, or give the job a command of your own"
-    )
-
-
-def _limit_threads(member: Member) -> None:
-    """Apply `runtime.intraOpThreads` and `runtime.interOpThreads`; absent leaves TensorFlow's choice."""
-    setters = {
-        "intraOpThreads": tf.config.threading.set_intra_op_parallelism_threads,
-        "interOpThreads": tf.config.threading.set_inter_op_parallelism_threads,
-    }
-    for name, setter in setters.items():
-        value = member.job.runtime.get(name)
-        if value is not None:
-            if not isinstance(value, int) or value < 1:
-                raise ConfigurationError(f"runtime.{name}: expected a number of threads, not {value!r}")
-            setter(value)

@@ -14,6 +14,7 @@ from tfdist_trainer.errors import PeerLostError
 TIMEOUT_SECONDS: Final = 300.0
 POLL_SECONDS: Final = 0.5
 REPEAT_SECONDS: Final = 10.0
+CONNECT_SECONDS: Final = 2.0
 
 
 def wait_for_names(
@@ -24,16 +25,28 @@ def wait_for_names(
     Raises:
         PeerLostError: after `timeout_seconds`, with the names that do not resolve.
     """
-    started = time.monotonic()
-    said = started - REPEAT_SECONDS + 1.0
-    while missing := [address for address in addresses if not _resolves(address)]:
-        waited = time.monotonic() - started
-        if waited > timeout_seconds:
-            raise PeerLostError(f"no address for {', '.join(missing)} after {waited:.0f} s: were the pods created?")
-        if time.monotonic() - said > REPEAT_SECONDS:
-            said = time.monotonic()
-            say(f"waiting for the address of {', '.join(missing)}")
-        time.sleep(POLL_SECONDS)
+    _wait(addresses, _resolves, "to have an address", say, timeout_seconds)
+
+
+def wait_for_servers(
+    addresses: Sequence[str], say: Callable[[str], None], *, timeout_seconds: float = TIMEOUT_SECONDS
+) -> None:
+    """Return when somebody listens at each of `addresses` (`host:port`).
+
+    Raises:
+        PeerLostError: after `timeout_seconds`, with the addresses at which nobody does.
+    """
+    _wait(addresses, listens, "to listen", say, timeout_seconds)
+
+
+def listens(address: str) -> bool:
+    """Return whether a connection to `address` (`host:port`) can be made."""
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS):
+            return True
+    except OSError:
+        return False
 
 
 def _resolves(address: str) -> bool:
@@ -42,3 +55,22 @@ def _resolves(address: str) -> bool:
     except OSError:
         return False
     return True
+
+
+def _wait(
+    addresses: Sequence[str],
+    is_there: Callable[[str], bool],
+    what: str,
+    say: Callable[[str], None],
+    timeout_seconds: float,
+) -> None:
+    started = time.monotonic()
+    said = started - REPEAT_SECONDS + 1.0
+    while missing := [address for address in addresses if not is_there(address)]:
+        waited = time.monotonic() - started
+        if waited > timeout_seconds:
+            raise PeerLostError(f"waited {waited:.0f} s for {', '.join(missing)} {what}: were the pods created?")
+        if time.monotonic() - said > REPEAT_SECONDS:
+            said = time.monotonic()
+            say(f"waiting for {', '.join(missing)} {what}")
+        time.sleep(POLL_SECONDS)

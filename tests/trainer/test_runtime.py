@@ -1,0 +1,168 @@
+"""`spec.runtime`: every setting has its effect, seen from inside a process that has applied it."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tfdist.api.training import RuntimeSpec
+from tfdist.contract import ExitCode
+from tfdist_trainer import runtime
+from tfdist_trainer.errors import ConfigurationError
+from tfdist_trainer.xla_choice import PLAIN_CHUNKS, XlaChoice
+
+if TYPE_CHECKING:
+    from trainer.conftest import Launch
+
+LOOK = """
+import json, os, sys
+from tfdist.contract import Role
+from tfdist_trainer import runtime
+settings = runtime.read(json.loads(sys.argv[1]))
+runtime.prepare(os.environ, settings)
+import keras, tensorflow as tf
+from tfdist_trainer.strategies import devices
+devices.configure(settings, Role.WORKER)
+try:
+    tf.random.uniform([1])
+    refuses_chance = False
+except RuntimeError:
+    refuses_chance = True
+print(json.dumps({
+    "intra": tf.config.threading.get_intra_op_parallelism_threads(),
+    "inter": tf.config.threading.get_inter_op_parallelism_threads(),
+    "policy": keras.mixed_precision.global_policy().name,
+    "placement": tf.debugging.get_log_device_placement(),
+    "refuses_chance": refuses_chance,
+    "cpus": len(tf.config.list_logical_devices("CPU")),
+    "log": os.environ["TF_CPP_MIN_LOG_LEVEL"],
+    "collective": devices.communication(settings).implementation.value,
+}))
+"""
+
+
+def look(settings: Mapping[str, Any]) -> dict[str, Any]:
+    environ = {k: v for k, v in os.environ.items() if k != "TF_CPP_MIN_LOG_LEVEL"} | {"TFDIST_LOGICAL_CPUS": "3"}
+    command = [sys.executable, "-c", LOOK, json.dumps(settings)]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    seen: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return seen
+
+
+@pytest.mark.trainer
+def test_settings_have_their_effect() -> None:
+    plain = look({})
+    assert plain == {
+        "intra": 0,
+        "inter": 0,
+        "policy": "float32",
+        "placement": False,
+        "refuses_chance": False,
+        "cpus": 3,
+        "log": "2",
+        "collective": "AUTO",
+    }
+    settings = {
+        "intraOpThreads": 1,
+        "interOpThreads": 2,
+        "mixedPrecision": "bfloat16",
+        "logDevicePlacement": True,
+        "deterministic": True,
+        "collective": "Ring",
+    }
+    assert look(settings) == {
+        "intra": 1,
+        "inter": 2,
+        "policy": "mixed_bfloat16",
+        "placement": True,
+        "refuses_chance": True,
+        "cpus": 3,
+        "log": "0",
+        "collective": "RING",
+    }
+
+
+def test_what_the_controller_leaves_out_has_its_default() -> None:
+    assert runtime.read({}) == RuntimeSpec()
+    assert runtime.read({"gpuMemoryLimitMiB": 100}).gpu_memory_limit_mib == 100
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"xla": "Sometimes"}, r"runtime\.xla: Input should be 'Auto', 'On' or 'Off'"),
+        ({"intraOpThreads": 0}, r"runtime\.intraOpThreads: "),
+        ({"newSetting": 1}, r"runtime\.newSetting: this trainer image knows no such setting"),
+    ],
+)
+def test_a_setting_that_is_wrong_or_not_known_is_named(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        runtime.read(settings)
+
+
+@pytest.mark.trainer
+def test_settings_that_cannot_be_had_end_the_job(launch: "Launch", config: dict[str, Any]) -> None:
+    cases = {"visibleDevices": ([5], "there is no GPU 5"), "collective": ("NCCL", "NCCL exchanges between GPUs")}
+    for field, (value, message) in cases.items():
+        replicas = launch(2 if field == "collective" else 1, config=config, job={"runtime": {field: value}})
+        assert set(replicas.wait()) == {ExitCode.CONFIGURATION}, replicas.output()
+        assert message in replicas.termination().message
+
+
+@pytest.mark.trainer
+def test_mixed_precision_xla_and_a_seed_train_the_same_problem(launch: "Launch", config: dict[str, Any]) -> None:
+    settings: dict[str, dict[str, Any]] = {
+        "plain": {},
+        "again": {"deterministic": True},
+        "half": {"mixedPrecision": "float16", "seed": 7},
+        "compiled": {"xla": "On", "mixedPrecision": "bfloat16"},
+    }
+    longer = config | {"epochs": 8}
+    runs = {name: launch(1, config=longer, job={"runtime": value}) for name, value in settings.items()}
+    losses = {}
+    for name, run in runs.items():
+        assert run.wait() == [0], run.output()
+        losses[name] = run.termination().metrics["loss"]
+        assert run.termination().metrics["accuracy"] > 0.6
+    assert losses["again"] == pytest.approx(losses["plain"], rel=1e-4)
+    assert losses["half"] != pytest.approx(losses["plain"], rel=1e-4), "another seed"
+    assert losses["compiled"] == pytest.approx(losses["plain"], rel=0.1)
+
+
+def trial(choice: XlaChoice, plain: float, compiled: float, steps_left: int) -> list[bool]:
+    """Return for each of some chunks whether it was compiled."""
+    chunks = []
+    for _ in range(PLAIN_CHUNKS + 4):
+        proposed = choice.propose(steps_left)
+        chunks.append(proposed)
+        choice.measured(compiled=proposed, step_seconds=compiled if proposed else plain)
+    return chunks
+
+
+@pytest.mark.parametrize(
+    ("mode", "plain", "compiled", "steps_left", "expected"),
+    [
+        ("Auto", 0.1, 0.05, 10_000, [False] * PLAIN_CHUNKS + [True] * 4),
+        ("Auto", 0.1, 0.2, 10_000, [False] * PLAIN_CHUNKS + [True] * 2 + [False] * 2),
+        ("Auto", 0.1, 0.05, 100, [False] * (PLAIN_CHUNKS + 4)),
+        ("On", 0.1, 0.2, 100, [True] * (PLAIN_CHUNKS + 4)),
+        ("Off", 0.1, 0.05, 10_000, [False] * (PLAIN_CHUNKS + 4)),
+    ],
+    ids=["faster is kept", "slower is dropped", "a short training does not try", "on", "off"],
+)
+def test_xla_is_chosen_by_measuring(
+    mode: Any, plain: float, compiled: float, steps_left: int, expected: list[bool]
+) -> None:
+    assert trial(XlaChoice(mode), plain, compiled, steps_left) == expected
+
+
+def test_what_xla_cannot_compile_is_computed_plainly(capsys: pytest.CaptureFixture[str]) -> None:
+    choice = XlaChoice("Auto")
+    choice.failed("no such kernel")
+    assert trial(choice, 1.0, 0.1, 10_000) == [False] * (PLAIN_CHUNKS + 4)
+    assert 'reason="no such kernel"' in capsys.readouterr().out

@@ -1,0 +1,128 @@
+"""A run without Kubernetes: `TFDIST_JOB` made of a file, which is a TFDistJob or only what of it a trainer reads.
+
+One process trains alone; several, each with a `TF_CONFIG` of its own, train as they would in pods. Volumes, sources
+and resources of a manifest are the business of pods and have no meaning here.
+"""
+
+import json
+import re
+import uuid
+from collections.abc import Mapping, MutableMapping
+from pathlib import Path
+from typing import Any, Final
+
+from tfdist.api.v1 import Strategy, TFDistJob
+from tfdist.contract import JOB_ENV, REPORT_PORT_ENV, TF_CONFIG_ENV, ReplicaJob, Role, Task
+from tfdist.render.gang import Gang, GangName, Member
+from tfdist.render.replica_job import replica_job
+from tfdist.validation import InvalidJob, parse
+from tfdist_trainer import log
+from tfdist_trainer.errors import ConfigurationError, UsageError, one_line
+
+PARTS: Final = ("strategy", "task", "training", "checkpoint", "evaluation", "runtime")
+"""Fields of a job's `spec` that concern a process; a file without `kind` may have only these."""
+
+_POD_ROLES: Final = {"chief": Role.CHIEF, "worker": Role.WORKER, "ps": Role.PS, "evaluator": Role.EVALUATOR}
+
+
+def prepare(path: Path, environ: MutableMapping[str, str]) -> None:
+    """Set in `environ` what a pod would be told, from the file `path` and the `TF_CONFIG` in `environ`, if any.
+
+    The report port is off unless the environment names one: several processes share this machine.
+
+    Raises:
+        UsageError: the file cannot be read.
+        ConfigurationError: a field of it is wrong, with its path.
+    """
+    document = _load(path)
+    job = _job(document, path)
+    told = _replica_job(job, environ.get(TF_CONFIG_ENV))
+    if job.spec.training is not None and job.spec.training.source is not None:
+        log.event("no-effect", field="training.source", reason="a local run finds the program on PYTHONPATH")
+    environ[JOB_ENV] = told.to_json()
+    environ.setdefault(REPORT_PORT_ENV, "0")
+
+
+def _load(path: Path) -> dict[str, Any]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--config: cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
+    import yaml  # noqa: PLC0415  only a local run reads YAML
+
+    try:
+        document = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise UsageError(f"--config: {path} is not YAML: {one_line(str(error))}") from None
+    if not isinstance(document, dict):
+        raise UsageError(f"--config: {path} holds no job: expected fields such as training, or a whole TFDistJob")
+    return document
+
+
+def _job(document: Mapping[str, Any], path: Path) -> TFDistJob:
+    """Return the job of `document`, a whole one or parts of its `spec`."""
+    whole = "kind" in document
+    if not whole and (unknown := sorted(set(map(str, document)) - set(PARTS))):
+        raise ConfigurationError(f"{unknown[0]}: not a field of a local run, which has {', '.join(PARTS)}")
+    name = re.sub(r"[^a-z0-9]+", "-", path.stem.lower()).strip("-") or "local"
+    manifest = (
+        document
+        if whole
+        else {
+            "apiVersion": "tfdist.dev/v1",
+            "kind": "TFDistJob",
+            "metadata": {"name": name if name[0].isalpha() else f"job-{name}"},
+            "spec": _with_roles(document),
+        }
+    )
+    try:
+        return parse(_with_volume(manifest))
+    except InvalidJob as error:
+        said = [f"{problem.path}: {problem.message}" for problem in error.problems]
+        raise ConfigurationError("; ".join(said if whole else [text.removeprefix("spec.") for text in said])) from None
+
+
+def _with_volume(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `manifest` with a volume for its checkpoints: processes of one machine share its disk without one."""
+    spec = manifest.get("spec")
+    checkpoint = spec.get("checkpoint") if isinstance(spec, Mapping) else None
+    if not isinstance(spec, Mapping) or not isinstance(checkpoint, Mapping):
+        return dict(manifest)
+    volume = {"volume": {"persistentVolumeClaim": {"claimName": "local"}}}
+    return {**manifest, "spec": {**spec, "checkpoint": {**volume, **checkpoint}}}
+
+
+def _with_roles(parts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a `spec` with as many replicas as its strategy needs at least; `TF_CONFIG` says how many there are."""
+    if parts.get("strategy") == Strategy.PARAMETER_SERVER:
+        return {**parts, "chief": {}, "worker": {"replicas": 1}, "ps": {"replicas": 1}}
+    return {**parts, "worker": {"replicas": 1}}
+
+
+def _replica_job(job: TFDistJob, tf_config: str | None) -> ReplicaJob:
+    """Return what this process is told: its role by `TF_CONFIG`, or the only one."""
+    cluster, role, index = _place(tf_config)
+    evaluates = job.spec.task is Task.EVALUATE
+    gang = Gang(GangName.TRAINING, job.spec.task, ())
+    member = Member(Role.EVALUATION if evaluates else role, index)
+    sizes = {str(name): len(addresses) for name, addresses in cluster.items()} or {str(member.role): 1}
+    strategy = job.spec.strategy
+    if not cluster and strategy is not Strategy.ONE_DEVICE:
+        strategy = Strategy.MIRRORED  # all devices of this machine
+    told = replica_job(_with_uid(job), gang, member, 0, dict(cluster))
+    return told.model_copy(update={"replicas": sizes, "strategy": strategy.value})
+
+
+def _place(tf_config: str | None) -> tuple[Mapping[str, list[str]], Role, int]:
+    """Return cluster, role and index of `TF_CONFIG`; `environment.read_member` says what is wrong with it."""
+    try:
+        data = json.loads(tf_config or "{}")
+        return data["cluster"], _POD_ROLES[data["task"]["type"]], int(data["task"]["index"])
+    except (ValueError, KeyError, TypeError):
+        return {}, Role.WORKER, 0
+
+
+def _with_uid(job: TFDistJob) -> TFDistJob:
+    """Return `job` as one that has just been created: each local run is a job of its own."""
+    uid = job.metadata.uid or f"local-{uuid.uuid4().hex[:12]}"
+    return job.model_copy(update={"metadata": job.metadata.model_copy(update={"uid": uid})})

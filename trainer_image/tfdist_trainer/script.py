@@ -1,0 +1,113 @@
+"""What a script of the user's own may tell: `tfdist_trainer.report(step=..., metrics=...)`.
+
+A script needs nothing of this. With it the job's status shows how far it is, and the controller notices when it
+stands still. The first call opens the report port, in a job; outside of one `report` only remembers. Nothing in
+here ends a script: what cannot be told is logged once.
+"""
+
+import atexit
+import os
+import sys
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Final
+
+from tfdist.contract import JOB_ENV, REPORT_PORT_ENV, Phase, ProgressReport, Role
+from tfdist_trainer import environment, errors, log, report_server, termination
+from tfdist_trainer.reporter import Reporter, first_report, now_text
+
+_ALONE: Final = ProgressReport(role=Role.WORKER, index=0, attempt=0, phase=Phase.STARTING)
+
+
+class Script:
+    """The one script of this process, as it tells of itself."""
+
+    def __init__(self) -> None:
+        self.reporter = Reporter(_ALONE)
+        self._since: tuple[int, float] | None = None
+        self._failure: errors.Failure | None = None
+        self._start()
+
+    def tell(self, **fields: Any) -> None:
+        """Replace the fields of the report that are given, and work out the time of a step."""
+        step = fields.get("step")
+        if step is not None:
+            fields |= {"step_at": now_text()} | self._speed(step)
+        self.reporter.update(**fields)
+
+    def _start(self) -> None:
+        if JOB_ENV not in os.environ and REPORT_PORT_ENV not in os.environ:
+            return
+        try:
+            if JOB_ENV in os.environ:
+                self.reporter.replace(first_report(environment.read_member(os.environ)))
+            port = environment.read_report_port(os.environ)
+            if port:
+                report_server.serve(self.reporter, port)
+        except errors.TrainerError as error:
+            log.event("no-report", reason=str(error))
+        previous = sys.excepthook
+
+        def remember(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+            self._failure = errors.classify(error)
+            previous(kind, error, trace)
+
+        sys.excepthook = remember
+        atexit.register(self._last_words)
+
+    def _speed(self, step: int) -> dict[str, float]:
+        now = time.monotonic()
+        before, self._since = self._since, (step, now)
+        if before is None or step <= before[0]:
+            return {}
+        return {"step_time_millis": 1000 * (now - before[1]) / (step - before[0])}
+
+    def _last_words(self) -> None:
+        """Write the termination message: the report port ends with the process."""
+        failure = self._failure
+        reason, message = (failure.reason, failure.message) if failure else ("Completed", "")
+        path = termination.path_from(os.environ)
+        termination.write(path, termination.compose(reason, message, self.reporter.current))
+
+
+_scripts: list[Script] = []
+
+
+def report(
+    *,
+    step: int | None = None,
+    total_steps: int | None = None,
+    epoch: int | None = None,
+    examples: int | None = None,
+    examples_per_second: float | None = None,
+    metrics: Mapping[str, float] | None = None,
+    phase: str | None = None,
+) -> None:
+    """Tell how far this script is; cheap enough for every step.
+
+    Args:
+        step: steps finished since the start of training.
+        total_steps: steps that training will have.
+        epoch: epochs finished.
+        examples: examples seen by all replicas.
+        examples_per_second: of all replicas.
+        metrics: the present values by name; they replace those told before.
+        phase: one of `tfdist.contract.Phase`; training, where it is not given.
+
+    Raises:
+        ValueError: `phase` is none.
+    """
+    if not _scripts:
+        _scripts.append(Script())
+    told: dict[str, float | None] = {"step": step, "total_steps": total_steps, "epoch": epoch, "examples": examples}
+    told |= {"examples_per_second": examples_per_second}
+    fields: dict[str, Any] = {name: value for name, value in told.items() if value is not None}
+    if metrics is not None:
+        fields["metrics"] = {str(name): float(value) for name, value in metrics.items()}
+    _scripts[0].tell(phase=Phase(phase) if phase else Phase.TRAINING, **fields)
+
+
+def current_report() -> ProgressReport:
+    """Return what this script has told last."""
+    return _scripts[0].reporter.current if _scripts else _ALONE

@@ -1,0 +1,63 @@
+"""Makes the gang of a member: the strategy that its job names, on the devices that it may use."""
+
+import os
+
+import tensorflow as tf
+
+from tfdist.api.training import RuntimeSpec
+from tfdist_trainer import log
+from tfdist_trainer.environment import Member
+from tfdist_trainer.errors import ConfigurationError
+from tfdist_trainer.strategies import devices
+from tfdist_trainer.strategies.gang import Gang
+
+
+def join(member: Member, settings: RuntimeSpec) -> Gang:
+    """Return the gang after all members have connected. Must come before any other TensorFlow operation.
+
+    An evaluation gang of a `ParameterServer` job is synchronous: it only reads a checkpoint.
+
+    Raises:
+        ConfigurationError: the settings or the strategy cannot be had here.
+    """
+    devices.configure(settings, member.job.role)
+    if member.cluster:
+        from tfdist_trainer.strategies import parameter_server  # noqa: PLC0415  it needs the loop, which needs this
+
+        return parameter_server.join(member)
+    if member.size > 1:
+        return Gang(member, _of_many(settings))
+    # It may be there for a single replica too, and would make TensorFlow start a server.
+    os.environ.pop("TF_CONFIG", None)
+    return Gang(member, _of_one(member, settings))
+
+
+def _of_many(settings: RuntimeSpec) -> tf.distribute.Strategy:
+    options = devices.communication(settings)
+    try:
+        return tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
+    except RuntimeError as error:
+        raise ConfigurationError(
+            "training.program: its module runs TensorFlow operations while it is imported, before the gang has "
+            f"met; move them into the program's methods ({error})"
+        ) from None
+
+
+def _of_one(member: Member, settings: RuntimeSpec) -> tf.distribute.Strategy:
+    """Return the strategy of a single replica: for `Mirrored` over all its GPUs, or logical devices without any."""
+    kind = "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
+    names = [device.name for device in tf.config.list_logical_devices(kind)]
+    if member.job.strategy != "Mirrored" or len(names) == 1:
+        _say_collective(settings, "one device computes")
+        # Not OneDeviceStrategy: it moves every variable to its device, also those that a program puts elsewhere.
+        return tf.distribute.get_strategy()
+    _say_collective(settings, "one machine has no network between its devices", but="NCCL")
+    devices.communication(settings)
+    nccl = tf.distribute.NcclAllReduce() if settings.collective == "NCCL" else None
+    return tf.distribute.MirroredStrategy(names, cross_device_ops=nccl)
+
+
+def _say_collective(settings: RuntimeSpec, reason: str, but: str = "") -> None:
+    """Log that `runtime.collective` changes nothing here, unless it is left to TensorFlow or is `but`."""
+    if settings.collective not in {"Auto", but}:
+        log.event("no-effect", field="runtime.collective", reason=reason)

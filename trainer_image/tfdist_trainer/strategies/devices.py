@@ -1,0 +1,107 @@
+"""Applies the settings of TensorFlow that a job can make (`spec.runtime`) to this process.
+
+All of it comes before TensorFlow's first operation: after that devices and threads are fixed.
+"""
+
+import os
+from typing import Final
+
+import keras
+import tensorflow as tf
+
+from tfdist.api.training import RuntimeSpec
+from tfdist.contract import Role
+from tfdist_trainer import log
+from tfdist_trainer.errors import ConfigurationError, UsageError
+
+LOGICAL_CPUS_ENV: Final = "TFDIST_LOGICAL_CPUS"
+"""Environment variable: how many devices TensorFlow makes of the CPU, to try without GPUs what is for several."""
+
+MAX_LOGICAL_CPUS: Final = 64
+
+
+def configure(settings: RuntimeSpec, role: Role) -> None:
+    """Apply everything in `settings` that concerns a process as a whole, and log the devices that remain.
+
+    Raises:
+        ConfigurationError: a GPU is asked for that is not there, or TensorFlow has already been started by
+            the import of the user's program.
+    """
+    try:
+        _divide_cpu(os.environ.get(LOGICAL_CPUS_ENV))
+        _threads(settings)
+        _choose_gpus(settings, role)
+        _limit_memory(settings)
+    except RuntimeError as error:
+        raise ConfigurationError(
+            "training.program: its module runs TensorFlow operations while it is imported, before devices are set "
+            f"up; move them into the program's methods ({error})"
+        ) from None
+    tf.debugging.set_log_device_placement(settings.log_device_placement)
+    if settings.mixed_precision is not None:
+        keras.mixed_precision.set_global_policy(f"mixed_{settings.mixed_precision}")
+    if settings.deterministic:
+        tf.config.experimental.enable_op_determinism()
+    log.event("devices", CPU=int(os.environ.get(LOGICAL_CPUS_ENV, "1")), GPU=_gpus())
+
+
+def communication(settings: RuntimeSpec) -> tf.distribute.experimental.CommunicationOptions:
+    """Return how members exchange gradients.
+
+    Raises:
+        ConfigurationError: `NCCL` without a GPU.
+    """
+    kinds = tf.distribute.experimental.CommunicationImplementation
+    if settings.collective == "NCCL" and not tf.config.get_visible_devices("GPU"):
+        raise ConfigurationError("runtime.collective: NCCL exchanges between GPUs, and this replica has none; use Auto")
+    kind = {"Auto": kinds.AUTO, "Ring": kinds.RING, "NCCL": kinds.NCCL}[settings.collective]
+    return tf.distribute.experimental.CommunicationOptions(implementation=kind)
+
+
+def _divide_cpu(text: str | None) -> None:
+    if text is None:
+        return
+    if not text.isdecimal() or not 1 <= int(text) <= MAX_LOGICAL_CPUS:
+        raise UsageError(f"{LOGICAL_CPUS_ENV}: {text!r} is not a number from 1 to {MAX_LOGICAL_CPUS}")
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * int(text))
+
+
+def _threads(settings: RuntimeSpec) -> None:
+    if settings.intra_op_threads is not None:
+        tf.config.threading.set_intra_op_parallelism_threads(settings.intra_op_threads)
+    if settings.inter_op_threads is not None:
+        tf.config.threading.set_inter_op_parallelism_threads(settings.inter_op_threads)
+
+
+def _choose_gpus(settings: RuntimeSpec, role: Role) -> None:
+    """Leave the GPUs that are asked for visible; a parameter server computes nothing and has none."""
+    if role is Role.PS:
+        tf.config.set_visible_devices([], "GPU")
+        return
+    if settings.visible_devices is None:
+        return
+    found = tf.config.list_physical_devices("GPU")
+    if absent := [number for number in settings.visible_devices if number >= len(found)]:
+        raise ConfigurationError(
+            f"runtime.visibleDevices: there is no GPU {absent[0]}; this replica has {len(found) or 'none'}, "
+            "numbered from 0"
+        )
+    tf.config.set_visible_devices([found[number] for number in settings.visible_devices], "GPU")
+
+
+def _limit_memory(settings: RuntimeSpec) -> None:
+    """Bound the memory of every visible GPU, or let it grow: TensorFlow allows one of the two."""
+    for gpu in tf.config.get_visible_devices("GPU"):
+        if settings.gpu_memory_limit_mib is not None:
+            limit = tf.config.LogicalDeviceConfiguration(memory_limit=settings.gpu_memory_limit_mib)
+            tf.config.set_logical_device_configuration(gpu, [limit])
+        else:
+            tf.config.experimental.set_memory_growth(gpu, settings.gpu_memory_growth)
+
+
+def _gpus() -> str | None:
+    """Return the number of visible GPUs and their models; None where there is none."""
+    visible = tf.config.get_visible_devices("GPU")
+    models = {tf.config.experimental.get_device_details(gpu).get("device_name", "") for gpu in visible}
+    return f"{len(visible)} {' '.join(sorted(models))}".rstrip() if visible else None
