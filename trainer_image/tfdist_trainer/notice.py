@@ -10,17 +10,15 @@ replaced: TensorFlow's coordination service puts its own in place when it starts
 (`xla/tsl/distributed_runtime/preemption/preemption_notifier.cc`), and a notice that came while the gang was
 joined would be lost. Process 1 of a container gets it too, for a blocked signal is never ignored.
 
-While it connects to the other members TensorFlow holds Python's lock, so no thread of ours can run, for as long as
-one of them does not come. `without_python` is for that time: the C library ends the process.
+While it connects to the other members TensorFlow holds Python's lock, so no thread of ours can run for as long as one
+of them does not come. A notice that comes then is heard when they have met, or the grace period ends the process.
 """
 
-import ctypes
 import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Final
 
 TERMINATED: Final = 128 + signal.SIGTERM
@@ -51,17 +49,6 @@ class Notice:
         """
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         threading.Thread(target=self._listen, name="notice", daemon=True).start()
-
-    @contextmanager
-    def without_python(self) -> Iterator[None]:
-        """End at the signal itself inside the block; the exit code is its number, for C's `_exit` is the handler."""
-        library = ctypes.CDLL(None)
-        library.signal(signal.SIGTERM, ctypes.cast(library._exit, ctypes.c_void_p))  # noqa: SLF001  C's name for it
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
-        try:
-            yield
-        finally:
-            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
 
     def _listen(self) -> None:
         signal.sigwait({signal.SIGTERM})

@@ -36,8 +36,7 @@ def run(member: Member, reporter: Reporter, notice: Notice) -> None:
 
     reporter.update(phase=Phase.RENDEZVOUS)
     log.event("joining", rank=member.rank, members=member.size)
-    with notice.without_python():
-        gang = join(member, settings)
+    gang = join(member, settings)
     context = Context(
         gang=gang,
         program=choice.create(),
