@@ -5,6 +5,8 @@ then TensorFlow is imported, the gang is joined, and the task runs.
 """
 
 import os
+import time
+from typing import Final
 from pathlib import Path
 
 from tfdist.api.training import RuntimeSpec
@@ -60,6 +62,13 @@ def run(member: Member, reporter: Reporter, notice: Notice) -> None:
             from tfdist_trainer.loop import train  # noqa: PLC0415
 
             train(context)
+    if member.size > 1 and not member.cluster:
+        time.sleep(_LINGER_SECONDS)
+
+
+_LINGER_SECONDS: Final = 1.0
+"""How long a member stays after its last collective: another may still fetch from it what it needs to end its own,
+and would take the closed connection for a lost peer."""
 
 
 def _serve(member: Member, settings: RuntimeSpec, reporter: Reporter) -> None:
