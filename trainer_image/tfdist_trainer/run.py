@@ -6,8 +6,8 @@ then TensorFlow is imported, the gang is joined, and the task runs.
 
 import os
 import time
-from typing import Final
 from pathlib import Path
+from typing import Final
 
 from tfdist.api.training import RuntimeSpec
 from tfdist.contract import Phase, Task
