@@ -14,20 +14,20 @@ import tensorflow as tf
 
 checkpoint, pattern = sys.argv[1:]
 layers = keras.layers
-model = keras.Sequential(
-    [
-        layers.Input((28, 28, 1), dtype="uint8"),
-        layers.Rescaling(1 / 255),
-        layers.Conv2D(16, 5, strides=2, padding="same"),
-        layers.ReLU(),
-        layers.Conv2D(32, 3, strides=2, padding="same"),
-        layers.ReLU(),
-        layers.Flatten(),
-        layers.Dense(64),
-        layers.ReLU(),
-        layers.Dense(10),
-    ]
-)
+image = hidden = layers.Input((28, 28, 1), dtype="uint8")
+for layer in (
+    layers.Rescaling(1 / 255),
+    layers.Conv2D(16, 5, strides=2, padding="same"),
+    layers.ReLU(),
+    layers.Conv2D(32, 3, strides=2, padding="same"),
+    layers.ReLU(),
+    layers.Flatten(),
+    layers.Dense(64),
+    layers.ReLU(),
+    layers.Dense(10),
+):
+    hidden = layer(hidden)
+model = keras.Model(image, hidden)
 status = tf.train.Checkpoint(model=model).read(f"{checkpoint}/variables")
 status.assert_existing_objects_matched()
 

@@ -94,7 +94,7 @@ def test_worker_0_alone_wrote_checkpoints_and_nothing_else_is_left(finished: Fin
     names = inside("ls", "-A", finished.checkpoints).split()
     steps = sorted(name for name in names if name.startswith("checkpoint-"))
     assert len(steps) == 2, "spec.checkpoint.keep"
-    assert set(names) - set(steps) == {"evaluation", "fence.json", "final.json"}
+    assert set(names) - set(steps) == {"evaluation", "fence.json", "final.json", "tensorboard"}
     for step in steps:
         files = inside("ls", "-A", f"{finished.checkpoints}/{step}").split()
         assert sorted(files) == ["checkpoint.json", "variables.data-00000-of-00001", "variables.index"]

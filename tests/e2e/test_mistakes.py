@@ -25,6 +25,13 @@ def test_a_mistake_in_the_manifest_is_refused_by_kubectl(
 def test_a_missing_image_is_reported_with_its_field_while_another_job_runs_on(cluster: Cluster) -> None:
     bad = example("no-image")
     bad["spec"]["image"] = "localhost/no-such-image:1"
+    restricted = {"capabilities": {"drop": ["ALL"]}}  # the namespace enforces it, and an own image says so itself
+    bad["spec"]["template"] = {
+        "spec": {
+            "securityContext": {"runAsNonRoot": True},
+            "containers": [{"name": "tensorflow", "securityContext": restricted}],
+        }
+    }
     bad["spec"]["worker"] = {"replicas": 1}
     good = example("good-one", epochs=1)
     try:
