@@ -93,7 +93,7 @@ Launch = Callable[..., Replicas]
 
 @pytest.fixture
 def launch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launch]:
-    """A function that starts a gang of `size` replicas, but the last `missing`, and returns its processes."""
+    """A function that starts a gang of `size` replicas and returns its processes."""
     started: list[Replicas] = []
 
     def start(
@@ -102,12 +102,11 @@ def launch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launch]:
         config: dict[str, Any],
         job: dict[str, Any] | None = None,
         python: tuple[str, ...] = (),
-        missing: int = 0,
     ) -> Replicas:
         replicas = Replicas(tmp_path_factory.mktemp("gang"), report_ports=free_ports(size))
         started.append(replicas)
         addresses = replicas.addresses = [f"127.0.0.1:{port}" for port in free_ports(size)]
-        for index in range(size - missing):
+        for index in range(size):
             environ = replica_environ(replicas, index, addresses, config, job or {})
             with (replicas.folder / f"out-{index}").open("wb") as output:
                 replicas.processes.append(

@@ -39,9 +39,9 @@ def test_an_older_account_changes_nothing() -> None:
 def test_a_relist_removes_what_vanished_while_nobody_watched() -> None:
     pods, changed = store()
     pods.put(raw(5, 0))
-    pods.put(raw(6, 1))
+    pods.put(raw(6, 1, "u2"))
     changed.clear()
-    pods.replace([raw(6, 1)], 7)
+    pods.retain({"u2"}, 7)
     assert [p.name for p in pods.of(KEY, UID)] == ["fashion-worker-1"]
     assert changed == [KEY]
 
@@ -49,7 +49,7 @@ def test_a_relist_removes_what_vanished_while_nobody_watched() -> None:
 def test_a_relist_keeps_what_was_created_after_it() -> None:
     pods, _ = store()
     pods.put(raw(9, 0))
-    pods.replace([], 7)
+    pods.retain(set(), 7)
     assert len(pods) == 1
 
 

@@ -5,7 +5,8 @@ planner see it missing. Versions decide which of two accounts of a pod is the ne
 since 1.35 that they may be compared as numbers (KEP-5504).
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple
 
 from tfdist.render import names
@@ -52,16 +53,12 @@ class PodStore:
             return
         self._drop(key, meta["name"])
 
-    def replace(self, listed: Iterable[Mapping[str, Any]], resource_version: int) -> None:
-        """Take a whole list, of `resource_version`: what it does not hold is gone, unless it was made since."""
-        seen: set[tuple[Key, str]] = set()
-        for raw in listed:
-            seen.add((_key(raw), raw["metadata"]["name"]))
-            self.put(raw)
+    def retain(self, uids: AbstractSet[str], version: int) -> None:
+        """Forget the pods that a list of `version` did not hold, unless they were made since."""
         for key, pods in list(self._pods.items()):
-            for name, pod in list(pods.items()):
-                if (key, name) not in seen and pod.resource_version <= resource_version:
-                    self._drop(key, name)
+            for pod in list(pods.values()):
+                if pod.uid not in uids and pod.resource_version <= version:
+                    self._drop(key, pod.name)
 
     def _drop(self, key: Key, name: str) -> None:
         pods = self._pods[key]

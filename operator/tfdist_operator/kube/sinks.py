@@ -66,13 +66,6 @@ class WatchedPods(PodStore):
         """Forget a deleted pod."""
         self.remove(raw)
 
-    def retain(self, uids: AbstractSet[str], version: int) -> None:
-        """Forget the pods that a list of `version` did not hold."""
-        for key, pods in list(self._pods.items()):
-            for pod in list(pods.values()):
-                if pod.uid not in uids and pod.resource_version <= version:
-                    self._drop(key, pod.name)
-
     def reached(self, version: int) -> None:
         """Remember how far the watch is."""
         self._watched = version
