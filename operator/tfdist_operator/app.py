@@ -23,13 +23,14 @@ from tfdist_operator.health import LoopLag, Probes
 from tfdist_operator.kube.client import Client
 from tfdist_operator.kube.connection import authorization, find_connection, ssl_context
 from tfdist_operator.kube.elector import Elector, LeaseLost
-from tfdist_operator.kube.informer import Informer, Watched
+from tfdist_operator.kube.informer import Informer, Sink, Watched
 from tfdist_operator.kube.job_store import JobStore
 from tfdist_operator.kube.lease import Lease
 from tfdist_operator.kube.memory import Memory
 from tfdist_operator.kube.objects import Objects
 from tfdist_operator.kube.pod_store import Key
 from tfdist_operator.kube.queue import KeyedQueue
+from tfdist_operator.kube.reached import EVERYWHERE
 from tfdist_operator.kube.sinks import WatchedJobs, WatchedPods
 from tfdist_operator.logs import configure
 from tfdist_operator.metrics import LEADER
@@ -73,13 +74,16 @@ class Controller:
         self.stop_flag = asyncio.Event()
         self.failed = False
 
-    def _make_informers(self) -> tuple[Informer, Informer]:
-        namespace = self._settings.namespace
-        jobs = Watched.of(f"apis/{GROUP}/{VERSION}", PLURAL, namespace)
-        pods = Watched.of("api/v1", "pods", namespace, names.POD_SELECTOR)
-        return (
-            Informer(self._client, jobs, WatchedJobs(self._jobs, self._changed)),
-            Informer(self._client, pods, self._pods),
+    def _make_informers(self) -> tuple[Informer, ...]:
+        """Return those of jobs and pods for every namespace, or one of each for all namespaces."""
+        kinds: tuple[tuple[str, str, str, Sink], ...] = (
+            (f"apis/{GROUP}/{VERSION}", PLURAL, "", WatchedJobs(self._jobs, self._changed)),
+            ("api/v1", "pods", names.POD_SELECTOR, self._pods),
+        )
+        return tuple(
+            Informer(self._client, Watched.of(group, plural, namespace, selector), sink)
+            for namespace in self._settings.namespaces or (EVERYWHERE,)
+            for group, plural, selector, sink in kinds
         )
 
     async def start(self) -> None:
@@ -89,7 +93,7 @@ class Controller:
         await self._probes.start(self._settings.port)
         self._parts.start("event loop lag", self._lag.run())
         for informer in self._informers:
-            self._parts.start(f"watch {informer.plural}", informer.run())
+            self._parts.start(f"watch {informer.what}", informer.run())
         self._parts.start("leadership", self._lead())
 
     async def stop(self) -> None:
@@ -131,7 +135,12 @@ class Controller:
         settings, memory = self._settings, Memory()
         reports = self._reports = Reports()
         objects = Objects(self._client, self._instance)
-        planning = Settings(settings.trainer_image, settings.progress_write_seconds, namespace=config.own_namespace())
+        planning = Settings(
+            settings.trainer_image,
+            settings.progress_write_seconds,
+            namespace=config.own_namespace(),
+            pod_defaults=settings.pod_defaults,
+        )
         reconciler = Reconciler(self._jobs, self._pods, self._queue, objects, planning, memory, reports)
         every = settings.progress_write_seconds
         poller = ProgressPoller(self._jobs, self._pods, memory, reports, self._queue.add_after, utc_now, every)

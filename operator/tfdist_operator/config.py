@@ -2,11 +2,16 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+import orjson
+
+from tfdist import podspec
 
 _OWN_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+_EXAMPLE_DEFAULTS: Final = '{"spec": {"nodeSelector": {"pool": "training"}}}'
 _SWITCH: Final = {"true": True, "false": False}
 
 
@@ -16,8 +21,10 @@ class Config:
 
     trainer_image: str
     """TFDIST_TRAINER_IMAGE: image of jobs that name none."""
-    namespace: str = ""
-    """TFDIST_NAMESPACE: the one namespace to act in; "" for all."""
+    namespaces: tuple[str, ...] = ()
+    """TFDIST_NAMESPACE: the namespaces to act in, separated by commas; none for all."""
+    pod_defaults: Mapping[str, Any] = field(default_factory=dict)
+    """TFDIST_POD_DEFAULTS: part of a PodTemplateSpec as JSON, below what every job says, such as tolerations."""
     port: int = 8080
     """TFDIST_PORT: of /healthz, /readyz and /metrics."""
     workers: int = 16
@@ -65,7 +72,8 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Config:
         problems.append("TFDIST_TRAINER_IMAGE is not set: name the image for jobs that name none")
     config = Config(
         trainer_image=image,
-        namespace=environment.get("TFDIST_NAMESPACE", ""),
+        namespaces=_names(environment.get("TFDIST_NAMESPACE", "")),
+        pod_defaults=_pod_defaults(environment.get("TFDIST_POD_DEFAULTS") or "{}", problems),
         port=int(number("TFDIST_PORT", Config.port)),
         workers=int(number("TFDIST_WORKERS", Config.workers)),
         progress_poll_seconds=number("TFDIST_PROGRESS_POLL_SECONDS", Config.progress_poll_seconds),
@@ -78,6 +86,24 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Config:
     if problems:
         raise SystemExit("the controller cannot start:\n  " + "\n  ".join(problems))
     return config
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """Return the names that are separated by commas, each once."""
+    return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+
+
+def _pod_defaults(text: str, problems: list[str]) -> Mapping[str, Any]:
+    """Return the template below those of all jobs; what is wrong with it joins `problems`."""
+    try:
+        given: Any = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        problems.append(f"TFDIST_POD_DEFAULTS: must be JSON, such as {_EXAMPLE_DEFAULTS}: {error}")
+        return {}
+    found = podspec.problems(given, "PodTemplateSpec", "", podspec.OVERLAY)
+    mistakes = [f"TFDIST_POD_DEFAULTS: {path}: {message}" for path, message in found]
+    problems.extend(mistakes)
+    return {} if mistakes else dict(given)
 
 
 def own_namespace() -> str:

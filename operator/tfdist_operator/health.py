@@ -94,7 +94,7 @@ class Probes:
         """Return what is wrong with this process such that a new one may do better."""
         now = time.monotonic()
         found = [
-            f"the watch of {informer.plural} was last heard of {now - informer.last_contact:.0f} s ago"
+            f"the watch of {informer.what} was last heard of {now - informer.last_contact:.0f} s ago"
             for informer in self._informers
             if now - informer.last_contact > WATCH_SILENCE_SECONDS
         ]
@@ -104,7 +104,7 @@ class Probes:
 
     def not_in_sync(self) -> list[str]:
         """Return what keeps this replica from being in sync."""
-        return [f"{informer.plural} are being listed" for informer in self._informers if not informer.synced.is_set()]
+        return [f"{informer.what} are being listed" for informer in self._informers if not informer.synced.is_set()]
 
     async def _health(self, _: web.Request) -> web.Response:
         problems = self.problems()

@@ -22,6 +22,7 @@ import orjson
 
 from tfdist_operator.kube.client import Client
 from tfdist_operator.kube.errors import ApiError, Gone, Refused
+from tfdist_operator.kube.reached import EVERYWHERE
 from tfdist_operator.metrics import WATCH_RESTARTS
 
 log = logging.getLogger(__name__)
@@ -56,11 +57,11 @@ class Sink(Protocol):
             KeyError, TypeError, ValueError: as for `take`.
         """
 
-    def retain(self, uids: AbstractSet[str], version: int) -> None:
-        """Forget what a list of `version` did not hold, unless it was made since."""
+    def retain(self, uids: AbstractSet[str], version: int, namespace: str = EVERYWHERE) -> None:
+        """Forget what a list of `namespace` at `version` did not hold, unless it was made since."""
 
-    def reached(self, version: int) -> None:
-        """Remember that everything up to `version` has been told."""
+    def reached(self, version: int, namespace: str = EVERYWHERE) -> None:
+        """Remember that everything of `namespace` up to `version` has been told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +71,13 @@ class Watched:
     path: str
     plural: str
     selector: str = ""
+    namespace: str = EVERYWHERE
 
     @classmethod
     def of(cls, group_version: str, plural: str, namespace: str, selector: str = "") -> "Watched":
         """Return the kind in one namespace, or in all when `namespace` is empty."""
         within = f"namespaces/{namespace}/" if namespace else ""
-        return cls(f"/{group_version}/{within}{plural}", plural, selector)
+        return cls(f"/{group_version}/{within}{plural}", plural, selector, namespace)
 
 
 class Informer:
@@ -97,6 +99,11 @@ class Informer:
         """The plural of the kind."""
         return self._watched.plural
 
+    @property
+    def what(self) -> str:
+        """What is watched, in words."""
+        return f"{self.plural} of {self._watched.namespace}" if self._watched.namespace else self.plural
+
     async def run(self) -> None:
         """List and watch until cancelled."""
         while True:
@@ -105,7 +112,7 @@ class Informer:
                     await self._list_pages()
                 await self._watch()
             except Gone as error:
-                log.info("list again", extra={"resource": self.plural, "why": str(error)})
+                log.info("list again", extra={"resource": self.what, "why": str(error)})
                 self._version = ""
             except Refused as error:
                 self._refused(error)
@@ -119,12 +126,12 @@ class Informer:
         """Ask for pages from now on, if it was a streamed list that the server did not want."""
         if self._version or not self._streams_lists:
             return
-        log.info("the server does not stream lists", extra={"resource": self.plural, "answer": str(error)})
+        log.info("the server does not stream lists", extra={"resource": self.what, "answer": str(error)})
         self._streams_lists = False
 
     async def _back_off(self, error: ApiError) -> None:
         self._failures += 1
-        fields = {"resource": self.plural, "error": str(error), "failures": self._failures}
+        fields = {"resource": self.what, "error": str(error), "failures": self._failures}
         log.warning("watch interrupted; it is resumed", extra=fields)
         longest = min(0.1 * 2 ** min(self._failures, 8), _LONGEST_RETRY_SECONDS)
         await asyncio.sleep(longest * random.uniform(0.5, 1))  # noqa: S311  replicas need not ask at the same moment
@@ -145,8 +152,8 @@ class Informer:
     def _listed(self, uids: AbstractSet[str], version: str) -> None:
         self._version = version
         self._failures = 0
-        self._sink.retain(uids, int(version))
-        self._sink.reached(int(version))
+        self._sink.retain(uids, int(version), self._watched.namespace)
+        self._sink.reached(int(version), self._watched.namespace)
         self.last_contact = time.monotonic()
         self.synced.set()
 
@@ -183,7 +190,7 @@ class Informer:
             self._take(item, gone=kind == "DELETED")
         if self._listing is None:
             self._version = meta["resourceVersion"]
-            self._sink.reached(int(self._version))
+            self._sink.reached(int(self._version), self._watched.namespace)
         elif kind == "BOOKMARK" and _END_OF_LIST in (meta.get("annotations") or {}):
             listed, self._listing = self._listing, None
             self._listed(listed, meta["resourceVersion"])

@@ -7,6 +7,7 @@ from typing import Any
 from tfdist.api.v1 import TFDistJob
 from tfdist.validation import InvalidJob, Problem, parse
 from tfdist_operator.kube.pod_store import Key
+from tfdist_operator.kube.reached import Reached
 from tfdist_operator.policy.unsupported import unsupported
 
 
@@ -29,8 +30,7 @@ class JobStore:
 
     def __init__(self) -> None:
         self._jobs: dict[Key, StoredJob] = {}
-        self.watched = 0
-        """The version up to which the watch has told everything."""
+        self.watched = Reached()
 
     def __len__(self) -> int:
         return len(self._jobs)
@@ -47,7 +47,8 @@ class JobStore:
         """Take in the answer to a write of our own, unless the watch has told of the job's deletion since."""
         meta = raw["metadata"]
         key = Key(meta["namespace"], meta["name"])
-        return key if int(meta["resourceVersion"]) <= self.watched else self.take(raw)
+        passed = self.watched.has_passed(int(meta["resourceVersion"]), key.namespace)
+        return key if passed else self.take(raw)
 
     def take(self, raw: Mapping[str, Any]) -> Key:
         """Take in a job as the API server gives it, unless what is known is newer; return its key."""

@@ -10,6 +10,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple
 
 from tfdist.render import names
+from tfdist_operator.kube.reached import EVERYWHERE
 from tfdist_operator.observed.pod import PodSummary, summarize
 
 
@@ -53,9 +54,11 @@ class PodStore:
             return
         self._drop(key, meta["name"])
 
-    def retain(self, uids: AbstractSet[str], version: int) -> None:
-        """Forget the pods that a list of `version` did not hold, unless they were made since."""
+    def retain(self, uids: AbstractSet[str], version: int, namespace: str = EVERYWHERE) -> None:
+        """Forget the pods that a list of `namespace` at `version` did not hold, unless they were made since."""
         for key, pods in list(self._pods.items()):
+            if namespace not in {EVERYWHERE, key.namespace}:
+                continue
             for pod in list(pods.values()):
                 if pod.uid not in uids and pod.resource_version <= version:
                     self._drop(key, pod.name)

@@ -11,6 +11,7 @@ from typing import Any
 
 from tfdist_operator.kube.job_store import JobStore
 from tfdist_operator.kube.pod_store import Key, PodStore
+from tfdist_operator.kube.reached import EVERYWHERE, Reached
 
 Raw = Mapping[str, Any]
 
@@ -31,15 +32,17 @@ class WatchedJobs:
         meta = raw["metadata"]
         self._remove(Key(meta["namespace"], meta["name"]), meta["uid"])
 
-    def retain(self, uids: AbstractSet[str], version: int) -> None:
-        """Forget the jobs that a list of `version` did not hold."""
+    def retain(self, uids: AbstractSet[str], version: int, namespace: str = EVERYWHERE) -> None:
+        """Forget the jobs that a list of `namespace` at `version` did not hold."""
         for job in self._jobs.all():
+            if namespace not in {EVERYWHERE, job.key.namespace}:
+                continue
             if job.uid not in uids and job.resource_version <= version:
                 self._remove(job.key, job.uid)
 
-    def reached(self, version: int) -> None:
+    def reached(self, version: int, namespace: str = EVERYWHERE) -> None:
         """Remember how far the watch is."""
-        self._jobs.watched = version
+        self._jobs.watched.set(version, namespace)
 
     def _remove(self, key: Key, uid: str) -> None:
         self._jobs.remove(key, uid)
@@ -51,11 +54,12 @@ class WatchedPods(PodStore):
 
     def __init__(self, on_change: Callable[[Key], None]) -> None:
         super().__init__(on_change)
-        self._watched = 0
+        self._watched = Reached()
 
     def put(self, raw: Raw) -> None:
         """Take in the answer to a creation, unless the watch has told of the pod's deletion since."""
-        if int(raw["metadata"]["resourceVersion"]) > self._watched:
+        meta = raw["metadata"]
+        if not self._watched.has_passed(int(meta["resourceVersion"]), meta["namespace"]):
             super().put(raw)
 
     def take(self, raw: Raw) -> None:
@@ -66,6 +70,6 @@ class WatchedPods(PodStore):
         """Forget a deleted pod."""
         self.remove(raw)
 
-    def reached(self, version: int) -> None:
+    def reached(self, version: int, namespace: str = EVERYWHERE) -> None:
         """Remember how far the watch is."""
-        self._watched = version
+        self._watched.set(version, namespace)

@@ -188,7 +188,9 @@ class Carry:
     def _pods(self) -> Iterable[Manifest]:
         """Yield the pods to be created, what those of a gang share made once."""
         settings = self._look.settings
-        installation = Installation(settings.trainer_image, settings.cluster_domain, settings.namespace)
+        installation = Installation(
+            settings.trainer_image, settings.cluster_domain, settings.namespace, settings.pod_defaults
+        )
         avoided = tuple(dict.fromkeys(node for record in self._all_records().values() for node in record.avoided))
         renderers: dict[GangName, PodRenderer] = {}
         for state, member in self._create:

@@ -25,6 +25,8 @@ class Settings:
     """Put behind the replicas' addresses, such as `cluster.local`; pods search for it by themselves without it."""
     namespace: str = "tfdist-system"
     """The controller's own, from which alone the report ports of jobs can be reached."""
+    pod_defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Part of a pod template, below what every job says."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,9 @@ from tfdist.podspec.words import given, meant, shortened
 Found = Iterator[tuple[str, str]]
 
 _EMPTY: Final = "empty: remove the line or give a value"
+OVERLAY: Final = frozenset({"PodTemplateSpec", "PodSpec", "Container"})
+"""Types of which a template that is laid over or under another need not hold everything."""
+
 _PLAIN_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
 _USUAL_VOLUMES: Final = "configMap, emptyDir, persistentVolumeClaim or secret"
 _WHERE_MOST_IS: Final = ("Container", "PodSpec", "ObjectMeta")

@@ -20,7 +20,7 @@ _TEMPORARY_PATH: Final = "/tmp"  # noqa: S108  a folder of the container, an emp
 
 
 def default_template(job: TFDistJob, role: Role, asked: dict[str, Any], installation: Installation) -> dict[str, Any]:
-    """Return the template below `asked`, the author's for a role: what holds where nothing is said."""
+    """Return the template below `asked`, the author's for a role: ours, the installation's, and the job's fields."""
     main = main_container(asked)
     bundled = "image" not in main
     of_pod, of_container = default_security(bundled=bundled)
@@ -41,8 +41,14 @@ def default_template(job: TFDistJob, role: Role, asked: dict[str, Any], installa
         "securityContext": of_pod,
         "volumes": [{"name": _TEMPORARY, "emptyDir": {}}],
     }
-    spec |= _scheduling(job, role)
-    return merge({"spec": spec}, source.overlay(job.spec.training, installation.default_image), "PodTemplateSpec")
+    result = {"spec": spec}
+    for layer in (
+        installation.pod_defaults,
+        {"spec": _scheduling(job, role)},
+        source.overlay(job.spec.training, installation.default_image),
+    ):
+        result = merge(result, layer, "PodTemplateSpec")
+    return result
 
 
 def _ports(asked: dict[str, Any]) -> list[dict[str, Any]]:

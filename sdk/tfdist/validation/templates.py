@@ -17,8 +17,6 @@ from tfdist.validation.problems import Problem
 from tfdist.validation.wording import given
 
 ROLES: Final = ("chief", "worker", "ps", "evaluator")
-_PARTIAL: Final = frozenset({"PodTemplateSpec", "PodSpec", "Container"})
-"""A template is an overlay: it need not hold what the controller or another level gives."""
 _OF_CONTROLLER: Final = {
     "hostname": "the controller names every replica's host, so that TF_CONFIG holds; remove it",
     "restartPolicy": "the controller restarts replicas, together where they must be; remove it, see failurePolicy",
@@ -55,7 +53,7 @@ def _level(fields: Mapping[str, Any], path: str) -> Iterator[Problem]:
 
 
 def _checked(value: Any, kind: str, path: str) -> Iterator[Problem]:
-    for where, message in podspec.problems(value, kind, path, _PARTIAL):
+    for where, message in podspec.problems(value, kind, path, podspec.OVERLAY):
         yield Problem(where, message)
 
 

@@ -1,0 +1,62 @@
+"""What an installation sets for the pods of all jobs: above our own defaults, below everything that a job says."""
+
+import json
+from typing import Any
+
+import pytest
+from support.factories import manifest
+
+from tfdist.render.gang import gangs
+from tfdist.render.installation import Installation
+from tfdist.render.pod import Attempt, pod
+from tfdist.validation import parse
+from tfdist_operator.config import from_environment
+
+ENVIRONMENT = {"TFDIST_TRAINER_IMAGE": "tfdist/trainer:test"}
+DEFAULTS = {
+    "metadata": {"labels": {"team": "shared", "cost": "research"}},
+    "spec": {"nodeSelector": {"pool": "training"}, "priorityClassName": "usual"},
+}
+
+
+def rendered(**spec: Any) -> dict[str, Any]:
+    job = parse(manifest(**spec))
+    gang = gangs(job)[0]
+    return pod(job, gang, gang.members[0], Attempt(0, 0), Installation("tfdist/trainer:test", pod_defaults=DEFAULTS))
+
+
+def test_a_job_that_says_nothing_gets_the_installation_s_settings() -> None:
+    made = rendered()
+    assert made["spec"]["nodeSelector"] == {"pool": "training"}
+    assert made["metadata"]["labels"]["cost"] == "research"
+    assert made["spec"]["securityContext"]["runAsNonRoot"] is True
+
+
+def test_whatever_a_job_says_wins() -> None:
+    template = {"metadata": {"labels": {"team": "vision"}}, "spec": {"nodeSelector": {"pool": "large"}}}
+    made = rendered(template=template, scheduling={"priorityClassName": "urgent"})
+    assert made["spec"]["nodeSelector"] == {"pool": "large"}
+    assert made["metadata"]["labels"] | {"team": "vision", "cost": "research"} == made["metadata"]["labels"]
+    assert made["spec"]["priorityClassName"] == "urgent"
+
+
+def test_the_controller_reads_them_and_its_namespaces_from_the_environment() -> None:
+    given = {"TFDIST_POD_DEFAULTS": json.dumps(DEFAULTS), "TFDIST_NAMESPACE": "a, b,a,"}
+    settings = from_environment(ENVIRONMENT | given)
+    assert settings.pod_defaults == DEFAULTS
+    assert settings.namespaces == ("a", "b")
+    assert from_environment(ENVIRONMENT).namespaces == ()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("{", "TFDIST_POD_DEFAULTS: must be JSON, such as"),
+        ("[]", "must be an object"),
+        ('{"spec": {"nodeSelektor": {}}}', "spec.nodeSelektor: unknown field"),
+    ],
+)
+def test_a_mistake_in_them_stops_the_controller_with_the_field(given: str, message: str) -> None:
+    with pytest.raises(SystemExit, match="TFDIST_POD_DEFAULTS") as stopped:
+        from_environment(ENVIRONMENT | {"TFDIST_POD_DEFAULTS": given})
+    assert message in str(stopped.value)
