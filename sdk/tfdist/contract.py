@@ -39,6 +39,11 @@ MAIN_CONTAINER: Final = "tensorflow"
 
 TERMINATION_MESSAGE_BYTES: Final = 1024
 
+LAUNCH_PORT: Final = 8791
+"""Default port at which the launcher of a gang's member 0 meets those of the others."""
+
+LAUNCH_PORT_ENV: Final = "TFDIST_LAUNCH_PORT"
+
 
 class ExitCode(IntEnum):
     """Exit codes of a replica; the numbers from 64 on are those of BSD's `sysexits.h`."""
@@ -114,6 +119,50 @@ class CheckpointSettings(ContractModel):
     restore: str = "Latest"
 
 
+class Restarts(ContractModel):
+    """Restarts of a gang; `status.gangs` stores the same."""
+
+    counted: int = 0
+    """Those that count, in all."""
+    uncounted: int = 0
+    """Those that do not, in all."""
+    since_checkpoint: int = 0
+    """Those that count, since the last new checkpoint: what `backoff_limit` limits."""
+    free_since_checkpoint: int = 0
+    """Those that do not count, since the last new checkpoint."""
+    checkpoint_step: int = -1
+    """Step of the newest checkpoint at the last restart."""
+
+
+class LaunchMember(ContractModel):
+    """One member of a gang, as its launchers know it."""
+
+    role: Role
+    index: int
+    address: str
+    """`host:port` of its launcher."""
+    attempt: int = 0
+    """Attempt of its pod: the launcher of an earlier one is turned away."""
+    decides: bool = True
+    """Whether its success is needed for the gang's; a parameter server is never waited for."""
+
+
+class LaunchSettings(ContractModel):
+    """How the launchers restart a gang in place; absent where the controller alone does it."""
+
+    members: list[LaunchMember]
+    """All members in order; the launcher of member 0 leads."""
+    backoff_limit: int = 3
+    rules: list[dict[str, Any]] = Field(default_factory=list)
+    """`spec.failurePolicy.rules`."""
+    first_delay_seconds: float = 10.0
+    """Delay before the second counted restart without a new checkpoint; it doubles with each further one."""
+    progress_deadline_seconds: int | str | None = None
+    """Seconds without a step after which the gang is stalled; `Auto` learns them; None: never."""
+    used: Restarts = Field(default_factory=Restarts)
+    """Restarts before this replica was made."""
+
+
 class ReplicaJob(ContractModel):
     """`TFDIST_JOB`: what one replica needs to know of its job beyond `TF_CONFIG`."""
 
@@ -133,6 +182,7 @@ class ReplicaJob(ContractModel):
     checkpoint: CheckpointSettings | None = None
     evaluation: dict[str, Any] | None = None
     runtime: dict[str, Any] = Field(default_factory=dict)
+    launch: LaunchSettings | None = None
 
 
 class CheckpointReport(ContractModel):
@@ -151,6 +201,60 @@ class EvaluationReport(ContractModel):
     metrics: dict[str, float]
     examples: int
     time: str
+
+
+class MemberReport(ContractModel):
+    """One member of a gang, as the leader knows it."""
+
+    role: Role
+    index: int
+    alive: bool
+    """Whether its launcher is connected and its program runs and answers."""
+    phase: Phase | None = None
+    step: int | None = None
+    input_wait_millis: float | None = None
+
+
+class RoundFailure(ContractModel):
+    """One failure that ended a round, or followed from one; as `status.failures` records those of pods."""
+
+    id: str
+    """Unique in the job: the same failure is told in many reports."""
+    round: int
+    role: Role
+    index: int
+    exit_code: int | None = None
+    signal: int | None = None
+    reason: str
+    message: str
+    stacks: str | None = None
+    counted: bool = False
+    root_cause: bool = False
+    time: str
+    step: int | None = None
+
+
+class GangReport(ContractModel):
+    """The whole gang, as the launcher that leads it sees it."""
+
+    members: list[MemberReport]
+    failures: list[RoundFailure] = Field(default_factory=list)
+    """The latest, oldest first."""
+    restarts: Restarts = Field(default_factory=Restarts)
+    """Including those of `LaunchSettings.used`."""
+    waiting_for: list[str] = Field(default_factory=list)
+    """What the next round waits for, in words; empty while one runs."""
+
+
+class GangEnd(ContractModel):
+    """Why the launchers of a gang gave up; each of them exits with the code of this root cause."""
+
+    role: Role
+    index: int
+    round: int
+    reason: str
+    """As `reason` of the failure, or `BackoffLimitExceeded`, `RepeatedError`, `FailurePolicy`."""
+    restarts: Restarts
 
 
 class ProgressReport(ContractModel):
@@ -176,6 +280,8 @@ class ProgressReport(ContractModel):
     evaluation: EvaluationReport | None = None
     last_checkpoint: CheckpointReport | None = None
     step_at: str | None = None
+    gang: GangReport | None = None
+    """Of the leader: the whole gang."""
 
 
 class TerminationMessage(ContractModel):
@@ -190,3 +296,5 @@ class TerminationMessage(ContractModel):
     last_checkpoint: CheckpointReport | None = None
     evaluation: EvaluationReport | None = None
     """The result of an evaluation gang, for the same reason."""
+    gang_end: GangEnd | None = None
+    """Of a launcher that gave up: the report of the last round is gone with the leader."""

@@ -6,8 +6,8 @@ import pytest
 from support.factories import pod
 
 from tfdist.api.policies import FailurePolicy
+from tfdist.exits import root_cause, verdict
 from tfdist_operator.observed.pod import PodSummary
-from tfdist_operator.policy.exit_reason import root_cause, verdict
 
 
 def policy(*rules: dict[str, Any]) -> FailurePolicy:

@@ -7,11 +7,12 @@ import runpy
 import pytest
 
 from tfdist.api.status import ConditionType, JobPhase
-from tfdist_operator.policy.exit_reason import TABLE
+from tfdist.exits import TABLE
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "failures.md").read_text(encoding="utf-8")
-SOURCES = "\n".join(p.read_text(encoding="utf-8") for p in (ROOT / "operator/tfdist_operator").rglob("*.py"))
+CODE = [*(ROOT / "operator/tfdist_operator").rglob("*.py"), ROOT / "sdk/tfdist/exits.py"]
+SOURCES = "\n".join(path.read_text(encoding="utf-8") for path in CODE)
 
 
 def test_its_table_of_exit_reasons_is_the_one_in_the_code() -> None:

@@ -6,12 +6,12 @@ from datetime import datetime
 from typing import Any
 
 from tfdist.api.v1 import TFDistJob, TFDistJobSpec
+from tfdist.exits import Action, verdict
 from tfdist.render.gang import Gang
 from tfdist_operator.observed.gang import GangState, gang_state, member_of
 from tfdist_operator.observed.record import GangRecord, replica_name, stored_record
 from tfdist_operator.observed.view import JobView
 from tfdist_operator.planner.plan import Settings
-from tfdist_operator.policy.exit_reason import Action, verdict
 from tfdist_operator.policy.words import last_words
 from tfdist_operator.status.clock import parse_time
 

@@ -12,7 +12,21 @@ from typing import Any, Final
 
 from tfdist.api.status import ConditionType
 from tfdist.api.v1 import Strategy
+from tfdist.backoff import FREE_RESTARTS, restart_delay_seconds
 from tfdist.contract import ExitCode, Role
+from tfdist.exits import (
+    APPLICATION_ERROR,
+    DISRUPTION,
+    LIMIT_EXCEEDED,
+    PEER_LOST,
+    REPEATED_ERROR,
+    SECONDARY,
+    STALLED,
+    Action,
+    Verdict,
+    root_cause,
+    verdict,
+)
 from tfdist.render import names
 from tfdist.render.gang import GangName, Member
 from tfdist_operator.observed.gang import GangState, gang_state, member_of
@@ -22,16 +36,6 @@ from tfdist_operator.planner.look import Look
 from tfdist_operator.planner.plan import Event
 from tfdist_operator.planner.stall import Stall
 from tfdist_operator.planner.step import Failed, Step, not_ready
-from tfdist_operator.policy.backoff import FREE_RESTARTS, restart_delay_seconds
-from tfdist_operator.policy.exit_reason import (
-    APPLICATION_ERROR,
-    DISRUPTION,
-    STALLED,
-    Action,
-    Verdict,
-    root_cause,
-    verdict,
-)
 from tfdist_operator.policy.words import describe, said
 from tfdist_operator.status.clock import rfc3339
 from tfdist_operator.status.conditions import Condition
@@ -39,7 +43,6 @@ from tfdist_operator.status.conditions import Condition
 MAX_AVOIDED: Final = 10
 CAUSE_SECONDS: Final = 3.0
 """How long the failure is waited for that made others lose their peer."""
-REPEATED_ERROR: Final = "RepeatedError"
 
 _REMEDIES: Final = {
     "UserError": "a restart would end the same: correct it and create the job anew",
@@ -116,7 +119,7 @@ def _loss(look: Look, state: GangState) -> _Loss:
     policy = look.spec.failure_policy
     cause = root_cause(state.lost, policy) if state.lost else None
     meaning = verdict(cause, policy) if cause else DISRUPTION
-    if cause is None or (state.vanished and meaning.reason == "PeerLost"):
+    if cause is None or (state.vanished and meaning.reason == PEER_LOST):
         return _vanished(state.vanished[0], state.vanished, state.lost)
     others = tuple(p for p in state.lost if p is not cause)
     return _Loss(cause, member_of(cause), meaning, describe(cause), others)
@@ -168,7 +171,7 @@ def _final(look: Look, loss: _Loss, meaning: Verdict, following: GangRecord) -> 
         return Failed(meaning.reason, f"{loss.text}{remedy and f'; {remedy}'}{log}")
     if following.since_checkpoint > limit:
         spent = f"no restart is left of the {limit} that runPolicy.backoffLimit allows without a new checkpoint"
-        return Failed("BackoffLimitExceeded", f"{loss.text}; {spent}{log}")
+        return Failed(LIMIT_EXCEEDED, f"{loss.text}; {spent}{log}")
     return None
 
 
@@ -261,7 +264,7 @@ def _said(state: GangState, record: GangRecord, reason: str, text: str, *, alone
 
 def _records(look: Look, state: GangState, loss: _Loss, *, counted: bool) -> list[dict[str, Any]]:
     """Return records for `status.failures`: the root cause last, for it is the newest news."""
-    records = [_record(look, p, "Secondary", said(p)) for p in sorted(loss.others, key=lambda p: p.name)]
+    records = [_record(look, p, SECONDARY, said(p)) for p in sorted(loss.others, key=lambda p: p.name)]
     if loss.cause is None:
         attempt = state.record.attempt_of(loss.member)
         name = names.pod_name(look.job.metadata.name, loss.member.role, loss.member.index, attempt)

@@ -10,14 +10,15 @@ FREE_RESTARTS: Final = 10
 _SPREAD: Final = 0.2
 
 
-def restart_delay_seconds(counted_restarts: int, who: str = "") -> float:
+def restart_delay_seconds(counted_restarts: int, who: str = "", *, first: float = FIRST_DELAY_SECONDS) -> float:
     """Return the delay before the restart that makes `counted_restarts` of them since the last checkpoint.
 
-    `who` names the job and its attempt; it spreads the restarts of jobs that failed in the same moment by up to a
-    fifth, and equal names give equal delays, so that every look says the same.
+    `first` is the first delay that is not none, in seconds. `who` names the job and its attempt; it spreads the
+    restarts of jobs that failed in the same moment by up to a fifth, and equal names give equal delays, so that every
+    look says the same.
     """
     if counted_restarts <= 1:
         return 0.0
-    delay = min(FIRST_DELAY_SECONDS * 2.0 ** min(counted_restarts - 2, 16), LONGEST_DELAY_SECONDS)
+    delay = min(first * 2.0 ** min(counted_restarts - 2, 16), LONGEST_DELAY_SECONDS)
     spread = zlib.crc32(who.encode()) / 2**32 if who else 0.0
     return delay * (1 - _SPREAD * spread)

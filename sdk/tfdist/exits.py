@@ -1,21 +1,64 @@
 """What the end of a replica means.
 
 The job's own rules go first, then the table of the contract between a pod and the controller; the first row that
-matches wins. The documentation's table is made from the one here.
+matches wins. The documentation's table is made from the one here. The controller judges pods by it, and the launcher
+the processes of a round.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import SchemaValidator, core_schema
 
 from tfdist.api.policies import FailurePolicy, FailureRule
-from tfdist.contract import ExitCode
-from tfdist_operator.observed.pod import PodSummary
+from tfdist.contract import ExitCode, Role
+
+
+class Ended(Protocol):
+    """A replica that has ended, or is being taken away, as far as a verdict looks at it."""
+
+    @property
+    def name(self) -> str:
+        """What tells it from all others."""
+
+    @property
+    def role(self) -> Role:
+        """Its role."""
+
+    @property
+    def exit_code(self) -> int | None:
+        """Its exit code; None where it is gone without one."""
+
+    @property
+    def reason(self) -> str:
+        """Why it ended, in Kubernetes' words; "" where those are not known."""
+
+    @property
+    def message(self) -> str:
+        """Its last words."""
+
+    @property
+    def conditions(self) -> Sequence[str]:
+        """`Type=Status` of every condition of its pod."""
+
+    @property
+    def disrupted(self) -> bool:
+        """Whether the cluster took it away."""
+
+    @property
+    def deleting(self) -> bool:
+        """Whether somebody deleted it."""
+
+    @property
+    def lost_at(self) -> str:
+        """When its loss began, RFC 3339; "" where that is not known."""
+
+
+_E = TypeVar("_E", bound=Ended)
 
 
 class Action(StrEnum):
@@ -40,13 +83,19 @@ class Row:
     """One row of the table: what is seen, in words and as a test, and what it means."""
 
     seen: str
-    matches: Callable[[PodSummary], bool]
+    matches: Callable[[Ended], bool]
     verdict: Verdict
 
 
 DISRUPTION: Final = Verdict("Disruption", Action.RESTART_UNCOUNTED)
 STALLED: Final = Verdict("Stalled", Action.RESTART)
 APPLICATION_ERROR: Final = "ApplicationError"
+PEER_LOST: Final = "PeerLost"
+REPEATED_ERROR: Final = "RepeatedError"
+"""The same `APPLICATION_ERROR` twice running, with no checkpoint between: a third start would end the same."""
+LIMIT_EXCEEDED: Final = "BackoffLimitExceeded"
+SECONDARY: Final = "Secondary"
+"""A failure that followed from another."""
 
 _USER_CODES: Final = (
     ExitCode.USAGE,
@@ -89,7 +138,7 @@ TABLE: Final = (
     Row(
         f"{_codes([ExitCode.PEER_LOST])}: it lost a peer, and nobody else failed",
         lambda pod: pod.exit_code == ExitCode.PEER_LOST,
-        Verdict("PeerLost", Action.RESTART),
+        Verdict(PEER_LOST, Action.RESTART),
     ),
     Row(
         f"{_codes(_SIGNALLED)}: a signal ended it",
@@ -102,7 +151,7 @@ TABLE: Final = (
 """What is seen of a replica's end, and what it means."""
 
 
-def verdict(pod: PodSummary, policy: FailurePolicy | None = None) -> Verdict:
+def verdict(pod: Ended, policy: FailurePolicy | None = None) -> Verdict:
     """Return what the end of `pod` means; `pod` has failed, or is being deleted by someone.
 
     A rule of the job's own changes what is done and keeps what it is called; where it fails the job, the reason is
@@ -116,7 +165,7 @@ def verdict(pod: PodSummary, policy: FailurePolicy | None = None) -> Verdict:
     return Verdict("FailurePolicy" if action is Action.FAIL else by_table.reason, action)
 
 
-def rule_matches(rule: FailureRule, pod: PodSummary) -> bool:
+def rule_matches(rule: FailureRule, pod: Ended) -> bool:
     """Return whether a failure meets all that a rule names."""
     if rule.roles is not None and pod.role not in rule.roles:
         return False
@@ -129,7 +178,7 @@ def rule_matches(rule: FailureRule, pod: PodSummary) -> bool:
     return rule.on_message_pattern is None or _found(rule.on_message_pattern, pod.message)
 
 
-def root_cause(failed: Sequence[PodSummary], policy: FailurePolicy | None = None) -> PodSummary:
+def root_cause(failed: Sequence[_E], policy: FailurePolicy | None = None) -> _E:
     """Return the failure that the others followed from: the first in time that is not the loss of a peer.
 
     The time of a pod that is deleted is that of the request, for its end and that of the others follow from it.
@@ -138,7 +187,7 @@ def root_cause(failed: Sequence[PodSummary], policy: FailurePolicy | None = None
     decides at last, so that every look gives the same answer.
     """
 
-    def rank(pod: PodSummary) -> tuple[bool, str, int, str]:
+    def rank(pod: Ended) -> tuple[bool, str, int, str]:
         gravity = _GRAVITY[verdict(pod, policy).action]
         return (pod.exit_code == ExitCode.PEER_LOST, pod.lost_at or "9", gravity, pod.name)
 
