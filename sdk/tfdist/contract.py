@@ -11,8 +11,9 @@ versions work together, and the newer one only adds optional fields.
 from enum import IntEnum, StrEnum
 from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from pydantic import Field
+
+from tfdist.contract_model import ContractModel, Metrics
 
 JOB_ENV: Final = "TFDIST_JOB"
 """Environment variable with the JSON of a `ReplicaJob`."""
@@ -87,19 +88,6 @@ class Task(StrEnum):
 
     TRAIN = "Train"
     EVALUATE = "Evaluate"
-
-
-class ContractModel(BaseModel):
-    """Camel-case JSON, immutable, tolerant of fields from a newer version."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore", alias_generator=to_camel, populate_by_name=True)
-
-    def to_json(self) -> str:
-        """Return compact JSON with sorted keys and without absent fields, byte-equal for equal models."""
-        import json  # noqa: PLC0415  a light module must stay light: most importers only want the constants
-
-        data = self.model_dump(mode="json", by_alias=True, exclude_none=True)
-        return json.dumps(data, sort_keys=True, separators=(",", ":"))
 
 
 class Training(ContractModel):
@@ -198,7 +186,7 @@ class EvaluationReport(ContractModel):
 
     step: int
     checkpoint: str
-    metrics: dict[str, float]
+    metrics: Metrics
     examples: int
     time: str
 
@@ -276,8 +264,13 @@ class ProgressReport(ContractModel):
     examples_per_second: float | None = None
     step_time_millis: float | None = None
     input_wait_millis: float | None = None
-    metrics: dict[str, float] = Field(default_factory=dict)
+    metrics: Metrics = Field(default_factory=dict)
     evaluation: EvaluationReport | None = None
+    """The newest result of an evaluation."""
+    best_evaluation: EvaluationReport | None = None
+    """That of the best checkpoint, as the evaluator beside training judges."""
+    final_evaluation: EvaluationReport | None = None
+    """That of the last checkpoint of a finished training, once the evaluator has scored it."""
     last_checkpoint: CheckpointReport | None = None
     step_at: str | None = None
     gang: GangReport | None = None
@@ -291,10 +284,12 @@ class TerminationMessage(ContractModel):
     message: str
     step: int | None = None
     attempt: int | None = None
-    metrics: dict[str, float] = Field(default_factory=dict)
+    metrics: Metrics = Field(default_factory=dict)
     """The last training metrics: what the report port last said is gone with the pod."""
     last_checkpoint: CheckpointReport | None = None
     evaluation: EvaluationReport | None = None
-    """The result of an evaluation gang, for the same reason."""
+    """The result of an evaluation gang, or the evaluator's last one, for the same reason."""
+    best_evaluation: EvaluationReport | None = None
+    """What the evaluator found best."""
     gang_end: GangEnd | None = None
     """Of a launcher that gave up: the report of the last round is gone with the leader."""

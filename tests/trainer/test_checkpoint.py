@@ -114,14 +114,14 @@ def test_a_new_job_may_take_over_a_directory_and_the_old_one_stops(tmp_path: Pat
 
 def test_the_final_record_names_the_last_checkpoint_until_training_goes_on(tmp_path: Path) -> None:
     writer = store(tmp_path)
-    assert writer.final() is None
+    assert writer.final("uid-1") is None
     report = writer.write(Position(step=7), TIME, save)
     writer.finish(report, total_steps=7)
-    final = CheckpointReader(tmp_path).final()
+    final = CheckpointReader(tmp_path).final("uid-1")
     assert final is not None
     assert (final.step, final.path, final.total_steps) == (7, report.path, 7)
     writer.begin()
-    assert writer.final() is None
+    assert writer.final("uid-1") is None
 
 
 def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:

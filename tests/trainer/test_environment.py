@@ -45,6 +45,14 @@ def test_a_single_replica_needs_no_cluster() -> None:
     assert (member.rank, member.size, member.addresses) == (0, 1, ())
 
 
+def test_the_evaluator_joins_no_cluster_though_it_is_told_of_one() -> None:
+    told = {"TFDIST_JOB": json.dumps(JOB | {"role": "evaluator", "task": "Evaluate", "replicas": {"evaluator": 1}})}
+    cluster = {"worker": WORKERS, "evaluator": ["e:2222"]}
+    told["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": {"type": "evaluator", "index": 0}})
+    member = read_member(told)
+    assert (member.rank, member.size, member.addresses) == (0, 1, ())
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -1,4 +1,3 @@
-# ruff: noqa: PLC0415  TensorFlow takes seconds to import, and most of these tests do without
 """Gangs of one to three processes: the promises that hold only if separate processes keep them together."""
 
 import json
@@ -7,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
+from trainer.by_numpy import evaluation_set, metrics_by_numpy, model_variables
 
 from tfdist.contract import EvaluationReport, ExitCode, Phase
 from tfdist_trainer.checkpoint import FinalRecord, Record, read_record
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
     from trainer.conftest import Launch
 
 pytestmark = pytest.mark.trainer
-
-Array = npt.NDArray[Any]
 
 
 def job(directory: Path, **fields: Any) -> dict[str, Any]:
@@ -29,32 +26,6 @@ def job(directory: Path, **fields: Any) -> dict[str, Any]:
 def final_record(directory: Path) -> Record:
     final = FinalRecord.model_validate_json((directory / "final.json").read_bytes())
     return read_record(Path(final.path))
-
-
-def model_variables(path: Path) -> dict[tuple[int, ...], Array]:
-    """Return the trainable variables of the `mlp` in a checkpoint by shape; no two of the four have the same."""
-    import tensorflow as tf
-
-    reader = tf.train.load_checkpoint(str(path / "variables"))
-    # A variable has the name of the shortest way to it, which leads through the optimizer.
-    names = [name for name in reader.get_variable_to_shape_map() if "_trainable_variables/" in name]
-    values = [reader.get_tensor(name) for name in names]
-    return {value.shape: value for value in values}
-
-
-def metrics_by_numpy(path: Path, images: Array, labels: Array) -> dict[str, float]:
-    """Return loss and accuracy of the `mlp` in a checkpoint, computed in float64 without TensorFlow."""
-    variables = {shape: value.astype(np.float64) for shape, value in model_variables(path).items()}
-    hidden = np.maximum(images.reshape(len(images), 25) / 255 @ variables[25, 128] + variables[128,], 0)
-    logits = hidden @ variables[128, 4] + variables[4,]
-    shifted = logits - logits.max(axis=1, keepdims=True)
-    losses = np.log(np.exp(shifted).sum(axis=1)) - shifted[np.arange(len(labels)), labels]
-    return {"loss": float(losses.mean()), "accuracy": float((logits.argmax(axis=1) == labels).mean())}
-
-
-def evaluation_set(data: Path) -> tuple[Array, Array]:
-    files = [np.load(data / f"eval-{shard}.npz") for shard in range(3)]
-    return np.concatenate([f["image"] for f in files]), np.concatenate([f["label"] for f in files])
 
 
 def test_evaluation_equals_numpy_whatever_the_number_of_processes(

@@ -99,3 +99,11 @@ def test_pods_meet_the_restricted_standard_and_get_no_token() -> None:
 def test_a_stranger_to_the_cluster_spec_is_refused() -> None:
     with pytest.raises(ValueError, match="worker-2 is no member"):
         tf_config({"worker": ["a:1", "b:1"]}, "worker", 2)
+
+
+@pytest.mark.parametrize(("spec", "expected"), [(EVALUATED, "Latest"), ({"task": "Evaluate"}, "checkpoint-7")])
+def test_what_training_began_from_is_not_what_is_evaluated_after_it(spec: dict[str, Any], expected: str) -> None:
+    begins = EVALUATED["checkpoint"] | {"restore": "checkpoint-7"}
+    told = ReplicaJob.model_validate_json(env(rendered(-1, **spec | {"checkpoint": begins})[0])["TFDIST_JOB"])
+    assert told.checkpoint is not None
+    assert told.checkpoint.restore == expected

@@ -4,6 +4,7 @@
                                      variables.*         tf.train.Checkpoint
     <directory>/final.json                               names the last one, when training is done
     <directory>/fence.json                               who may write
+    <directory>/best.json, evaluation/                   what evaluations found, see `scores`
     <directory>/set-aside-by-<uid>/checkpoint-*          of other jobs, which that job was told not to go on from
 
 A checkpoint is written into a temporary directory, flushed, and renamed; so a name `checkpoint-*` means that
@@ -19,8 +20,9 @@ from typing import Final
 
 import pydantic
 
-from tfdist.contract import CheckpointReport, ContractModel
-from tfdist_trainer import atomic, log
+from tfdist.contract import CheckpointReport
+from tfdist.contract_model import ContractModel
+from tfdist_trainer import atomic, log, scores
 from tfdist_trainer.errors import StorageError
 from tfdist_trainer.fence import Fence, Writer
 
@@ -74,6 +76,8 @@ class FinalRecord(ContractModel):
     path: str
     time: str
     total_steps: int
+    job: str = ""
+    """UID of the job that finished."""
 
 
 def name_of(step: int) -> str:
@@ -103,18 +107,26 @@ class CheckpointReader:
                 return record
         return None
 
-    def final(self) -> FinalRecord | None:
-        """Return what `final.json` says, or None when training has not finished."""
+    def final(self, job: str) -> FinalRecord | None:
+        """Return what `final.json` says of the job with this UID, or None when that has not finished training."""
         try:
-            return FinalRecord.model_validate_json((self.directory / FINAL).read_text(encoding="utf-8"))
+            found = FinalRecord.model_validate_json((self.directory / FINAL).read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
         except (OSError, pydantic.ValidationError) as error:
             raise StorageError(f"{self.directory / FINAL}: cannot be read: {error}") from None
+        return found if found.job == job else None
 
     def path_of(self, step: int) -> Path:
         """Return the path of the checkpoint at `step`, which need not exist."""
         return self.directory / name_of(step)
+
+    def told(self) -> Iterator[Record]:
+        """Yield the record of each checkpoint, the oldest first; whether its files are whole is not looked at."""
+        for path in reversed(list(self._paths())):
+            record = glance(path)
+            if record is not None:
+                yield record
 
     def _paths(self) -> Iterator[Path]:
         yield from sorted(self.directory.glob(f"{PREFIX}*"), reverse=True)
@@ -195,7 +207,9 @@ class CheckpointWriter(CheckpointReader):
 
     def finish(self, report: CheckpointReport, total_steps: int) -> None:
         """Write `final.json`, naming the checkpoint of `report`."""
-        final = FinalRecord(step=report.step, path=report.path, time=report.time, total_steps=total_steps)
+        final = FinalRecord(
+            step=report.step, path=report.path, time=report.time, total_steps=total_steps, job=self._writer.job
+        )
         try:
             self._fence.check()
             atomic.write_text(self.directory / FINAL, final.to_json(), tag=self._tag)
@@ -203,16 +217,31 @@ class CheckpointWriter(CheckpointReader):
             raise atomic.storage_failure(error, self.directory) from error
 
     def _prune(self) -> None:
+        """Remove all but the newest `keep`, the best, and the one that is being evaluated."""
+        spared = scores.spared(self.directory)
+        if spared is None:
+            return
+        names = set(map(name_of, spared))
         for path in list(self._paths())[self._keep :]:
-            shutil.rmtree(path, ignore_errors=True)
+            if path.name not in names:
+                # Renamed first: who reads it finds all of it, or nothing.
+                gone = path.with_name(f"{atomic.TEMPORARY_PREFIX}{path.name}-gone")
+                path.rename(gone)
+                shutil.rmtree(gone, ignore_errors=True)
+
+
+def glance(path: Path) -> Record | None:
+    """Return the record of the checkpoint `path`, whose files may be damaged; None where it has none."""
+    try:
+        return Record.model_validate_json((path / RECORD).read_text(encoding="utf-8"))
+    except (OSError, pydantic.ValidationError):
+        return None
 
 
 def _writer_of(path: Path) -> str | None:
-    """Return the UID of the job that wrote the checkpoint `path`, which may be damaged; None when that is unknown."""
-    try:
-        return Record.model_validate_json((path / RECORD).read_text(encoding="utf-8")).writer.job
-    except (OSError, pydantic.ValidationError):
-        return None
+    """Return the UID of the job that wrote the checkpoint `path`; None when that is unknown."""
+    record = glance(path)
+    return record.writer.job if record else None
 
 
 def read_record(path: Path) -> Record:

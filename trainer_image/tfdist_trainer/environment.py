@@ -55,6 +55,9 @@ def read_member(environ: Mapping[str, str]) -> Member:
         ConfigurationError: `TF_CONFIG` contradicts it or names roles that cannot train together.
     """
     job = _read_job(environ.get(JOB_ENV))
+    if job.role is Role.EVALUATOR:
+        # TF_CONFIG tells it of the training cluster, which it must not join: that waits for nobody beyond its own.
+        return Member(job=job, rank=0, size=1, addresses=())
     asynchronous = job.strategy == PARAMETER_SERVER and job.task is Task.TRAIN
     roles = ASYNCHRONOUS_ROLES if asynchronous else GANG_ROLES
     cluster, task = _read_tf_config(environ.get(TF_CONFIG_ENV), roles)

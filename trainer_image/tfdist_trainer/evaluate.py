@@ -1,32 +1,40 @@
-"""Evaluates one checkpoint with all members of a gang, none special, over every example exactly once.
+"""Evaluates checkpoints with all members of a gang, none special, over every example exactly once.
 
 Each member adds up sums over its part of the examples, and a collective adds those; so the result is that of
-one process to floating-point rounding, and `examples` is exact. The chief also writes the result to
-`<checkpoint directory>/evaluation/<step>.json`, and what metrics have to say beyond their values, such as a
-confusion matrix, to `<step>-details.json`.
+one process to floating-point rounding, and `examples` is exact. The chief also writes the result beside the
+checkpoints (`scores`) and into TensorBoard's run `evaluation`.
 """
 
-import json
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
 from tfdist.contract import CheckpointSettings, EvaluationReport, Phase
-from tfdist_trainer import atomic, log
+from tfdist_trainer import log
 from tfdist_trainer.checkpoint import CheckpointReader, Record, read_record
-from tfdist_trainer.context import Context, Supply, supply_of
+from tfdist_trainer.context import Context, supply_of
 from tfdist_trainer.data.files import Split
 from tfdist_trainer.errors import ConfigurationError, DataMissingError
-from tfdist_trainer.pace import Pace, decide
+from tfdist_trainer.evaluation_summaries import EvaluationSummaries
+from tfdist_trainer.pace import Decision, Pace, decide
 from tfdist_trainer.reporter import now_text
+from tfdist_trainer.saving import LATEST, read_named
+from tfdist_trainer.scores import Ledger, Score
 from tfdist_trainer.state import agree_on_newest, restore_model
 from tfdist_trainer.step import EvaluateStep, metric_sums
-from tfdist_trainer.strategies.gang import Gang
 
-DIRECTORY = "evaluation"
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one evaluation has found."""
+
+    score: Score
+    details: Mapping[str, Mapping[str, Any]]
+    """What metrics have to say beyond their values, by name."""
 
 
 def evaluate(context: Context) -> EvaluationReport:
@@ -37,79 +45,124 @@ def evaluate(context: Context) -> EvaluationReport:
         DataMissingError: there is no checkpoint, or no example.
         StorageError: the checkpoint cannot be read.
     """
-    settings = context.checkpoint
-    if settings is None or settings.restore == "None":
-        raise ConfigurationError("checkpoint: an evaluation needs checkpoint.directory and restore other than None")
-    examples = context.program.examples(Split.EVAL, context.shard)
-    supply = supply_of(context, examples, "training.config.data.eval")
-    path, record = _find(context.gang, settings)
-    with context.gang.strategy.scope():
-        model = context.program.model()
-    restore_model(model, path)
-    log.event("evaluate-start", checkpoint=path, examples=sum(supply.counts), members=context.member.size)
-    step = record.position.step
-    context.reporter.update(phase=Phase.EVALUATING, step=step, total_steps=step, epoch=record.position.epoch)
-    sums = _run(context, supply, EvaluateStep(context.gang, context.program, model))
-    names = metric_sums(context.program)
-    details = names.details(sums)
-    skipped = float(context.gang.share([examples.skipped])[0])
-    report = EvaluationReport(
-        step=step,
-        checkpoint=str(path),
-        metrics=dict(names.results(sums)) | ({"skipped_records": skipped} if skipped else {}),
-        examples=names.examples(sums),
-        time=now_text(),
-    )
-    _publish(context, Path(settings.directory), report, details)
+    settings = settings_of(context)
+    scorer = Scorer(context, range(1))
+    path, record = _find(context, settings)
+    finding = scorer.score(path, record)
+    if context.member.is_chief:
+        ledger_of(context).record(finding.score, finding.details)
+        EvaluationSummaries(Path(settings.directory)).write(finding.score, finding.details)
+    context.gang.share([1.0])
+    report = finding.score.report
+    context.reporter.update(phase=Phase.FINISHED, evaluation=report)
     return report
 
 
-def _find(gang: Gang, settings: CheckpointSettings) -> tuple[Path, Record]:
-    """Return the checkpoint to evaluate: the path given, else the final one, else the newest."""
-    if settings.restore != "Latest":
-        path = Path(settings.directory, settings.restore)  # an absolute `restore` replaces the directory
-        return path, read_record(path)
-    reader = CheckpointReader(Path(settings.directory))
-    final = reader.final() if gang.member.is_chief else None
+def settings_of(context: Context) -> CheckpointSettings:
+    """Return where the checkpoints are.
+
+    Raises:
+        ConfigurationError: the job does not say, or forbids to restore.
+    """
+    settings = context.checkpoint
+    if settings is None or settings.restore == "None":
+        raise ConfigurationError("checkpoint: an evaluation needs checkpoint.directory and restore other than None")
+    return settings
+
+
+def ledger_of(context: Context) -> Ledger:
+    """Return the files that this member's results go to."""
+    return Ledger(Path(settings_of(context).directory), context.member.job.uid, tag=context.writer.host)
+
+
+class Scorer:
+    """Evaluates one checkpoint after another, with one model, one graph and one stream of examples.
+
+    Args:
+        context: of this member; making a scorer is a collective.
+        times: as many evaluations as there will be at most. An iterator for each would never be freed (`context`).
+
+    Raises:
+        DataMissingError: there is no example.
+    """
+
+    def __init__(self, context: Context, times: range) -> None:
+        self._context = context
+        examples = context.program.examples(Split.EVAL, context.shard)
+        self._supply = supply_of(context, examples, "training.config.data.eval")
+        self._skipped = float(context.gang.share([examples.skipped])[0])
+        with context.gang.strategy.scope():
+            self._model = context.program.model()
+        self._step = EvaluateStep(context.gang, context.program, self._model)
+        self._sums = metric_sums(context.program)
+        self._iterator = self._supply.iterator(None, times)
+        self._pace = Pace()
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Names of the values that an evaluation has."""
+        return tuple(self._sums.results(self._sums.zeros()))
+
+    def score(self, path: Path, record: Record) -> Finding:
+        """Evaluate the checkpoint directory `path` over all examples of all members; a collective.
+
+        Raises:
+            StorageError: the checkpoint cannot be read or is of another model.
+        """
+        at = record.position
+        restore_model(self._model, path)
+        log.event(
+            "evaluate-start", checkpoint=path, examples=sum(self._supply.counts), members=self._context.member.size
+        )
+        self._context.reporter.update(phase=Phase.EVALUATING, step=at.step, total_steps=at.step, epoch=at.epoch)
+        sums = self._add_up()
+        values = dict(self._sums.results(sums)) | ({"skipped_records": self._skipped} if self._skipped else {})
+        score = Score(
+            step=at.step,
+            checkpoint=str(path),
+            metrics=values,
+            examples=self._sums.examples(sums),
+            time=now_text(),
+            job=self._context.member.job.uid,
+            saved_at=record.time,
+        )
+        log.event("evaluation", step=score.step, examples=score.examples, **values)
+        return Finding(score, self._sums.details(sums))
+
+    def _add_up(self) -> Any:
+        """Return the sums over all examples of all members."""
+        total = self._sums.zeros()
+        done = 0
+        while done < self._supply.steps:
+            steps = min(self._pace.steps, self._supply.steps - done)
+            steps = decide(self._context.gang, Decision(steps)).steps
+            started = time.monotonic()
+            total = total + self._step.run(self._iterator, tf.constant(steps)).numpy()
+            self._pace.measured(steps, time.monotonic() - started)
+            done += steps
+            self._context.reporter.update(examples=round(total[0]), step_at=now_text())
+        return total
+
+
+def _find(context: Context, settings: CheckpointSettings) -> tuple[Path, Record]:
+    """Return the checkpoint to evaluate: the path given, else the final one of this job, else the newest whole one.
+
+    Raises:
+        DataMissingError: there is none.
+        StorageError: it is damaged.
+    """
+    gang, directory = context.gang, Path(settings.directory)
+    if settings.restore != LATEST:
+        path = directory / settings.restore  # an absolute `restore` replaces the directory
+        if not path.is_dir():
+            raise DataMissingError(f"checkpoint.restore: {path} does not exist; it names the folder of a checkpoint")
+        return path, read_named(path)
+    reader = CheckpointReader(directory)
+    final = reader.final(context.member.job.uid) if gang.member.is_chief else None
     step = round(gang.from_chief(final.step + 1 if final else 0)) - 1
     if step >= 0:
         return reader.path_of(step), read_record(reader.path_of(step))
     record = agree_on_newest(gang, reader)
     if record is None:
-        raise DataMissingError(f"checkpoint.directory: {settings.directory} holds no checkpoint to evaluate")
+        raise DataMissingError(f"checkpoint.directory: {directory} holds no checkpoint to evaluate")
     return reader.path_of(record.position.step), record
-
-
-def _run(context: Context, supply: Supply, step: EvaluateStep) -> "tf.Tensor":
-    """Return the sums over all examples of all members."""
-    iterator = supply.iterator(None, range(1))
-    pace = Pace()
-    total = metric_sums(context.program).zeros()
-    done = 0
-    while done < supply.steps:
-        steps = decide(context.gang, steps=min(pace.steps, supply.steps - done), save=False, stop=False).steps
-        started = time.monotonic()
-        total = total + step.run(iterator, tf.constant(steps)).numpy()
-        pace.measured(steps, time.monotonic() - started)
-        done += steps
-        context.reporter.update(examples=round(total[0]), step_at=now_text())
-    return total
-
-
-def _publish(
-    context: Context, directory: Path, report: EvaluationReport, details: Mapping[str, Mapping[str, Any]]
-) -> None:
-    """Report the result, and have the chief write it next to the checkpoints."""
-    if context.member.is_chief:
-        path = directory / DIRECTORY / f"{report.step}.json"
-        try:
-            path.parent.mkdir(exist_ok=True)
-            if details:
-                text = json.dumps({"step": report.step, "examples": report.examples} | dict(details))
-                atomic.write_text(path.with_name(f"{report.step}-details.json"), text, tag=context.writer.host)
-            atomic.write_text(path, report.to_json(), tag=context.writer.host)
-        except OSError as error:
-            raise atomic.storage_failure(error, path.parent) from error
-    log.event("evaluation", step=report.step, examples=report.examples, **report.metrics)
-    context.gang.share([1.0])
-    context.reporter.update(phase=Phase.FINISHED, evaluation=report)

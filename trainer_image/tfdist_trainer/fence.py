@@ -11,7 +11,8 @@ from typing import Final
 
 import pydantic
 
-from tfdist.contract import ContractModel, Role
+from tfdist.contract import Role
+from tfdist.contract_model import ContractModel
 from tfdist_trainer import atomic
 from tfdist_trainer.errors import CheckpointUnwritableError, StorageError
 

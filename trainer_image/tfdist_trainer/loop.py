@@ -77,6 +77,7 @@ class Training:
         self._xla = XlaChoice("Off" if context.settings.deterministic else context.settings.xla)
         self._saver = Saver(context, state)
         self._iterator: object = None
+        self._enough = False
         self._said = 0.0
         self._position = self._first_position()
         self._summaries = Summaries(context)
@@ -87,6 +88,8 @@ class Training:
 
     @property
     def _total_steps(self) -> int:
+        if self._enough:
+            return self._position.step
         if self._config.steps is not None:
             return self._config.steps
         at = self._position
@@ -133,7 +136,8 @@ class Training:
         while self._position.step_in_epoch < self._supply.steps and not self._is_done:
             decision = self._decide()
             self._act(decision)
-            self._chunk(decision)
+            if not self._enough:
+                self._chunk(decision)
         if self._position.step_in_epoch < self._supply.steps:
             return
         results = self._sums.results(np.asarray(self._position.metric_sums))
@@ -155,15 +159,19 @@ class Training:
         steps = self._summaries.limit(at.step, steps)
         if compiled and self._xla.compiles_next:
             steps = 1
-        stop = self._context.notice.requested
-        return decide(self._gang, steps=steps, save=self._saver.is_due(at), stop=stop, compiled=compiled)
+        save, enough = self._saver.is_due(at), bool(self._saver.told_to_stop())
+        return decide(self._gang, Decision(steps, save, self._context.notice.requested, compiled, enough))
 
     def _act(self, decision: Decision) -> None:
-        """Save, and stop, as decided."""
+        """Save, and stop or end, as decided."""
         if decision.save or (decision.stop and self._saver.can_save):
             self._save()
         if decision.stop and self._saver.can_save:
             raise StoppedOnNotice(f"SIGTERM arrived; step {self._position.step} is saved")
+        if decision.enough:
+            self._enough = True
+            self._reporter.update(total_steps=self._total_steps)
+            log.event("stopped-early", step=self._position.step, reason=self._saver.told_to_stop() or None)
 
     def _chunk(self, decision: Decision) -> None:
         """Take the steps decided on, and count and report them."""

@@ -47,20 +47,23 @@ class Decision:
     """What all members do next."""
 
     steps: int
-    save: bool
-    stop: bool
+    save: bool = False
+    stop: bool = False
     compiled: bool = False
     """Whether XLA compiles these steps."""
+    enough: bool = False
+    """Whether training ends here, before its last step."""
 
 
-def decide(gang: Gang, *, steps: int, save: bool, stop: bool, compiled: bool = False) -> Decision:
-    """Return the gang's decision from each member's wishes; a collective.
+def decide(gang: Gang, wish: Decision) -> Decision:
+    """Return the gang's decision from each member's wish; a collective.
 
-    The chief's `steps`, `save` and `compiled` count, and anybody's `stop`.
+    All of the chief's wish counts, and anybody's `stop`.
     """
     chief = gang.member.is_chief
-    total = gang.share([steps if chief else 0, save and chief, stop, compiled and chief])
-    return Decision(steps=round(float(total[0])), save=bool(total[1]), stop=bool(total[2]), compiled=bool(total[3]))
+    mine = [wish.steps, wish.save, wish.compiled, wish.enough] if chief else [0, 0, 0, 0]
+    steps, save, compiled, enough, stop = gang.share([*mine, wish.stop])
+    return Decision(round(float(steps)), bool(save), bool(stop), bool(compiled), bool(enough))
 
 
 class SaveSchedule:

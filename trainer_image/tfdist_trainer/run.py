@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from tfdist.api.training import RuntimeSpec
-from tfdist.contract import Phase, Task
+from tfdist.contract import Phase, Role, Task
 from tfdist_trainer import log, programs, runtime
 from tfdist_trainer.data.files import Split
 from tfdist_trainer.environment import Member
@@ -48,9 +48,17 @@ def run(member: Member, reporter: Reporter, notice: Notice) -> None:
         notice=notice,
         settings=settings,
     )
+    if member.job.role is Role.EVALUATOR:
+        from tfdist_trainer.evaluator import await_checkpoint  # noqa: PLC0415
+
+        await_checkpoint(context)  # what `prepare` reads is written before it
     prepare(context)
     with explained(context.program):
-        if member.job.task is Task.EVALUATE:
+        if member.job.role is Role.EVALUATOR:
+            from tfdist_trainer.evaluator import follow  # noqa: PLC0415
+
+            follow(context)
+        elif member.job.task is Task.EVALUATE:
             from tfdist_trainer.evaluate import evaluate  # noqa: PLC0415
 
             evaluate(context)

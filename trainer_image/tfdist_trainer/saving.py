@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from tfdist.contract import CheckpointReport, CheckpointSettings, Phase
-from tfdist_trainer import log
+from tfdist_trainer import log, scores
 from tfdist_trainer.checkpoint import CheckpointReader, CheckpointWriter, Position, Record, read_record
 from tfdist_trainer.context import Context
 from tfdist_trainer.errors import StorageError
@@ -98,6 +98,12 @@ class Saver:
     def is_missing(self, at: Position) -> bool:
         """Return whether checkpoints are written, and there is none of `at` yet."""
         return self.can_save and not self._is_saved(at)
+
+    def told_to_stop(self) -> str:
+        """Return why the evaluator says that training may end, as the chief reads it; "" while it may not."""
+        if self._writer is None or not (self._context.member.job.evaluation or {}).get("earlyStopping"):
+            return ""
+        return scores.told_to_stop(self._writer.directory, self._context.writer.job)
 
     def finish(self, total_steps: int) -> None:
         """Name the last checkpoint in `final.json`."""

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 
 from tfdist.contract import ProgressReport
@@ -120,6 +122,17 @@ class ScalarWriter:
                 tf.raw_ops.WriteScalarSummary(
                     writer=self._resource, step=tf.constant(step, tf.int64), tag=name, value=tf.constant(value)
                 )
+
+    def image(self, step: int, name: str, pixels: npt.NDArray[np.uint8]) -> None:
+        """Write an image, uint8 [height, width, 3], at `step`."""
+        with tf.device("CPU:0"):
+            tf.raw_ops.WriteImageSummary(
+                writer=self._resource,
+                step=tf.constant(step, tf.int64),
+                tag=name,
+                tensor=tf.constant(pixels[np.newaxis]),
+                bad_color=tf.constant([255, 0, 0, 255], tf.uint8),
+            )
 
     def flush(self) -> None:
         """Write what is still in memory."""

@@ -27,15 +27,17 @@ def compose(reason: str, message: str, report: ProgressReport) -> str:
         attempt=report.attempt,
         metrics=report.metrics,
         last_checkpoint=report.last_checkpoint,
-        evaluation=report.evaluation,
+        evaluation=report.final_evaluation or report.evaluation,
+        best_evaluation=report.best_evaluation,
     )
     if _fits(whole):
         return whole.to_json()
-    if not _fits(_cut(whole, 0)):
-        # So many training metrics that nothing else has room: the cause and the evaluation matter more.
-        whole = whole.model_copy(update={"metrics": {}})
-        if _fits(whole):
-            return whole.to_json()
+    # So many metrics that nothing else has room: the cause and the last evaluation matter more.
+    for field, nothing in (("metrics", {}), ("best_evaluation", None)):
+        if not _fits(_cut(whole, 0)):
+            whole = whole.model_copy(update={field: nothing})
+            if _fits(whole):
+                return whole.to_json()
     # The encoded length grows with the number of characters, by different amounts for each: search.
     longest = bisect.bisect_left(range(len(message)), True, key=lambda n: not _fits(_cut(whole, n + 1)))
     return _cut(whole, longest).to_json()

@@ -130,6 +130,15 @@ class EvaluationMode(StrEnum):
         return self in {EvaluationMode.AFTER_TRAINING, EvaluationMode.BOTH}
 
 
+class EarlyStopping(ApiModel):
+    """When training ends before its last step, because the evaluator finds no checkpoint better any more."""
+
+    patience: Annotated[Count, Field(le=1000)]
+    """Number of checkpoints in a row that are no better than the best before them."""
+    min_delta: Annotated[float, Field(ge=0, le=1e9, strict=True)] = 0.0
+    """By how much `metric` has to be better to count as better."""
+
+
 class EvaluationSpec(ApiModel):
     """Evaluation of checkpoints: beside training by the evaluator, or after it on all workers."""
 
@@ -140,6 +149,13 @@ class EvaluationSpec(ApiModel):
             "or remove replicas",
             ".replicas",
             lambda self: self.replicas is None or self.mode.after_training,
+        ),
+        Check(
+            "!has(self.earlyStopping) || self.mode == 'Continuous' || self.mode == 'Both'",
+            "the evaluator beside training decides when to stop early: set mode to Continuous or Both, "
+            "or remove earlyStopping",
+            ".earlyStopping",
+            lambda self: self.early_stopping is None or self.mode.beside_training,
         ),
     )
 
@@ -153,6 +169,8 @@ class EvaluationSpec(ApiModel):
     computes."""
     goal: Literal["Maximize", "Minimize"] = "Maximize"
     """Whether more of `metric` is better, as of accuracy, or less, as of loss."""
+    early_stopping: EarlyStopping | None = None
+    """End training when checkpoints get no better; without it all steps are done."""
     deadline_seconds: Seconds = 600
     """Seconds after the end of training within which the last checkpoint has to be scored."""
     on_failure: Literal["Warn", "FailJob"] = "Warn"

@@ -2,7 +2,7 @@
 
 from tfdist.api.training import PLACEHOLDERS, CheckpointSpec
 from tfdist.api.v1 import TFDistJob
-from tfdist.contract import CheckpointSettings, ReplicaJob, Training
+from tfdist.contract import CheckpointSettings, ReplicaJob, Task, Training
 from tfdist.render.gang import Gang, Member
 
 
@@ -24,7 +24,7 @@ def replica_job(
         replicas=gang.sizes(),
         addresses=addresses,
         training=Training(program=spec.training.program, config=spec.training.config or {}) if spec.training else None,
-        checkpoint=_checkpoint(job, spec.checkpoint) if spec.checkpoint else None,
+        checkpoint=_checkpoint(job, gang, spec.checkpoint) if spec.checkpoint else None,
         evaluation=evaluation,
         runtime=spec.runtime.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True),
     )
@@ -37,11 +37,13 @@ def filled_in(job: TFDistJob, directory: str) -> str:
     return directory
 
 
-def _checkpoint(job: TFDistJob, spec: CheckpointSpec) -> CheckpointSettings:
+def _checkpoint(job: TFDistJob, gang: Gang, spec: CheckpointSpec) -> CheckpointSettings:
+    """Return where checkpoints are; what training began from is no business of those who evaluate what it has made."""
+    after = gang.task is Task.EVALUATE and job.spec.task is Task.TRAIN
     return CheckpointSettings(
         directory=filled_in(job, spec.directory),
         every_steps=spec.every_steps,
         every_seconds=spec.every_seconds,
         keep=spec.keep,
-        restore=spec.restore,
+        restore="Latest" if after else spec.restore,
     )

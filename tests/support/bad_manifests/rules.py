@@ -143,6 +143,13 @@ _EVALUATIONS: Final = (
         evaluation={"replicas": 2},
     ),
     rule(
+        "early stopping without an evaluator",
+        ".evaluation.earlyStopping",
+        "the evaluator beside training decides when to stop early",
+        evaluation={"mode": "AfterTraining", "earlyStopping": {"patience": 3}},
+        checkpoint=URL,
+    ),
+    rule(
         "a TensorBoard of no logs",
         ".tensorBoard.logDirectory",
         "TensorBoard needs to know where the logs are",
