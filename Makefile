@@ -16,6 +16,10 @@ PYTEST := .venv/bin/pytest
 demo: ## Trains a real job on a real cluster, from nothing: the place to start
 	@$(DEMO)
 
+.PHONY: demo-local
+demo-local: setup ## The same job as processes of this machine, without a cluster: two minutes; EXAMPLE=FILE runs another
+	@PYTHONPATH=cluster .venv/bin/python -m tfdist_demo.on_this_machine $(EXAMPLE)
+
 .PHONY: images
 images: ## Builds the images that changed and loads them into the cluster in use, or pushes to REGISTRY=...
 	@$(IMAGES) $(if $(REGISTRY),push,load)

@@ -23,6 +23,9 @@ TF_CONFIG_ENV: Final = "TF_CONFIG"
 
 REPORT_PORT_ENV: Final = "TFDIST_REPORT_PORT"
 
+TERMINATION_LOG_ENV: Final = "TFDIST_TERMINATION_LOG"
+"""Names the file of the termination message where it is not a container's `/dev/termination-log`."""
+
 TF_PORT: Final = 2222
 """Default port of TensorFlow's gRPC server."""
 

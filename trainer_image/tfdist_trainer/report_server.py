@@ -5,6 +5,7 @@ never waits for the training loop. `GET /v1/progress` is the report, `/metrics` 
 `/v1/stacks` the Python stack of every thread, `/healthz` says that the process lives.
 """
 
+import contextlib
 import sys
 import threading
 import traceback
@@ -64,11 +65,13 @@ def _handler(reporter: Reporter) -> type[BaseHTTPRequestHandler]:
                 self.send_error(HTTPStatus.NOT_FOUND)
                 return
             body = page[1]().encode()
-            self.send_response(HTTPStatus.OK)
-            self.send_header("Content-Type", page[0])
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            # TensorFlow may hold Python's lock for longer than who asked has waited; nobody needs to know
+            with contextlib.suppress(ConnectionError):
+                self.send_response(HTTPStatus.OK)
+                self.send_header("Content-Type", page[0])
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the name in http.server
             """Say nothing: the controller asks every few seconds, and the log is for training."""

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from tfdist.contract import TERMINATION_MESSAGE_BYTES, ProgressReport, TerminationMessage
+from tfdist.contract import TERMINATION_LOG_ENV, TERMINATION_MESSAGE_BYTES, ProgressReport, TerminationMessage
 
-PATH_ENV: Final = "TFDIST_TERMINATION_LOG"
+PATH_ENV: Final = TERMINATION_LOG_ENV
 DEFAULT_PATH: Final = Path("/dev/termination-log")
 ELLIPSIS: Final = "..."
 """Ends a message that was cut."""

@@ -19,6 +19,7 @@ from tfdist import __version__
 from tfdist.cli.errors import CommandError
 
 COMMANDS: Final = {
+    "run": "run a job as processes of this machine",
     "validate": "check TFDistJobs, offline",
     "render": "print every object that the controller would make",
     "convert": "make TFDistJobs of TFJobs (kubeflow.org)",

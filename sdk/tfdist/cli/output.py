@@ -34,8 +34,12 @@ def finding(document: Document, path: str, message: str) -> Finding:
 
 def coloured(text: str, stream: TextIO) -> str:
     """Return `text` in red where `stream` is a terminal whose user wants colour (https://no-color.org)."""
-    wanted = stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    return f"{_RED}{text}{_PLAIN}" if wanted else text
+    return f"{_RED}{text}{_PLAIN}" if colour_wanted(stream) else text
+
+
+def colour_wanted(stream: TextIO) -> bool:
+    """Return whether `stream` is a terminal whose user wants colour."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def one_line(text: str) -> str:

@@ -6,12 +6,7 @@ from typing import Any, Final
 
 from tfdist import validation
 from tfdist.api.v1 import TFDistJob
-from tfdist.cli import command, documents, kinds, manifests
-from tfdist.cli.documents import Document
-from tfdist.cli.errors import CommandError, DocumentError
-from tfdist.cli.kinds import What
-from tfdist.cli.output import say
-from tfdist.cli.validate import problems
+from tfdist.cli import command, jobs, manifests
 from tfdist.render.objects import objects
 
 DETAILS = """\
@@ -37,11 +32,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the objects and return the exit code."""
-    jobs = _jobs(options.file)
-    if _invalid(jobs):
+    found = jobs.valid(jobs.read(options.file), options.file, "render")
+    if not found:
         return 1
     rendered = []
-    for document in jobs:
+    for document in found:
         job = validation.parse(_completed(document.value, options.namespace))
         comment = "" if document.value["metadata"].get("uid") else _COMMENT.format(job.metadata.name)
         rendered += _with_comment(job, options.image, comment)
@@ -50,39 +45,6 @@ def run(options: argparse.Namespace) -> int:
     else:
         manifests.write_yaml(sys.stdout, rendered)
     return 0
-
-
-def _jobs(path: str) -> list[Document]:
-    """Return the jobs of a file, and whatever was meant to be one.
-
-    Raises:
-        CommandError: a file cannot be read, or there is no job.
-    """
-    unreadable: list[DocumentError] = []
-    found = list(documents.read_all([path], unreadable.append))
-    if unreadable:
-        raise CommandError("\n".join(map(str, unreadable)))
-    jobs = [document for document in found if _concerns(document)]
-    if not jobs:
-        kinds_found = ", ".join(dict.fromkeys(str(document.value["kind"]) for document in found)) or "nothing"
-        advice = "; `tfdist convert` makes a TFDistJob of a TFJob" if "TFJob" in kinds_found else ""
-        say(f"{path}: no TFDistJob to render, but {kinds_found}{advice}")
-    return jobs
-
-
-def _concerns(document: Document) -> bool:
-    try:
-        return kinds.what(document.value) is What.JOB
-    except kinds.WrongKind:
-        return True
-
-
-def _invalid(jobs: list[Document]) -> bool:
-    """Say what is wrong with the jobs, and return whether nothing can be rendered."""
-    found = [each for document in jobs for each in problems(document)]
-    for each in found:
-        each.print(sys.stderr)
-    return bool(found) or not jobs
 
 
 def _completed(manifest: dict[str, Any], namespace: str) -> dict[str, Any]:

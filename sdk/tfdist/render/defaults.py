@@ -15,7 +15,8 @@ DEFAULT_COMMAND: Final = ("python", "-m", "tfdist_trainer")
 NODE_LOSS_SECONDS: Final = 30
 """A replica on a node that stops answering is given up after so long instead of Kubernetes' 300 s."""
 
-_TEMPORARY: Final = "tfdist-tmp"
+TEMPORARY: Final = "tfdist-tmp"
+"""The volume of the temporary folder."""
 _TEMPORARY_PATH: Final = "/tmp"  # noqa: S108  a folder of the container, an emptyDir of its own
 
 
@@ -30,7 +31,7 @@ def default_template(job: TFDistJob, role: Role, asked: dict[str, Any], installa
         "ports": _ports(asked),
         "securityContext": of_container,
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": [{"name": _TEMPORARY, "mountPath": _TEMPORARY_PATH}],
+        "volumeMounts": [{"name": TEMPORARY, "mountPath": _TEMPORARY_PATH}],
     }
     if bundled:
         container["command"] = list(DEFAULT_COMMAND)
@@ -39,7 +40,7 @@ def default_template(job: TFDistJob, role: Role, asked: dict[str, Any], installa
         "containers": [container],
         "enableServiceLinks": False,
         "securityContext": of_pod,
-        "volumes": [{"name": _TEMPORARY, "emptyDir": {}}],
+        "volumes": [{"name": TEMPORARY, "emptyDir": {}}],
     }
     result = {"spec": spec}
     for layer in (

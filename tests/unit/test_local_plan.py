@@ -1,0 +1,222 @@
+"""The plan of a local run: which processes a job is on one machine, and with what they are started."""
+
+import itertools
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.factories import manifest
+from support.samples import SAMPLES, sample
+
+from tfdist.contract import JOB_ENV, TF_CONFIG_ENV, ReplicaJob
+from tfdist.local.plan import CannotRunHere, Machine, Plan, plan
+from tfdist.local.process import ReplicaPlan
+from tfdist.local.volumes import Sources
+from tfdist.render.gang import GangName, gangs
+from tfdist.validation import parse
+
+STATE = Path("/here/.tfdist/job")
+
+
+def planned(
+    document: Mapping[str, Any],
+    *,
+    entry_point: tuple[str, ...] = (),
+    volumes: Mapping[str, str] | None = None,
+    config_maps: Mapping[str, Mapping[str, Any]] | None = None,
+    environ: Mapping[str, str] | None = None,
+    gpus: tuple[str, ...] = (),
+) -> Plan:
+    job = parse({**document, "metadata": {**document["metadata"], "uid": "local"}})
+    named = {name: Path(folder) for name, folder in (volumes or {}).items()}
+    machine = Machine("box", environ or {}, entry_point, gpus)
+    ports = itertools.count(40001)
+    return plan(job, Sources(STATE, named, config_maps or {}), machine, lambda: next(ports))
+
+
+def alone(**spec: Any) -> dict[str, Any]:
+    """Return a job of one replica that runs what `spec` says, and no built-in program."""
+    document = manifest(**({"worker": {"replicas": 1}} | spec))
+    if "training" not in spec:
+        del document["spec"]["training"]
+    return document
+
+
+def replicas(made: Plan) -> dict[str, ReplicaPlan]:
+    return {replica.name: replica for gang in made.gangs.values() for replica in gang.replicas}
+
+
+def refusals(document: Mapping[str, Any], **given: Any) -> str:
+    with pytest.raises(CannotRunHere) as refused:
+        planned(document, **given)
+    return str(refused.value)
+
+
+NEEDS: dict[str, dict[str, Any] | None] = {
+    "own-class-from-configmap": {"config_maps": {"digits": {"data": {"digits.py": "class Digits: ..."}}}},
+    "secrets-in-env": None,
+}
+"""What a sample needs beside itself; None: it does not make sense without a cluster."""
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_every_sample_that_makes_sense_on_one_machine_is_planned(name: str) -> None:
+    given = NEEDS.get(name, {})
+    if given is None:
+        assert "TRACKER_TOKEN" in refusals(sample(name), entry_point=("train",))
+        return
+    made = planned(sample(name), entry_point=("train",), **given)
+    job = parse(sample(name))
+    assert [len(gang.replicas) for gang in made.gangs.values()] == [len(gang.members) for gang in gangs(job)]
+    ports = [replica.report_port for replica in replicas(made).values()]
+    assert len(set(ports)) == len(ports)
+    for replica in replicas(made).values():
+        ReplicaJob.model_validate_json(replica.environment[JOB_ENV])
+        assert ".svc" not in json.dumps(dict(replica.environment))
+        assert replica.command
+
+
+def test_the_members_of_a_gang_are_told_of_each_other_on_this_machine_and_nobody_of_the_evaluator() -> None:
+    made = planned(manifest(chief={}, worker={"replicas": 2}, evaluator={}, command=["train"]))
+    told = {name: json.loads(each.environment[TF_CONFIG_ENV]) for name, each in replicas(made).items()}
+    cluster = told["chief-0"]["cluster"]
+    assert {role: len(addresses) for role, addresses in cluster.items()} == {"chief": 1, "worker": 2}
+    addresses = [address for role in cluster.values() for address in role]
+    assert len(set(addresses)) == 3
+    assert all(address.startswith("127.0.0.1:4") for address in addresses)
+    assert told["worker-1"] == {"cluster": cluster, "task": {"type": "worker", "index": 1}}
+    assert told["evaluator-0"]["cluster"].items() > cluster.items()
+    inside = ReplicaJob.model_validate_json(replicas(made)["worker-1"].environment[JOB_ENV])
+    assert inside.addresses == cluster
+
+
+def test_a_single_replica_gets_no_tf_config() -> None:
+    [only] = replicas(planned(alone(command=["train"]))).values()
+    assert TF_CONFIG_ENV not in only.environment
+
+
+def test_paths_below_mounts_become_folders_wherever_the_program_finds_them() -> None:
+    made = planned(
+        alone(
+            training={
+                "program": "image_classification",
+                "config": {"data": {"train": ["/data/a-*.npz", "/database/b"]}},
+            },
+            checkpoint={"directory": "/ckpt/{name}", "volume": {"persistentVolumeClaim": {"claimName": "saved"}}},
+            volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "flowers"}}],
+            volumeMounts=[{"name": "data", "mountPath": "/data", "subPath": "v2"}],
+            env=[{"name": "EXTRA", "value": "gs://bucket/data:/data/x"}, {"name": "PLACE", "value": "/data"}],
+            args=["--out=/ckpt/out", "$(PLACE)/y", "$$(PLACE)"],
+        ),
+        volumes={"flowers": "/srv/flowers"},
+    )
+    [worker] = replicas(made).values()
+    told = ReplicaJob.model_validate_json(worker.environment[JOB_ENV])
+    assert told.training is not None
+    assert told.checkpoint is not None
+    assert told.training.config["data"]["train"] == ["/srv/flowers/v2/a-*.npz", "/database/b"]
+    assert told.checkpoint.directory == f"{STATE}/volumes/saved/fashion"
+    assert worker.environment["EXTRA"] == "gs://bucket/data:/srv/flowers/v2/x"
+    assert worker.command[-3:] == (f"--out={STATE}/volumes/saved/out", "/srv/flowers/v2/y", "$(PLACE)")
+
+
+def test_a_folder_for_a_volume_that_the_job_lacks_is_refused_with_those_it_has() -> None:
+    said = refusals(alone(command=["x"], volumes=[{"name": "data", "emptyDir": {}}]), volumes={"dta": "/srv"})
+    assert "--volume dta: no volume of the job is called so; there is data" in said
+
+
+def test_an_empty_dir_is_each_replicas_own_and_a_claim_is_shared() -> None:
+    made = planned(
+        manifest(
+            worker={"replicas": 2},
+            command=["train"],
+            args=["/mine", "/ours"],
+            volumes=[
+                {"name": "a", "emptyDir": {}},
+                {"name": "b", "persistentVolumeClaim": {"claimName": "c"}},
+            ],
+            volumeMounts=[{"name": "a", "mountPath": "/mine"}, {"name": "b", "mountPath": "/ours"}],
+        )
+    )
+    mine, ours = zip(*(replica.command[1:] for replica in replicas(made).values()), strict=True)
+    assert mine == (f"{STATE}/scratch/worker-0/a", f"{STATE}/scratch/worker-1/a")
+    assert set(ours) == {f"{STATE}/volumes/c"}
+    assert made.folders[Path(mine[0])].empty
+    assert not made.folders[Path(ours[0])].empty
+
+
+def test_secrets_are_refused_in_words_unless_the_user_brings_them() -> None:
+    reference = {"secretKeyRef": {"name": "tracker", "key": "token"}}
+    document = alone(
+        command=["x"],
+        env=[{"name": "TOKEN", "valueFrom": reference}],
+        volumes=[{"name": "keys", "secret": {"secretName": "keys"}}],
+        volumeMounts=[{"name": "keys", "mountPath": "/keys"}],
+    )
+    said = refusals(document)
+    assert "TOKEN comes from a cluster (secretKeyRef): set TOKEN yourself" in said
+    assert "give --volume keys=FOLDER" in said
+    [worker] = replicas(planned(document, volumes={"keys": "/k"}, environ={"TOKEN": "mine"})).values()
+    assert worker.environment.get("TOKEN") == "mine"
+
+
+def test_code_from_a_config_map_of_the_same_file_is_on_the_path_of_python() -> None:
+    document = alone(training={"program": "digits:Digits", "source": {"configMap": {"name": "digits"}}})
+    assert "no such ConfigMap here: put the ConfigMap digits into the same file" in refusals(document)
+    made = planned(document, config_maps={"digits": {"data": {"digits.py": "class Digits: ..."}}})
+    [worker] = replicas(made).values()
+    folder = Path(worker.environment["PYTHONPATH"])
+    assert made.folders[folder].files == {"digits.py": b"class Digits: ..."}
+
+
+def test_code_from_git_is_fetched_once_for_all() -> None:
+    git = {"repository": "https://git.example.com/a.git", "directory": "src"}
+    made = planned(manifest(worker={"replicas": 2}, training={"program": "a:B", "source": {"git": git}}))
+    assert made.fetch is not None
+    assert made.fetch.command[-3:] == ("https://git.example.com/a.git", "HEAD", f"{STATE}/source")
+    assert {each.environment["PYTHONPATH"] for each in replicas(made).values()} == {f"{STATE}/source/src"}
+
+
+def test_the_program_of_an_image_has_to_be_named() -> None:
+    document = alone(image="images.example.com/train:7")
+    assert "the entry point of images.example.com/train:7, which cannot be seen here" in refusals(document)
+    [worker] = replicas(planned(document, entry_point=("python", "train.py"))).values()
+    assert worker.command == ("python", "train.py")
+
+
+def test_what_has_no_meaning_on_one_machine_is_said_once() -> None:
+    made = planned(sample("sidecar-and-template"), entry_point=("x",))
+    said = [note.partition(":")[0] for note in made.notes]
+    assert said == ["image", "container ship-logs", "nodeSelector"]
+    [worker, _] = replicas(made).values()
+    assert worker.grace_seconds == 120
+
+
+@pytest.mark.parametrize(
+    ("devices", "seen", "said"),
+    [
+        (("0", "1", "2"), ["0", "1", "-1"], None),
+        (("0",), ["-1", "-1", "-1"], "GPUs: the job asks for 2 and this machine has 1; all replicas use CPUs"),
+    ],
+)
+def test_who_asks_for_gpus_gets_them_alone_and_who_does_not_sees_none(
+    devices: tuple[str, ...], seen: list[str], said: str | None
+) -> None:
+    document = manifest(
+        command=["x"],
+        chief={"resources": {"limits": {"nvidia.com/gpu": 1}}},
+        worker={"resources": {"limits": {"nvidia.com/gpu": 1}}},
+        evaluator={},
+    )
+    made = planned(document, gpus=devices)
+    assert [each.environment["CUDA_VISIBLE_DEVICES"] for each in replicas(made).values()] == seen
+    assert [note for note in made.notes if note.startswith("GPUs")] == ([said] if said else [])
+
+
+def test_the_evaluation_gang_is_planned_like_workers_and_evaluates() -> None:
+    made = planned(sample("evaluation-after-training"))
+    evaluation = made.gangs[GangName.EVALUATION]
+    told = ReplicaJob.model_validate_json(evaluation.leader.environment[JOB_ENV])
+    assert (told.task, told.role, told.replicas) == ("Evaluate", "evaluation", {"evaluation": 2})
