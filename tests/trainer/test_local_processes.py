@@ -128,7 +128,7 @@ def test_a_second_ctrl_c_kills_who_does_not_listen(started: list[Run], tmp_path:
     run.process.send_signal(signal.SIGTERM)
     assert run.end()[0] == 143
     all_gone(pids)
-    assert run.status()["phase"] == "Failed"
+    assert run.status()["phase"] == "Suspended"
 
 
 def test_a_killed_run_leaves_no_process_and_its_replicas_may_save(started: list[Run], tmp_path: Path) -> None:

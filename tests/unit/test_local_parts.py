@@ -120,7 +120,7 @@ REPORT = ProgressReport.model_validate(
 
 def test_progress_in_a_line() -> None:
     bar = "[=====               ]"
-    expected = f"Running  {bar} 25%  step 30 of 120  4,321 examples/s  accuracy 0.900, loss 0.250  1 min 30 s left"
+    expected = f"Running  {bar} 25%  step 30 of 120  1 min 30 s left  4,321 examples/s  accuracy 0.900, loss 0.250"
     assert progress.line("Running", REPORT) == expected
     assert progress.line("Running", REPORT.model_copy(update={"step": None})) == "Running  training"
     assert progress.line("Running", None) == "Running"

@@ -46,6 +46,7 @@ class Outcome:
     replica: str = ""
     reason: str = ""
     message: str = ""
+    interrupted: bool = False
 
     @property
     def succeeded(self) -> bool:

@@ -51,12 +51,12 @@ def line(phase: str, report: ProgressReport | None) -> str:
         filled = _BAR * done // 100
         parts.append(f"[{'=' * filled}{' ' * (_BAR - filled)}] {done}%")
     parts.append(f"step {report.step}" + (f" of {report.total_steps}" if report.total_steps else ""))
+    rest = eta_seconds(report)
+    if rest:
+        parts.append(f"{duration(rest)} left")
     if report.examples_per_second:
         parts.append(f"{report.examples_per_second:,.0f} examples/s")
     parts.append(metrics(report.metrics))
-    rest = eta_seconds(report)
-    if rest and done != 100:  # noqa: PLR2004  percent
-        parts.append(f"{duration(rest)} left")
     return "  ".join(part for part in parts if part)
 
 

@@ -32,6 +32,13 @@ _BROKEN_SECONDS: Final = 5.0
 _CAUSE_SECONDS: Final = 5.0
 """How long the failure that made others lose their peer is waited for."""
 
+_PHASES: Final = {
+    (True, False): JobPhase.SUCCEEDED,
+    (False, False): JobPhase.FAILED,
+    (False, True): JobPhase.SUSPENDED,
+}
+"""How a run ends that succeeded or not, that was interrupted or not."""
+
 
 def run(plan: Plan, state: State, screen: Screen, inherited: Mapping[str, str]) -> int:
     """Run the job of `plan` to its end and return its exit code: 0, or that of the replica that failed it."""
@@ -82,20 +89,28 @@ class _Course:
         watch.ask_to_stop()
         watch.until(lambda: not watch.running or watch.interrupts.count > heard, deaf=True)
         watch.kill(watch.running)
-        return Outcome(interrupted.code, reason="Interrupted", message=f"stopped by {interrupted}")
+        return Outcome(interrupted.code, reason="Interrupted", message=f"stopped by {interrupted}", interrupted=True)
 
     def end(self, outcome: Outcome, seconds: float) -> None:
         """Tell how the job ended, on the screen and in `status.json`."""
         facts = self._watch.facts
         facts.ended, facts.reason, facts.message = datetime.now(UTC), outcome.reason, describe(outcome)
-        self._watch.enter(JobPhase.SUCCEEDED if outcome.succeeded else JobPhase.FAILED)
+        self._watch.enter(_PHASES[outcome.succeeded, outcome.interrupted])
         self._screen.end()
         if facts.evaluation_problem:
             self._screen.say(f"Evaluation failed: {facts.evaluation_problem}")
         if outcome.succeeded:
             self._screen.say(f"Succeeded in {progress.duration(seconds)}{_result(facts.final or facts.latest)}")
+        elif outcome.interrupted:
+            self._screen.say(f"After {progress.duration(seconds)} {facts.message}{self._saved()}")
         else:
             self._screen.say(f"Failed after {progress.duration(seconds)}: {facts.message}")
+
+    def _saved(self) -> str:
+        """Return what the next run begins from, to be put behind what stopped this one."""
+        training = self._plan.gangs.get(GangName.TRAINING)
+        step = self._watch.saved_step(training.leader.name) if training else None
+        return "" if step is None else f"; the last checkpoint is of step {step}"
 
     def _train(self, gang: GangPlan) -> Outcome:
         """Run the gang that trains, beside it the evaluator, and return how training ended."""

@@ -106,7 +106,7 @@ def _conditions(facts: Facts, now: str) -> list[Condition] | None:
         problem = facts.evaluation_problem
         reason = "EvaluationFailed" if problem else "Evaluated"
         found.append(_condition(ConditionType.EVALUATED, not problem, reason, problem, now))
-    if facts.phase in {JobPhase.SUCCEEDED, JobPhase.FAILED}:
+    if facts.phase in {JobPhase.SUCCEEDED, JobPhase.FAILED, JobPhase.SUSPENDED}:
         found.append(_condition(ConditionType(facts.phase), True, facts.reason or "Completed", facts.message, now))
     return found or None
 

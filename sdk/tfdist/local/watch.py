@@ -119,6 +119,11 @@ class Watch:
         words = self._state.last_words(gang.leader.name)
         self.facts.final = (words.evaluation if words else None) or self.facts.final
 
+    def saved_step(self, name: str) -> int | None:
+        """Return the step of the last checkpoint that a replica told of at its end."""
+        words = self._state.last_words(name)
+        return words.last_checkpoint.step if words and words.last_checkpoint else None
+
     def tell(self) -> None:
         """Write `status.json` if it says something new."""
         self.facts.running = self.running

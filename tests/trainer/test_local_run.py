@@ -1,0 +1,93 @@
+"""`tfdist run --local` with the real trainer: it trains, evaluates, and tells what a cluster would."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tfdist.api.status import TFDistJobStatus
+
+pytestmark = pytest.mark.trainer
+
+SECONDS = 300
+GANGS: dict[str, dict[str, Any]] = {
+    "together": {"worker": {"replicas": 2}},
+    "asynchronous": {"strategy": "ParameterServer", "chief": {}, "worker": {}, "ps": {}},
+}
+
+
+class Ran:
+    """A finished run."""
+
+    def __init__(self, folder: Path, code: int, output: str) -> None:
+        self.code, self.output = code, output
+        self.state = folder / ".tfdist" / "flowers"
+        self.status = TFDistJobStatus.model_validate_json((self.state / "status.json").read_bytes())
+
+
+def manifest(data: Path, config: dict[str, Any], roles: dict[str, Any]) -> dict[str, Any]:
+    spec = {
+        "training": {
+            "program": "image_classification",
+            "config": config | {"data": {"train": "/data/train-*", "eval": "/data/eval-*.tfrecord"}, "epochs": 2},
+        },
+        "checkpoint": {"directory": "/ckpt/{name}", "volume": {"persistentVolumeClaim": {"claimName": "saved"}}},
+        "evaluation": {"mode": "AfterTraining"},
+        "runtime": {"intraOpThreads": 1, "interOpThreads": 1},
+        "volumes": [{"name": "data", "hostPath": {"path": str(data)}}],
+        "volumeMounts": [{"name": "data", "mountPath": "/data", "readOnly": True}],
+    }
+    metadata = {"name": "flowers", "namespace": "team"}
+    return {"apiVersion": "tfdist.dev/v1", "kind": "TFDistJob", "metadata": metadata, "spec": spec | roles}
+
+
+@pytest.fixture(scope="module")
+def ran(data: Path, config: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
+    """Both gangs, which run at one time."""
+    folders = {name: tmp_path_factory.mktemp(name) for name in GANGS}
+    processes = {}
+    for name, folder in folders.items():
+        (folder / "job.yaml").write_text(yaml.safe_dump(manifest(data, config, GANGS[name])))
+        processes[name] = subprocess.Popen(
+            [sys.executable, "-m", "tfdist.cli", "run", "--local", "job.yaml"],
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+    try:
+        outputs = {name: process.communicate(timeout=SECONDS)[0] for name, process in processes.items()}
+    finally:
+        for process in processes.values():
+            process.kill()
+    return {name: Ran(folders[name], processes[name].returncode, outputs[name]) for name in GANGS}
+
+
+@pytest.mark.parametrize("name", GANGS)
+def test_a_job_trains_and_then_all_evaluate_every_example_once(name: str, ran: dict[str, Ran]) -> None:
+    run = ran[name]
+    assert run.code == 0, run.output
+    assert run.status.phase == "Succeeded"
+    assert run.status.evaluation is not None
+    assert run.status.evaluation.final is not None
+    assert run.status.evaluation.final.examples == 101
+    assert "Evaluation of step" in run.output.splitlines()[-1]
+    written = json.loads(
+        next((run.state / "volumes" / "saved" / "flowers" / "evaluation").glob("*[0-9].json")).read_text()
+    )
+    assert written["metrics"] == run.status.evaluation.final.metrics
+
+
+@pytest.mark.parametrize("name", GANGS)
+def test_every_replica_has_a_log_and_is_told_apart_on_the_screen(name: str, ran: dict[str, Ran]) -> None:
+    run = ran[name]
+    assert run.status.replicas is not None
+    logs = {path.stem for path in (run.state / "logs").iterdir()}
+    assert logs == {f"{role}-{i}" for role, count in run.status.replicas.items() for i in range(count.desired)}
+    for log in logs:
+        assert f"\n{log:<12} | " in run.output
+    assert not any(count.failed or count.running for count in run.status.replicas.values())
