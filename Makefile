@@ -13,8 +13,8 @@ PYTEST := .venv/bin/pytest
 ##@ Use
 
 .PHONY: demo
-demo: ## Trains a real job on a real cluster, from nothing: the place to start
-	@$(DEMO)
+demo: ## Trains a real job on a real cluster, from nothing: the place to start; EXAMPLE=examples/... for another one
+	@$(DEMO) $(if $(EXAMPLE),--example $(EXAMPLE))
 
 .PHONY: demo-local
 demo-local: setup ## The same job as processes of this machine, without a cluster: two minutes; EXAMPLE=FILE runs another

@@ -15,3 +15,4 @@ compile trainer-cpu.in --override without-tensorflow.txt -c dev.txt -o trainer-c
 for name in build operator trainer-gpu tools; do
   compile "$name.in" -c dev.txt -o "$name.txt"
 done
+compile --no-deps datasets.in -o datasets.txt

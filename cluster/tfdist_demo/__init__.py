@@ -4,5 +4,6 @@ Every step looks first at what is there, so a second run takes the time of the t
 interrupted goes on. On a cluster of the user's nothing is changed before it has been said and agreed to.
 
 Layers, lower ones know nothing of higher ones: `screen`, `trouble`, `manifests` are pure; `kubectl` and `children`
-start programs; `target`, `install`, `data`, `follow` are the steps; `__main__` is their order.
+start programs; `target`, `install`, `data` and `example_data` (both through `volume`), `follow` are the steps;
+`__main__` is their order.
 """

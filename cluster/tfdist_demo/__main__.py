@@ -5,10 +5,11 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from tfdist_cluster import console
 from tfdist_cluster.errors import ClusterError
-from tfdist_demo import children, data, follow, install, screen, target
+from tfdist_demo import children, data, example_data, follow, install, screen, target
 from tfdist_images import build, builders, content, load, programs
 
 WELCOME = """TFDist: two workers train a small network on Fashion-MNIST, on a real Kubernetes cluster.
@@ -17,17 +18,19 @@ NEXT = """
 What to try next:
   export KUBECONFIG={kubeconfig}
   {kubectl} -n tfdist-demo get tfd,pods
-  {kubectl} -n tfdist-demo describe tfd fashion
-  edit examples/fashion_mnist.yaml (worker.replicas, model, epochs) and run `make demo` again"""
+  {kubectl} -n tfdist-demo describe tfd {job}
+  edit examples/fashion_mnist.yaml (worker.replicas, model, epochs) and run `make demo` again
+  another of examples/README.md, such as `make demo EXAMPLE=examples/penguins.yaml`"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the demonstration; return 0 only when the job has succeeded."""
     parser = argparse.ArgumentParser(prog="tfdist_demo", description=__doc__)
     parser.add_argument("--yes", action="store_true", help="agree to what is changed on the cluster of KUBECONFIG")
+    parser.add_argument("--example", type=Path, default=follow.EXAMPLE, help="a manifest, or a folder to apply with -k")
     options = parser.parse_args(arguments)
     try:
-        return _demo(yes=options.yes or os.environ.get("YES", "") not in {"", "0"})
+        return _demo(options.example, yes=options.yes or os.environ.get("YES", "") not in {"", "0"})
     except ClusterError as error:
         console.say(f"error: {error}")
         return 1
@@ -36,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _demo(*, yes: bool) -> int:
+def _demo(path: Path, *, yes: bool) -> int:
     started = time.monotonic()
     console.say(WELCOME)
     cluster = target.choose()
@@ -44,15 +47,19 @@ def _demo(*, yes: bool) -> int:
     names = _cluster_and_images(cluster)
     kubectl = cluster.kubectl()
     install.install(kubectl, controller=names["controller"], trainer=names["trainer"])
-    data.prepare_volume(kubectl, names["trainer"], storage_class=cluster.storage_class, access_mode=cluster.access_mode)
-    follow.start(kubectl)
-    job = follow.until_ended(kubectl)
-    console.say(follow.final_table(kubectl))
+    example = follow.read(kubectl, path)
+    for prepared in (data,) if path == follow.EXAMPLE else (data, example_data):
+        prepared.prepare_volume(
+            kubectl, names["trainer"], storage_class=cluster.storage_class, access_mode=cluster.access_mode
+        )
+    follow.start(kubectl, example)
+    job = follow.until_ended(kubectl, example)
+    console.say(follow.final_table(kubectl, example))
     console.say(f"\n{screen.result(job)} ({screen.duration(time.monotonic() - started)} in all)")
     if job["status"]["phase"] != "Succeeded":
-        console.say(follow.logs_of_failed(kubectl))
+        console.say(follow.logs_of_failed(kubectl, example))
         return 1
-    console.say(NEXT.format(kubeconfig=cluster.kubeconfig, kubectl=kubectl.program))
+    console.say(NEXT.format(kubeconfig=cluster.kubeconfig, kubectl=kubectl.program, job=example.job))
     return 0
 
 

@@ -1,11 +1,14 @@
-"""Applies the example job as a person would, and shows it until it ends.
+"""Applies an example as a person would, and shows its job until it ends.
 
 A job of an earlier run is deleted first, whatever became of it: its checkpoints lie in a folder of its own.
 """
 
 import contextlib
+import json
 import sys
 import time
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from tfdist_cluster import console, paths
@@ -14,39 +17,75 @@ from tfdist_demo import install, manifests, screen
 from tfdist_demo.kubectl import Kubectl
 
 EXAMPLE: Final = paths.REPOSITORY / "examples/fashion_mnist.yaml"
-JOB: Final = "fashion"
-SELECTOR: Final = f"tfdist.dev/job={JOB}"
 ENDED: Final = frozenset({"Succeeded", "Failed", "Invalid"})
 POLL_SECONDS: Final = 1.0
 LIMIT_SECONDS: Final = 900
 PATIENCE_SECONDS: Final = 30
 
 
-def start(kubectl: Kubectl) -> None:
+@dataclass(frozen=True, slots=True)
+class Example:
+    """An example: a manifest, or a folder with `kustomization.yaml`."""
+
+    path: Path
+    job: str
+    """Name of its job."""
+
+    @property
+    def selector(self) -> str:
+        """Labels of the job's pods."""
+        return f"tfdist.dev/job={self.job}"
+
+
+def read(kubectl: Kubectl, path: Path) -> Example:
+    """Return the example at `path`, with the name of the job in it.
+
+    Raises:
+        ClusterError: there is no job of the demonstration's namespace in it.
+    """
+    if not path.exists():
+        raise ClusterError(f"there is no example {path}; examples/README.md lists them")
+    printed = kubectl.run("create", "--dry-run=client", "--output=json", *_from(path))
+    found = json.loads(printed if printed.startswith("{") else "{}")
+    for thing in found.get("items", [found]):
+        if (thing.get("kind"), thing.get("metadata", {}).get("namespace")) == ("TFDistJob", manifests.NAMESPACE):
+            return Example(path, thing["metadata"]["name"])
+    raise ClusterError(f"{path} holds no TFDistJob of namespace {manifests.NAMESPACE}")
+
+
+def _from(path: Path) -> tuple[str, str]:
+    return ("-k" if path.is_dir() else "-f", str(path))
+
+
+def start(kubectl: Kubectl, example: Example) -> None:
     """Delete an earlier job and apply the example."""
     in_namespace = f"--namespace={manifests.NAMESPACE}"
-    kubectl.run("delete", "tfdistjob", JOB, in_namespace, "--ignore-not-found", "--wait=true", "--cascade=foreground")
-    shown = EXAMPLE.relative_to(paths.REPOSITORY)
-    console.say(f"\n$ kubectl apply -f {shown}")
-    console.say(kubectl.run("apply", "-f", str(EXAMPLE)).rstrip())
+    kubectl.run(
+        "delete", "tfdistjob", example.job, in_namespace, "--ignore-not-found", "--wait=true", "--cascade=foreground"
+    )
+    option, path = _from(example.path)
+    with contextlib.suppress(ValueError):
+        path = str(example.path.relative_to(paths.REPOSITORY))
+    console.say(f"\n$ kubectl apply {option} {path}")
+    console.say(kubectl.run("apply", *_from(example.path)).rstrip())
 
 
-def until_ended(kubectl: Kubectl) -> dict[str, Any]:
+def until_ended(kubectl: Kubectl, example: Example) -> dict[str, Any]:
     """Show the job's progress until it has ended, and return it.
 
     Raises:
         ClusterError: it is gone, its pods cannot run, or it takes too long.
     """
-    console.say(f"$ kubectl -n {manifests.NAMESPACE} get tfd {JOB}    (in another terminal, too)")
+    console.say(f"$ kubectl -n {manifests.NAMESPACE} get tfd {example.job}    (in another terminal, too)")
     view, started = _View(), time.monotonic()
     try:
         while True:
-            job = _get_patiently(kubectl)
+            job = _get_patiently(kubectl, example.job)
             view.show(screen.progress_line(job))
             if (job.get("status") or {}).get("phase") in ENDED:
                 return job
             waited = time.monotonic() - started
-            install.explain_trouble(kubectl, manifests.NAMESPACE, SELECTOR, waited_seconds=waited)
+            install.explain_trouble(kubectl, manifests.NAMESPACE, example.selector, waited_seconds=waited)
             if waited > LIMIT_SECONDS:
                 raise ClusterError(f"the job has not ended after {LIMIT_SECONDS} s\n{_state(kubectl)}")
             time.sleep(POLL_SECONDS)
@@ -54,34 +93,34 @@ def until_ended(kubectl: Kubectl) -> dict[str, Any]:
         view.end()
 
 
-def final_table(kubectl: Kubectl) -> str:
+def final_table(kubectl: Kubectl, example: Example) -> str:
     """Return what `kubectl get tfd` prints of the job."""
-    return kubectl.run("get", "tfd", JOB, f"--namespace={manifests.NAMESPACE}").rstrip()
+    return kubectl.run("get", "tfd", example.job, f"--namespace={manifests.NAMESPACE}").rstrip()
 
 
-def logs_of_failed(kubectl: Kubectl) -> str:
+def logs_of_failed(kubectl: Kubectl, example: Example) -> str:
     """Return the ends of the logs of the job's failed pods."""
     ends = []
-    for pod in kubectl.pods(manifests.NAMESPACE, SELECTOR):
+    for pod in kubectl.pods(manifests.NAMESPACE, example.selector):
         if (pod.get("status") or {}).get("phase") == "Failed":
             name = pod["metadata"]["name"]
             ends.append(f"the end of {name}'s log:\n{kubectl.logs(manifests.NAMESPACE, name)}")
     return "\n".join(ends)
 
 
-def _get_patiently(kubectl: Kubectl) -> dict[str, Any]:
+def _get_patiently(kubectl: Kubectl, job: str) -> dict[str, Any]:
     """Return the job, though an API server that restarts meanwhile does not answer for some seconds."""
     for _ in range(PATIENCE_SECONDS):
         with contextlib.suppress(CommandError):
-            return _get(kubectl)
+            return _get(kubectl, job)
         time.sleep(POLL_SECONDS)
-    return _get(kubectl)
+    return _get(kubectl, job)
 
 
-def _get(kubectl: Kubectl) -> dict[str, Any]:
-    job = kubectl.get("tfdistjob", JOB, f"--namespace={manifests.NAMESPACE}")
+def _get(kubectl: Kubectl, name: str) -> dict[str, Any]:
+    job = kubectl.get("tfdistjob", name, f"--namespace={manifests.NAMESPACE}")
     if job is None:
-        raise ClusterError(f"the job {JOB} is gone: somebody has deleted it")
+        raise ClusterError(f"the job {name} is gone: somebody has deleted it")
     return job
 
 

@@ -5,9 +5,10 @@ from typing import Final
 
 NAMESPACE: Final = "tfdist-demo"
 CLAIM: Final = "fashion-mnist"
-LOADER: Final = "fashion-mnist-loader"
+EXAMPLES_CLAIM: Final = "examples"
+LOADER: Final = "loader"
 DATA_ANNOTATION: Final = "tfdist.dev/demo-data"
-"""On the claim: the hash of the data that its volume holds completely."""
+"""On a claim: the hash of the data that its volume holds completely."""
 TMP: Final = "/tmp"  # noqa: S108  in the pod
 USER: Final = 65532
 """The images' user, so that what the loader writes belongs to the job's pods."""
@@ -19,17 +20,17 @@ def namespace() -> Mapping[str, object]:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": labels}}
 
 
-def claim(*, storage_class: str | None, access_mode: str) -> Mapping[str, object]:
-    """Return the claim of the volume for data and checkpoints; without a class the cluster's default is used."""
+def claim(name: str, *, storage_class: str | None, access_mode: str) -> Mapping[str, object]:
+    """Return the claim of a volume for data and checkpoints; without a class the cluster's default is used."""
     spec: dict[str, object] = {"accessModes": [access_mode], "resources": {"requests": {"storage": "1Gi"}}}
     if storage_class:
         spec["storageClassName"] = storage_class
-    metadata = {"name": CLAIM, "namespace": NAMESPACE}
+    metadata = {"name": name, "namespace": NAMESPACE}
     return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
 
 
-def loader(trainer_image: str) -> Mapping[str, object]:
-    """Return a pod of the trainer's image that mounts the whole volume and waits for what is run in it."""
+def loader(trainer_image: str, claim: str = CLAIM) -> Mapping[str, object]:
+    """Return a pod of the trainer's image that mounts the whole volume of `claim` and waits for what is run in it."""
     container = {
         "name": "loader",
         "image": trainer_image,
@@ -55,7 +56,7 @@ def loader(trainer_image: str) -> Mapping[str, object]:
         },
         "containers": [container],
         "volumes": [
-            {"name": "volume", "persistentVolumeClaim": {"claimName": CLAIM}},
+            {"name": "volume", "persistentVolumeClaim": {"claimName": claim}},
             {"name": "tmp", "emptyDir": {}},
         ],
     }

@@ -80,7 +80,7 @@ def changes(context: str, *, registry: str | None) -> str:
     return f"""KUBECONFIG is set: the demo uses the cluster of context {context}. It will create or update there
   - the custom resource definition tfdistjobs.tfdist.dev
   - the namespace tfdist-system with the controller, its cluster role and binding
-  - the namespace {manifests.NAMESPACE} with a 1 GiB volume claim and the job `fashion`
+  - the namespace {manifests.NAMESPACE} with 1 GiB volume claims and the example's job
   - the images tfdist/controller and tfdist/trainer, {images}
 Undo all of it: kubectl delete namespace {manifests.NAMESPACE} tfdist-system;
   kubectl delete crd tfdistjobs.tfdist.dev; kubectl delete clusterrole,clusterrolebinding tfdist-controller"""

@@ -39,7 +39,7 @@ def download(requirements: Path) -> None:
         remove(fresh)
         fresh.mkdir()
         shell.run(
-            [*_pip(), *pip_arguments(fresh, requirements, platform.machine())],
+            [*pip(), *pip_arguments(fresh, requirements, platform.machine())],
             log=store.log(f"wheels-{requirements.stem}"),
         )
         names = sorted(wheel.name for wheel in fresh.iterdir())
@@ -65,7 +65,7 @@ def pip_arguments(destination: Path, requirements: Path, machine: str) -> Sequen
     ]  # fmt: skip
 
 
-def _pip() -> list[str]:
+def pip() -> list[str]:
     """Return a command that runs pip: this interpreter's, or that of Debian's package."""
     if shell.succeeds([sys.executable, "-m", "pip", "--version"]):
         return [sys.executable, "-m", "pip"]

@@ -1,12 +1,18 @@
 """The pure parts of the demonstration: what it shows, what it says of trouble, what it applies."""
 
+import bz2
+import csv
+import io
+import itertools
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
 from tfdist_cluster.paths import REPOSITORY
-from tfdist_demo import data, follow, manifests, screen, target, trouble
+from tfdist_demo import data, example_data, follow, manifests, screen, target, trouble, volume
 
 RUNNING: dict[str, Any] = {
     "phase": "Running",
@@ -115,7 +121,7 @@ def test_the_shipped_controller_gets_the_built_images() -> None:
 
 def test_the_example_uses_what_the_demonstration_prepares() -> None:
     job = yaml.safe_load(follow.EXAMPLE.read_text())
-    assert job["metadata"] == {"name": follow.JOB, "namespace": manifests.NAMESPACE}
+    assert job["metadata"]["namespace"] == manifests.NAMESPACE
     claims = [volume["persistentVolumeClaim"]["claimName"] for volume in job["spec"]["volumes"]]
     assert claims == [manifests.CLAIM]
     assert data.CONVERTER[1] in job["spec"]["training"]["config"]["data"]["train"]
@@ -140,3 +146,37 @@ def test_volumes_are_asked_for_as_the_cluster_can_give_them(
 ) -> None:
     chosen = target.choose(environment)
     assert (chosen.own, chosen.storage_class, chosen.access_mode) == (own, storage_class, access_mode)
+
+
+PENGUINS = "species,sex\n" + "".join(f"Adelie,{number}\n" for number in range(11))
+
+
+def test_every_penguin_is_either_learned_from_or_tested() -> None:
+    files = example_data.penguins(PENGUINS.encode())
+    rows = {name: text.splitlines()[1:] for name, text in files.items()}
+    assert rows["penguins/test.csv"] == ["Adelie,0", "Adelie,5", "Adelie,10"]
+    assert sorted(itertools.chain(*rows.values())) == sorted(PENGUINS.splitlines()[1:])
+
+
+def test_a_film_is_either_learned_from_or_tested_and_plots_are_left_out() -> None:
+    kinds = ("fresh", "rotten", "plot")
+    lines = [f'{kinds[n % 3]},"review {n}, of two\nlines",film {n % 20}' for n in range(240)]
+    files = example_data.reviews(bz2.compress("\n".join(["category,text,movie_name", *lines]).encode()))
+    rows = {name: list(csv.DictReader(io.StringIO(text))) for name, text in files.items()}
+    assert set(rows) == {"reviews/test.csv", *(f"reviews/train-{n}.csv" for n in range(4))}
+    films = {name: {int(row["text"].split()[1][:-1]) % 20 for row in found} for name, found in rows.items()}
+    assert not films["reviews/test.csv"] & set().union(*(films[name] for name in films if "train" in name))
+    assert sum(map(len, rows.values())) == 160
+    assert {row["verdict"] for found in rows.values() for row in found} == {"fresh", "rotten"}
+
+
+def test_the_mark_of_a_volume_changes_with_what_it_holds(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("1")
+    holds = volume.Contents("claim", "a", {"x/a": tmp_path / "a"}, "/volume", (("true",),))
+    (tmp_path / "b").write_text("2")
+    others = [
+        replace(holds, files={"x/b": tmp_path / "a"}),
+        replace(holds, files={"x/a": tmp_path / "b"}),
+        replace(holds, commands=(("false",),)),
+    ]
+    assert len({holds.mark, *(other.mark for other in others)}) == 4

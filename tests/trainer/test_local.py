@@ -12,6 +12,7 @@ import yaml
 
 from tfdist.contract import JOB_ENV, REPORT_PORT_ENV, ExitCode, ProgressReport, ReplicaJob, TerminationMessage
 from tfdist_trainer import local
+from tfdist_trainer.environment import read_member
 from tfdist_trainer.errors import ConfigurationError, UsageError
 
 TRAINING: dict[str, Any] = {"program": "image_classification", "config": {"epochs": 2}}
@@ -52,6 +53,20 @@ def test_a_whole_job_with_a_cluster_is_the_replica_that_the_cluster_names(tmp_pa
     job = told(tmp_path / "job.yaml", manifest(**spec), TF_CONFIG=config)
     assert (job.name, job.namespace, job.strategy, job.role) == ("flowers", "team", "ParameterServer", "ps")
     assert job.replicas == {"chief": 1, "worker": 2, "ps": 1}
+
+
+def test_the_processes_of_a_local_gang_agree_on_the_file_that_ends_its_servers(tmp_path: Path) -> None:
+    from tfdist_trainer.strategies.servers import done_path  # noqa: PLC0415  it imports TensorFlow
+
+    cluster = {"chief": ["127.0.0.1:1"], "worker": ["127.0.0.1:2"], "ps": ["127.0.0.1:3"]}
+    spec = {"strategy": "ParameterServer", "chief": {}, "ps": {"replicas": 1}}
+    paths = set()
+    for role in cluster:
+        config = json.dumps({"cluster": cluster, "task": {"type": role, "index": 0}})
+        job = told(tmp_path / "job.yaml", manifest(**spec), TF_CONFIG=config)
+        member = read_member({JOB_ENV: job.to_json(), "TF_CONFIG": config})
+        paths.add(done_path(member, "ps", 0))
+    assert len(paths) == 1
 
 
 def test_a_whole_job_alone_uses_the_devices_of_this_machine(tmp_path: Path) -> None:

@@ -87,6 +87,12 @@ def test_settings_have_their_effect() -> None:
     }
 
 
+def test_steps_on_parameter_servers_are_never_compiled() -> None:
+    assert runtime.for_servers(runtime.read({"seed": 3})) == RuntimeSpec(seed=3, xla="Off")
+    with pytest.raises(ConfigurationError, match=r"runtime\.xla: .*parameter servers.* use Auto or Off"):
+        runtime.for_servers(runtime.read({"xla": "On"}))
+
+
 def test_what_the_controller_leaves_out_has_its_default() -> None:
     assert runtime.read({}) == RuntimeSpec()
     assert runtime.read({"gpuMemoryLimitMiB": 100}).gpu_memory_limit_mib == 100

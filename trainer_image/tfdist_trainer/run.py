@@ -24,6 +24,8 @@ def run(member: Member, reporter: Reporter, notice: Notice) -> None:
     """Do the task of `member`; any exception is a failure that `errors.classify` explains."""
     # Before the check, because the class of a user's program imports TensorFlow.
     settings = runtime.read(member.job.runtime)
+    if member.cluster:
+        settings = runtime.for_servers(settings)
     runtime.prepare(os.environ, settings)
     choice = check(member)
     names.wait_for_names(member.addresses, lambda text: log.event("waiting", message=text))

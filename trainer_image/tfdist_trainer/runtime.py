@@ -33,6 +33,19 @@ def read(settings: Mapping[str, Any]) -> RuntimeSpec:
         raise ConfigurationError(f"{path}: {first['msg']}, not {first['input']!r}") from None
 
 
+def for_servers(settings: RuntimeSpec) -> RuntimeSpec:
+    """Return the settings of a gang with parameter servers: XLA cannot compile steps whose variables are elsewhere.
+
+    Raises:
+        ConfigurationError: it is asked to.
+    """
+    if settings.xla == "On":
+        raise ConfigurationError(
+            "runtime.xla: XLA cannot compile steps on variables that parameter servers keep; use Auto or Off"
+        )
+    return settings.model_copy(update={"xla": "Off"})
+
+
 def prepare(environ: MutableMapping[str, str], settings: RuntimeSpec) -> None:
     """Set what must be set before TensorFlow and Keras are imported; what the user has set stays.
 

@@ -50,9 +50,11 @@ def serve(member: Member, reporter: Reporter) -> None:
 
 
 def done_path(member: Member, role: str, index: int) -> Path:
-    """Return the file that says to a server that training is done; equal on the chief and on the server."""
-    whole = f"{member.job.uid} {sorted(member.cluster.items())}"
-    name = hashlib.sha256(whole.encode()).hexdigest()[:16]
+    """Return the file that says to a server that training is done; equal on the chief and on the server.
+
+    The addresses tell gangs apart, in pods and on one machine; without Kubernetes each process has a uid of its own.
+    """
+    name = hashlib.sha256(str(sorted(member.cluster.items())).encode()).hexdigest()[:16]
     return Path(tempfile.gettempdir(), f"tfdist-done-{name}-{role}-{index}")
 
 
