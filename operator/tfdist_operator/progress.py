@@ -1,13 +1,15 @@
-"""Follows every running job: asks its coordinator again and again how far it is."""
+"""Follows every running job: asks its coordinator again and again how far it is, and its evaluator what it found."""
 
 import asyncio
+import itertools
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from typing import Final
 
 from tfdist.api.status import ConditionType
 from tfdist.contract import ProgressReport
-from tfdist.render.gang import training_gang
+from tfdist.render.gang import Gang, evaluator_gang, training_gang
 from tfdist_operator.kube.job_store import JobStore, StoredJob
 from tfdist_operator.kube.memory import JobMemory, Memory
 from tfdist_operator.kube.pod_store import Key, PodStore
@@ -19,6 +21,10 @@ from tfdist_operator.observed.view import Pace, Report
 from tfdist_operator.reports import Reports
 from tfdist_operator.status.clock import parse_time, rfc3339
 from tfdist_operator.status.conditions import is_true
+from tfdist_operator.status.phase import is_terminal
+
+EVALUATOR_EVERY: Final = 3
+"""An evaluator is asked in every third round: it has news with each checkpoint, not with each step."""
 
 
 class ProgressPoller:
@@ -47,22 +53,41 @@ class ProgressPoller:
 
     async def run(self, interval_seconds: float) -> None:
         """Ask until cancelled."""
-        while True:
-            await asyncio.gather(*(self._ask(job, ip) for job, ip in self._coordinators()))
+        for number in itertools.count():
+            await self.ask(evaluators=number % EVALUATOR_EVERY == 0)
             await asyncio.sleep(interval_seconds)
+
+    async def ask(self, *, evaluators: bool) -> None:
+        """Ask each coordinator once, and each evaluator."""
+        asked = [self._ask(job, ip) for job, ip in self._coordinators()]
+        if evaluators:
+            asked += [self._ask_evaluator(job, ip) for job, ip in self._evaluators()]
+        await asyncio.gather(*asked)
 
     def _coordinators(self) -> Iterator[tuple[StoredJob, str]]:
         """Yield each running job and the address of the replica that leads it."""
         for stored in self._jobs.all():
             if stored.job is None or not is_true(stored.status, ConditionType.RUNNING):
                 continue
-            gang = training_gang(stored.job)
-            record = stored_record(stored.status, gang.name)
-            if record is None:
-                continue
-            leader = gang_state(gang, record, self._pods.of(stored.key, stored.uid)).leader
-            if leader is not None and leader.state is PodState.RUNNING and leader.ip:
-                yield stored, leader.ip
+            ip = self._leader_of(stored, training_gang(stored.job))
+            if ip:
+                yield stored, ip
+
+    def _evaluators(self) -> Iterator[tuple[StoredJob, str]]:
+        """Yield each job with an evaluator that runs, and its address."""
+        for stored in self._jobs.all():
+            gang = evaluator_gang(stored.job) if stored.job and not is_terminal(stored.status) else None
+            ip = self._leader_of(stored, gang) if gang else ""
+            if ip:
+                yield stored, ip
+
+    def _leader_of(self, stored: StoredJob, gang: Gang) -> str:
+        """Return the address of the replica that leads a gang; "" where it does not run."""
+        record = stored_record(stored.status, gang.name)
+        if record is None:
+            return ""
+        leader = gang_state(gang, record, self._pods.of(stored.key, stored.uid)).leader
+        return leader.ip if leader is not None and leader.state is PodState.RUNNING else ""
 
     async def _ask(self, job: StoredJob, ip: str) -> None:
         content = await self._reports.progress(ip)
@@ -75,6 +100,16 @@ class ProgressPoller:
         memory.pace = _pace(memory, content, now)
         memory.report = Report(content, now)
         _measure(job.key, content)
+        self._on_report(job.key, self._seconds_until_a_write(memory))
+
+    async def _ask_evaluator(self, job: StoredJob, ip: str) -> None:
+        content = await self._reports.progress(ip)
+        if content is None or content.evaluation is None or self._jobs.get(job.key) is None:
+            return
+        memory = self._memory.of(job.key, job.uid)
+        if memory.evaluated is not None and _results(memory.evaluated) == _results(content):
+            return
+        memory.evaluated = content
         self._on_report(job.key, self._seconds_until_a_write(memory))
 
     def _seconds_until_a_write(self, memory: JobMemory) -> float:
@@ -93,6 +128,10 @@ def _pace(memory: JobMemory, content: ProgressReport, now: str) -> Pace:
         return old
     gap = (parse_time(now) - parse_time(old.moved_at)).total_seconds()
     return Pace(content.attempt, now, max(old.longest_gap_seconds, gap), old.moves + 1)
+
+
+def _results(content: ProgressReport) -> tuple[object, ...]:
+    return (content.evaluation, content.best_evaluation, content.final_evaluation)
 
 
 def _place(content: ProgressReport) -> tuple[object, ...]:

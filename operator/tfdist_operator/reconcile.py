@@ -97,6 +97,7 @@ class Reconciler:
             status=job.status,
             pods=self._pods.of(job.key, job.uid),
             report=memory.report,
+            evaluated=memory.evaluated,
             seconds_since_status_write=None if written is None else time.monotonic() - written,
             refusal=memory.refusal,
             pace=memory.pace,

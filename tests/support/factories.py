@@ -16,9 +16,10 @@ SETTINGS = Settings(trainer_image="tfdist/trainer:test")
 UID = "11111111-2222-3333-4444-555555555555"
 
 
-def manifest(name: str = "fashion", namespace: str = "team", **spec: Any) -> dict[str, Any]:
+def manifest(name: str = "fashion", namespace: str = "team", without: Any = (), **spec: Any) -> dict[str, Any]:
     """Return the JSON of a job with two workers that run a built-in program, changed by `spec`."""
-    base = {"worker": {"replicas": 2}, "training": {"program": "image_classification"}}
+    base: dict[str, Any] = {"worker": {"replicas": 2}, "training": {"program": "image_classification"}}
+    base = {name: value for name, value in base.items() if name not in without}
     return {
         "apiVersion": "tfdist.dev/v1",
         "kind": "TFDistJob",

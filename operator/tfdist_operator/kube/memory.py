@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tfdist.contract import ProgressReport
 from tfdist_operator.kube.pod_store import Key
 from tfdist_operator.observed.view import Evidence, Pace, Report
 
@@ -14,6 +15,8 @@ class JobMemory:
     uid: str
     report: Report | None = None
     """The coordinator's last progress report."""
+    evaluated: ProgressReport | None = None
+    """The evaluator's last report that told a result."""
     pace: Pace | None = None
     """How the steps of the present attempt follow each other."""
     evidence: Evidence | None = None

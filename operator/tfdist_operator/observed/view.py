@@ -59,6 +59,8 @@ class JobView:
     deleting: bool = False
     """Whether somebody has deleted the job, and Kubernetes is removing what belongs to it."""
     report: Report | None = None
+    evaluated: ProgressReport | None = None
+    """The evaluator's last report that told a result."""
     pace: Pace | None = None
     evidence: Evidence | None = None
     completed: Mapping[str, tuple[int, frozenset[str]]] = field(default_factory=dict)

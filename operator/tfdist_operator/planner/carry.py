@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tfdist.api.status import ConditionType
+from tfdist.contract import TerminationMessage
 from tfdist.render.gang import GangName, Member, gangs
 from tfdist.render.installation import Installation
 from tfdist.render.names import SERVED_LABEL
@@ -22,6 +23,7 @@ from tfdist_operator.policy.words import last_words
 from tfdist_operator.status.clock import rfc3339
 from tfdist_operator.status.compose import Changes, compose, significant
 from tfdist_operator.status.conditions import Condition, is_true
+from tfdist_operator.status.evaluation import evaluation_of
 from tfdist_operator.status.phase import has_trained
 from tfdist_operator.status.progress import final_progress, progress_of
 
@@ -113,6 +115,7 @@ class Carry:
         """Return the plan; a status in which only counters moved is written at most every few seconds."""
         look, view = self._look, self._look.view
         self._fields["gangs"] = self._records()
+        self._fields["evaluation"] = self.evaluation() or None
         changes = Changes(tuple(self._conditions), self._fields, tuple(self._failures))
         states = tuple(self._states.values())
         status = compose(view, states, changes, self.progress(), rfc3339(look.now))
@@ -155,6 +158,17 @@ class Carry:
         if leader is None or report.content.attempt != leader.attempt:
             return stored
         return progress_of(report, stored)
+
+    def evaluation(self) -> dict[str, Any]:
+        """Return `status.evaluation`: from what the evaluator told, and the last words of those who are done."""
+        view = self._look.view
+        words = (self._last_words(GangName.EVALUATOR), self._last_words(GangName.EVALUATION))
+        return evaluation_of(view.status.get("evaluation", {}), view.evaluated, *words)
+
+    def _last_words(self, gang: GangName) -> TerminationMessage | None:
+        """Return the last words of the leader of a gang that has succeeded."""
+        state = self._states.get(gang)
+        return last_words(state.leader) if state and state.leader_succeeded and state.leader else None
 
     def _records(self) -> dict[str, Any]:
         stored = dict(self._look.view.status.get("gangs", {}))

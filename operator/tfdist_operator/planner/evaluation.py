@@ -12,7 +12,6 @@ from tfdist_operator.planner.look import Look
 from tfdist_operator.planner.plan import Event, Plan
 from tfdist_operator.planner.step import Failed
 from tfdist_operator.planner.success import trained, training_text
-from tfdist_operator.policy.words import last_words
 from tfdist_operator.status.conditions import Condition, find
 from tfdist_operator.status.phase import has_trained
 
@@ -48,9 +47,12 @@ def after_training(look: Look, carry: Carry, training: GangState, late: Failed |
     waiting = [s for s in states if not s.leader_succeeded]
     if not waiting:
         return succeed(look, carry, training, states[-1] if states else None)
-    too_late = late or _too_late(look, carry)
-    if too_late:
-        return _failed(look, carry, too_late)
+    too_late = _too_late(look, carry)
+    if too_late and not late and all(s.gang.name is GangName.EVALUATOR and _has_done(look, carry) for s in waiting):
+        return succeed(look, carry, training, states[-1], "was stopped at evaluation.deadlineSeconds")
+    failed = late or too_late
+    if failed:
+        return _failed(look, carry, failed)
     for state in waiting:
         step = run_gang(look, state)
         carry.take(step)
@@ -59,17 +61,17 @@ def after_training(look: Look, carry: Carry, training: GangState, late: Failed |
     return carry.finish()
 
 
-def succeed(look: Look, carry: Carry, training: GangState | None, state: GangState | None) -> Plan:
-    """Plan the end of a job that did all it was to do; `state` is the gang that evaluated last."""
+def succeed(
+    look: Look, carry: Carry, training: GangState | None, state: GangState | None, ended: str = "has ended"
+) -> Plan:
+    """Plan the end of a job that did all it was to do; `state` is the gang that evaluated last, and how it ended."""
     text = training_text(carry.progress()) if training else ""
     if state is not None:
         carry.know(state)
-        result = _result(state)
-        said = _result_text(result) if result else f"the {state.gang.name} has ended and told no result"
+        result = carry.evaluation().get("final")
+        said = _result_text(result) if result else f"the {state.gang.name} {ended} and told no result"
         if result or state.gang.name is GangName.EVALUATION or look.spec.evaluation is not None:
             carry.say(Condition(ConditionType.EVALUATED, True, "Evaluated" if result else "NoResult", said))
-        if result:
-            carry.set("evaluation", {**look.view.status.get("evaluation", {}), "final": result})
         text = f"{text}; {said}" if text else said
     carry.say(Condition(ConditionType.SUCCEEDED, True, "Succeeded", text))
     carry.tell(Event("Succeeded", text))
@@ -126,11 +128,13 @@ def _release(look: Look, carry: Carry, training: GangState) -> None:
         carry.delete(left)
 
 
-def _result(state: GangState) -> dict[str, Any] | None:
-    words = last_words(state.leader) if state.leader else None
-    if words is None or words.evaluation is None:
-        return None
-    return words.evaluation.model_dump(mode="json", by_alias=True)
+def _has_done(look: Look, carry: Carry) -> bool:
+    """Return whether an evaluator that still runs has done what the job waits for.
+
+    One of the author's own is done when it ends or its time is over; ours, once it has scored the last checkpoint.
+    """
+    own = look.spec.training is None or (look.spec.evaluator is not None and look.spec.evaluator.command is not None)
+    return own or "final" in carry.evaluation()
 
 
 def _result_text(result: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tfdist.api.v1 import TFDistJob, TFDistJobSpec
 from tfdist.exits import Action, verdict
-from tfdist.render.gang import Gang
+from tfdist.render.gang import Gang, GangName
 from tfdist_operator.observed.gang import GangState, gang_state, member_of
 from tfdist_operator.observed.record import GangRecord, replica_name, stored_record
 from tfdist_operator.observed.view import JobView
@@ -57,8 +57,19 @@ class Look:
         return GangRecord(attempt=attempt, floor=attempt)
 
     def newest_checkpoint(self, state: GangState) -> int:
-        """Return the step of the newest checkpoint that anybody has told of; -1 without one."""
-        return max(self._checkpoints(state), default=-1)
+        """Return the step of the newest checkpoint that anybody has told of; -1 without one.
+
+        An evaluator gets on by what it has scored, and not by what training writes meanwhile.
+        """
+        steps = self._scored() if state.gang.name is GangName.EVALUATOR else self._checkpoints(state)
+        return max(steps, default=-1)
+
+    def _scored(self) -> Iterator[int]:
+        stored = self.view.status.get("evaluation", {}).get("latest")
+        if stored:
+            yield int(stored["step"])
+        if self.view.evaluated and self.view.evaluated.evaluation:
+            yield self.view.evaluated.evaluation.step
 
     def _checkpoints(self, state: GangState) -> Iterator[int]:
         stored = self.view.status.get("progress", {}).get("lastCheckpoint")

@@ -14,7 +14,7 @@ from tfdist_operator.status.summary import summary
 
 MAX_FAILURES: Final = 10
 
-_VOLATILE: Final = frozenset({"replicas", "progress", "summary"})
+_VOLATILE: Final = frozenset({"replicas", "progress", "evaluation", "summary"})
 """What changes all the time: alone it is written at most every few seconds."""
 
 

@@ -20,7 +20,8 @@ def summary(status: Json, metric: str, active_roles: set[str]) -> dict[str, str]
         result["progress"] = f"{progress['percent']}%"
     if "etaSeconds" in progress and status["phase"] == JobPhase.RUNNING:
         result["eta"] = duration(progress["etaSeconds"])
-    shown = _metric(evaluation.get("final", {}).get("metrics", {}) or progress.get("metrics", {}), metric)
+    scored = evaluation.get("final") or evaluation.get("latest") or {}
+    shown = _metric(scored.get("metrics") or progress.get("metrics", {}), metric)
     if shown:
         result["metric"] = shown
     if "restarts" in status:
