@@ -98,6 +98,10 @@ test-long: setup ## What takes minutes: recovery of the cluster
 bench: setup ## Measures beside the training operator on one API server, half an hour: bench/results.json
 	@PYTHONPATH=cluster:tests python -m bench $(BENCH)
 
+.PHONY: bench-trainer
+bench-trainer: setup ## Measures the trainer beside a plain TensorFlow loop, five minutes: bench/results.json
+	@PYTHONPATH=cluster python -m bench.trainer $(BENCH)
+
 .PHONY: help
 help: ## Lists the targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

@@ -16,7 +16,9 @@ from tfdist_cluster.paths import REPOSITORY
 
 RESULTS: Final = REPOSITORY / "bench" / "results.json"
 PAGE: Final = REPOSITORY / "docs" / "benchmarks.md"
-_BETWEEN: Final = re.compile(r"(<!-- results -->\n).*?(<!-- end of results -->)", re.DOTALL)
+TRAINER: Final = "trainer"
+"""Key of the trainer's results in the file, and before `results` in the page's marks; the controller's have none."""
+
 _GIB: Final = 1024**3
 
 
@@ -39,11 +41,17 @@ def show(results: dict[str, Any]) -> str:
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in table)
 
 
-def write(results: dict[str, Any], output: Path) -> None:
-    """Write the results; those at the usual place go into the page as well."""
-    output.write_text(json.dumps(results, indent=2, ensure_ascii=False) + "\n")
+def write(results: dict[str, Any], output: Path, section: str = "") -> None:
+    """Write the results of `section`, and leave those of others; those at the usual place go into the page as well."""
+    stored: dict[str, Any] = json.loads(output.read_text()) if output.exists() else {}
+    merged = (
+        stored | {section: results} if section else results | {key: stored[key] for key in (TRAINER,) if key in stored}
+    )
+    output.write_text(json.dumps(merged, indent=2, ensure_ascii=False) + "\n")
     if output.resolve() == RESULTS:
-        PAGE.write_text(_BETWEEN.sub(lambda found: f"{found[1]}{markdown(results)}\n{found[2]}", PAGE.read_text()))
+        mark = f"{section} results".strip()
+        between = re.compile(rf"(<!-- {mark} -->\n).*?(<!-- end of {mark} -->)", re.DOTALL)
+        PAGE.write_text(between.sub(lambda found: f"{found[1]}{markdown(results)}\n{found[2]}", PAGE.read_text()))
 
 
 def markdown(results: dict[str, Any]) -> str:

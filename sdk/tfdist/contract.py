@@ -278,6 +278,8 @@ class ProgressReport(ContractModel):
     step_at: str | None = None
     gang: GangReport | None = None
     """Of the leader: the whole gang."""
+    waiting_for: list[str] = Field(default_factory=list)
+    """The addresses of members that have to come before this one can begin."""
 
 
 class TerminationMessage(ContractModel):

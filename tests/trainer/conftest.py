@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -44,15 +44,25 @@ class Replicas:
     """The processes of one gang."""
 
     folder: Path
-    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    processes: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
+    """By number; members that have not been started are not there."""
     report_ports: list[int] = field(default_factory=list)
     addresses: list[str] = field(default_factory=list)
     """Of TensorFlow's servers."""
+    environs: list[dict[str, str]] = field(default_factory=list)
+    python: tuple[str, ...] = ()
+
+    def start(self, index: int) -> None:
+        """Start member `index`, or start it again, behind those that have been."""
+        with (self.folder / f"out-{index}").open("ab") as output:
+            command = [sys.executable, *self.python, "-m", "tfdist_trainer"]
+            process = subprocess.Popen(command, env=self.environs[index], stdout=output, stderr=subprocess.STDOUT)
+        self.processes[index] = process
 
     def wait(self, timeout_seconds: float = TIMEOUT_SECONDS) -> list[int]:
         """Return the exit code of each."""
         deadline = time.monotonic() + timeout_seconds
-        return [process.wait(max(0.1, deadline - time.monotonic())) for process in self.processes]
+        return [process.wait(max(0.1, deadline - time.monotonic())) for _, process in sorted(self.processes.items())]
 
     def output(self, index: int = 0) -> str:
         return (self.folder / f"out-{index}").read_text()
@@ -82,7 +92,7 @@ class Replicas:
         raise AssertionError(f"no such report in time: {self.output(index)}")
 
     def stop(self) -> None:
-        for process in self.processes:
+        for process in self.processes.values():
             if process.poll() is None:
                 process.send_signal(signal.SIGKILL)
                 process.wait()
@@ -102,21 +112,15 @@ def launch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launch]:
         config: dict[str, Any],
         job: dict[str, Any] | None = None,
         python: tuple[str, ...] = (),
+        absent: Collection[int] = (),
     ) -> Replicas:
-        replicas = Replicas(tmp_path_factory.mktemp("gang"), report_ports=free_ports(size))
+        replicas = Replicas(tmp_path_factory.mktemp("gang"), report_ports=free_ports(size), python=python)
         started.append(replicas)
         addresses = replicas.addresses = [f"127.0.0.1:{port}" for port in free_ports(size)]
+        replicas.environs = [replica_environ(replicas, index, addresses, config, job or {}) for index in range(size)]
         for index in range(size):
-            environ = replica_environ(replicas, index, addresses, config, job or {})
-            with (replicas.folder / f"out-{index}").open("wb") as output:
-                replicas.processes.append(
-                    subprocess.Popen(
-                        [sys.executable, *python, "-m", "tfdist_trainer"],
-                        env=environ,
-                        stdout=output,
-                        stderr=subprocess.STDOUT,
-                    )
-                )
+            if index not in absent:
+                replicas.start(index)
         return replicas
 
     yield start

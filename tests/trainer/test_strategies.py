@@ -67,7 +67,7 @@ def start_member(replicas: Cluster, number: int, config: dict[str, Any], job: di
     with (replicas.folder / f"out-{number}").open("ab") as output:
         command = [sys.executable, "-m", "tfdist_trainer"]
         process = subprocess.Popen(command, env=environ, stdout=output, stderr=subprocess.STDOUT)
-    replicas.processes[number:] = [process, *replicas.processes[number + 1 :]]
+    replicas.processes[number] = process
 
 
 def final_record(directory: Path) -> Record:

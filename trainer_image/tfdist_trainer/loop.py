@@ -21,11 +21,16 @@ from tfdist_trainer.pace import MAX_CHUNK, Decision, Pace, decide
 from tfdist_trainer.reporter import now_text
 from tfdist_trainer.saving import Saver
 from tfdist_trainer.state import State
-from tfdist_trainer.step import Averaging, Outcome, StepOptions, TrainStep, metric_sums
+from tfdist_trainer.step import Averaging, FiniteCheck, Outcome, StepOptions, TrainStep, metric_sums
 from tfdist_trainer.summaries import Summaries
 from tfdist_trainer.xla_choice import XlaChoice
 
 LOG_SECONDS = 5.0
+
+_WHAT_TO_DO = (
+    "lower the learning rate, clip gradients, look for values that are not numbers in the data, or set "
+    "training.config.onNonFinite to Skip"
+)
 
 
 class Steps(Protocol):
@@ -73,6 +78,7 @@ class Training:
         self._sums = metric_sums(context.program)
         self._steps: dict[bool, Steps] = {}
         self._averaging = Averaging(context.gang, state.model)
+        self._finite = FiniteCheck(context.gang, state.variables)
         self._pace = Pace()
         self._xla = XlaChoice("Off" if context.settings.deterministic else context.settings.xla)
         self._saver = Saver(context, state)
@@ -262,9 +268,7 @@ class Training:
             log.event("steps-skipped", count=count, until=step, reason="loss or gradient not finite")
             return
         raise NotFiniteError(
-            f"step {step}: the loss or its gradient is not finite, and nothing of this step was saved; lower the "
-            "learning rate, clip gradients, look for values that are not numbers in the data, or set "
-            "training.config.onNonFinite to Skip"
+            f"step {step}: the loss or its gradient is not finite, and nothing of this step was saved; {_WHAT_TO_DO}"
         )
 
     def _first_position(self) -> Position:
@@ -281,6 +285,11 @@ class Training:
     def _save(self) -> None:
         """Write a checkpoint at the present position; a collective, of which the chief writes."""
         self._averaging.run(1.0 if self._supply.examples.count else 0.0)
+        if not self._finite.run():
+            raise NotFiniteError(
+                f"step {self._position.step}: a variable is not finite since the last checkpoint, and nothing of it "
+                f"was saved; {_WHAT_TO_DO}"
+            )
         self._saver.save(self._position.model_copy(update={"layout": self._layout}))
 
     def _finish(self) -> None:

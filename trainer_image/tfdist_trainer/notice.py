@@ -10,8 +10,8 @@ replaced: TensorFlow's coordination service puts its own in place when it starts
 (`xla/tsl/distributed_runtime/preemption/preemption_notifier.cc`), and a notice that came while the gang was
 joined would be lost. Process 1 of a container gets it too, for a blocked signal is never ignored.
 
-While it connects to the other members TensorFlow holds Python's lock, so no thread of ours can run for as long as one
-of them does not come. A notice that comes then is heard when they have met, or the grace period ends the process.
+While it connects to the other members TensorFlow holds Python's lock, and no thread of ours can run. So they are
+waited for before, in Python (`strategies.meeting`).
 """
 
 import os

@@ -6,6 +6,7 @@ then TensorFlow is imported, the gang is joined, and the task runs.
 
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +18,7 @@ from tfdist_trainer.environment import Member
 from tfdist_trainer.errors import ConfigurationError
 from tfdist_trainer.notice import Notice
 from tfdist_trainer.reporter import Reporter
-from tfdist_trainer.strategies import names
+from tfdist_trainer.strategies import meeting, names
 
 
 def run(member: Member, reporter: Reporter, notice: Notice) -> None:
@@ -39,8 +40,11 @@ def run(member: Member, reporter: Reporter, notice: Notice) -> None:
     from tfdist_trainer.strategies.build import join  # noqa: PLC0415
 
     reporter.update(phase=Phase.RENDEZVOUS)
+    if member.size > 1:
+        meeting.meet(member, lambda missing: _say_waiting(reporter, missing))
     log.event("joining", rank=member.rank, members=member.size)
     gang = join(member, settings)
+    log.event("joined", replicas=gang.replicas)
     context = Context(
         gang=gang,
         program=choice.create(),
@@ -79,6 +83,13 @@ def run(member: Member, reporter: Reporter, notice: Notice) -> None:
 _LINGER_SECONDS: Final = 1.0
 """How long a member stays after its last collective: another may still fetch from it what it needs to end its own,
 and would take the closed connection for a lost peer."""
+
+
+def _say_waiting(reporter: Reporter, missing: Sequence[str]) -> None:
+    """Say for whom this member waits, in its log and its report."""
+    reporter.update(waiting_for=list(missing))
+    if missing:
+        log.event("waiting", message=f"waiting for {', '.join(missing)} to come")
 
 
 def _serve(member: Member, settings: RuntimeSpec, reporter: Reporter) -> None:

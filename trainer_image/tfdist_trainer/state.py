@@ -30,6 +30,11 @@ class State:
         self._epoch = tf.Variable(0, dtype=tf.int64, trainable=False)
         self._checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer, step=self._step, epoch=self._epoch)
 
+    @property
+    def variables(self) -> list[Any]:
+        """Those of model and optimizer."""
+        return [*self.model.variables, *self.optimizer.variables]
+
     def save(self, writer: CheckpointWriter, position: Position) -> CheckpointReport:
         """Write a checkpoint; only the chief calls this.
 

@@ -5,7 +5,7 @@ The gradient is of the *sum* of weighted losses, and is divided by the weight of
 collective; so a member with few or no examples neither drags nor distorts the step.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from tfdist_trainer.errors import ConfigurationError
 from tfdist_trainer.metrics.sums import SumsOf, WeightedMean
 from tfdist_trainer.programs.base import Program
 from tfdist_trainer.strategies.gang import Gang
+from tfdist_trainer.strategies.reduction import add_over_replicas, mean_over_replicas
 
 
 def metric_sums(program: Program) -> SumsOf:
@@ -30,10 +31,11 @@ class Outcome(NamedTuple):
     sums: Any
     """Sums of loss and metrics over the gang, float64 [sums.size]."""
     gradient_norm: Any
-    """Global norm of the last step's gradient, of the mean loss, float32 []."""
+    """Global norm of the last step's gradient, of the mean loss, float32 []. It is worked out for this step alone,
+    unless `skip` needs it for all: on small models it takes longer than the gradient."""
     not_finite: Any
-    """Steps whose loss or gradient was not finite, which changed nothing, int32 []. Without `skip` the first of them
-    is the last of the chunk."""
+    """Steps whose loss or gradient was not finite, int32 []. With `skip` they have changed nothing. Without, the chunk
+    ends at the first loss that is not finite; a gradient that is not is found out in the last step of the chunk."""
     done: Any
     """Steps taken, int32 []."""
     input_wait: Any
@@ -82,55 +84,63 @@ class TrainStep:
                 waited += seconds
             else:
                 batch = next(iterator)
-            results = self._gang.strategy.run(self._replica, args=(batch,))
+            done += 1
+            results = self._gang.strategy.run(self._replica, args=(batch, done == steps))
             sums, norm, finite = (self._gang.local(result) for result in results)
             total += sums
             bad += tf.cast(tf.logical_not(finite), tf.int32)
-            done += 1
         return Outcome(total, norm, bad, done, waited)
 
-    def _replica(self, batch: Batch) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    def _replica(self, batch: Batch, last: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Take one step on one replica and return (its sums over the gang, norm of the gradient, whether finite)."""
         if self._options.compiled and self._gang.replicas == 1:
-            whole: tuple[tf.Tensor, tf.Tensor, tf.Tensor] = tf.function(self._step, jit_compile=True)(Batch(*batch))
+            whole: tuple[tf.Tensor, tf.Tensor, tf.Tensor] = tf.function(self._step, jit_compile=True)(
+                Batch(*batch), last
+            )
             return whole
-        return self._step(Batch(*batch))
+        return self._step(Batch(*batch), last)
 
-    def _step(self, batch: Batch) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    def _step(self, batch: Batch, last: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         local = self._local
         if self._options.compiled and self._gang.replicas > 1:
             # A function of its own for each replica, because the variables of each are part of it.
             local = tf.function(local, jit_compile=True)
-        *gradients, sums, weight = add_over_replicas(local(batch), self._gang.replicas)
-        # A step without any example, which only a restart with another layout can make, must change nothing
-        # and divide by something.
-        gradients = [tf.math.divide_no_nan(gradient, weight) for gradient in gradients]
-        norm = tf.linalg.global_norm(gradients)
+        *gradients, sums = mean_over_replicas(local(batch), self._gang.replicas)
         finite = tf.math.is_finite(tf.reduce_sum(sums))
+        looked_at = last if not self._options.skip else tf.constant(True)
+        norm = tf.cond(looked_at, lambda: tf.linalg.global_norm(gradients), lambda: tf.constant(0.0))
         if self._scaled:
             # Loss scaling tries how far it can go: an infinite gradient is no mistake, and it skips the step itself.
             norm /= tf.cast(raw(self._optimizer.dynamic_scale), norm.dtype)
         else:
             finite = tf.logical_and(finite, tf.math.is_finite(norm))
-            gradients = [tf.where(finite, gradient, tf.zeros_like(gradient)) for gradient in gradients]
+        if self._options.skip:
+            if not self._scaled:
+                gradients = [tf.where(finite, gradient, tf.zeros_like(gradient)) for gradient in gradients]
+            # The number of examples, which comes first, is right in any case.
+            sums = tf.where(tf.logical_or(finite, tf.range(self._sums.size) == 0), sums, tf.zeros_like(sums))
         apply(self._optimizer, gradients, self._model.trainable_variables)
-        # The number of examples, which comes first, is right in any case.
-        kept = tf.where(tf.logical_or(finite, tf.range(self._sums.size) == 0), sums, tf.zeros_like(sums))
-        return tf.cast(kept, tf.float64), norm, finite
+        return tf.cast(sums, tf.float64), norm, finite
 
     def _local(self, batch: Batch) -> list[tf.Tensor]:
-        """Return the gradients of this replica's sum of weighted losses, its sums, and its weight."""
+        """Return this replica's part of the mean's gradients, its sums, and its weight.
+
+        The gradients are of the sum of weighted losses; on an only replica of their mean, which saves dividing each.
+        """
+        weight = tf.reduce_sum(batch.weights)
         with tf.GradientTape() as tape:
             predictions = as_float32(self._model(batch.features, training=True))
             losses = per_example(self._program.loss(batch.labels, predictions), batch.weights)
             zero = tf.zeros_like(losses)
             loss = tf.reduce_sum(tf.where(batch.weights > 0, losses * batch.weights, zero))
+            if self._gang.replicas == 1:
+                loss = tf.math.divide_no_nan(loss, weight)
             scaled = self._optimizer.scale_loss(loss) if self._scaled else loss
         unconnected = tf.UnconnectedGradients.ZERO
         gradients = [tf.convert_to_tensor(g) for g in tape.gradient(scaled, self._variables, None, unconnected)]
         # In float32 they travel with the gradients. Within one step counts stay exact, up to 2**24.
         sums = tf.cast(self._sums.sums(batch.labels, predictions, batch.weights, batch.present), tf.float32)
-        return [*gradients, sums, tf.reduce_sum(batch.weights)]
+        return [*gradients, sums, weight]
 
 
 class EvaluateStep:
@@ -187,6 +197,23 @@ class Averaging:
         self._gang.strategy.run(average)
 
 
+class FiniteCheck:
+    """Tells whether what a checkpoint would hold is finite: of most steps only the loss was looked at."""
+
+    def __init__(self, gang: Gang, variables: Iterable[Any]) -> None:
+        # Of each its first copy here: to read one as a whole may be a collective for each.
+        local = [gang.local(raw(variable)) for variable in variables]
+        self._variables = [variable for variable in local if _is_float(variable.dtype)]
+        self._check = tf.function(self._in_graph)
+
+    def run(self) -> bool:
+        """Return whether every number in the variables is finite; alike on all members, whose variables are equal."""
+        return bool(self._check().numpy())
+
+    def _in_graph(self) -> tf.Tensor:
+        return tf.reduce_all([tf.reduce_all(tf.math.is_finite(variable.read_value())) for variable in self._variables])
+
+
 def timed_next(iterator: Any, after: tf.Tensor) -> tuple[Any, tf.Tensor]:
     """Return the next batch and the seconds that it took to come, float64 [], counted from when `after` is known."""
     with tf.control_dependencies([after]):
@@ -196,26 +223,6 @@ def timed_next(iterator: Any, after: tf.Tensor) -> tuple[Any, tf.Tensor]:
     arrived = [tensor for part in tf.nest.flatten(batch) for tensor in getattr(part, "values", (part,))]
     with tf.control_dependencies(arrived):
         return batch, tf.timestamp() - started
-
-
-def add_over_replicas(tensors: Sequence[tf.Tensor], replicas: int) -> list[tf.Tensor]:
-    """Return the sums over all `replicas` of `tensors`, with one collective for each type of number.
-
-    Without this each tensor is a collective of its own, and on small models their latency is the step's time
-    (`tensorflow/python/distribute/cross_device_ops.py` packs tensors for NCCL only).
-    """
-    reduced: list[tf.Tensor] = list(tensors)
-    if replicas == 1:
-        return reduced
-    context = tf.distribute.get_replica_context()
-    for dtype in dict.fromkeys(tensor.dtype for tensor in tensors):
-        chosen = [index for index, tensor in enumerate(tensors) if tensor.dtype == dtype]
-        flat = tf.concat([tf.reshape(tensors[index], [-1]) for index in chosen], axis=0)
-        flat = context.all_reduce(tf.distribute.ReduceOp.SUM, flat)
-        parts = tf.split(flat, [tensors[index].shape.num_elements() for index in chosen])
-        for index, part in zip(chosen, parts, strict=True):
-            reduced[index] = tf.reshape(part, tensors[index].shape)
-    return reduced
 
 
 def per_example(losses: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from tfdist_trainer.data.batches import Batches, Order
+
 
 class Batch(NamedTuple):
     """One replica's part of a step.
@@ -31,16 +33,18 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Examples:
-    """One pipeline's examples of a split, each an element that `decode` understands in batches."""
+    """One pipeline's examples of a split, in elements that `decode` understands in batches."""
 
     count: int
-    ordered: Callable[[tf.Tensor | None], tf.data.Dataset]
-    """Seed, int64 [] -> the unbatched elements in the order of that seed; None gives the order of the files."""
+    batches: Batches
+    """The elements, batched and padded."""
     decode: Callable[..., tuple[Any, ...]]
     """The tensors of a batch of elements -> features [batch, ...], labels [batch, ...], and weights [batch] where
     examples have a weight of their own."""
     skipped: int = 0
     """Bad records that were left out."""
+    parallel: int | None = None
+    """Batches that are decoded at the same time; None decodes them where they are taken, for what is done at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,36 +76,29 @@ def stream(examples: Examples, stretch: Stretch, *, batch_size: int, seed: int |
     its examples rather than zeros, so that batch normalization sees real inputs.
     """
 
-    def prepare(dataset: tf.data.Dataset) -> tf.data.Dataset:
-        parsed = dataset.batch(batch_size).map(examples.decode, num_parallel_calls=2, deterministic=True)
-        return parsed.map(lambda *parts: _pad(parts, batch_size))
+    def prepare(order: Order) -> tf.data.Dataset:
+        batches = examples.batches(order)
+        if examples.parallel is None:
+            return batches.map(decode)
+        return batches.map(decode, num_parallel_calls=examples.parallel, deterministic=True)
 
-    plain = prepare(examples.ordered(None))
+    def decode(elements: Any, present: tf.Tensor) -> Batch:
+        parts = elements if isinstance(elements, tuple) else (elements,)
+        features, labels, *own = examples.decode(*parts)
+        weights = tf.cast(present, tf.float32)
+        return Batch(features, labels, weights * tf.cast(own[0], tf.float32) if own else weights, present)
+
+    plain = prepare(Order(batch_size))
     spare = plain.map(_discount).repeat()
     blank = tf.data.Dataset.from_tensors(_blank(plain.element_spec)).repeat()
 
     def epoch(number: tf.Tensor) -> tf.data.Dataset:
         skip = tf.where(number == stretch.epochs.start, tf.constant(stretch.skip, tf.int64), 0)
-        order = None if seed is None else seed * 1_000_003 + number
-        real = prepare(examples.ordered(order).skip(skip * batch_size))
-        return real.concatenate(spare).concatenate(blank).take(stretch.batches - skip)
+        order = Order(batch_size, None if seed is None else seed * 1_000_003 + number, skip)
+        return prepare(order).concatenate(spare).concatenate(blank).take(stretch.batches - skip)
 
     numbers = tf.data.Dataset.range(stretch.epochs.start, stretch.epochs.stop)
     return numbers.flat_map(epoch).concatenate(blank).prefetch(2)
-
-
-def _pad(parts: tuple[Any, ...], batch_size: int) -> Batch:
-    """Fill up a last batch to `batch_size` by repeating its examples, marked absent."""
-    size = tf.shape(tf.nest.flatten(parts)[0])[0]
-    index = tf.range(batch_size) % size
-    present = tf.range(batch_size) < size
-
-    def fill(tensor: tf.Tensor) -> tf.Tensor:
-        return tf.ensure_shape(tf.gather(tensor, index), [batch_size, *tensor.shape[1:]])
-
-    features, labels, *own = tf.nest.map_structure(fill, parts)
-    weights = tf.cast(present, tf.float32)
-    return Batch(features, labels, weights * tf.cast(own[0], tf.float32) if own else weights, present)
 
 
 def _discount(batch: Batch) -> Batch:

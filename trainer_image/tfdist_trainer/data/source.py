@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from tfdist_trainer import log
 from tfdist_trainer.data import csvs, idx, npz, tfrecord
+from tfdist_trainer.data.batches import Order, by_number, one_by_one
 from tfdist_trainer.data.columns import Array, BadRecords, Column
 from tfdist_trainer.data.files import Part
 from tfdist_trainer.data.formats import Format
@@ -21,6 +22,9 @@ from tfdist_trainer.errors import DataMalformedError
 
 Read = Callable[[str, Sequence[Column], BadRecords], dict[str, Array]]
 READERS: Final[Mapping[str, Read]] = {"npz": npz.read, "csv": csvs.read, "idx": idx.read_columns}
+PARALLEL: Final = 2
+"""Batches of records that are parsed at the same time."""
+
 _BATCH: Final = 4096
 
 
@@ -44,9 +48,12 @@ class Source(ABC):
     skipped: int
     """Bad records that were left out."""
 
+    parallel: int | None = None
+    """Batches to decode at the same time; see `pipeline.Examples`."""
+
     @abstractmethod
-    def ordered(self, seed: tf.Tensor | None) -> tf.data.Dataset:
-        """Return the elements, unbatched; `seed` may choose the order of files, None is as they are named."""
+    def ordered(self, order: Order, buffer: int) -> tf.data.Dataset:
+        """Return batches of elements, padded (`batches.Batches`), where at least `buffer` examples are mixed."""
 
     @abstractmethod
     def decode(self, elements: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -63,8 +70,9 @@ class Source(ABC):
     def batches(self) -> Iterator[dict[str, Array]]:
         """Yield the columns of all examples, some thousands at a time, in the order of the files."""
         decode = tf.function(self.decode, reduce_retracing=True)
-        for elements in self.ordered(None).batch(_BATCH):
-            yield {name: values.numpy() for name, values in decode(elements).items()}
+        for elements, present in self.ordered(Order(min(_BATCH, max(1, self.count))), 0):
+            columns = {name: values.numpy() for name, values in decode(elements).items()}
+            yield {name: values[present.numpy()] for name, values in columns.items()}
 
 
 def open_source(part: Part, reading: Reading) -> Source:
@@ -102,9 +110,9 @@ class Table(Source):
             kinds = {key: tf.string if array.dtype == object else array.dtype for key, array in arrays.items()}
             self._columns = {key: tf.constant(array, kinds[key]) for key, array in arrays.items()}
 
-    def ordered(self, seed: tf.Tensor | None) -> tf.data.Dataset:  # noqa: ARG002  there are no files to order
-        """Return the examples' numbers, int64 []."""
-        return tf.data.Dataset.range(self.count)
+    def ordered(self, order: Order, buffer: int) -> tf.data.Dataset:  # noqa: ARG002  all are mixed
+        """Return the examples' numbers."""
+        return by_number(self.count, order)
 
     def decode(self, elements: tf.Tensor) -> dict[str, tf.Tensor]:
         """Return the columns of the examples with the numbers `elements`, [batch]."""
@@ -141,14 +149,32 @@ class Records(Source):
         self.count = len(range(part.offset, total, part.stride))
         self.skipped = bad.count if part.offset == 0 else 0
         self._cached = self._in_memory() if reading.cache else None
+        self.parallel = PARALLEL
 
-    def ordered(self, seed: tf.Tensor | None) -> tf.data.Dataset:
-        """Return the serialized records, scalars of dtype string.
+    def ordered(self, order: Order, buffer: int) -> tf.data.Dataset:
+        """Return the serialized records, strings [size]; or their numbers, where they are in memory."""
+        if self._cached is not None:
+            return by_number(self.count, order)
+        records = self._records(order.seed)
+        if order.seed is not None and buffer > 1:
+            records = records.shuffle(buffer, seed=order.seed, reshuffle_each_iteration=False)
+        return one_by_one(records, order)
+
+    def decode(self, elements: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Return the columns of the records `elements`, [batch]."""
+        records = elements if self._cached is None else tf.gather(self._cached, elements)
+        return tfrecord.decode(records, self._reading.columns)
+
+    def check(self) -> None:
+        """Read every record of every file; see the base class."""
+        for name in self._part.files:
+            tfrecord.check(name, self._reading.columns, BadRecords(skip=False), gzip=self._reading.gzip)
+
+    def _records(self, seed: tf.Tensor | None) -> tf.data.Dataset:
+        """Return the records one by one, scalars of dtype string.
 
         `seed` permutes whole files, unless pipelines share files and have to number the records alike.
         """
-        if self._cached is not None:
-            return self._cached
         if not self._part.files:
             return tf.data.Dataset.from_tensor_slices(tf.constant([], tf.string))
         order = tf.range(len(self._part.files), dtype=tf.int32)
@@ -161,15 +187,6 @@ class Records(Source):
         else:
             records = files.interleave(self._file, cycle_length=cycle, num_parallel_calls=cycle, deterministic=True)
         return records.shard(self._part.stride, self._part.offset) if self._part.stride > 1 else records
-
-    def decode(self, elements: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Return the columns of the records `elements`, strings [batch]."""
-        return tfrecord.decode(elements, self._reading.columns)
-
-    def check(self) -> None:
-        """Read every record of every file; see the base class."""
-        for name in self._part.files:
-            tfrecord.check(name, self._reading.columns, BadRecords(skip=False), gzip=self._reading.gzip)
 
     def _file(self, number: tf.Tensor) -> tf.data.Dataset:
         """Return the good records of the file `number`."""
@@ -185,9 +202,8 @@ class Records(Source):
         good = records.enumerate().filter(lambda place, _: tf.reduce_all(first + place != bad))
         return good.map(lambda _, record: record)
 
-    def _in_memory(self) -> tf.data.Dataset:
+    def _in_memory(self) -> tf.Tensor:
+        """Return all records, strings [count]."""
+        parts = [batch.numpy() for batch in self._records(None).batch(_BATCH)]
         with tf.device("CPU:0"):
-            self._cached = None
-            parts = [batch.numpy() for batch in self.ordered(None).batch(_BATCH)]
-            records = np.concatenate([np.empty([0], object), *parts])
-            return tf.data.Dataset.from_tensor_slices(tf.constant(records, tf.string))
+            return tf.constant(np.concatenate([np.empty([0], object), *parts]), tf.string)

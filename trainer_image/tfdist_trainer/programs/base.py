@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import keras
 import tensorflow as tf
 
+from tfdist_trainer.data.batches import Order, one_by_one
 from tfdist_trainer.data.files import Shard, Split
 from tfdist_trainer.data.pipeline import Examples
 from tfdist_trainer.errors import ConfigurationError
@@ -71,13 +72,14 @@ class Program(ABC):
             ConfigurationError: the data set never ends.
         """
         dataset = self.dataset(split, shard)
-        return Examples(count=_count(dataset, split), ordered=lambda seed: self._shuffle(dataset, seed), decode=_as_is)
+        buffer = self.config.shuffle_buffer
 
-    def _shuffle(self, dataset: tf.data.Dataset, seed: tf.Tensor | None) -> tf.data.Dataset:
-        """Return `dataset` in the order of `seed`; None, or a buffer of less than two, leaves its own."""
-        if seed is None or self.config.shuffle_buffer < 2:  # noqa: PLR2004  nothing to mix
-            return dataset
-        return dataset.shuffle(self.config.shuffle_buffer, seed=seed, reshuffle_each_iteration=False)
+        def batches(order: Order) -> tf.data.Dataset:
+            mixed = order.seed is not None and buffer > 1
+            shuffled = dataset.shuffle(buffer, seed=order.seed, reshuffle_each_iteration=False) if mixed else dataset
+            return one_by_one(shuffled, order)
+
+        return Examples(count=_count(dataset, split), batches=batches, decode=_as_is)
 
 
 class BuiltIn(Program):
@@ -95,7 +97,7 @@ class BuiltIn(Program):
     def dataset(self, split: Split, shard: Shard) -> tf.data.Dataset:
         """Return the decoded examples one by one, in the files' order; see the base class."""
         examples = self.examples(split, shard)
-        return examples.ordered(None).batch(1).map(examples.decode).unbatch()
+        return examples.batches(Order(1)).map(lambda elements, _present: examples.decode(elements)).unbatch()
 
 
 def _count(dataset: tf.data.Dataset, split: Split) -> int:

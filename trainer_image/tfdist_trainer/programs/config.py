@@ -50,10 +50,11 @@ class ProgramConfig(StrictModel):
     seed: int = Field(default=0, ge=0, lt=2**31)
     """Seeds the initial weights and the order of examples: equal seeds give equal training."""
     shuffle_buffer: int = Field(default=10_000, ge=0)
-    """Examples that each worker mixes at random; 0 keeps the order of the files."""
+    """Examples that each worker mixes at random; 0 keeps the order of the files. Those that are in memory are all
+    mixed, whatever it says beyond 1."""
     on_non_finite: Literal["Stop", "Skip"] = "Stop"
     """What a step does whose loss or gradient is not finite: ends training with the last good checkpoint (`Stop`),
-    or counts as a gradient of zero (`Skip`)."""
+    or counts as a gradient of zero (`Skip`). To skip, every gradient has to be looked at, which small models feel."""
     profile: Profile | None = None
     """Steps of which TensorBoard's profiler makes a trace; by default none."""
 

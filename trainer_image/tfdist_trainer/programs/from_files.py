@@ -3,11 +3,13 @@
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import keras
 import tensorflow as tf
 
+from tfdist_trainer.data.batches import Order
 from tfdist_trainer.data.columns import Column
 from tfdist_trainer.data.files import Shard, Split
 from tfdist_trainer.data.pipeline import Examples
@@ -61,6 +63,10 @@ class FromFiles(BuiltIn):
         source = self.source(split, shard)
         weight = self.config.data.weight
 
+        def batches(order: Order) -> tf.data.Dataset:
+            buffer = self.config.shuffle_buffer
+            return source.ordered(order if buffer > 1 else replace(order, seed=None), buffer)
+
         def decode(elements: tf.Tensor) -> tuple[Any, ...]:
             columns = source.decode(elements)
             features, labels = self.example(columns)
@@ -68,9 +74,10 @@ class FromFiles(BuiltIn):
 
         return Examples(
             count=source.count,
-            ordered=lambda seed: self._shuffle(source.ordered(seed), seed),
+            batches=batches,
             decode=decode,
             skipped=source.skipped,
+            parallel=source.parallel,
         )
 
     def metrics(self) -> Sequence[Metric]:

@@ -6,13 +6,15 @@ with an error that names nobody.
 
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from tfdist_trainer.errors import PeerLostError
 
 TIMEOUT_SECONDS: Final = 300.0
-POLL_SECONDS: Final = 0.5
+FIRST_PAUSE_SECONDS: Final = 0.02
+PAUSE_GROWTH: Final = 1.5
+LONGEST_PAUSE_SECONDS: Final = 0.5
 REPEAT_SECONDS: Final = 10.0
 CONNECT_SECONDS: Final = 2.0
 
@@ -37,6 +39,14 @@ def wait_for_servers(
         PeerLostError: after `timeout_seconds`, with the addresses at which nobody does.
     """
     _wait(addresses, listens, "to listen", say, timeout_seconds)
+
+
+def pauses() -> Iterator[float]:
+    """Yield the seconds between one look and the next, without an end: short at first, and then up to half a second."""
+    pause = FIRST_PAUSE_SECONDS
+    while True:
+        yield pause
+        pause = min(pause * PAUSE_GROWTH, LONGEST_PAUSE_SECONDS)
 
 
 def listens(address: str) -> bool:
@@ -66,6 +76,7 @@ def _wait(
 ) -> None:
     started = time.monotonic()
     said = started - REPEAT_SECONDS + 1.0
+    pause = pauses()
     while missing := [address for address in addresses if not is_there(address)]:
         waited = time.monotonic() - started
         if waited > timeout_seconds:
@@ -73,4 +84,4 @@ def _wait(
         if time.monotonic() - said > REPEAT_SECONDS:
             said = time.monotonic()
             say(f"waiting for {', '.join(missing)} {what}")
-        time.sleep(POLL_SECONDS)
+        time.sleep(next(pause))

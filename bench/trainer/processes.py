@@ -1,0 +1,90 @@
+"""Starts the processes of a gang on this machine, told what pods would be."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, Self
+
+from tfdist_cluster.paths import REPOSITORY
+
+TIMEOUT_SECONDS: Final = 300
+
+
+class Gang:
+    """`size` workers that run `python *command`; those that are left are killed at the end."""
+
+    def __init__(self, size: int, config: dict[str, Any], folder: Path, command: Sequence[str]) -> None:
+        folder.mkdir(parents=True)
+        self._folder = folder
+        ports = _free_ports(2 * size)
+        addresses = [f"127.0.0.1:{port}" for port in ports[:size]]
+        self._processes = []
+        for index in range(size):
+            with (folder / f"out-{index}").open("wb") as out, (folder / f"err-{index}").open("wb") as err:
+                environ = _environ(config, addresses, index, ports[size + index])
+                process = subprocess.Popen([sys.executable, *command], env=environ, stdout=out, stderr=err)
+                self._processes.append(process)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        for process in self._processes:
+            process.kill()
+            process.wait()
+
+    def wait(self) -> None:
+        """Wait for the end of all.
+
+        Raises:
+            RuntimeError: one has failed.
+        """
+        for index, process in enumerate(self._processes):
+            if process.wait(TIMEOUT_SECONDS):
+                raise RuntimeError(f"exit code {process.returncode}: {(self._folder / f'err-{index}').read_text()}")
+
+    def output(self, index: int) -> str:
+        """Return the standard output of one."""
+        return (self._folder / f"out-{index}").read_text()
+
+
+def _environ(config: dict[str, Any], addresses: list[str], index: int, report_port: int) -> dict[str, str]:
+    size = len(addresses)
+    job = {
+        "name": "bench",
+        "namespace": "default",
+        "uid": "bench",
+        "strategy": "MultiWorkerMirrored" if size > 1 else "OneDevice",
+        "role": "worker",
+        "index": index,
+        "replicas": {"worker": size},
+        # XLA is another contest: the plain loop is without it.
+        "runtime": {"xla": "Off"},
+        "training": {"program": "image_classification", "config": config},
+    }
+    environ = {name: value for name, value in os.environ.items() if name != "TF_CONFIG"} | {
+        "TFDIST_JOB": json.dumps(job),
+        "TFDIST_REPORT_PORT": str(report_port),
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+        "PYTHONPATH": os.pathsep.join([str(REPOSITORY), os.environ.get("PYTHONPATH", "")]),
+    }
+    if size > 1:
+        environ["TF_CONFIG"] = json.dumps(
+            {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+        )
+    return environ
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for item in sockets:
+            item.bind(("127.0.0.1", 0))
+        return [int(item.getsockname()[1]) for item in sockets]
+    finally:
+        for item in sockets:
+            item.close()

@@ -1,0 +1,115 @@
+"""The command: measures what is asked for, and leaves table and files."""
+
+import argparse
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from bench import report
+from bench.results import Row, Samples, Target
+from bench.trainer import start
+from bench.trainer.processes import Gang
+from tfdist_cluster import console
+
+EXAMPLES: Final = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model, with what it needs of the configuration."""
+
+    title: str
+    config: dict[str, Any]
+
+
+MODELS: Final = {
+    "mlp": Model("mlp, batch 128", {"model": "mlp", "batchSizePerReplica": 128}),
+    "cnn": Model("small cnn, batch 128", {"model": "cnn", "batchSizePerReplica": 128}),
+    "resnet": Model("resnet of 8 layers, batch 64", {"model": "resnet", "resnetBlocks": 1, "batchSizePerReplica": 64}),
+}
+AS_FAST: Final = Target(ratio=1.0, text="<= the plain loop")
+ONE_PERCENT: Final = Target(ratio=1.01, text="<= 1 % more")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run and return the exit status: 0 even where a target is missed, for that is what the table says."""
+    options = _parser().parse_args(arguments)
+    began, load = datetime.now(UTC), os.getloadavg()[0]
+    with tempfile.TemporaryDirectory(prefix="tfdist-bench-") as name:
+        rows = _measured(options, Path(name))
+    results = report.document(rows, began, load)
+    print(report.show(results))
+    report.write(results, options.output, report.TRAINER)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="bench.trainer", description="Measures the trainer beside a plain loop")
+    choices = [*MODELS, "start"]
+    parser.add_argument("--only", nargs="+", choices=choices, default=choices, help="default: all")
+    parser.add_argument("--processes", nargs="+", type=int, default=[1, 2], help="default: 1 2")
+    parser.add_argument(
+        "--rounds", type=int, default=7, help="of one turn each; the median counts; default: %(default)s"
+    )
+    parser.add_argument("--seconds", type=float, default=1.5, help="of a turn; default: %(default)s")
+    parser.add_argument("--output", type=Path, default=report.RESULTS, help="default: bench/results.json")
+    return parser
+
+
+def _measured(options: argparse.Namespace, folder: Path) -> list[Row]:
+    data = folder / "train.npz"
+    random = np.random.default_rng(0)
+    images = random.integers(0, 256, (EXAMPLES, 28, 28, 1)).astype(np.uint8)
+    np.savez(data, image=images, label=random.integers(0, 10, EXAMPLES))
+    base = {"data": {"train": str(data)}}
+    rows: list[Row] = []
+    for name in (name for name in MODELS if name in options.only):
+        for size in options.processes:
+            with console.step(f"{name}, {size} processes"):
+                rows += _compared(MODELS[name], size, base, folder / f"{name}-{size}", options)
+    if "start" in options.only:
+        with console.step("start"):
+            rows += start.run(base | MODELS["mlp"].config, folder)
+    return rows
+
+
+def _compared(model: Model, size: int, base: dict[str, Any], folder: Path, options: argparse.Namespace) -> list[Row]:
+    """Return ours beside the plain loop; for the smallest model also what reporting costs."""
+    reporting = size == 1 and model is MODELS["mlp"]
+    wanted = {
+        "rounds": options.rounds,
+        "seconds": options.seconds,
+        "reporting": reporting,
+        "folder": str(folder / "checkpoints"),
+    }
+    config = base | model.config | {"steps": 10**9}
+    with Gang(size, config, folder, ["-m", "bench.trainer.member", json.dumps(wanted)]) as gang:
+        gang.wait()
+        found = json.loads(gang.output(0).splitlines()[-1])
+    samples = Samples()
+    for name, speeds in found.items():
+        for speed in speeds:
+            samples.add({name: 1e6 / speed, f"{name} speed": speed})
+    title = f"train: {model.title}, {size} process{'es' if size > 1 else ''}"
+    rows = [_row(title, samples, "ours", "plain", AS_FAST)]
+    if reporting:
+        rows.append(
+            _row(f"{title}: with reports and TensorBoard, beside without", samples, "reporting", "ours", ONE_PERCENT)
+        )
+    return rows
+
+
+def _row(title: str, samples: Samples, ours: str, peer: str, target: Target) -> Row:
+    speeds = [samples.median(f"{name} speed") or 0.0 for name in (ours, peer)]
+    note = (
+        f"{speeds[0]:,.0f} and {speeds[1]:,.0f} examples/s: {speeds[0] / speeds[1]:.3f}; "
+        f"{samples.spread(ours)} and {samples.spread(peer)} us"
+    )
+    return Row(title, samples.median(ours), samples.median(peer), "us an example", target, note)

@@ -1,0 +1,180 @@
+"""Members meet before TensorFlow connects them: whoever is missing is named, and a notice to stop is heard."""
+
+import signal
+import socket
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from trainer.conftest import free_ports
+
+from tfdist.contract import Phase, ReplicaJob, Role
+from tfdist_trainer.environment import Member
+from tfdist_trainer.errors import PeerLostError
+from tfdist_trainer.strategies.meeting import meet
+
+if TYPE_CHECKING:
+    from trainer.conftest import Launch
+
+WAIT_SECONDS = 60.0
+
+Come = Callable[[Member], Future[list[list[str]]]]
+
+
+def member(rank: int, addresses: tuple[str, ...], attempt: int = 0) -> Member:
+    job = ReplicaJob(
+        name="t",
+        namespace="d",
+        uid="u",
+        strategy="MultiWorkerMirrored",
+        role=Role.WORKER,
+        index=rank,
+        replicas={"worker": len(addresses)},
+        attempt=attempt,
+    )
+    return Member(job=job, rank=rank, size=len(addresses), addresses=addresses)
+
+
+@pytest.fixture
+def addresses() -> tuple[str, ...]:
+    return tuple(f"127.0.0.1:{port}" for port in free_ports(3))
+
+
+@pytest.fixture
+def come() -> Any:
+    """A function that has a member come to the meeting; its result is what the member has said."""
+    pool = ThreadPoolExecutor(8)
+
+    def start(one: Member) -> Future[list[list[str]]]:
+        said: list[list[str]] = []
+
+        def run() -> list[list[str]]:
+            meet(one, said.append, timeout_seconds=WAIT_SECONDS)
+            return said
+
+        return pool.submit(run)
+
+    yield start
+    pool.shutdown(wait=False, cancel_futures=True)
+
+
+@pytest.fixture
+def tensorflow_at() -> Any:
+    """A function that has somebody listen at an address, as TensorFlow does after a meeting, and greet like it."""
+    sockets: list[socket.socket] = []
+
+    def listen(address: str, greeting: bytes = b"") -> None:
+        listener = socket.create_server(("127.0.0.1", int(address.rpartition(":")[2])))
+        sockets.append(listener)
+
+        def accept() -> None:
+            while True:
+                try:
+                    guest, _ = listener.accept()
+                except OSError:
+                    return
+                sockets.append(guest)
+                guest.sendall(greeting)
+
+        threading.Thread(target=accept, daemon=True).start()
+
+    yield listen
+    for item in sockets:
+        item.close()
+
+
+def connect(address: str) -> socket.socket:
+    """Return a connection to `address`, when somebody listens there."""
+    host, _, port = address.rpartition(":")
+    while True:
+        try:
+            return socket.create_connection((host, int(port)), WAIT_SECONDS)
+        except ConnectionRefusedError:
+            continue
+
+
+def test_the_leader_leaves_when_all_have_come_and_the_others_when_its_tensorflow_listens(
+    addresses: tuple[str, ...], come: Come, tensorflow_at: Any
+) -> None:
+    followers = [come(member(2, addresses))]
+    leader = come(member(0, addresses))
+    assert not leader.done()
+    followers.append(come(member(1, addresses)))
+    leader.result(WAIT_SECONDS)
+    tensorflow_at(addresses[0])
+    for follower in followers:
+        assert follower.result(WAIT_SECONDS)[-1] == [], "in the end nobody is missing"
+
+
+def test_a_member_that_goes_before_all_are_here_is_waited_for_again(
+    addresses: tuple[str, ...], come: Come, tensorflow_at: Any
+) -> None:
+    leader = come(member(0, addresses))
+    with connect(addresses[0]) as gone:
+        gone.sendall(b'{"job": "u", "task": "Train", "attempt": 0, "rank": 1}\n')
+    other = come(member(2, addresses))
+    assert not leader.done()
+    back = come(member(1, addresses))
+    leader.result(WAIT_SECONDS)
+    tensorflow_at(addresses[0])
+    other.result(WAIT_SECONDS)
+    back.result(WAIT_SECONDS)
+
+
+def test_members_of_another_attempt_and_strangers_are_turned_away(
+    addresses: tuple[str, ...], come: Come, tensorflow_at: Any
+) -> None:
+    leader = come(member(0, addresses))
+    for stranger in (
+        b"GET / HTTP/1.1\r\n\r\n\n",
+        b'{"job": "u", "task": "Train", "attempt": 9, "rank": 1}\n',
+        b"x" * 5000,
+    ):
+        with connect(addresses[0]) as connection:
+            connection.sendall(stranger)
+            assert connection.recv(100) == b""
+    assert not leader.done()
+    others = [come(member(rank, addresses)) for rank in (1, 2)]
+    leader.result(WAIT_SECONDS)
+    tensorflow_at(addresses[0])
+    for other in others:
+        other.result(WAIT_SECONDS)
+
+
+def test_nobody_waits_for_those_who_have_met_already(
+    addresses: tuple[str, ...], come: Come, tensorflow_at: Any
+) -> None:
+    leader = come(member(0, addresses))
+    with connect(addresses[0]) as joining:
+        joining.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+        leader.result(WAIT_SECONDS)
+    tensorflow_at(addresses[0], greeting=b"\0\0\x12\4\0\0\0\0\0")
+    come(member(1, addresses)).result(WAIT_SECONDS)
+
+
+def test_who_does_not_come_in_time_is_named(addresses: tuple[str, ...]) -> None:
+    for rank, missing in ((0, f"{addresses[1]}, {addresses[2]}"), (1, addresses[0])):
+        with pytest.raises(PeerLostError, match=f"waited too long for {missing} to come"):
+            meet(member(rank, addresses), lambda _: None, timeout_seconds=0.2)
+
+
+@pytest.mark.trainer
+def test_a_notice_while_others_are_missing_ends_a_member_at_once_and_they_wait_for_its_successor(
+    launch: "Launch", config: dict[str, Any], tmp_path: Path
+) -> None:
+    told = {"checkpoint": {"directory": str(tmp_path)}}
+    gang = launch(2, config=config, job=told, absent=(1,))
+    waiting = gang.progress_when(lambda report: bool(report.waiting_for))
+    assert (waiting.phase, waiting.waiting_for) == (Phase.RENDEZVOUS, [gang.addresses[1]])
+    assert f"waiting for {gang.addresses[1]} to come" in gang.output()
+    gang.processes[0].send_signal(signal.SIGTERM)
+    assert gang.processes[0].wait(60) == 128 + signal.SIGTERM
+    assert gang.termination().reason == "Terminated"
+
+    gang.start(1)
+    gang.progress_when(lambda report: bool(report.waiting_for), index=1)
+    gang.start(0)
+    assert gang.wait() == [0, 0], gang.output() + gang.output(1)

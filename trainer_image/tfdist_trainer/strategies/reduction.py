@@ -1,0 +1,56 @@
+"""Adds and averages over replicas with one collective for each type of number, whatever the number of tensors.
+
+Without this each tensor is a collective of its own, and on small models their latency is the step's time
+(`tensorflow/python/distribute/cross_device_ops.py` packs tensors for NCCL only).
+"""
+
+from collections.abc import Mapping, Sequence
+
+import tensorflow as tf
+
+Packed = Mapping[tf.DType, tf.Tensor]
+"""By type of number, all elements of the tensors of that type in turn, [n]."""
+
+
+def add_over_replicas(tensors: Sequence[tf.Tensor], replicas: int) -> list[tf.Tensor]:
+    """Return the sums over all `replicas` of `tensors`; a collective."""
+    return list(tensors) if replicas == 1 else _unpacked(_added(tensors), tensors)
+
+
+def mean_over_replicas(parts: Sequence[tf.Tensor], replicas: int) -> list[tf.Tensor]:
+    """Return gradients of the mean over all `replicas`, and the sums added up; a collective.
+
+    Args:
+        parts: gradients of a replica's sum, then a vector of sums and the weight, both float32. Of an only replica the
+            gradients are of the mean already.
+        replicas: how many there are.
+    """
+    if replicas == 1:
+        return list(parts[:-1])
+    *_, sums, _ = parts
+    added = _added(parts)
+    # They come last, behind all gradients of their type.
+    tail = added[tf.float32][-sums.shape.num_elements() - 1 :]
+    weight = tail[-1]
+    # A step without any example, which only a restart with another layout can make, must change nothing
+    # and divide by something.
+    means = {dtype: tf.math.divide_no_nan(flat, tf.cast(weight, dtype)) for dtype, flat in added.items()}
+    return [*_unpacked(means, parts)[:-2], tail[:-1]]
+
+
+def _added(tensors: Sequence[tf.Tensor]) -> Packed:
+    context = tf.distribute.get_replica_context()
+    added = {}
+    for dtype in dict.fromkeys(tensor.dtype for tensor in tensors):
+        flat = tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors if tensor.dtype == dtype], axis=0)
+        added[dtype] = context.all_reduce(tf.distribute.ReduceOp.SUM, flat)
+    return added
+
+
+def _unpacked(packed: Packed, like: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """Return the elements of `packed` in the shapes of `like`."""
+    parts = {}
+    for dtype, flat in packed.items():
+        sizes = [tensor.shape.num_elements() for tensor in like if tensor.dtype == dtype]
+        parts[dtype] = iter(tf.split(flat, sizes))
+    return [tf.reshape(next(parts[tensor.dtype]), tensor.shape) for tensor in like]
