@@ -25,7 +25,7 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 
 SHAPE = (5, 5, 1)
 CLASSES = 4
-TIMEOUT_SECONDS = 120.0
+TIMEOUT_SECONDS = 300.0
 
 
 def free_ports(count: int) -> list[int]:
