@@ -82,9 +82,12 @@ def stream(examples: Examples, stretch: Stretch, *, batch_size: int, seed: int |
             return batches.map(decode)
         return batches.map(decode, num_parallel_calls=examples.parallel, deterministic=True)
 
+    def full(tensor: tf.Tensor) -> tf.Tensor:
+        return tf.ensure_shape(tensor, [batch_size, *tensor.shape[1:]])
+
     def decode(elements: Any, present: tf.Tensor) -> Batch:
         parts = elements if isinstance(elements, tuple) else (elements,)
-        features, labels, *own = examples.decode(*parts)
+        features, labels, *own = tf.nest.map_structure(full, examples.decode(*parts))
         weights = tf.cast(present, tf.float32)
         return Batch(features, labels, weights * tf.cast(own[0], tf.float32) if own else weights, present)
 
