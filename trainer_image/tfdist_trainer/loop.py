@@ -7,7 +7,6 @@ loop in step with the others: the same chunks, the same collectives in the same 
 import time
 from typing import Any, Protocol
 
-import keras
 import numpy as np
 import tensorflow as tf
 
@@ -20,7 +19,7 @@ from tfdist_trainer.errors import ConfigurationError, NotFiniteError, StoppedOnN
 from tfdist_trainer.pace import MAX_CHUNK, Decision, Pace, decide
 from tfdist_trainer.reporter import now_text
 from tfdist_trainer.saving import Saver
-from tfdist_trainer.state import State
+from tfdist_trainer.state import State, new_state
 from tfdist_trainer.step import Averaging, FiniteCheck, Outcome, StepOptions, TrainStep, metric_sums
 from tfdist_trainer.summaries import Summaries
 from tfdist_trainer.xla_choice import XlaChoice
@@ -50,19 +49,6 @@ def train(context: Context) -> None:
     examples = context.program.examples(Split.TRAIN, context.shard)
     supply = supply_of(context, examples, "training.config.data.train")
     Training(context, supply, new_state(context)).run()
-
-
-def new_state(context: Context) -> State:
-    """Return a new model and optimizer, made in the strategy's scope."""
-    # Not 0: a shuffle compares the pair of this seed and its own with (0, 0), and its own is a tensor.
-    keras.utils.set_random_seed(context.seed + 1)
-    with context.gang.strategy.scope():
-        model = context.program.model()
-        optimizer = context.program.optimizer(context.scale)
-        if context.settings.mixed_precision == "float16" and isinstance(optimizer, keras.optimizers.Optimizer):
-            optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
-        optimizer.build(model.trainable_variables)
-    return State(model, optimizer)
 
 
 class Training:

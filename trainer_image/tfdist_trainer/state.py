@@ -15,6 +15,7 @@ from tfdist_trainer.checkpoint import (
     Record,
     read_record,
 )
+from tfdist_trainer.context import Context
 from tfdist_trainer.errors import StorageError, one_line
 from tfdist_trainer.reporter import now_text
 from tfdist_trainer.strategies.gang import Gang
@@ -55,6 +56,19 @@ class State:
     def restore(self, path: Path) -> None:
         """Set all variables from the checkpoint directory `path`; `restore_model` says which errors."""
         _read(self._checkpoint, path, whole=True)
+
+
+def new_state(context: Context) -> State:
+    """Return a new model and optimizer, made in the strategy's scope."""
+    # Not 0: a shuffle compares the pair of this seed and its own with (0, 0), and its own is a tensor.
+    keras.utils.set_random_seed(context.seed + 1)
+    with context.gang.strategy.scope():
+        model = context.program.model()
+        optimizer = context.program.optimizer(context.scale)
+        if context.settings.mixed_precision == "float16" and isinstance(optimizer, keras.optimizers.Optimizer):
+            optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
+        optimizer.build(model.trainable_variables)
+    return State(model, optimizer)
 
 
 def restore_model(model: keras.Model, path: Path) -> None:

@@ -23,8 +23,8 @@ from tfdist_trainer.data.files import Shard, Split
 from tfdist_trainer.data.pipeline import Stretch, steps_needed, stream
 from tfdist_trainer.environment import Member
 from tfdist_trainer.errors import DataMissingError, one_line
-from tfdist_trainer.loop import Steps, Training, new_state
-from tfdist_trainer.state import State
+from tfdist_trainer.loop import Steps, Training
+from tfdist_trainer.state import State, new_state
 from tfdist_trainer.step import Outcome, StepOptions
 from tfdist_trainer.strategies.gang import Gang
 from tfdist_trainer.strategies.names import wait_for_servers
