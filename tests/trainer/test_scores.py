@@ -99,10 +99,16 @@ def test_what_was_scored_is_known_from_the_files_of_this_job_alone(tmp_path: Pat
 
 
 def test_the_chief_hears_of_its_own_jobs_evaluator_only(tmp_path: Path) -> None:
-    assert told_to_stop(tmp_path, "uid-1") == ""
+    assert told_to_stop(tmp_path, "uid-1", 30) == ""
     ledger(tmp_path).stop(20, "it is enough")
-    assert told_to_stop(tmp_path, "uid-1") == "it is enough"
-    assert told_to_stop(tmp_path, "uid-2") == ""
+    assert told_to_stop(tmp_path, "uid-1", 30) == "it is enough"
+    assert told_to_stop(tmp_path, "uid-2", 30) == ""
+
+
+def test_a_training_that_has_lost_what_was_scored_does_it_again_before_it_ends(tmp_path: Path) -> None:
+    ledger(tmp_path).stop(20, "it is enough")
+    assert told_to_stop(tmp_path, "uid-1", 19) == ""
+    assert told_to_stop(tmp_path, "uid-1", 20) == "it is enough"
 
 
 def chief(directory: Path, keep: int) -> CheckpointWriter:

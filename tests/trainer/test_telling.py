@@ -86,6 +86,15 @@ def test_training_metrics_give_way_to_the_cause() -> None:
     assert (message.message, message.metrics, message.evaluation) == ("the cause", {}, REPORT.evaluation)
 
 
+def test_the_best_result_gives_way_to_the_last_one() -> None:
+    assert REPORT.evaluation is not None
+    many = {f"a metric with a long name, {number}": 0.123456789012 for number in range(12)}
+    last = REPORT.evaluation.model_copy(update={"metrics": many})
+    report = REPORT.model_copy(update={"evaluation": last, "best_evaluation": last})
+    message = TerminationMessage.model_validate_json(termination.compose("Completed", "", report))
+    assert (message.evaluation, message.best_evaluation) == (last, None)
+
+
 def test_metrics_for_prometheus_leave_out_what_is_not_known() -> None:
     text = prometheus_text(REPORT)
     labels = 'role="evaluation",index="1",attempt="2"'

@@ -151,7 +151,7 @@ class Training:
         steps = self._summaries.limit(at.step, steps)
         if compiled and self._xla.compiles_next:
             steps = 1
-        save, enough = self._saver.is_due(at), bool(self._saver.told_to_stop())
+        save, enough = self._saver.is_due(at), bool(self._saver.told_to_stop(at.step))
         return decide(self._gang, Decision(steps, save, self._context.notice.requested, compiled, enough))
 
     def _act(self, decision: Decision) -> None:
@@ -161,9 +161,9 @@ class Training:
         if decision.stop and self._saver.can_save:
             raise StoppedOnNotice(f"SIGTERM arrived; step {self._position.step} is saved")
         if decision.enough:
-            self._enough = True
-            self._reporter.update(total_steps=self._total_steps)
-            log.event("stopped-early", step=self._position.step, reason=self._saver.told_to_stop() or None)
+            self._enough, step = True, self._position.step
+            self._reporter.update(total_steps=step)
+            log.event("stopped-early", step=step, reason=self._saver.told_to_stop(step) or None)
 
     def _chunk(self, decision: Decision) -> None:
         """Take the steps decided on, and count and report them."""

@@ -99,11 +99,11 @@ class Saver:
         """Return whether checkpoints are written, and there is none of `at` yet."""
         return self.can_save and not self._is_saved(at)
 
-    def told_to_stop(self) -> str:
-        """Return why the evaluator says that training may end, as the chief reads it; "" while it may not."""
+    def told_to_stop(self, step: int) -> str:
+        """Return why the evaluator says that training may end at `step`, as the chief reads it; "" while it may not."""
         if self._writer is None or not (self._context.member.job.evaluation or {}).get("earlyStopping"):
             return ""
-        return scores.told_to_stop(self._writer.directory, self._context.writer.job)
+        return scores.told_to_stop(self._writer.directory, self._context.writer.job, step)
 
     def finish(self, total_steps: int) -> None:
         """Name the last checkpoint in `final.json`."""

@@ -154,8 +154,8 @@ class Ledger:
         return best
 
     def stop(self, step: int, reason: str) -> None:
-        """Tell the chief that training may end."""
-        if not told_to_stop(self.directory, self.job):
+        """Tell the chief that training may end, now that the checkpoint at `step` has been scored."""
+        if not told_to_stop(self.directory, self.job, step):
             self._write(self.directory / STOP, Named(step=step, job=self.job, reason=reason).to_json())
 
     def _write(self, path: Path, text: str) -> None:
@@ -166,10 +166,13 @@ class Ledger:
             raise atomic.storage_failure(error, path.parent) from error
 
 
-def told_to_stop(directory: Path, job: str) -> str:
-    """Return why the evaluator of `job` says that training may end; "" where it does not."""
+def told_to_stop(directory: Path, job: str, step: int) -> str:
+    """Return why the evaluator of `job` says that training may end; "" where it does not.
+
+    `step` is where training stands: what was scored may be lost since, and then has to be done again.
+    """
     found = _read(directory / STOP, Named)
-    return found.reason if found is not None and found.job == job else ""
+    return found.reason if found is not None and found.job == job and found.step <= step else ""
 
 
 def spared(directory: Path) -> frozenset[int] | None:
