@@ -56,7 +56,7 @@ setup: .venv/.complete ## Makes .venv with all that is needed to develop and tes
 fmt: setup ## Formats the code
 	@ruff check --quiet --fix . || true
 	@ruff format --quiet .
-generate: setup ## Writes the CRD, its reference, the list of samples and the controller's role from their sources
+generate: setup ## Writes the CRD, its reference, the list of samples, the role and the chart's values from their sources
 	@python crds/generate.py
 lock: setup ## Locks requirements/*.in anew, with hashes and without index addresses
 	@bash requirements/lock.sh
@@ -73,18 +73,20 @@ types: setup
 imports: setup
 	@lint-imports --no-cache | tail -n 1
 generated: generate
-	@git --no-pager diff --exit-code -- crds operator/manifests docs/reference || (echo "commit what 'make generate' wrote"; exit 1)
+	@git --no-pager diff --exit-code -- crds operator/manifests docs helm || (echo "commit what 'make generate' wrote"; exit 1)
 
 ##@ Test
 
-.PHONY: test test-unit test-trainer test-integration test-e2e test-long
-test: test-unit test-trainer test-integration test-e2e ## Runs all tests but the long ones; installs and builds what it needs
+.PHONY: test test-unit test-trainer test-integration test-helm test-e2e test-long
+test: test-unit test-trainer test-integration test-helm test-e2e ## Runs all tests but the long ones; installs and builds what it needs
 test-unit: setup ## Pure parts: seconds
 	@$(PYTEST) tests/unit tests/property tests/conformance tests/cluster tests/images -m "not long"
 test-trainer: setup ## Real TensorFlow processes on this machine
 	@$(PYTEST) tests/trainer -m "not long"
 test-integration: setup ## The controller against a real API server
 	@$(PYTEST) tests/integration -m "not long"
+test-helm: setup ## The chart: values, templates, alerts, and what a real API server says of it
+	@$(PYTEST) tests/helm -m "not long"
 test-e2e: setup ## Real pods on the cluster; builds cluster and images first
 	@$(CLUSTER) up
 	@$(IMAGES) load

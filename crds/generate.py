@@ -1,6 +1,11 @@
-"""Writes all that is generated, each from its one source: CRD and reference from the models, the role from calls."""
+"""Writes all that is generated, each from its one source: CRD and reference from the models, the role from calls.
+
+The chart's part has a program of its own, which this one runs.
+"""
 
 import pathlib
+import subprocess
+import sys
 from typing import Any
 
 import yaml
@@ -35,3 +40,4 @@ if __name__ == "__main__":
     write_text("docs/reference/trainer.md", trainer_page())
     write_text("crds/samples/README.md", index())
     write_text("docs/failures.md", failures_page())
+    subprocess.run([sys.executable, str(ROOT / "helm/generate.py")], check=True)

@@ -1,11 +1,11 @@
-"""Installs the resource definition and the controller, and waits until the controller is ready."""
+"""Installs the packaged chart, and waits until the controller is ready."""
 
 import time
 from typing import Any, Final
 
-from tfdist_cluster import console, paths
+from tfdist_cluster import console
 from tfdist_cluster.errors import ClusterError
-from tfdist_demo import manifests, trouble
+from tfdist_demo import helm, manifests, trouble
 from tfdist_demo.kubectl import Kubectl
 
 SYSTEM: Final = "tfdist-system"
@@ -16,16 +16,22 @@ UNSCHEDULABLE_SECONDS: Final = 30
 
 
 def install(kubectl: Kubectl, *, controller: str, trainer: str) -> None:
-    """Apply what `crds/` and `operator/manifests/` hold with these images; return when the controller is ready."""
+    """Install the chart, or upgrade it, with these images; return when the controller is ready."""
+    program = helm.Helm(helm.program(), kubectl.kubeconfig)
     with console.step("install the controller", expected_seconds=15):
-        kubectl.apply((paths.REPOSITORY / "crds/tfdistjobs.yaml").read_text())
-        texts = [path.read_text() for path in sorted((paths.REPOSITORY / "operator/manifests").glob("*.yaml"))]
-        kubectl.apply(manifests.with_images("\n---\n".join(texts), controller=controller, trainer=trainer))
+        kubectl.apply(manifests.restricted_namespace(SYSTEM))
+        images = helm.image_options({"image": controller, "trainerImage": trainer})
+        program.install(program.package(), SYSTEM, *images)
         kubectl.run("wait", "--for=condition=Established", "crd/tfdistjobs.tfdist.dev", "--timeout=30s")
-        _wait_until_ready(kubectl)
+        wait_until_ready(kubectl)
 
 
-def _wait_until_ready(kubectl: Kubectl) -> None:
+def wait_until_ready(kubectl: Kubectl) -> None:
+    """Return when all replicas of the controller are ready and of the present version.
+
+    Raises:
+        ClusterError: a pod will not run, with the reason; or it took too long.
+    """
     started = time.monotonic()
     while not _is_ready(kubectl):
         waited = time.monotonic() - started

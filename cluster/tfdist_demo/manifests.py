@@ -14,10 +14,10 @@ USER: Final = 65532
 """The images' user, so that what the loader writes belongs to the job's pods."""
 
 
-def namespace() -> Mapping[str, object]:
-    """Return the namespace, which admits restricted pods only."""
+def restricted_namespace(name: str) -> Mapping[str, object]:
+    """Return a namespace that admits restricted pods only."""
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": labels}}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
 
 
 def claim(name: str, *, storage_class: str | None, access_mode: str) -> Mapping[str, object]:
@@ -62,8 +62,3 @@ def loader(trainer_image: str, claim: str = CLAIM) -> Mapping[str, object]:
     }
     metadata = {"name": LOADER, "namespace": NAMESPACE}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-
-
-def with_images(manifest: str, *, controller: str, trainer: str) -> str:
-    """Return the controller's manifests with the images in place of their stand-ins."""
-    return manifest.replace("tfdist/controller:dev", controller).replace("tfdist/trainer:dev", trainer)

@@ -43,7 +43,7 @@ class Contents:
 
 def prepare(kubectl: Kubectl, trainer: str, contents: Contents, *, storage_class: str | None, access_mode: str) -> None:
     """Make the namespace and the claim, and fill the volume unless it holds this data already."""
-    kubectl.apply(manifests.namespace())
+    kubectl.apply(manifests.restricted_namespace(manifests.NAMESPACE))
     if _claim(kubectl, contents.claim) is None:
         kubectl.apply(manifests.claim(contents.claim, storage_class=storage_class, access_mode=access_mode))
     claim = _claim(kubectl, contents.claim)

@@ -21,11 +21,31 @@ RULES: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
 )
 """API group, resource, verbs; in alphabetical order, so that none is missed or given twice."""
 
-LEASE_RULES: Final[tuple[dict[str, list[str]], ...]] = (
-    {"apiGroups": [lease.GROUP], "resources": ["leases"], "verbs": ["create"]},
-    {"apiGroups": [lease.GROUP], "resources": ["leases"], "resourceNames": [NAME], "verbs": ["get", "update"]},
-)
-"""Of the controller's own namespace: a name cannot be given to a right to create."""
+VIEW_VERBS: Final = ("get", "list", "watch")
+"""What readers of a namespace may do with jobs."""
+EDIT_VERBS: Final = ("create", "delete", "deletecollection", "patch", "update")
+"""What its editors may do besides."""
+
+Rules = list[dict[str, Any]]
+
+
+def job_rules() -> Rules:
+    """Return the rules for the namespaces in which the controller acts."""
+    return [{"apiGroups": [g], "resources": [r], "verbs": list(v)} for g, r, v in RULES]
+
+
+def lease_rules(name: str) -> Rules:
+    """Return the rules for the election in the controller's own namespace, by the Lease of that name."""
+    return [  # a name cannot be given to a right to create
+        {"apiGroups": [lease.GROUP], "resources": ["leases"], "verbs": ["create"]},
+        {"apiGroups": [lease.GROUP], "resources": ["leases"], "resourceNames": [name], "verbs": ["get", "update"]},
+    ]
+
+
+def user_rules(verbs: tuple[str, ...]) -> Rules:
+    """Return the rules for people; the status is the controller's to write, and theirs to read with the job."""
+    resources = [PLURAL, f"{PLURAL}/scale"] if verbs == EDIT_VERBS else [PLURAL, f"{PLURAL}/status", f"{PLURAL}/scale"]
+    return [{"apiGroups": [GROUP], "resources": resources, "verbs": list(verbs)}]
 
 
 def cluster_role() -> dict[str, Any]:
@@ -34,7 +54,7 @@ def cluster_role() -> dict[str, Any]:
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRole",
         "metadata": {"name": NAME, "labels": {"app.kubernetes.io/name": NAME}},
-        "rules": [{"apiGroups": [g], "resources": [r], "verbs": list(v)} for g, r, v in RULES],
+        "rules": job_rules(),
     }
 
 
@@ -44,5 +64,5 @@ def lease_role() -> dict[str, Any]:
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "Role",
         "metadata": {"name": NAME, "namespace": NAMESPACE, "labels": {"app.kubernetes.io/name": NAME}},
-        "rules": list(LEASE_RULES),
+        "rules": lease_rules(NAME),
     }

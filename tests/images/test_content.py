@@ -59,7 +59,7 @@ def test_a_changed_file_renames_the_images_that_it_is_in(
         "sdk/tfdist/.contract.py.swp",
         "sdk/tfdist/contract.py~",
         "operator/tfdist_operator/tfdist.egg-info/PKG-INFO",
-        "operator/manifests/controller.yaml",
+        "operator/manifests/role.yaml",
         "README.md",
     ],
 )

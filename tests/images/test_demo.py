@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tfdist_cluster.paths import REPOSITORY
-from tfdist_demo import data, example_data, follow, manifests, screen, target, trouble, volume
+from tfdist_demo import data, example_data, follow, helm, manifests, screen, target, trouble, volume
 
 RUNNING: dict[str, Any] = {
     "phase": "Running",
@@ -110,13 +110,13 @@ def test_the_loader_passes_the_restricted_standard() -> None:
     assert security["capabilities"] == {"drop": ["ALL"]}
 
 
-def test_the_shipped_controller_gets_the_built_images() -> None:
-    text = (REPOSITORY / "operator/manifests/controller.yaml").read_text()
-    replaced = manifests.with_images(text, controller="tfdist/controller:a", trainer="tfdist/trainer:b")
-    assert "image: tfdist/controller:a" in replaced
-    assert "tfdist/trainer:b" in replaced
-    documents = [document for document in yaml.safe_load_all(replaced) if document]
-    assert not any(":dev" in yaml.safe_dump(document) for document in documents)
+def test_the_chart_gets_the_built_images_with_whatever_port_their_registry_has() -> None:
+    assert helm.image_options({"image": "images.example.com:5000/tfdist/controller:a", "trainerImage": "t:b"}) == [
+        "--set-string",
+        "image.repository=images.example.com:5000/tfdist/controller,image.tag=a",
+        "--set-string",
+        "trainerImage.repository=t,trainerImage.tag=b",
+    ]
 
 
 def test_the_example_uses_what_the_demonstration_prepares() -> None:

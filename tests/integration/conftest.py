@@ -1,8 +1,6 @@
 """A real control plane (API server, etcd, controller manager, scheduler, fake nodes) and a controller for each test."""
 
 import pathlib
-import subprocess
-import sys
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,23 +10,15 @@ from support import controller as controllers
 from support.api import Api
 from support.conformance import Moved, Stage
 from support.conformance import stage as run_stage
-
-from tfdist_cluster.paths import State
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-
-
-def _cluster(*arguments: str) -> None:
-    subprocess.run([sys.executable, "-m", "tfdist_cluster", *arguments], cwd=ROOT / "cluster", check=True)
+from support.control_plane import control_plane
 
 
 @pytest.fixture(scope="session")
 def api() -> Iterator[Api]:
-    _cluster("control-plane", "up", "--kwok-nodes", "2")
-    server = Api(State.from_environment().folder("control-plane") / "kubeconfig")
-    controllers.install(server)
-    yield server
-    _cluster("control-plane", "down")
+    with control_plane(fake_nodes=2) as kubeconfig:
+        server = Api(kubeconfig)
+        controllers.install(server)
+        yield server
 
 
 @contextmanager

@@ -16,7 +16,9 @@ from support.api import Api, Json, wait_for
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SYSTEM = "tfdist-system"
+ACCOUNT_NAME = "tfdist-controller"
 ACCOUNT = f"/api/v1/namespaces/{SYSTEM}/serviceaccounts"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 
 def install(api: Api) -> None:
@@ -25,19 +27,29 @@ def install(api: Api) -> None:
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     api.apply(crd, path)
     wait_for("the CRD to be served", lambda: _established(api.do("GET", f"{path}/{crd['metadata']['name']}")))
-    rbac = "/apis/rbac.authorization.k8s.io/v1"
-    paths = {
-        "Namespace": "/api/v1/namespaces",
-        "ServiceAccount": ACCOUNT,
-        "ClusterRole": f"{rbac}/clusterroles",
-        "ClusterRoleBinding": f"{rbac}/clusterrolebindings",
-        "Role": f"{rbac}/namespaces/{SYSTEM}/roles",
-        "RoleBinding": f"{rbac}/namespaces/{SYSTEM}/rolebindings",
+    api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM}}, "/api/v1/namespaces")
+    account = {"name": ACCOUNT_NAME, "namespace": SYSTEM}
+    api.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account}, ACCOUNT)
+    for role in yaml.safe_load_all((ROOT / "operator/manifests/role.yaml").read_text()):
+        namespace = role["metadata"].get("namespace")
+        collection = f"{RBAC}/namespaces/{namespace}" if namespace else RBAC
+        api.apply(role, f"{collection}/{role['kind'].lower()}s")
+        api.apply(_binding(role), f"{collection}/{role['kind'].lower()}bindings")
+
+
+def _binding(role: Json) -> Json:
+    """Return what gives a role to the controller's account."""
+    return {
+        "apiVersion": role["apiVersion"],
+        "kind": f"{role['kind']}Binding",
+        "metadata": role["metadata"],
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": role["kind"],
+            "name": role["metadata"]["name"],
+        },
+        "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT_NAME, "namespace": SYSTEM}],
     }
-    for file in ("controller.yaml", "role.yaml"):  # the first makes the namespace
-        for manifest in yaml.safe_load_all((ROOT / "operator/manifests" / file).read_text()):
-            if manifest["kind"] in paths:
-                api.apply(manifest, paths[manifest["kind"]])
 
 
 def _established(crd: Json) -> bool:
@@ -119,7 +131,7 @@ def controller(api: Api, folder: pathlib.Path, *, server: str = "", **environmen
 
 def _kubeconfig(api: Api, folder: pathlib.Path, server: str) -> pathlib.Path:
     """Write a kubeconfig that holds a token of the controller's account."""
-    made = api.do("POST", f"{ACCOUNT}/tfdist-controller/token", {"spec": {"expirationSeconds": 3600}})
+    made = api.do("POST", f"{ACCOUNT}/{ACCOUNT_NAME}/token", {"spec": {"expirationSeconds": 3600}})
     config = {
         "apiVersion": "v1",
         "kind": "Config",

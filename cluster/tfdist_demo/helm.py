@@ -1,0 +1,57 @@
+"""helm, bound to one cluster, and the project's chart as a package, which is what a person would install."""
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tfdist_cluster import paths, shell, tools
+
+CHART: Final = paths.REPOSITORY / "helm/tfdist-operator"
+RELEASE: Final = "tfdist"
+TIMEOUT_SECONDS: Final = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Helm:
+    """The program and the kubeconfig it uses."""
+
+    program: Path
+    kubeconfig: str
+
+    def run(self, *arguments: str) -> str:
+        """Run one command and return what it prints.
+
+        Raises:
+            ClusterError: it failed; the text holds what it said.
+        """
+        environment = {"KUBECONFIG": self.kubeconfig}
+        return shell.run([self.program, *arguments], env=environment, timeout_seconds=TIMEOUT_SECONDS)
+
+    def package(self, chart: Path = CHART) -> Path:
+        """Pack a chart and return the archive."""
+        folder = paths.State.from_environment().folder("charts")
+        self.run("package", str(chart), "--destination", str(folder))
+        return max(folder.glob("*.tgz"), key=lambda archive: archive.stat().st_mtime)
+
+    def install(self, archive: Path, namespace: str, *options: str, release: str = RELEASE) -> None:
+        """Install a chart or upgrade its release; objects that were made without Helm become part of it."""
+        self.run(
+            "upgrade", "--install", release, str(archive), f"--namespace={namespace}", "--take-ownership", *options
+        )
+
+
+def program() -> Path:
+    """Return helm: the one on the path, else one that is built from its Go module."""
+    found = shutil.which("helm")
+    return Path(found) if found else tools.ensure(paths.State.from_environment(), "helm")
+
+
+def image_options(images: Mapping[str, str]) -> list[str]:
+    """Return the options that set images: value, such as `trainerImage`, and full name with a tag."""
+    options = []
+    for value, name in images.items():
+        repository, _, tag = name.rpartition(":")
+        options += ["--set-string", f"{value}.repository={repository},{value}.tag={tag}"]
+    return options

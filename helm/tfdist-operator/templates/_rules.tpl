@@ -1,0 +1,91 @@
+{{/* Generated from operator/tfdist_operator/permissions.py; edit that instead. */ -}}
+{{- define "tfdist.rules.controller" -}}
+- apiGroups:
+  - ''
+  resources:
+  - pods
+  verbs:
+  - create
+  - delete
+  - list
+  - patch
+  - watch
+- apiGroups:
+  - ''
+  resources:
+  - services
+  verbs:
+  - create
+  - deletecollection
+  - patch
+- apiGroups:
+  - events.k8s.io
+  resources:
+  - events
+  verbs:
+  - create
+- apiGroups:
+  - networking.k8s.io
+  resources:
+  - networkpolicies
+  verbs:
+  - create
+  - deletecollection
+  - patch
+- apiGroups:
+  - tfdist.dev
+  resources:
+  - tfdistjobs
+  verbs:
+  - delete
+  - list
+  - watch
+- apiGroups:
+  - tfdist.dev
+  resources:
+  - tfdistjobs/status
+  verbs:
+  - patch
+{{- end }}
+{{- define "tfdist.rules.lease" -}}
+- apiGroups:
+  - coordination.k8s.io
+  resources:
+  - leases
+  verbs:
+  - create
+- apiGroups:
+  - coordination.k8s.io
+  resources:
+  - leases
+  resourceNames:
+  - {{ include "tfdist.name" . }}
+  verbs:
+  - get
+  - update
+{{- end }}
+{{- define "tfdist.rules.view" -}}
+- apiGroups:
+  - tfdist.dev
+  resources:
+  - tfdistjobs
+  - tfdistjobs/status
+  - tfdistjobs/scale
+  verbs:
+  - get
+  - list
+  - watch
+{{- end }}
+{{- define "tfdist.rules.edit" -}}
+- apiGroups:
+  - tfdist.dev
+  resources:
+  - tfdistjobs
+  - tfdistjobs/scale
+  verbs:
+  - create
+  - delete
+  - deletecollection
+  - patch
+  - update
+{{- end }}

@@ -1,0 +1,61 @@
+"""A real API server takes every object of the chart, whatever the values, and finds no unknown field."""
+
+import json
+import pathlib
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+from support.api import Json
+from support.chart import MONITORING, NAMESPACE, VALUES, Chart
+from support.control_plane import control_plane
+
+from tfdist_cluster.paths import State
+
+pytestmark = pytest.mark.integration
+
+
+class Server:
+    """kubectl, with an administrator's rights."""
+
+    def __init__(self, kubeconfig: pathlib.Path) -> None:
+        self._program = State.from_environment().bin / "kubectl"
+        self._kubeconfig = kubeconfig
+
+    def apply(self, objects: list[Json], *options: str) -> str:
+        """Apply objects and return all that kubectl says, warnings too."""
+        listing = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+        done = subprocess.run(
+            [self._program, f"--kubeconfig={self._kubeconfig}", "apply", "--server-side", *options, "-f", "-"],
+            input=listing,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout + done.stderr
+
+
+def namespace(name: str) -> Json:
+    labels = {"pod-security.kubernetes.io/enforce": "restricted", "pod-security.kubernetes.io/warn": "restricted"}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with control_plane(fake_nodes=0) as kubeconfig:
+        made = Server(kubeconfig)
+        made.apply([namespace(name) for name in (NAMESPACE, "team-a", "team-b")])
+        account = {"name": "tfdist-controller", "namespace": NAMESPACE}
+        made.apply([{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account}])  # that of the test's pod
+        yield made
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_every_object_is_taken_without_a_warning(server: Server, chart: Chart, name: str) -> None:
+    objects = [o for o in chart.render(**VALUES[name]) if o["apiVersion"] != MONITORING]
+    assert len(objects) >= 4
+    said = server.apply(objects, "--dry-run=server", "--validate=strict")
+    assert "Warning" not in said
+    assert said.count("serverside-applied (server dry run)") == len(objects)
