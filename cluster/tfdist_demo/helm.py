@@ -29,11 +29,12 @@ class Helm:
         environment = {"KUBECONFIG": self.kubeconfig}
         return shell.run([self.program, *arguments], env=environment, timeout_seconds=TIMEOUT_SECONDS)
 
-    def package(self, chart: Path = CHART) -> Path:
-        """Pack a chart and return the archive."""
+    def package(self, chart: Path = CHART, version: str = "") -> Path:
+        """Pack a chart, as one of another version where one is given, and return the archive."""
         folder = paths.State.from_environment().folder("charts")
-        self.run("package", str(chart), "--destination", str(folder))
-        return max(folder.glob("*.tgz"), key=lambda archive: archive.stat().st_mtime)
+        options = [f"--version={version}"] if version else []
+        told = self.run("package", str(chart), f"--destination={folder}", *options)
+        return Path(told.rpartition("saved it to: ")[2].strip())
 
     def install(self, archive: Path, namespace: str, *options: str, release: str = RELEASE) -> None:
         """Install a chart or upgrade its release; objects that were made without Helm become part of it."""

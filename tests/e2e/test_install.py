@@ -1,0 +1,158 @@
+"""The life of an installation beside a running job: upgrade, uninstallation, another controller, installation anew.
+
+No step may cost the job a pod or its progress, and a controller of one namespace touches nothing outside of it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import pytest
+from support.api import Json, wait_for
+from support.e2e import Cluster, example
+
+from tfdist_cluster.errors import CommandError
+from tfdist_demo import helm, install, manifests
+from tfdist_demo.kubectl import Kubectl
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+
+JOB = "e2e-installed"
+INSIDE, OUTSIDE = "tfdist-e2e-inside", "tfdist-e2e-outside"
+ACCOUNT = f"system:serviceaccount:{INSIDE}:inside"
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """The release of the chart in a cluster, and the options that set its images."""
+
+    cluster: Cluster
+    helm: helm.Helm
+    images: tuple[str, ...]
+
+    def put(self, *options: str, version: str = "") -> None:
+        """Install or upgrade it, as a chart of another version where one is given; return when it is ready."""
+        options = (*self.images, *options)
+        self.helm.install(self.helm.package(version=version), install.SYSTEM, *options)
+        install.wait_until_ready(self.cluster.kubectl)
+
+    def remove(self) -> None:
+        """Uninstall it; return when no pod of the controller is left."""
+        self.helm.run("uninstall", helm.RELEASE, f"--namespace={install.SYSTEM}", "--wait")
+        kubectl = self.cluster.kubectl
+        wait_for("the controller's end", lambda: not kubectl.pods(install.SYSTEM, install.SELECTOR))
+
+
+@pytest.fixture(scope="module")
+def installation(cluster: Cluster, images: dict[str, str]) -> Iterator[Installation]:
+    names = helm.image_options({"image": images["controller"], "trainerImage": images["trainer"]})
+    made = Installation(cluster, helm.Helm(helm.program(), cluster.kubectl.kubeconfig), tuple(names))
+    made.put(version="0.0.1")
+    try:
+        yield made
+    finally:
+        made.put()
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A job in the middle of its training, with the pods that it had then."""
+
+    cluster: Cluster
+    pods: dict[str, str]
+
+    def step(self) -> int:
+        """Return the step that its status tells."""
+        status = self.cluster.job(JOB).get("status", {})
+        return int(status.get("progress", {}).get("step", 0))
+
+    def assert_untouched(self) -> None:
+        """Assert that every pod is the one of the beginning, and runs."""
+        pods = self.cluster.pods(JOB)
+        assert {p["metadata"]["name"]: p["metadata"]["uid"] for p in pods} == self.pods
+        assert {p["status"]["phase"] for p in pods} == {"Running"}
+        assert [c["restartCount"] for p in pods for c in p["status"]["containerStatuses"]] == [0, 0]
+        assert self.cluster.job(JOB)["status"]["attempt"] == 0
+
+    def assert_advances(self, beyond: int) -> None:
+        """Wait until the status tells a later step, and assert that nothing was done anew for it."""
+        wait_for("a later step", lambda: self.step() > beyond, seconds=120)
+        self.assert_untouched()
+
+
+@pytest.fixture(scope="module")
+def running(installation: Installation) -> Iterator[Running]:
+    cluster = installation.cluster
+    cluster.delete_job(JOB)
+    said = cluster.apply(example(JOB, epochs=2000))
+    assert "created" in said, said
+    try:
+        first = Running(cluster, {})
+        wait_for("its first steps", lambda: first.step() > 0, seconds=300)
+        yield replace(first, pods={p["metadata"]["name"]: p["metadata"]["uid"] for p in cluster.pods(JOB)})
+    finally:
+        cluster.delete_job(JOB)
+
+
+def test_the_release_says_of_itself_that_it_works(installation: Installation) -> None:
+    said = installation.helm.run("test", helm.RELEASE, f"--namespace={install.SYSTEM}", "--logs")
+    assert "Phase:          Succeeded" in said
+
+
+def test_an_upgrade_costs_a_running_job_neither_a_pod_nor_progress(
+    installation: Installation, running: Running
+) -> None:
+    before = running.step()
+    installation.put("--set", "settings.logLevel=DEBUG")
+    running.assert_advances(before)
+
+
+def test_an_uninstallation_leaves_jobs_and_pods_and_the_next_installation_takes_them_over(
+    installation: Installation, running: Running
+) -> None:
+    before = running.step()
+    installation.remove()
+    running.assert_untouched()
+    installation.put()
+    running.assert_advances(before)
+
+
+def test_a_controller_of_one_namespace_neither_touches_nor_may_touch_another(
+    installation: Installation, running: Running
+) -> None:
+    kubectl = installation.cluster.kubectl
+    installation.remove()
+    try:
+        kubectl.apply(*(manifests.restricted_namespace(name) for name in (INSIDE, OUTSIDE)))
+        jobs = {name: replace(installation.cluster, namespace=name) for name in (INSIDE, OUTSIDE)}
+        for name, cluster in jobs.items():
+            assert "created" in cluster.apply(_job_without_volumes(name))
+        options = ["--set", f"namespaces={{{INSIDE}}},fullnameOverride=inside,crds.install=false"]
+        archive = installation.helm.package()
+        installation.helm.install(archive, INSIDE, *installation.images, *options, release="inside")
+        wait_for("a look at the job inside", lambda: jobs[INSIDE].job("probe").get("status"), seconds=120)
+        wait_for("its pod", lambda: jobs[INSIDE].pods("probe"))
+        assert not jobs[OUTSIDE].job("probe").get("status")
+        assert not jobs[OUTSIDE].pods("probe")
+        assert _may(kubectl, "create", "pods", INSIDE)
+        assert not _may(kubectl, "create", "pods", OUTSIDE)
+        assert not _may(kubectl, "list", "tfdistjobs.tfdist.dev", OUTSIDE)
+        running.assert_untouched()
+    finally:
+        kubectl.run("delete", "namespace", INSIDE, OUTSIDE, "--ignore-not-found", "--wait=false")
+        installation.put()
+
+
+def _job_without_volumes(namespace: str) -> Json:
+    """Return a job that needs nothing of its namespace; its program does not exist, and nobody waits for its end."""
+    spec = {"worker": {"replicas": 1}, "training": {"program": "nothing:Nothing"}}
+    metadata = {"name": "probe", "namespace": namespace}
+    return {"apiVersion": "tfdist.dev/v1", "kind": "TFDistJob", "metadata": metadata, "spec": spec}
+
+
+def _may(kubectl: Kubectl, verb: str, resource: str, namespace: str) -> bool:
+    """Return whether the controller of one namespace has a right in a namespace."""
+    try:
+        told = kubectl.run("auth", "can-i", verb, resource, f"--namespace={namespace}", f"--as={ACCOUNT}")
+    except CommandError as error:  # kubectl ends with 1 to say no
+        told = error.output
+    return told.strip().endswith("yes")
