@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import yaml
 
-from tfdist_cluster.paths import REPOSITORY
 from tfdist_demo import data, example_data, follow, helm, manifests, screen, target, trouble, volume
 
 RUNNING: dict[str, Any] = {
