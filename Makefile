@@ -17,7 +17,7 @@ demo: ## Trains a real job on a real cluster, from nothing: the place to start; 
 	@$(DEMO) $(if $(EXAMPLE),--example $(EXAMPLE))
 
 .PHONY: demo-local
-demo-local: setup ## The same job as processes of this machine, without a cluster: two minutes; EXAMPLE=FILE runs another
+demo-local: setup ## The same job as processes of this machine, without a cluster: two minutes; EXAMPLE=examples/... for another
 	@PYTHONPATH=cluster .venv/bin/python -m tfdist_demo.on_this_machine $(EXAMPLE)
 
 .PHONY: images

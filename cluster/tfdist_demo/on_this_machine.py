@@ -5,20 +5,27 @@ Run by the environment that `make setup` makes, which has the command and the tr
 
 import argparse
 import os
+import re
+import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from tfdist_cluster import console, content
 from tfdist_cluster.errors import ClusterError
-from tfdist_demo import data, manifests
+from tfdist_demo import data, example_data, manifests
+from tfdist_demo.volume import Contents
 
 EXAMPLE: Final = Path("examples", "fashion_mnist.yaml")
 STATE: Final = Path(".tfdist")
-VOLUME: Final = STATE / manifests.CLAIM
-"""What stands for the claim of the demonstration on a cluster, with the same content."""
+CONTENTS: Final[Mapping[str, Callable[[], Contents]]] = {
+    manifests.CLAIM: data.contents,
+    manifests.EXAMPLES_CLAIM: example_data.contents,
+}
+"""What the volumes of the demonstration on a cluster hold, and here the folders that stand for them."""
 
 WELCOME: Final = "TFDist without a cluster: {file} as processes of this machine. Ctrl-C stops them."
 
@@ -26,14 +33,15 @@ WELCOME: Final = "TFDist without a cluster: {file} as processes of this machine.
 def main(arguments: Sequence[str] | None = None) -> int:
     """Prepare the data and become the run; return only where that fails."""
     parser = argparse.ArgumentParser(prog="tfdist_demo.on_this_machine", description=__doc__)
-    parser.add_argument("file", nargs="?", type=Path, default=EXAMPLE, help=f"the job (default: {EXAMPLE})")
+    parser.add_argument("file", nargs="?", type=Path, default=EXAMPLE, help=f"file or folder (default: {EXAMPLE})")
     options = parser.parse_args(arguments)
     try:
         console.say(WELCOME.format(file=options.file))
         command = [sys.executable, "-m", "tfdist.cli", "run", "--local", str(options.file)]
-        if wants_data(options.file):
-            prepare(VOLUME)
-            command += ["--volume", f"{manifests.CLAIM}={VOLUME}"]
+        for claim in claims(options.file):
+            folder = STATE / "demo" / claim
+            fill(CONTENTS[claim](), folder)
+            command += ["--volume", f"{claim}={folder}"]
     except ClusterError as error:
         console.say(f"error: {error}")
         return 1
@@ -43,33 +51,49 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return os.execv(command[0], command)  # noqa: S606  no shell is needed
 
 
-def wants_data(file: Path) -> bool:
-    """Return whether a job's file speaks of the claim with Fashion-MNIST."""
-    try:
-        return f"claimName: {manifests.CLAIM}" in file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ClusterError(f"{file} cannot be read: {error.strerror}; EXAMPLE=FILE names another") from None
-
-
-def prepare(volume: Path) -> None:
-    """Have Fashion-MNIST in `volume`, converted as for the demonstration on a cluster.
+def claims(example: Path) -> list[str]:
+    """Return the claims of the demonstration that the manifests of an example speak of.
 
     Raises:
-        ClusterError: the data cannot be had.
+        ClusterError: there is no such example.
     """
-    module, kind, shards = data.CONVERTER
-    key = content.digest(data.CONVERTER)
+    files = sorted(example.glob("*.yaml")) if example.is_dir() else [example]
+    try:
+        text = "\n".join(file.read_text(encoding="utf-8") for file in files)
+    except OSError as error:
+        raise ClusterError(f"{example} cannot be read: {error.strerror}; EXAMPLE=FILE names another") from None
+    named = set(re.findall(r"claimName: ([a-z0-9-]+)", text))
+    return [claim for claim in CONTENTS if claim in named]
 
-    def convert(folder: Path) -> None:
-        command = [sys.executable, "-m", module, "--source", str(data.fetch()), "--out", str(folder)]
-        made = subprocess.run([*command, "--format", kind, "--shards", shards], check=False, capture_output=True)
-        if made.returncode:
-            raise ClusterError(f"the data cannot be converted: {made.stderr.decode(errors='replace').strip()}")
 
-    volume.mkdir(parents=True, exist_ok=True)
-    if not content.is_current(volume / "data", key):
-        with console.step("convert Fashion-MNIST", expected_seconds=10):
-            content.publish(volume / "data", key, convert)
+def fill(contents: Contents, folder: Path) -> None:
+    """Have in `folder` what a volume of the demonstration holds, by the same commands, unless it is there.
+
+    Raises:
+        ClusterError: a command fails.
+    """
+    if content.is_current(folder, contents.mark):
+        return
+    content.key_file(folder).unlink(missing_ok=True)
+    with console.step(f"prepare {contents.what}", expected_seconds=15), tempfile.TemporaryDirectory() as temporary:
+        places = {"/volume": str(folder.absolute()), manifests.TMP: temporary}
+        for name, source in contents.files.items():
+            target = Path(here(contents.folder, places), name)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, target)
+        for command in contents.commands:
+            done = subprocess.run([here(word, places) for word in command], check=False, capture_output=True)
+            if done.returncode:
+                raise ClusterError(f"{' '.join(command)}: {done.stderr.decode(errors='replace').strip()}")
+    content.write_atomically(content.key_file(folder), contents.mark + "\n")
+
+
+def here(word: str, places: Mapping[str, str]) -> str:
+    """Return a word of a command for a pod as it is on this machine: `places` stand for the pod's folders."""
+    if word == "python":
+        return sys.executable
+    found = next((pod for pod in places if word == pod or word.startswith(f"{pod}/")), None)
+    return word if found is None else places[found] + word.removeprefix(found)
 
 
 if __name__ == "__main__":

@@ -1,30 +1,68 @@
-"""The demonstration without a cluster: which data it prepares, and for which job."""
+"""The demonstration without a cluster: which data it prepares, and for which example."""
 
+import sys
 from pathlib import Path
 
 import pytest
+from support.examples import FOLDER, MANIFESTS, job
 
-from tfdist_cluster import content
 from tfdist_cluster.errors import ClusterError
-from tfdist_demo import data, on_this_machine
+from tfdist_demo import manifests, on_this_machine
+from tfdist_demo.volume import Contents
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_the_example_reads_the_data_that_the_demonstration_prepares() -> None:
-    assert on_this_machine.wants_data(ROOT / on_this_machine.EXAMPLE)
-    assert not on_this_machine.wants_data(ROOT / "crds" / "samples" / "custom.yaml")
+def test_the_data_of_every_example_is_known() -> None:
+    assert on_this_machine.claims(ROOT / on_this_machine.EXAMPLE) == [manifests.CLAIM]
+    for name in MANIFESTS:
+        path = FOLDER / name.removesuffix("/job.yaml")
+        sources = [volume.get("persistentVolumeClaim", {}) for volume in job(name)["spec"].get("volumes", ())]
+        wanted = {source["claimName"] for source in sources if source}
+        assert set(on_this_machine.claims(path)) == wanted, name
 
 
 def test_an_example_that_is_not_there_is_told_in_words(tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match="EXAMPLE=FILE names another"):
-        on_this_machine.wants_data(tmp_path / "none.yaml")
+        on_this_machine.claims(tmp_path / "none.yaml")
 
 
-def test_data_that_was_prepared_is_not_prepared_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(data, "fetch", lambda: pytest.fail("fetched again"))
-    (tmp_path / "data").mkdir()
-    content.write_atomically(content.key_file(tmp_path / "data"), content.digest(data.CONVERTER))
-    on_this_machine.prepare(tmp_path)
-    with pytest.raises(pytest.fail.Exception, match="fetched again"):
-        on_this_machine.prepare(tmp_path / "other")
+def contents(source: Path, *code: str) -> Contents:
+    commands = tuple(("python", "-c", each, "/volume/made", "/tmp") for each in code)
+    return Contents(claim="c", what="a file", files={"in/a": source}, folder="/tmp", commands=commands)
+
+
+COPY = "import pathlib, sys; pathlib.Path(sys.argv[1]).write_text(pathlib.Path(sys.argv[2], 'in/a').read_text())"
+
+
+def test_a_folder_is_filled_once_by_the_commands_for_the_volume(tmp_path: Path) -> None:
+    source, folder = tmp_path / "source", tmp_path / "volume"
+    source.write_text("one")
+    folder.mkdir()
+    on_this_machine.fill(contents(source, COPY), folder)
+    assert (folder / "made").read_text() == "one"
+    (folder / "made").write_text("kept")
+    on_this_machine.fill(contents(source, COPY), folder)
+    assert (folder / "made").read_text() == "kept"
+
+
+def test_a_command_that_fails_is_told_and_tried_again(tmp_path: Path) -> None:
+    source, folder = tmp_path / "source", tmp_path / "volume"
+    source.write_text("one")
+    folder.mkdir()
+    for _ in range(2):
+        with pytest.raises(ClusterError, match="no luck"):
+            on_this_machine.fill(contents(source, "import sys; sys.exit('no luck')"), folder)
+
+
+def test_a_pods_folders_and_python_have_their_places_here() -> None:
+    places = {"/volume": "/x", "/tmp": "/y"}
+    words = ["python", "/volume", "/volume/a", "/volumes", "/tmp", "-m"]
+    assert [on_this_machine.here(word, places) for word in words] == [
+        sys.executable,
+        "/x",
+        "/x/a",
+        "/volumes",
+        "/y",
+        "-m",
+    ]

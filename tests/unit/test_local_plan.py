@@ -164,11 +164,27 @@ def test_secrets_are_refused_in_words_unless_the_user_brings_them() -> None:
 
 def test_code_from_a_config_map_of_the_same_file_is_on_the_path_of_python() -> None:
     document = alone(training={"program": "digits:Digits", "source": {"configMap": {"name": "digits"}}})
-    assert "no such ConfigMap here: put the ConfigMap digits into the same file" in refusals(document)
+    assert "no such ConfigMap here: put the ConfigMap digits into the same file or folder" in refusals(document)
     made = planned(document, config_maps={"digits": {"data": {"digits.py": "class Digits: ..."}}})
     [worker] = replicas(made).values()
     folder = Path(worker.environment["PYTHONPATH"])
     assert made.folders[folder].files == {"digits.py": b"class Digits: ..."}
+
+
+def test_files_of_a_config_map_have_the_paths_of_this_machine() -> None:
+    document = alone(
+        command=["python", "/code/train.py"],
+        volumes=[
+            {"name": "code", "configMap": {"name": "program"}},
+            {"name": "data", "persistentVolumeClaim": {"claimName": "flowers"}},
+        ],
+        volumeMounts=[{"name": "code", "mountPath": "/code"}, {"name": "data", "mountPath": "/data"}],
+    )
+    files = {"data": {"train.py": "read('/data/x')"}, "binaryData": {"weights": "/w=="}}
+    made = planned(document, config_maps={"program": files}, volumes={"flowers": "/srv"})
+    folder = STATE / "config" / "worker-0" / "code"
+    assert replicas(made)["worker-0"].command == ("python", f"{folder}/train.py")
+    assert made.folders[folder].files == {"train.py": b"read('/srv/x')", "weights": b"\xff"}
 
 
 def test_code_from_git_is_fetched_once_for_all() -> None:

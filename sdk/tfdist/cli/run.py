@@ -6,13 +6,14 @@ import shlex
 import sys
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from socket import gethostname
-from typing import Any, Final
+from typing import Final
 
 from tfdist import contract, validation
 from tfdist.cli import jobs
+from tfdist.cli.config_maps import config_maps
 from tfdist.cli.documents import Document
 from tfdist.cli.errors import CommandError
 from tfdist.cli.output import colour_wanted, count, finding, say
@@ -42,7 +43,7 @@ _NOT_INHERITED: Final = (
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("file", metavar="FILE", help="YAML or JSON with one TFDistJob, and ConfigMaps that it needs")
+    parser.add_argument("file", metavar="FILE", help="YAML or JSON with one TFDistJob and its ConfigMaps; or a folder")
     parser.add_argument("--local", action="store_true", required=True, help="on this machine: the only way yet")
     text = f"folder for logs, volumes and status.json (default: {_FOLDER}/NAME OF THE JOB)"
     parser.add_argument("--state", type=Path, metavar="FOLDER", help=text)
@@ -82,7 +83,7 @@ def _run(document: Document, found: list[Document], options: argparse.Namespace,
     given = {key: value for key, value in manifest["metadata"].items() if value and key != "uid"}
     # like a job that has just been created: each run is a job of its own
     job = validation.parse(manifest | {"metadata": {"uid": str(uuid.uuid4())} | given})
-    sources = Sources(state.folder, dict(options.volume), _config_maps(found, job.metadata.namespace))
+    sources = Sources(state.folder, dict(options.volume), config_maps(found, job.metadata.namespace))
     environment = inherited(os.environ, str(Path(sys.executable).parent), _NOT_INHERITED)
     machine = Machine(gethostname(), environment, tuple(shlex.split(options.entry_point)), devices(environment))
     try:
@@ -121,16 +122,6 @@ def _default_folder(name: str) -> Path:
     if not (folder / ".gitignore").exists():
         (folder / ".gitignore").write_text("*\n", encoding="utf-8")
     return folder / name
-
-
-def _config_maps(found: list[Document], namespace: str) -> Mapping[str, Mapping[str, Any]]:
-    """Return the ConfigMaps of the file that the job would see on a cluster, by name."""
-    result = {}
-    for value in (document.value for document in found if document.value.get("kind") == "ConfigMap"):
-        metadata = value.get("metadata") or {}
-        if metadata.get("namespace", namespace) == namespace:
-            result[str(metadata.get("name"))] = value
-    return result
 
 
 def _named(text: str) -> tuple[str, Path]:

@@ -1,9 +1,10 @@
 """The process that a pod's container `tensorflow` is on one machine; pure."""
 
+import contextlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -57,6 +58,7 @@ class Translation:
         self._variables, problems = variables(self._container, known)
         self.problems += problems
         self._paths = Paths(self._mounts(sources))
+        self.folders = [replace(each, files=self._files(each.files)) for each in self.folders]
 
     @property
     def directory(self) -> Path | None:
@@ -94,6 +96,14 @@ class Translation:
                 if inside and folder.make and not folder.files:
                     self.folders.append(Folder(folder.path / inside, make=True))
         return mounts
+
+    def _files(self, files: Mapping[str, bytes]) -> dict[str, bytes]:
+        """Return the files of a ConfigMap, which are part of the job as its arguments are, in their local form."""
+        made = dict(files)
+        for name, content in files.items():
+            with contextlib.suppress(UnicodeDecodeError):
+                made[name] = self._here(content.decode()).encode()
+        return made
 
     def _folder(self, volume: Mapping[str, Any], sources: Sources) -> Folder | Problem:
         if volume["name"] == source.VOLUME and "emptyDir" in volume:

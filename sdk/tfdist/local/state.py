@@ -5,7 +5,7 @@
 | `status.json` | phase, progress, evaluation, failures: written anew at every change, by renaming |
 | `logs/worker-0.log` | all that a replica wrote; that of the run before is `worker-0.previous.log` |
 | `volumes/CLAIM` | what a PersistentVolumeClaim holds; never emptied |
-| `scratch/REPLICA/VOLUME`, `config/VOLUME`, `source` | emptyDirs, ConfigMaps, code from Git; emptied at each start |
+| `scratch/REPLICA`, `config/REPLICA`, `source` | emptyDirs, ConfigMaps, code from Git; emptied at a start |
 | `termination/REPLICA` | the last words of a replica |
 """
 

@@ -5,7 +5,7 @@
 | `hostPath` | that path |
 | `persistentVolumeClaim` | one for each claim, below the state folder: it stays, and the next run finds it |
 | `emptyDir` | one for each replica, empty at each start |
-| `configMap` | the files of the ConfigMap of that name in the same FILE |
+| `configMap` | one for each replica, with the files of the ConfigMap of that name in the same FILE |
 | any | whatever `--volume NAME=FOLDER` says, by the volume's or the claim's name |
 """
 
@@ -59,13 +59,13 @@ class Sources:
         if (of_host := volume.get("hostPath")) is not None:
             return Folder(Path(of_host["path"]), make=of_host.get("type") == "DirectoryOrCreate")
         if (source := volume.get("configMap")) is not None:
-            return self._config_map(volume["name"], source)
+            return self._config_map(volume["name"], source, replica)
         return _refusal(volume)
 
-    def _config_map(self, name: str, source: Mapping[str, Any]) -> Folder | Problem:
+    def _config_map(self, name: str, source: Mapping[str, Any], replica: str) -> Folder | Problem:
         found = self.config_maps.get(source["name"])
         if found is None and not source.get("optional"):
-            text = f"put the ConfigMap {source['name']} into the same file, or give --volume {name}=FOLDER"
+            text = f"put the ConfigMap {source['name']} into the same file or folder, or give --volume {name}=FOLDER"
             return Problem("spec.volumes", f"no such ConfigMap here: {text}")
         files = contents(found or {})
         if "items" in source:
@@ -73,7 +73,7 @@ class Sources:
             if missing and not source.get("optional"):
                 return Problem("spec.volumes", f"the ConfigMap {source['name']} has no key {missing[0]!r}")
             files = {item["path"]: files[item["key"]] for item in source["items"] if item["key"] in files}
-        return Folder(self.state / "config" / name, make=True, empty=True, files=files)
+        return Folder(self.state / "config" / replica / name, make=True, empty=True, files=files)
 
 
 def names_of(volume: Mapping[str, Any]) -> Iterable[str]:

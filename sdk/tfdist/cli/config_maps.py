@@ -1,0 +1,41 @@
+"""The ConfigMaps that a file or folder brings: as they are, or as `kubectl apply -k` would generate them."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tfdist.cli.documents import STDIN, Document
+from tfdist.cli.errors import CommandError
+
+
+def config_maps(found: Sequence[Document], namespace: str) -> dict[str, Mapping[str, Any]]:
+    """Return the ConfigMaps that a job of `namespace` would see, by name.
+
+    Raises:
+        CommandError: a file that a kustomization names cannot be read.
+    """
+    result: dict[str, Mapping[str, Any]] = {}
+    for document in found:
+        kind, value = document.value.get("kind"), document.value
+        if kind == "ConfigMap":
+            metadata = value.get("metadata") or {}
+            if metadata.get("namespace", namespace) == namespace:
+                result[str(metadata.get("name"))] = value
+        elif kind == "Kustomization":
+            for generator in value.get("configMapGenerator") or ():
+                result[str(generator.get("name"))] = {"data": _generated(generator, document.source)}
+    return result
+
+
+def _generated(generator: Mapping[str, Any], source: str) -> dict[str, str]:
+    """Return what a generator of a kustomization puts together of files and literals."""
+    folder = Path() if source == STDIN else Path(source).parent
+    made = {}
+    for entry in generator.get("files") or ():
+        key, _, path = entry.rpartition("=")
+        try:
+            made[key or Path(path).name] = (folder / path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "it is not UTF-8"
+            raise CommandError(f"{source}: {folder / path} of configMapGenerator cannot be read: {reason}") from None
+    return made | dict(literal.split("=", 1) for literal in generator.get("literals") or () if "=" in literal)
