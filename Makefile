@@ -81,8 +81,8 @@ generated: generate
 test: test-unit test-trainer test-integration test-helm test-e2e ## Runs all tests but the long ones; installs and builds what it needs
 test-unit: setup ## Pure parts: seconds
 	@$(PYTEST) tests/unit tests/property tests/conformance tests/cluster tests/images -m "not long"
-test-trainer: setup ## Real TensorFlow processes on this machine
-	@$(PYTEST) tests/trainer -m "not long"
+test-trainer: setup ## Real TensorFlow processes on this machine, and launchers around them
+	@$(PYTEST) tests/launch tests/trainer -m "not long"
 test-integration: setup ## The controller against a real API server
 	@$(PYTEST) tests/integration -m "not long"
 test-helm: setup ## The chart: values, templates, alerts, and what a real API server says of it

@@ -39,7 +39,12 @@ class Recipe:
 
 
 _SDK: Final = ("sdk/pyproject.toml", "sdk/tfdist")
-_TRAINER: Final = (*_SDK, "trainer_image/pyproject.toml", "trainer_image/tfdist_trainer")
+_TRAINER: Final = (
+    *_SDK,
+    "trainer_image/pyproject.toml",
+    "trainer_image/tfdist_launch",
+    "trainer_image/tfdist_trainer",
+)
 
 CONTROLLER: Final = Recipe(
     name="controller",

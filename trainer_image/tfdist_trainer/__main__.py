@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from tfdist.contract import ExitCode, Phase, ProgressReport, Role
-from tfdist_trainer import __version__, environment, errors, log, report_server, termination
+from tfdist_trainer import __version__, environment, errors, heartbeat, log, report_server, termination
 from tfdist_trainer.notice import Notice
 from tfdist_trainer.reporter import Reporter, first_report
 from tfdist_trainer.run import run
@@ -46,6 +46,7 @@ def _attempt(reporter: Reporter, config: Path | None) -> int:
         member = environment.read_member(os.environ)
         port = environment.read_report_port(os.environ)
         reporter.replace(first_report(member))
+        reporter.tell_to(heartbeat.attach(os.environ))
         if port:
             report_server.serve(reporter, port)
         run(member, reporter, notice)

@@ -60,8 +60,10 @@ class Context:
     @property
     def writer(self) -> Writer:
         """This replica as the writer of a checkpoint."""
-        job = self.member.job
-        return Writer(job=job.uid, role=job.role, index=job.index, attempt=job.attempt, host=socket.gethostname())
+        job, host = self.member.job, socket.gethostname()
+        return Writer(
+            job=job.uid, role=job.role, index=job.index, attempt=job.attempt, round=self.member.round, host=host
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ against each other here, so that nothing later has to ask.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import pydantic
@@ -22,6 +22,9 @@ PARAMETER_SERVER: Final = "ParameterServer"
 ASYNCHRONOUS_ROLES: Final = (*GANG_ROLES, Role.PS.value)
 """Roles of a `ParameterServer` cluster."""
 
+ROUND_ENV: Final = "TFDIST_ROUND"
+"""Environment variable with the number of times that the launcher has started this gang before; 0 without one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Member:
@@ -35,6 +38,8 @@ class Member:
     cluster: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Of an asynchronous gang: `host:port` of each replica of each role. Its chief trains as a gang of one, which has
     the others compute for it."""
+    round: int = 0
+    """How often the launcher has started this gang in place before."""
 
     @property
     def is_chief(self) -> bool:
@@ -54,6 +59,11 @@ def read_member(environ: Mapping[str, str]) -> Member:
         UsageError: `TFDIST_JOB` is absent or is no valid `ReplicaJob`.
         ConfigurationError: `TF_CONFIG` contradicts it or names roles that cannot train together.
     """
+    text = environ.get(ROUND_ENV, "")
+    return replace(_read_place(environ), round=int(text) if text.isdecimal() else 0)
+
+
+def _read_place(environ: Mapping[str, str]) -> Member:
     job = _read_job(environ.get(JOB_ENV))
     if job.role is Role.EVALUATOR:
         # TF_CONFIG tells it of the training cluster, which it must not join: that waits for nobody beyond its own.

@@ -31,14 +31,16 @@ _GAUGES: Final = {
 }
 
 
-def serve(reporter: Reporter, port: int) -> ThreadingHTTPServer:
+def serve(reporter: Reporter, port: int, stacks: Callable[[], str] | None = None) -> ThreadingHTTPServer:
     """Start answering on `port` (0 takes a free one) and return the server, whose threads are daemons.
+
+    `stacks` tells where the threads are; without it those of this process.
 
     Raises:
         UsageError: the port cannot be bound.
     """
     try:
-        server = ThreadingHTTPServer(("", port), _handler(reporter))
+        server = ThreadingHTTPServer(("", port), _handler(reporter, stacks or stacks_text))
     except OSError as error:
         raise UsageError(f"TFDIST_REPORT_PORT: cannot listen on port {port}: {error.strerror}") from None
     server.daemon_threads = True
@@ -46,7 +48,7 @@ def serve(reporter: Reporter, port: int) -> ThreadingHTTPServer:
     return server
 
 
-def _handler(reporter: Reporter) -> type[BaseHTTPRequestHandler]:
+def _handler(reporter: Reporter, stacks: Callable[[], str]) -> type[BaseHTTPRequestHandler]:
     def progress() -> str:
         # The report changes; a bound method would answer with the first one for ever.
         return reporter.current.to_json()
@@ -54,7 +56,7 @@ def _handler(reporter: Reporter) -> type[BaseHTTPRequestHandler]:
     pages: dict[str, tuple[str, Callable[[], str]]] = {
         PROGRESS_PATH: ("application/json", progress),
         HEALTH_PATH: ("text/plain; charset=utf-8", lambda: "ok\n"),
-        STACKS_PATH: ("text/plain; charset=utf-8", stacks_text),
+        STACKS_PATH: ("text/plain; charset=utf-8", stacks),
         METRICS_PATH: ("text/plain; version=0.0.4; charset=utf-8", lambda: prometheus_text(reporter.current)),
     }
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from tfdist.contract import Phase, ProgressReport
 from tfdist_trainer.environment import Member
+from tfdist_trainer.heartbeat import Heart
 
 
 class Reporter:
@@ -16,6 +17,7 @@ class Reporter:
 
     def __init__(self, first: ProgressReport) -> None:
         self._current = first
+        self._heart: Heart | None = None
 
     @property
     def current(self) -> ProgressReport:
@@ -25,16 +27,22 @@ class Reporter:
     def replace(self, report: ProgressReport) -> None:
         """Make `report` the current one."""
         self._current = report
+        if self._heart is not None:
+            self._heart.tell(report)
 
     def update(self, **changes: Any) -> None:
         """Replace the fields named in `changes`; only the main thread calls this."""
-        self._current = self._current.model_copy(update=changes)
+        self.replace(self._current.model_copy(update=changes))
+
+    def tell_to(self, heart: Heart | None) -> None:
+        """Tell every report from now on to the launcher, where there is one."""
+        self._heart = heart
 
 
 def first_report(member: Member) -> ProgressReport:
     """Return the report of a replica that has just started."""
     job = member.job
-    return ProgressReport(role=job.role, index=job.index, attempt=job.attempt, phase=Phase.STARTING)
+    return ProgressReport(role=job.role, index=job.index, attempt=job.attempt, round=member.round, phase=Phase.STARTING)
 
 
 def now_text() -> str:

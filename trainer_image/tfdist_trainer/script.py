@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Final
 
 from tfdist.contract import JOB_ENV, REPORT_PORT_ENV, Phase, ProgressReport, Role
-from tfdist_trainer import environment, errors, log, report_server, termination
+from tfdist_trainer import environment, errors, heartbeat, log, report_server, termination
 from tfdist_trainer.reporter import Reporter, first_report, now_text
 
 _ALONE: Final = ProgressReport(role=Role.WORKER, index=0, attempt=0, phase=Phase.STARTING)
@@ -42,6 +42,7 @@ class Script:
         try:
             if JOB_ENV in os.environ:
                 self.reporter.replace(first_report(environment.read_member(os.environ)))
+            self.reporter.tell_to(heartbeat.attach(os.environ))
             port = environment.read_report_port(os.environ)
             if port:
                 report_server.serve(self.reporter, port)

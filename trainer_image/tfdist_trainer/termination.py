@@ -10,7 +10,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from tfdist.contract import TERMINATION_LOG_ENV, TERMINATION_MESSAGE_BYTES, ProgressReport, TerminationMessage
+from tfdist.contract import (
+    TERMINATION_LOG_ENV,
+    TERMINATION_MESSAGE_BYTES,
+    GangEnd,
+    ProgressReport,
+    TerminationMessage,
+)
 
 PATH_ENV: Final = TERMINATION_LOG_ENV
 DEFAULT_PATH: Final = Path("/dev/termination-log")
@@ -18,7 +24,7 @@ ELLIPSIS: Final = "..."
 """Ends a message that was cut."""
 
 
-def compose(reason: str, message: str, report: ProgressReport) -> str:
+def compose(reason: str, message: str, report: ProgressReport, gang_end: GangEnd | None = None) -> str:
     """Return the JSON of the message, with `message` cut as far as needed to fit into 1 KiB."""
     whole = TerminationMessage(
         reason=reason,
@@ -29,6 +35,7 @@ def compose(reason: str, message: str, report: ProgressReport) -> str:
         last_checkpoint=report.last_checkpoint,
         evaluation=report.final_evaluation or report.evaluation,
         best_evaluation=report.best_evaluation,
+        gang_end=gang_end,
     )
     if _fits(whole):
         return whole.to_json()

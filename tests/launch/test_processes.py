@@ -1,0 +1,282 @@
+"""Launchers as processes: what must hold when programs and launchers are killed, stopped, or late."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tfdist.contract import ExitCode
+
+if TYPE_CHECKING:
+    from launch.conftest import Launch, Launchers
+
+from launch.conftest import wait_for
+
+
+def exists(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def end(launchers: "Launchers") -> None:
+    """Let all programs succeed, and see that all launchers do and leave nothing behind."""
+    (launchers.folder / "end").touch()
+    assert launchers.wait() == [0] * len(launchers.ports), launchers.output()
+    for path in launchers.folder.glob("pid-*"):
+        assert not exists(int(path.read_text()))
+
+
+@pytest.mark.parametrize("seat", [0, 1])
+def test_a_killed_program_is_followed_by_a_round_of_all(launch: "Launch", seat: int) -> None:
+    launchers = launch(2)
+    first = [launchers.program(each, 0) for each in (0, 1)]
+    os.kill(first[seat], signal.SIGKILL)
+    assert launchers.program(0, 1)
+    assert launchers.program(1, 1)
+    assert not exists(first[0])
+    assert not exists(first[1])
+    gang = launchers.gang_when(lambda gang: gang.failures)
+    (failure,) = gang.failures
+    assert (failure.index, failure.round, failure.exit_code, failure.signal) == (seat, 0, 137, 9)
+    assert (failure.reason, failure.counted, failure.root_cause) == ("Crash", True, True)
+    assert gang.restarts.counted == 1
+    end(launchers)
+
+
+def test_a_killed_launcher_takes_its_program_along_and_its_successor_joins(launch: "Launch") -> None:
+    launchers = launch(3)
+    pids = [launchers.program(seat, 0) for seat in range(3)]
+    launchers.processes[1].kill()
+    waits = launchers.gang_when(lambda gang: gang.waiting_for and not any(m.alive for m in gang.members))
+    assert waits.waiting_for == [f"worker-1: its launcher at 127.0.0.1:{launchers.ports[1]} has not called"]
+    wait_for(lambda: not any(map(exists, pids)))
+    launchers.start(1)
+    assert [launchers.program(seat, 1) for seat in range(3)]
+    assert launchers.gang_when(lambda gang: not gang.waiting_for).failures == []
+    end(launchers)
+
+
+def test_a_new_leader_goes_on_with_the_next_round(launch: "Launch") -> None:
+    launchers = launch(2)
+    launchers.program(1, 0)
+    launchers.processes[0].kill()
+    launchers.processes[0].wait()
+    launchers.start(0)
+    assert launchers.program(0, 1)
+    assert launchers.program(1, 1)
+    end(launchers)
+
+
+def test_a_program_that_ignores_sigterm_is_killed_with_all_that_it_has_started(launch: "Launch") -> None:
+    script = """
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if seat == 1:
+    helper = os.fork()
+    if helper == 0:
+        time.sleep(1000)
+    (folder / "helper").write_text(str(helper))
+ready()
+wait_for_end()
+"""
+    launchers = launch(2, script=script)
+    pid = launchers.program(1, 0)
+    helper = int((launchers.folder / "helper").read_text())
+    os.kill(launchers.program(0, 0), signal.SIGKILL)
+    launchers.program(1, 1)
+    assert not exists(pid)
+    assert not exists(helper)
+    end(launchers)
+
+
+def test_a_program_that_dies_at_once_every_time_ends_the_gang_at_its_limit(launch: "Launch") -> None:
+    script = "ready()\nif seat == 1: os.kill(os.getpid(), signal.SIGSEGV)\nwait_for_end()"
+    launchers = launch(2, script=script, settings={"backoffLimit": 2})
+    assert launchers.wait() == [139, 139], launchers.output()
+    for seat in (0, 1):
+        message = launchers.termination(seat)
+        assert message.reason == "Crash"
+        assert message.message.startswith("worker-1 was ended by signal 11; no restart is left of the 2")
+        assert message.gang_end is not None
+        assert (message.gang_end.role, message.gang_end.index, message.gang_end.round) == ("worker", 1, 2)
+        assert message.gang_end.reason == "BackoffLimitExceeded"
+        assert message.gang_end.restarts.counted == 2
+    assert not (launchers.folder / "pid-0-3").exists()
+
+
+def test_the_same_error_twice_ends_the_gang_before_its_limit(launch: "Launch") -> None:
+    script = """
+ready()
+if seat == 1:
+    message = '{"reason": "Bug", "message": "ValueError: wrong"}'
+    pathlib.Path(os.environ["TFDIST_TERMINATION_LOG"]).write_text(message)
+    sys.exit(70)
+wait_for_end()
+"""
+    launchers = launch(2, script=script, settings={"backoffLimit": 10})
+    assert launchers.wait() == [70, 70], launchers.output()
+    message = launchers.termination(0)
+    assert message.message.startswith("worker-1: ValueError: wrong; two rounds in a row")
+    assert message.gang_end is not None
+    assert message.gang_end.reason == "RepeatedError"
+
+
+def test_a_mistake_of_the_user_ends_the_gang_at_once(launch: "Launch") -> None:
+    launchers = launch(2, script=f"if seat == 0: sys.exit({ExitCode.CONFIGURATION})\nwait_for_end()")
+    assert launchers.wait() == [78, 78], launchers.output()
+
+
+def test_a_rule_of_the_job_decides_before_the_table(launch: "Launch") -> None:
+    rules = [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [3]}}]
+    launchers = launch(2, script="if seat == 0: sys.exit(3)\nwait_for_end()", settings={"rules": rules})
+    assert launchers.wait() == [3, 3], launchers.output()
+    end_of_gang = launchers.termination().gang_end
+    assert end_of_gang is not None
+    assert end_of_gang.reason == "FailurePolicy"
+
+
+def test_survivors_that_lost_their_peer_are_not_the_cause(launch: "Launch") -> None:
+    script = """
+ready()
+if number == 0 and seat == 1:
+    time.sleep(0.3)
+    os.kill(os.getpid(), 9)
+if number == 0 and seat == 0:
+    sys.exit(75)
+wait_for_end()
+"""
+    launchers = launch(2, script=script, settings={"backoffLimit": 1})
+    assert launchers.program(1, 1)
+    gang = launchers.gang_when(lambda gang: gang.failures)
+    assert [f.counted for f in gang.failures if f.root_cause] == [True]
+    end(launchers)
+
+
+def test_sigterm_lets_the_program_save_and_the_others_wait_for_the_replacement(launch: "Launch") -> None:
+    script = """
+def save(*_):
+    (folder / f"saved-{seat}-{number}").touch()
+    os._exit(42)
+signal.signal(signal.SIGTERM, save)
+ready()
+wait_for_end()
+"""
+    launchers = launch(2, script=script)
+    launchers.program(0, 0)
+    launchers.program(1, 0)
+    launchers.processes[1].terminate()
+    assert launchers.processes[1].wait(60) == ExitCode.STOPPED_ON_NOTICE
+    gang = launchers.gang_when(lambda gang: gang.waiting_for)
+    assert (gang.restarts.counted, gang.restarts.uncounted) == (0, 0)
+    assert (launchers.folder / "saved-1-0").exists()
+    assert (launchers.folder / "saved-0-0").exists()
+    launchers.start(1, attempt=1)
+    assert launchers.program(0, 1)
+    end(launchers)
+
+
+def test_a_launcher_of_an_earlier_attempt_is_turned_away(launch: "Launch") -> None:
+    launchers = launch(2)
+    launchers.program(1, 0)
+    launchers.start(1, attempt=1)
+    assert launchers.past[0].wait(60) == ExitCode.PEER_LOST
+    launchers.program(1, 1)
+    old, new = launchers.past[0], launchers.processes[1]
+    launchers.start(1, attempt=0)
+    assert launchers.processes[1].wait(60) == ExitCode.PEER_LOST
+    assert old.poll() is not None
+    launchers.processes[1] = new
+    assert launchers.gang_when(lambda gang: all(m.alive for m in gang.members))
+    end(launchers)
+
+
+def test_a_stopped_program_is_found_named_and_started_again(launch: "Launch") -> None:
+    script = f"""
+sys.path[:0] = {sys.path!r}
+import tfdist_trainer
+step = 0
+while not (folder / "end").exists():
+    step += 1
+    tfdist_trainer.report(step=step)
+    time.sleep(0.05)
+    if step == 5:
+        ready()
+    other = folder / f"step-{{1 - seat}}-{{number}}"
+    (folder / f"step-{{seat}}-{{number}}").write_text(str(step))
+    while not (folder / "end").exists() and int((other.exists() and other.read_text()) or 0) + 3 < step:
+        time.sleep(0.02)
+"""
+    launchers = launch(2, script=script, settings={"progressDeadlineSeconds": 3}, job={"strategy": "Custom"})
+    launchers.program(0, 0)
+    os.kill(launchers.program(1, 0), signal.SIGSTOP)
+    assert launchers.program(1, 1)
+    (failure,) = launchers.gang_when(lambda gang: gang.failures).failures
+    assert (failure.reason, failure.index, failure.counted) == ("Stalled", 1, True)
+    assert "worker-1 is behind" in failure.message
+    assert "time.sleep" not in failure.message
+    assert "program.py" in (failure.stacks or ""), "where worker-0 waits"
+    assert "does not answer" in (failure.stacks or ""), "as worker-1 was stopped"
+    assert "program.py" in launchers.get("/v1/stacks", 1)
+    end(launchers)
+
+
+def test_two_programs_that_fail_in_one_moment_are_one_restart(launch: "Launch") -> None:
+    script = "ready()\nif number == 0: os.kill(os.getpid(), 9)\nwait_for_end()"
+    launchers = launch(2, script=script)
+    assert [launchers.program(seat, 1) for seat in (0, 1)]
+    gang = launchers.gang_when(lambda gang: gang.failures)
+    assert gang.restarts.counted == sum(f.root_cause for f in gang.failures)
+    end(launchers)
+
+
+def test_any_command_can_be_launched(launch: "Launch") -> None:
+    command = "echo $$ > $FOLDER/pid-$SEAT-$TFDIST_ROUND; while [ ! -e $FOLDER/end ]; do sleep 0.1; done"
+    launchers = launch(2, command=("--", "sh", "-c", command))
+    pid = int(wait_for((launchers.folder / "pid-1-0").exists) and (launchers.folder / "pid-1-0").read_text())
+    os.kill(pid, signal.SIGKILL)
+    assert wait_for((launchers.folder / "pid-1-1").exists)
+    end(launchers)
+
+
+def test_a_command_that_does_not_exist_is_a_mistake_of_the_user(launch: "Launch") -> None:
+    launchers = launch(1, command=("--", "/does/not/exist"))
+    assert launchers.wait() == [127]
+    assert "cannot run '/does/not/exist'" in launchers.output()
+
+
+def test_a_script_runs_in_a_fork_as_it_would_by_itself(launch: "Launch", tmp_path: Path) -> None:
+    (tmp_path / "helper_of_script.py").write_text("VALUE = 7")
+    (tmp_path / "tensorflow.py").write_text("")  # takes the real one's place, which takes seconds to import
+    script = """
+import atexit, helper_of_script
+assert __name__ == "__main__" and helper_of_script.VALUE == 7
+assert sys.argv[1:] == ["--fast"], sys.argv
+assert "tensorflow" in sys.modules, "the warm process has imported it"
+atexit.register(lambda: (folder / "at-exit").touch())
+ready()
+if number == 0:
+    raise ValueError("once")
+wait_for_end()
+sys.exit(0)
+"""
+    command = ("--", sys.executable, str(tmp_path / "program.py"), "--fast")
+    launchers = launch(1, script=script, command=command, environ={"PYTHONPATH": str(tmp_path)})
+    assert launchers.program(0, 1)
+    assert (tmp_path / "at-exit").exists()
+    (failure,) = launchers.gang_when(lambda gang: gang.failures).failures
+    assert (failure.exit_code, failure.reason) == (1, "ApplicationError")
+    assert "ValueError: once" in launchers.output()
+    end(launchers)
+
+
+def test_without_a_gang_the_command_takes_the_launchers_place() -> None:
+    environ = {key: value for key, value in os.environ.items() if key != "TFDIST_JOB"}
+    command = [sys.executable, "-m", "tfdist_launch", "--", "sh", "-c", "echo $$; exit 3"]
+    process = subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True)
+    output, _ = process.communicate(timeout=60)
+    assert (process.returncode, output) == (3, f"{process.pid}\n")

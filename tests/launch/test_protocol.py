@@ -1,0 +1,388 @@
+"""The rendezvous over a simulated network: delay, loss, silence, and crashes of any launcher or program at any time.
+
+Two promises: programs of two rounds never run at the same time; and when the faults end, either one round of all
+members runs, or the gang has come to a clean end.
+"""
+
+import heapq
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tfdist.contract import LaunchMember, LaunchSettings, Restarts, Role
+from tfdist_launch.gang import Close, Effect, Send, Standing
+from tfdist_launch.history import History
+from tfdist_launch.leader import Leader
+from tfdist_launch.limits import Limits
+from tfdist_launch.member import LEASE_SECONDS, Action, Greet, Leave, MemberMachine, Spawn, State, Tell, Terminate
+from tfdist_launch.messages import Hello, Message, Outcome
+
+JOB = "uid-1"
+
+
+@dataclass
+class Node:
+    """One launcher, alive until it is killed or leaves."""
+
+    seat: int
+    machine: MemberMachine
+    leader: Leader | None
+    link: int | None = None
+    """Its connection to the leader."""
+    program: int | None = None
+    """The round whose program runs."""
+    exit_code: int | None = None
+    dead: bool = False
+
+
+@dataclass
+class Connection:
+    """Between a member and a leader. Messages arrive in order, or never after it was cut."""
+
+    member: Node
+    leader: Node
+    cut: bool = False
+    closed: bool = False
+    clear_at: list[float] = field(default_factory=lambda: [0.0, 0.0])
+
+
+class World:
+    """Launchers, connections and time. `random` draws delays."""
+
+    def __init__(self, size: int, random: Any, backoff_limit: int = 1000) -> None:
+        self.now = 0.0
+        self.random = random
+        self.size = size
+        self.nodes: list[Node] = []
+        self.connections: dict[int, Connection] = {}
+        self.violations: list[str] = []
+        self._queue: list[tuple[float, int, Callable[[], None]]] = []
+        self._order = itertools.count()
+        self._links = itertools.count(1)
+        self.settings = LaunchSettings(
+            members=[LaunchMember(role=Role.WORKER, index=i, address=f"w{i}:1") for i in range(size)],
+            backoff_limit=backoff_limit,
+            first_delay_seconds=0.1,
+            used=Restarts(),
+        )
+        for seat in range(size):
+            self.later(random.random() * 5, partial(self.boot, seat))
+
+    # Time
+
+    def later(self, delay: float, action: Callable[[], None]) -> None:
+        heapq.heappush(self._queue, (self.now + delay, next(self._order), action))
+
+    def run(self, seconds: float) -> None:
+        until = self.now + seconds
+        while self._queue and self._queue[0][0] <= until:
+            self.now, _, action = heapq.heappop(self._queue)
+            action()
+            self.check()
+        self.now = until
+
+    def check(self) -> None:
+        rounds = {(n.program) for n in self.nodes if n.program is not None}
+        if len(rounds) > 1:
+            self.violations.append(f"{self.now}: programs of rounds {sorted(rounds)} run together")
+
+    # Launchers
+
+    def boot(self, seat: int) -> None:
+        old = self.at(seat)
+        if old is not None:
+            self.kill(seat)
+        leader = None
+        if seat == 0:
+            limits = Limits.of(self.settings, JOB)
+            leader = Leader(self.settings, limits, History("x", lambda: "t"), alone=frozenset())
+        node = Node(seat, MemberMachine(JOB, seat, 0, self.now), leader)
+        self.nodes.append(node)
+        if leader is not None:
+            self.tick(node)
+        self.act(node, node.machine.begin())
+
+    def at(self, seat: int) -> Node | None:
+        return next((n for n in self.nodes if n.seat == seat and not n.dead), None)
+
+    def kill(self, seat: int) -> None:
+        """Kill a launcher, and with it its program: connections of it are closed at once."""
+        node = self.at(seat)
+        if node is not None:
+            self.bury(node)
+
+    def bury(self, node: Node) -> None:
+        node.dead, node.program = True, None
+        for link, connection in list(self.connections.items()):
+            if (
+                node in {connection.member, connection.leader}
+                if False
+                else (connection.member is node or connection.leader is node)
+            ):
+                self.close(link)
+
+    def tick(self, node: Node) -> None:
+        if node.dead or node.leader is None:
+            return
+        self.carry_out(node.leader.tick(self.now))
+        self.later(0.2, lambda: self.tick(node))
+
+    def act(self, node: Node, actions: list[Action]) -> None:
+        for action in actions:
+            match action:
+                case Greet(hello):
+                    self.later(self.delay(), partial(self.greet, node, hello))
+                case Tell(message):
+                    self.send(node.link, message, to_leader=True)
+                case Spawn(number):
+                    assert node.program is None, "a program of an earlier round still runs"
+                    node.program = number
+                case Terminate(grace):
+                    wait = self.random.random() * (3.0 if grace is None else grace)
+                    self.later(wait, partial(self.end, node, node.program, 143))
+                case Leave(code):
+                    node.exit_code = code
+                    assert node.program is None, "it leaves a program behind"
+                    # What was sent before is flushed, and a leader stays until it has been heard.
+                    self.later(3.0 if node.seat == 0 else 0.0, lambda: self.bury(node))
+
+    def end(self, node: Node, number: int | None, code: int) -> None:
+        """The program of a round ends."""
+        if number is None or node.dead or node.program != number:
+            return
+        node.program = None
+        self.act(node, node.machine.ended(number, Outcome(exit_code=code)))
+
+    def crash(self, seat: int, code: int) -> None:
+        node = self.at(seat)
+        if node is not None:
+            self.end(node, node.program, code)
+
+    # Network
+
+    def delay(self) -> float:
+        return float(self.random.random()) ** 3 * 2.0
+
+    def greet(self, node: Node, hello: Hello) -> None:
+        leader = self.at(0)
+        if node.dead or node.machine.state is State.OVER:
+            return
+        if leader is None or (leader.machine.state is State.OVER and leader is not node):
+            self.later(0.3, lambda: self.greet(node, hello))
+            return
+        link = node.link = next(self._links)
+        self.connections[link] = Connection(node, leader)
+        self.act(node, node.machine.linked())
+        self.send(link, hello, to_leader=True)
+
+    def send(self, link: int | None, message: Message, *, to_leader: bool) -> None:
+        connection = self.connections.get(link or 0)
+        if link is None or connection is None or connection.closed:
+            return
+        # In order: never before what was sent before.
+        at = max(self.now + self.delay(), connection.clear_at[to_leader])
+        connection.clear_at[to_leader] = at
+        self.later(at - self.now, lambda: self.arrive(link, message, to_leader=to_leader))
+
+    def arrive(self, link: int, message: Message, *, to_leader: bool) -> None:
+        connection = self.connections[link]
+        end = connection.leader if to_leader else connection.member
+        if connection.cut or end.dead or (connection.closed and to_leader and isinstance(message, Hello)):
+            return
+        if not to_leader:
+            if end.link == link:
+                self.act(end, end.machine.heard(message))
+        elif end.leader is not None and isinstance(message, Hello):
+            self.carry_out(end.leader.joined(link, message, self.now))
+        elif end.leader is not None:
+            self.carry_out(end.leader.told(link, message, self.now))
+
+    def close(self, link: int) -> None:
+        """Both ends learn it, unless the network is cut between them."""
+        connection = self.connections[link]
+        if connection.closed:
+            return
+        connection.closed = True
+        if not connection.cut:
+            for end in (connection.member, connection.leader):
+                at = max([self.now + self.delay(), *connection.clear_at])
+                self.later(at - self.now, partial(self.lost, link, end, silent=False))
+        else:
+            self.silence(link)
+
+    def cut(self, seat: int) -> None:
+        """The network between a member and its leader loses everything from now on; both wait for their lease."""
+        node = self.at(seat)
+        if node is None or node.link is None or seat == 0:
+            return
+        connection = self.connections[node.link]
+        if not connection.closed and not connection.cut:
+            connection.cut = True
+            self.silence(node.link)
+
+    def silence(self, link: int) -> None:
+        connection = self.connections[link]
+        for end in (connection.member, connection.leader):
+            # Each has heard the other last at some time of the last second before the cut.
+            self.later(LEASE_SECONDS - self.random.random(), partial(self.lost, link, end, silent=True))
+
+    def lost(self, link: int, end: Node, *, silent: bool) -> None:
+        connection = self.connections[link]
+        if end.dead:
+            return
+        if end is connection.member and end.link == link:
+            end.link = None
+            self.act(end, end.machine.unlinked(silent=silent))
+        if end is connection.leader and end.leader is not None:
+            self.carry_out(end.leader.left(link, self.now, silent=silent))
+
+    def carry_out(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Send(link, message):
+                    self.send(link, message, to_leader=False)
+                case Close(link):
+                    self.close(link)
+
+    # Questions
+
+    @property
+    def running(self) -> list[int | None]:
+        return [node.program if (node := self.at(seat)) else None for seat in range(self.size)]
+
+
+FAULT = st.one_of(
+    st.tuples(st.just("crash"), st.integers(0, 3), st.sampled_from([1, 75, 137])),
+    st.tuples(st.just("kill"), st.integers(0, 3), st.floats(0, 20)),
+    st.tuples(st.just("cut"), st.integers(0, 3), st.just(0)),
+    st.tuples(st.just("terminate"), st.integers(0, 3), st.floats(0, 20)),
+    st.tuples(st.just("replace"), st.integers(0, 3), st.just(0)),
+    st.tuples(st.just("succeed"), st.integers(0, 3), st.just(0)),
+)
+
+
+def strike(world: World, kind: str, seat: int, more: float) -> None:
+    seat %= world.size
+    if kind == "crash":
+        world.crash(seat, int(more))
+    elif kind == "succeed":
+        world.crash(seat, 0)
+    elif kind == "cut":
+        world.cut(seat)
+    elif kind == "kill":
+        world.kill(seat)
+        world.later(more, lambda: world.boot(seat))
+    elif kind == "replace":
+        world.boot(seat)
+    elif (node := world.at(seat)) is not None:
+        world.act(node, node.machine.terminated())
+        world.later(4.0 + more, lambda: world.boot(seat))
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    size=st.integers(1, 4),
+    faults=st.lists(st.tuples(st.floats(0, 15), FAULT), max_size=12),
+    random=st.randoms(use_true_random=False),
+)
+def test_rounds_never_overlap_and_the_gang_meets_again(
+    size: int, faults: list[tuple[float, tuple[str, int, float]]], random: Any
+) -> None:
+    world = World(size, random)
+    for wait, (kind, seat, more) in faults:
+        world.run(wait)
+        strike(world, kind, seat, more)
+    world.run(200)
+    for seat in range(size):
+        if world.at(seat) is None and world.nodes[-1].exit_code is None:
+            world.boot(seat)
+    world.run(200)
+    assert world.violations == []
+    leader = next(n.leader for n in reversed(world.nodes) if n.seat == 0)
+    assert leader is not None
+    if leader.standing is Standing.OVER:
+        assert world.running == [None] * size
+        return
+    seats_done = [s.done for s in leader.seats]
+    assert leader.standing is Standing.RUNNING, (leader.standing, world.running)
+    for seat, number in enumerate(world.running):
+        assert number == leader.round or (number is None and seats_done[seat])
+
+
+def settled(size: int = 2, **options: Any) -> World:
+    """Return a world whose gang runs its first round."""
+    import random  # noqa: PLC0415
+
+    world = World(size, random.Random(1), **options)  # noqa: S311  no secret
+    world.run(60)
+    assert world.running == [0] * size
+    return world
+
+
+@pytest.mark.parametrize("seat", [0, 1])
+def test_a_program_that_dies_starts_the_next_round_of_all(seat: int) -> None:
+    world = settled(3)
+    world.crash(seat, 137)
+    world.run(30)
+    assert world.running == [1, 1, 1]
+
+
+def test_the_leaders_successor_goes_on_with_a_higher_round() -> None:
+    world = settled(3)
+    world.crash(1, 137)
+    world.run(30)
+    world.boot(0)
+    world.run(60)
+    assert world.running == [2, 2, 2]
+
+
+def test_two_launchers_of_one_seat_end_with_the_later_one() -> None:
+    world = settled(2)
+    old = world.at(1)
+    assert old is not None
+    new = Node(1, MemberMachine(JOB, 1, 0, world.now + 1), None)
+    world.nodes.insert(0, new)  # found before the old one
+    world.act(new, new.machine.begin())
+    world.run(60)
+    assert (old.exit_code, old.program) == (75, None)
+    assert new.program == 1
+
+
+def test_a_member_cut_off_is_waited_for_and_comes_back() -> None:
+    world = settled(3)
+    world.cut(2)
+    world.run(90)
+    assert world.running == [1, 1, 1]
+    leader = world.at(0)
+    assert leader is not None
+    assert leader.leader is not None
+    failure = leader.leader.history.failures[-1]
+    assert (failure.role, failure.index, failure.reason, failure.counted) == ("worker", 2, "Disruption", False)
+
+
+def test_all_succeed_and_all_launchers_leave_with_0() -> None:
+    world = settled(3)
+    for seat in (2, 0, 1):
+        assert [n.exit_code for n in world.nodes] == [None] * 3
+        world.crash(seat, 0)
+        world.run(3)
+    world.run(30)
+    assert [n.exit_code for n in world.nodes] == [0, 0, 0]
+
+
+def test_past_the_limit_all_leave_with_the_code_of_the_root_cause() -> None:
+    world = settled(2, backoff_limit=2)
+    for _ in range(2):
+        world.crash(1, 137)
+        world.run(30)
+    assert world.running == [2, 2]
+    world.crash(1, 139)
+    world.crash(0, 75)
+    world.run(60)
+    assert [n.exit_code for n in world.nodes] == [139, 139]

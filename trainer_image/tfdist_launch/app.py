@@ -1,0 +1,196 @@
+"""The launcher: carries out what its state machines say, and tells them what happens."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Coroutine, Mapping
+from typing import Final
+
+from tfdist.contract import ProgressReport
+from tfdist_launch.child import Child
+from tfdist_launch.coordinator import Coordinator
+from tfdist_launch.link import Following
+from tfdist_launch.member import (
+    Action,
+    Greet,
+    Leave,
+    MemberMachine,
+    Spawn,
+    State,
+    Tell,
+    Terminate,
+)
+from tfdist_launch.messages import Beat, Hello, Message, Outcome, Stacks, WantStacks
+from tfdist_launch.report import own_report
+from tfdist_launch.settings import Options, Place
+from tfdist_trainer import environment, log, report_server
+from tfdist_trainer.reporter import Reporter
+
+TICK_SECONDS: Final = 0.1
+BEAT_SECONDS: Final = 1.0
+LIFE_SECONDS: Final = 15.0
+"""Without a beat for so long a program that can beat is said not to be alive."""
+STACKS_SECONDS: Final = 2.0
+STACKS_POLL_SECONDS: Final = 0.05
+
+
+class Launcher:
+    """The launcher of one replica."""
+
+    def __init__(self, place: Place, options: Options, environ: Mapping[str, str]) -> None:
+        self._place = place
+        job = place.job
+        self._machine = MemberMachine(job.uid, place.seat, job.attempt, time.time())
+        self._child = Child(options, environ, self._ended)
+        self._coordinator = Coordinator(place, self._heard) if place.leads else None
+        self._following = Following(place.launch.members[0].address, self._heard, self._lost)
+        self._reporter = Reporter(own_report(job, 0, None))
+        self._report_port = environment.read_report_port(environ)
+        self._leaving: asyncio.Future[Leave] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._last_report: ProgressReport | None = None
+        self._beats: tuple[int, float] = 0, 0.0
+
+    async def run(self) -> int:
+        """Run this replica and return its exit code."""
+        loop = asyncio.get_running_loop()
+        self._leaving = loop.create_future()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._terminated)
+        loop.add_signal_handler(signal.SIGCHLD, self._reap)
+        if self._report_port:
+            report_server.serve(self._reporter, self._report_port, self._stacks_from_thread)
+        if self._coordinator is not None:
+            await self._coordinator.begin(self._place.port)
+        self._child.warm_up()
+        self._carry_out(self._machine.begin())
+        self._background(self._tick())
+        leave = await self._leaving
+        await self._say_goodbye()
+        self._child.leave_message(leave.termination)
+        self._child.close()
+        return leave.exit_code
+
+    # What happens
+
+    def _heard(self, message: Message) -> None:
+        if isinstance(message, WantStacks):
+            self._background(self._tell_stacks(message.round))
+        else:
+            self._carry_out(self._machine.heard(message))
+
+    def _lost(self, silent: bool) -> None:
+        if self._machine.state is not State.OVER:
+            log.event("leader-lost", silent=silent)
+        self._carry_out(self._machine.unlinked(silent=silent))
+
+    def _ended(self, number: int, outcome: Outcome) -> None:
+        if self._machine.state is State.RUNNING:
+            log.event("program-ended", round=number, exitCode=outcome.exit_code, signal=outcome.signal)
+        self._carry_out(self._machine.ended(number, outcome, self._program_report()))
+
+    def _terminated(self) -> None:
+        log.event("told-to-stop", round=self._machine.round)
+        self._carry_out(self._machine.terminated())
+
+    def _reap(self) -> None:
+        """Wait for processes that have lost their parents: process 1 inherits them."""
+        while True:
+            try:
+                found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:
+                return
+            if found is None or found.si_pid == self._child.nursery_pid:
+                return
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(found.si_pid, os.WNOHANG)
+
+    # What is to be done
+
+    def _carry_out(self, actions: list[Action]) -> None:
+        for action in actions:
+            match action:
+                case Tell(message):
+                    self._tell(message)
+                case Spawn(number):
+                    log.event("round", number=number)
+                    self._child.start(number)
+                case Terminate(grace):
+                    self._child.terminate(grace)
+                case Greet(hello):
+                    self._greet(hello)
+                case Leave() if self._leaving is not None and not self._leaving.done():
+                    self._leaving.set_result(action)
+
+    def _greet(self, hello: Hello) -> None:
+        if self._coordinator is not None:
+            self._machine.linked()
+            asyncio.get_running_loop().call_soon(self._coordinator.joined_here, hello)
+        else:
+            self._background(self._following.greet(hello, lambda: self._carry_out(self._machine.linked())))
+
+    def _tell(self, message: Message) -> None:
+        if self._coordinator is not None:
+            asyncio.get_running_loop().call_soon(self._coordinator.told_here, message)
+        else:
+            self._following.send(message)
+
+    async def _say_goodbye(self) -> None:
+        """Leave when what was said has been sent; a leader stays until those that it has spoken to are gone."""
+        await asyncio.sleep(0)
+        if self._coordinator is not None:
+            await self._coordinator.end()
+        else:
+            await self._following.flush()
+
+    # The report
+
+    def _program_report(self) -> ProgressReport | None:
+        return self._child.pulse.report() if self._child.pulse else None
+
+    async def _tick(self) -> None:
+        loop = asyncio.get_running_loop()
+        beat_at = 0.0
+        while True:
+            report = own_report(self._place.job, self._machine.round, self._program_report() or self._last_report)
+            self._last_report = report
+            if self._coordinator is not None:
+                self._coordinator.tick()
+                report = report.model_copy(update={"gang": self._coordinator.report()})
+            self._reporter.replace(report)
+            if self._machine.state is State.RUNNING and loop.time() >= beat_at:
+                beat_at = loop.time() + BEAT_SECONDS
+                self._tell(Beat(alive=self._is_alive(loop.time()), report=self._program_report()))
+            elif loop.time() >= beat_at:
+                beat_at = loop.time() + BEAT_SECONDS
+                self._tell(Beat(alive=False))
+            await asyncio.sleep(TICK_SECONDS)
+
+    def _is_alive(self, now: float) -> bool:
+        beats = self._child.pulse.beats if self._child.pulse else 0
+        if beats != self._beats[0] or not beats:
+            self._beats = beats, now
+        return now - self._beats[1] < LIFE_SECONDS
+
+    async def _tell_stacks(self, number: int) -> None:
+        text = await asyncio.to_thread(self._stacks_from_thread)
+        self._tell(Stacks(round=number, text=text))
+
+    def _stacks_from_thread(self) -> str:
+        """Return where the program's threads are; waits a little, so not for the loop's thread."""
+        pulse = self._child.pulse
+        if pulse is None or not self._child.ask_stacks():
+            return "the program cannot say where its threads are\n"
+        deadline = time.monotonic() + STACKS_SECONDS
+        text, before = "", None
+        while time.monotonic() < deadline and (not text or text != before):
+            time.sleep(STACKS_POLL_SECONDS)
+            before, text = text, pulse.stacks()
+        return text or "the program does not answer: it is stopped, or deep inside a call to the kernel\n"
+
+    def _background(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

@@ -1,0 +1,93 @@
+"""What the leader knows of each member: its seat, and how a round of all of them stands."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tfdist.contract import LaunchMember, ProgressReport
+from tfdist_launch.limits import Casualty
+from tfdist_launch.messages import Beat, Message
+
+Link = int
+"""Names a connection; never used again for another."""
+
+
+class Program(StrEnum):
+    """The program of a seat, as far as the leader knows."""
+
+    NONE = "none"
+    RUNNING = "running"
+    STOPPING = "stopping"
+
+
+class Standing(StrEnum):
+    """The gang."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    ENDING = "ending"
+    OVER = "over"
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send a message over a connection."""
+
+    link: Link
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Close a connection, after what has been sent."""
+
+    link: Link
+
+
+Effect = Send | Close
+
+
+@dataclass(slots=True)
+class Seat:
+    """One member's place. It is vacant while no launcher is connected."""
+
+    member: LaunchMember
+    link: Link | None = None
+    rank: tuple[int, float] = (-1, 0.0)
+    """Of the latest launcher that sat here."""
+    program: Program = Program.NONE
+    round: int = -1
+    """The round that its program was last started for."""
+    done: bool = False
+    """Whether that program ended with success."""
+    leaving: bool = False
+    casualty: Casualty | None = None
+    beat: Beat | None = None
+    silent_since: float | None = None
+    """When it was last heard, where its connection was lost by silence."""
+    not_before: float = 0.0
+    """When its program may be started alone."""
+
+    @property
+    def name(self) -> str:
+        """How people call the member, as `worker-3`."""
+        return f"{self.member.role}-{self.member.index}"
+
+    @property
+    def active(self) -> bool:
+        """Whether a program of it runs, or may."""
+        return self.program is not Program.NONE
+
+    @property
+    def ready(self) -> bool:
+        """Whether its program can be started."""
+        return self.link is not None and not self.active and not self.leaving
+
+    @property
+    def report(self) -> ProgressReport | None:
+        """What its program has told last."""
+        return self.beat.report if self.beat else None
+
+    def started(self, number: int) -> None:
+        """Its program has been started for a round."""
+        self.program, self.round, self.done = Program.RUNNING, number, False
+        self.casualty = self.beat = None

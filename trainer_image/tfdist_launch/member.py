@@ -1,0 +1,191 @@
+"""One member's side of the rendezvous: a state machine without clocks, sockets or processes.
+
+It is told what happens and answers with what is to be done. Its promise to the leader: whenever it greets, and
+whenever it has said `Ended` or `Stopped`, no program of it runs. So it leaves a leader that it has lost only when its
+program is gone, and begins no round that is not newer than every one it knows.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from tfdist.contract import ProgressReport
+from tfdist_launch.messages import Done, Ended, GiveUp, Hello, Leaving, Message, Outcome, Refused, Start, Stop, Stopped
+
+STOP_GRACE_SECONDS: Final = 0.5
+"""Between SIGTERM and SIGKILL for a program whose round is over: it can save nothing without its peers."""
+
+LEASE_SECONDS: Final = 10.0
+"""Silence after which a connection is lost. Both sides count it, so after twice of it both know."""
+
+TERMINATED: Final = 143
+"""Exit code of a launcher that is told to go while no program of it runs."""
+
+REPLACED: Final = 75
+"""Exit code of a launcher whose seat another has."""
+
+
+class State(StrEnum):
+    """Whether the program runs."""
+
+    IDLE = "idle"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    OVER = "over"
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """Send a message to the leader, if there is one."""
+
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Spawn:
+    """Start the program of a round."""
+
+    round: int
+
+
+@dataclass(frozen=True, slots=True)
+class Terminate:
+    """Send SIGTERM to the program, and after `grace_seconds` SIGKILL; with None only SIGTERM."""
+
+    grace_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Greet:
+    """Find the leader, and say hello to it."""
+
+    hello: Hello
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Exit. `termination` is the message to leave; None keeps what the program has left."""
+
+    exit_code: int
+    termination: str | None = None
+
+
+Action = Tell | Spawn | Terminate | Greet | Leave
+
+
+@dataclass(slots=True)
+class MemberMachine:
+    """The launcher of one seat."""
+
+    job: str
+    seat: int
+    attempt: int
+    born: float
+    state: State = State.IDLE
+    round: int = -1
+    """The newest round that it has taken part in."""
+    connected: bool = False
+    leaving: bool = False
+    """Whether this replica is to go."""
+    _released: bool = False
+    """Whether the gang is done, and the program ends in its own time."""
+    _outcome: Outcome | None = None
+    """How the program of the newest round ended by itself."""
+    _wait_seconds: float = 0.0
+    _verdict: Leave | None = field(default=None)
+
+    def begin(self) -> list[Action]:
+        """Return what a new launcher does."""
+        return [Greet(self._hello())]
+
+    def linked(self) -> list[Action]:
+        """The leader has been greeted."""
+        self.connected = True
+        self._wait_seconds = 0.0
+        return [Tell(Leaving())] if self.leaving else []
+
+    def unlinked(self, *, silent: bool) -> list[Action]:
+        """The leader is lost; `silent`: nothing came for a lease, and it may not have noticed."""
+        self.connected = False
+        if self.state is State.OVER or self._released:
+            return []
+        self._wait_seconds = LEASE_SECONDS if silent else 0.0
+        if self.state is State.RUNNING and not self.leaving:
+            self.state = State.STOPPING
+            return [Terminate(STOP_GRACE_SECONDS)]
+        return [Greet(self._hello())] if self.state is State.IDLE else []
+
+    def heard(self, message: Message) -> list[Action]:
+        """Return what a message of the leader leads to."""
+        match message:
+            case Start(round=number) if self.state is State.IDLE and number > self.round and not self.leaving:
+                self.round, self.state, self._outcome = number, State.RUNNING, None
+                return [Spawn(number)]
+            case Stop(round=number, grace_seconds=grace) if self.state is State.RUNNING and number == self.round:
+                self.state = State.STOPPING
+                return [Terminate(grace)]
+            case Done():
+                return self._done()
+            case GiveUp(exit_code=code, termination=text):
+                return self._end(Leave(code, text))
+            case Refused():
+                return self._end(Leave(REPLACED))
+        return []
+
+    def ended(self, number: int, outcome: Outcome, report: ProgressReport | None = None) -> list[Action]:
+        """The program of round `number` is gone, with all that it has started."""
+        if number != self.round or self.state in {State.IDLE, State.OVER}:
+            return []
+        stopped, self.state = self.state is State.STOPPING, State.IDLE
+        if self._verdict is not None:
+            return self._over(self._verdict)
+        if self.leaving or self._released:
+            return [Tell(Ended(round=number, outcome=outcome, report=report)), *self._over(Leave(outcome.exit_code))]
+        if not stopped:
+            self._outcome = outcome
+        if not self.connected:
+            return [Greet(self._hello())]
+        if stopped:
+            return [Tell(Stopped(round=number))]
+        return [Tell(Ended(round=number, outcome=outcome, report=report))]
+
+    def terminated(self) -> list[Action]:
+        """This replica is told to go (SIGTERM): its program may save, and ends before the launcher."""
+        if self.leaving or self.state is State.OVER:
+            return []
+        self.leaving = True
+        if self.state is State.IDLE:
+            return [Tell(Leaving()), *self._over(Leave(self._outcome.exit_code if self._outcome else TERMINATED))]
+        return [Tell(Leaving()), Terminate(None)]
+
+    def _done(self) -> list[Action]:
+        if self.state is State.IDLE:
+            return self._over(Leave(0))
+        self._released = True
+        return []
+
+    def _end(self, verdict: Leave) -> list[Action]:
+        """Exit when no program runs."""
+        if self.state is State.IDLE:
+            return self._over(verdict)
+        if self.state is State.OVER:
+            return []
+        self._verdict = verdict
+        if self.state is State.STOPPING:
+            return []
+        self.state = State.STOPPING
+        return [Terminate(STOP_GRACE_SECONDS)]
+
+    def _over(self, leave: Leave) -> list[Action]:
+        self.state = State.OVER
+        return [leave]
+
+    def _hello(self) -> Hello:
+        return Hello(
+            job=self.job,
+            seat=self.seat,
+            attempt=self.attempt,
+            born=self.born,
+            highest_round=self.round,
+            wait_seconds=self._wait_seconds,
+        )
