@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from support.launchers import Launchers, wait_for
 
 from tfdist.contract import ExitCode
 
 if TYPE_CHECKING:
-    from launch.conftest import Launch, Launchers
-
-from launch.conftest import wait_for
+    from launch.conftest import Launch
 
 
 def exists(pid: int) -> bool:
@@ -24,7 +23,7 @@ def exists(pid: int) -> bool:
         return False
 
 
-def end(launchers: "Launchers") -> None:
+def end(launchers: Launchers) -> None:
     """Let all programs succeed, and see that all launchers do and leave nothing behind."""
     (launchers.folder / "end").touch()
     assert launchers.wait() == [0] * len(launchers.ports), launchers.output()
@@ -265,7 +264,7 @@ wait_for_end()
 sys.exit(0)
 """
     command = ("--", sys.executable, str(tmp_path / "program.py"), "--fast")
-    launchers = launch(1, script=script, command=command, environ={"PYTHONPATH": str(tmp_path)})
+    launchers = launch(1, script=script, command=command, environ_of=lambda _: {"PYTHONPATH": str(tmp_path)})
     assert launchers.program(0, 1)
     assert (tmp_path / "at-exit").exists()
     (failure,) = launchers.gang_when(lambda gang: gang.failures).failures

@@ -154,8 +154,9 @@ class Launcher:
         loop = asyncio.get_running_loop()
         beat_at = 0.0
         while True:
-            report = own_report(self._place.job, self._machine.round, self._program_report() or self._last_report)
-            self._last_report = report
+            told = self._program_report()
+            self._last_report = told or self._last_report
+            report = own_report(self._place.job, self._machine.round, told, self._last_report)
             if self._coordinator is not None:
                 self._coordinator.tick()
                 report = report.model_copy(update={"gang": self._coordinator.report()})

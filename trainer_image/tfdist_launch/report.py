@@ -7,10 +7,14 @@ from tfdist_launch.gang import Seat, Standing
 from tfdist_launch.leader import Leader
 
 
-def own_report(job: ReplicaJob, number: int, told: ProgressReport | None) -> ProgressReport:
-    """Return this replica's report: what its program has told, or that it has told nothing yet."""
-    silent = ProgressReport(role=job.role, index=job.index, attempt=job.attempt, phase=Phase.STARTING)
-    return (told or silent).model_copy(update={"round": max(number, 0)})
+def own_report(
+    job: ReplicaJob, number: int, told: ProgressReport | None, before: ProgressReport | None = None
+) -> ProgressReport:
+    """Return this replica's report: what its program has `told`, or the one `before` it, from which it starts anew."""
+    if told is None:
+        first = ProgressReport(role=job.role, index=job.index, attempt=job.attempt, phase=Phase.STARTING)
+        told = (before or first).model_copy(update={"phase": Phase.STARTING})
+    return told.model_copy(update={"round": max(number, 0)})
 
 
 def gang_report(leader: Leader, now: float) -> GangReport:

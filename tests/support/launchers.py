@@ -1,0 +1,207 @@
+"""Starts launchers as pods would, as processes on this machine; for tests and the benchmark of recovery."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tfdist.contract import GangReport, ProgressReport, TerminationMessage
+from tfdist_trainer.data import npz
+
+TIMEOUT_SECONDS = 120.0
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for item in sockets:
+            item.bind(("127.0.0.1", 0))
+        return [int(item.getsockname()[1]) for item in sockets]
+    finally:
+        for item in sockets:
+            item.close()
+
+
+def wait_for(what: Callable[[], Any], why: Callable[[], str] = str) -> Any:
+    """Return the first value of `what` that is true."""
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while time.monotonic() < deadline:
+        if value := what():
+            return value
+        time.sleep(0.02)
+    raise AssertionError(f"not in time: {why()}")
+
+
+@dataclass
+class Launchers:
+    """The launchers of one gang."""
+
+    folder: Path
+    command: tuple[str, ...]
+    launch: dict[str, Any]
+    job: dict[str, Any]
+    ports: list[int]
+    report_ports: list[int]
+    environ_of: Callable[[int], dict[str, str]]
+    processes: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
+    past: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def start(self, seat: int, **job: Any) -> None:
+        """Start the launcher of a seat, or its successor."""
+        if seat in self.processes:
+            self.past.append(self.processes[seat])
+            (self.report_ports[seat],) = free_ports(1)  # its predecessor may still have the other
+        told = {
+            "name": "test",
+            "namespace": "default",
+            "uid": "uid-1",
+            "strategy": "MultiWorkerMirrored",
+            "role": "worker",
+            "index": seat,
+            "replicas": {"worker": len(self.ports)},
+            "launch": {
+                "members": [
+                    {"role": "worker", "index": index, "address": f"127.0.0.1:{port}"}
+                    for index, port in enumerate(self.ports)
+                ],
+                "firstDelaySeconds": 0.1,
+                **self.launch,
+            },
+        }
+        environ = {key: value for key, value in os.environ.items() if key != "TF_CONFIG"} | {
+            "TFDIST_JOB": json.dumps(told | self.job | job),
+            "TFDIST_LAUNCH_PORT": str(self.ports[seat]),
+            "TFDIST_REPORT_PORT": str(self.report_ports[seat]),
+            "TFDIST_TERMINATION_LOG": str(self.folder / f"termination-{seat}"),
+            "FOLDER": str(self.folder),
+            "SEAT": str(seat),
+            "PYTHONUNBUFFERED": "1",
+            **self.environ_of(seat),
+        }
+        with (self.folder / f"out-{seat}").open("ab") as output:
+            self.processes[seat] = subprocess.Popen(
+                [sys.executable, "-m", "tfdist_launch", *self.command],
+                env=environ,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+
+    def output(self) -> str:
+        return "\n".join(f"== {p.name}\n{p.read_text()}" for p in sorted(self.folder.glob("out-*")))
+
+    def wait(self) -> list[int]:
+        """Return the exit code of each, in order of seats."""
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        try:
+            return [p.wait(max(0.1, deadline - time.monotonic())) for _, p in sorted(self.processes.items())]
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"not ended in time: {self.output()}") from None
+
+    def report(self, seat: int = 0) -> ProgressReport | None:
+        try:
+            url = f"http://127.0.0.1:{self.report_ports[seat]}/v1/progress"
+            with urllib.request.urlopen(url, timeout=5) as answer:
+                return ProgressReport.model_validate_json(answer.read())
+        except OSError:
+            return None
+
+    def get(self, path: str, seat: int = 0) -> str:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.report_ports[seat]}{path}", timeout=20) as answer:
+            return str(answer.read().decode())
+
+    def gang_when(self, wanted: Callable[[GangReport], Any]) -> GangReport:
+        """Return the leader's first report of the gang that is as `wanted`."""
+
+        def look() -> GangReport | None:
+            report = self.report()
+            gang = report.gang if report else None
+            return gang if gang is not None and wanted(gang) else None
+
+        found: GangReport = wait_for(look, self.output)
+        return found
+
+    def program(self, seat: int, number: int) -> int:
+        """Return the process of a round's program, once it runs."""
+        path = self.folder / f"pid-{seat}-{number}"
+
+        def look() -> str:
+            assert self.processes[seat].poll() is None, f"the launcher has ended: {self.output()}"
+            return path.read_text() if path.exists() else ""
+
+        return int(wait_for(look, self.output))
+
+    def termination(self, seat: int = 0) -> TerminationMessage:
+        return TerminationMessage.model_validate_json((self.folder / f"termination-{seat}").read_bytes())
+
+    def stop(self) -> None:
+        for process in [*self.processes.values(), *self.past]:
+            if process.poll() is None:
+                process.send_signal(signal.SIGKILL)
+                process.wait()
+
+
+EXAMPLES = 203
+
+
+def training_job(folder: Path, *, epochs: int, every_steps: int = 100) -> dict[str, Any]:
+    """Return what of `TFDIST_JOB` concerns a small training, and write its data."""
+    random = np.random.default_rng(1)
+    images = random.integers(0, 255, (EXAMPLES, 5, 5, 1)).astype(np.uint8)
+    npz.save(str(folder / "train.npz"), image=images, label=random.integers(0, 4, EXAMPLES))
+    config = {
+        "data": {"train": str(folder / "train.npz")},
+        "imageShape": [5, 5, 1],
+        "classes": 4,
+        "model": "mlp",
+        "batchSizePerReplica": 8,
+        "epochs": epochs,
+    }
+    return {
+        "runtime": {"intraOpThreads": 1, "interOpThreads": 1, "xla": "Off"},
+        "training": {"program": "image_classification", "config": config},
+        "checkpoint": {"directory": str(folder / "checkpoints"), "everySteps": every_steps, "keep": 2},
+    }
+
+
+def tf_environ(size: int) -> Callable[[int], dict[str, str]]:
+    """Return what gives each seat of a gang its `TF_CONFIG`."""
+    cluster = [f"127.0.0.1:{port}" for port in free_ports(size)]
+
+    def environ(seat: int) -> dict[str, str]:
+        spec = {"cluster": {"worker": cluster}, "task": {"type": "worker", "index": seat}}
+        return {"TF_CONFIG": json.dumps(spec), "CUDA_VISIBLE_DEVICES": "-1"}
+
+    return environ
+
+
+def trains(launchers: Launchers, number: int, beyond: int = -1) -> int:
+    """Return the step of the gang, once it takes steps in that round, or a later one, beyond a step."""
+
+    def look() -> int:
+        report = launchers.report()
+        if report is None or report.round < number or report.phase != "training" or report.step is None:
+            return 0
+        return report.step if report.step > beyond else 0
+
+    return int(wait_for(look, launchers.output))
+
+
+def program_of(launchers: Launchers, seat: int) -> int:
+    """Return the process of the program, a child of the warm process, which is a child of the launcher."""
+    (nursery,) = children(launchers.processes[seat].pid)
+    return int(wait_for(lambda: children(nursery), launchers.output)[0])
+
+
+def children(pid: int) -> list[int]:
+    """Return the children of a process."""
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
