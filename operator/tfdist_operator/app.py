@@ -26,6 +26,7 @@ from tfdist_operator.kube.elector import Elector, LeaseLost
 from tfdist_operator.kube.informer import Informer, Sink, Watched
 from tfdist_operator.kube.job_store import JobStore
 from tfdist_operator.kube.lease import Lease
+from tfdist_operator.kube.leftovers import Leftovers
 from tfdist_operator.kube.memory import Memory
 from tfdist_operator.kube.objects import Objects
 from tfdist_operator.kube.pod_store import Key
@@ -69,7 +70,7 @@ class Controller:
         self._informers = self._make_informers()
         self._lag = LoopLag()
         self._probes = Probes(self._informers, self._jobs, self._pods, self._queue, self._lag, self._role)
-        self._reports: Reports | None = None  # held until the process ends: its session is as old as the process
+        self._reports: Reports | None = None
         self._parts = Parts(self._part_ended)
         self.stop_flag = asyncio.Event()
         self.failed = False
@@ -101,6 +102,8 @@ class Controller:
         await self._parts.stop(_STOP_SECONDS)
         await self._elector.release()
         await self._probes.stop()
+        if self._reports is not None:
+            await self._reports.close()
         await self._client.__aexit__()
         await self._lease_client.__aexit__()
         self.stop_flag.set()  # or kopf waits 5 s for the task of its own that waits for this flag
@@ -141,7 +144,8 @@ class Controller:
             namespace=config.own_namespace(),
             pod_defaults=settings.pod_defaults,
         )
-        reconciler = Reconciler(self._jobs, self._pods, self._queue, objects, planning, memory, reports)
+        leftovers = Leftovers(objects, settings.namespaces or (EVERYWHERE,))
+        reconciler = Reconciler(self._jobs, self._pods, self._queue, objects, planning, memory, reports, leftovers)
         every = settings.progress_write_seconds
         poller = ProgressPoller(self._jobs, self._pods, memory, reports, self._queue.add_after, utc_now, every)
         self._parts.start("progress", poller.run(settings.progress_poll_seconds))

@@ -13,9 +13,9 @@ NAMESPACE: Final = "tfdist-system"
 
 RULES: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     ("", "pods", ("create", "delete", "list", "patch", "watch")),
-    ("", "services", ("create", "deletecollection", "patch")),
+    ("", "services", ("create", "deletecollection", "list", "patch")),
     ("events.k8s.io", "events", ("create",)),
-    ("networking.k8s.io", "networkpolicies", ("create", "deletecollection", "patch")),
+    ("networking.k8s.io", "networkpolicies", ("create", "deletecollection", "list", "patch")),
     (GROUP, PLURAL, ("delete", "list", "watch")),
     (GROUP, f"{PLURAL}/status", ("patch",)),
 )

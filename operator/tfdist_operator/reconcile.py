@@ -12,10 +12,21 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final
 
+import orjson
+
 from tfdist_operator.kube.batches import slow_start
-from tfdist_operator.kube.errors import AlreadyExists, ApiError, Conflict, NamespaceTerminating, NotFound, Refused
+from tfdist_operator.kube.errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    NamespaceTerminating,
+    NotAllowed,
+    NotFound,
+    Refused,
+)
 from tfdist_operator.kube.job_store import JobStore, StoredJob
-from tfdist_operator.kube.memory import Memory
+from tfdist_operator.kube.leftovers import KINDS, Leftovers
+from tfdist_operator.kube.memory import JobMemory, Memory
 from tfdist_operator.kube.objects import Objects
 from tfdist_operator.kube.pod_store import Key, PodStore
 from tfdist_operator.kube.queue import KeyedQueue
@@ -29,6 +40,11 @@ log = logging.getLogger(__name__)
 
 _TERMINATING_SECONDS: Final = 60.0
 """When a job in a namespace that is being deleted is looked at again: by then it is gone, or stuck for long."""
+
+
+_NOT_ALLOWED_SECONDS: Final = 20.0
+"""How long a refusal by our account's roles is repeated before the status tells of it: an API server that has just
+started gives it for a moment, until it has read them."""
 
 
 def utc_now() -> datetime:
@@ -48,6 +64,7 @@ class Reconciler:
         settings: Settings,
         memory: Memory,
         reports: Reports,
+        leftovers: Leftovers,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
         self._jobs = jobs
@@ -57,6 +74,7 @@ class Reconciler:
         self._settings = settings
         self._memory = memory
         self._reports = reports
+        self._leftovers = leftovers
         self._now = now
 
     async def reconcile(self, key: Key) -> bool:
@@ -92,6 +110,7 @@ class Reconciler:
         return JobView(
             job=job.job,
             problems=job.problems,
+            managed_by=job.managed_by,
             deleting=job.deleting,
             generation=job.generation,
             status=job.status,
@@ -143,18 +162,35 @@ class Reconciler:
         memory = self._memory.of(job.key, job.uid)
         try:
             for manifest in todo.objects:
-                await self._objects.apply(manifest)
+                await self._make_object(memory, manifest)
             await slow_start(todo.creates, self._create_pod)
         except NamespaceTerminating:
             raise
+        except NotAllowed as error:
+            if memory.not_allowed_since is None:
+                memory.not_allowed_since = time.monotonic()
+            if time.monotonic() - memory.not_allowed_since > _NOT_ALLOWED_SECONDS:
+                self._refused(job, error)
+            return error
         except (Refused, Conflict) as error:
-            if memory.refusal != error.message:
-                memory.refusal = error.message
-                self._queue.add(job.key)  # at once, so that the status says it
+            self._refused(job, error)
             return Refused(error.code, error.reason, error.message)
         if todo.creates:
-            memory.refusal = ""
+            memory.refusal, memory.not_allowed_since = "", None
         return None
+
+    def _refused(self, job: StoredJob, error: ApiError) -> None:
+        memory = self._memory.of(job.key, job.uid)
+        if memory.refusal != error.message:
+            memory.refusal = error.message
+            self._queue.add(job.key)  # at once, so that the status says it
+
+    async def _make_object(self, memory: JobMemory, manifest: Manifest) -> None:
+        """Make a Service or NetworkPolicy, unless this process has made it the same before."""
+        kind, content = manifest["kind"], hash(orjson.dumps(manifest))
+        if memory.made.get(kind) != content:
+            await self._objects.make(manifest, known=kind in memory.made)
+            memory.made[kind] = content
 
     async def _create_pod(self, manifest: Manifest) -> None:
         try:
@@ -170,10 +206,17 @@ class Reconciler:
             log.debug("pod is gone already", extra={"pod": name})
 
     async def _sweep(self, job: StoredJob) -> None:
-        """Remove what gave the replicas of an ended job their addresses and guarded them."""
-        for kind in ("Service", "NetworkPolicy"):
-            await self._objects.remove(kind, *job.key, job.uid)
-        self._memory.of(job.key, job.uid).swept = True
+        """Remove what gave the replicas of an ended job their addresses and guarded them.
+
+        Of a job that this process has never seen with pods, another one has probably removed it: that is asked once
+        for all jobs.
+        """
+        memory = self._memory.of(job.key, job.uid)
+        for kind in KINDS:
+            if memory.looked or await self._leftovers.has(kind, job.uid):
+                await self._objects.remove(kind, *job.key, job.uid)
+        memory.swept = True
+        memory.made.clear()
 
     async def _publish(self, job: StoredJob, event: Event) -> None:
         """Publish an event; one that cannot be stored is only logged, for the status says the same."""

@@ -28,11 +28,15 @@ _KEPT_STACKS: Final = 4096
 
 
 class Reports:
-    """The report ports of replicas; its one session lives as long as the process."""
+    """The report ports of replicas, asked through one session."""
 
     def __init__(self) -> None:
         self._slots = asyncio.Semaphore(_IN_FLIGHT)
         self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_TIMEOUT_SECONDS))
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._session.close()
 
     async def progress(self, ip: str) -> ProgressReport | None:
         """Return the report of the replica at `ip`; None where it gives none."""

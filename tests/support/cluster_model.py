@@ -119,7 +119,7 @@ class Cluster:
         """Plan from what the controller has seen."""
         job = self.seen
         pods = tuple(self.seen_pods[n] for n in sorted(self.seen_pods))
-        view = JobView(job.job, (), job.generation, job.status, pods, job.deleting)
+        view = JobView(job.job, (), job.generation, job.status, pods, deleting=job.deleting)
         return plan(replace(view, swept=self.swept, taken_over=not self.looked), self.now, SETTINGS)
 
     def look(self, killed_after: int | None = None) -> None:

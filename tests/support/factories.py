@@ -72,6 +72,7 @@ def view(pods: str | list[PodSummary] = "", status: Mapping[str, Any] | None = N
     fields: dict[str, Any] = {
         "job": parse(manifest(**spec)),
         "problems": (),
+        "managed_by": spec.get("runPolicy", {}).get("managedBy"),
         "generation": 1,
         "status": status or {},
         "pods": tuple(found),

@@ -24,7 +24,8 @@ Json = dict[str, Any]
 FIELD_MANAGER: Final = "tfdist-controller"
 JSON: Final = "application/json"
 MERGE_PATCH: Final = "application/merge-patch+json"
-APPLY_PATCH: Final = "application/apply-patch+yaml"
+JSON_PATCH: Final = "application/json-patch+json"
+METADATA_LIST: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 CONNECTIONS: Final = 64
 TIMEOUT_SECONDS: Final = 30.0
@@ -89,9 +90,10 @@ class Client:
         path: str,
         *,
         resource: str,
-        body: Json | None = None,
+        body: Json | list[Json] | None = None,
         content_type: str = JSON,
         query: Mapping[str, str] | None = None,
+        accept: str = JSON,
     ) -> Json:
         """Send one request and return the JSON of the answer.
 
@@ -102,6 +104,7 @@ class Client:
             body: sent as JSON.
             content_type: of the body; patches have their own.
             query: parameters of the address.
+            accept: content type that the answer shall have.
 
         Raises:
             ApiError: the server refused, is overloaded, or does not answer; or this replica may not write.
@@ -112,7 +115,8 @@ class Client:
             if method != "GET" and not self._may_write():
                 raise NotLeading(0, "NotLeading", f"{method} {path} was not sent: this replica does not lead")
             try:
-                async with self._send(method, path, resource, body, content_type, query or {}, limits) as response:
+                headers = {"Content-Type": content_type, "Accept": accept}
+                async with self._send(method, path, resource, body, headers, query or {}, limits) as response:
                     return await self._content(response)
             except Unavailable as error:
                 if not error.retry_after:
@@ -131,7 +135,7 @@ class Client:
         await self._wait_while_overloaded()
         connect = self._timeout_seconds
         limits = aiohttp.ClientTimeout(total=None, sock_connect=connect, sock_read=read_timeout_seconds)
-        async with self._send("WATCH", path, resource, None, JSON, query, limits) as response:
+        async with self._send("WATCH", path, resource, None, {"Accept": JSON}, query, limits) as response:
             if response.status >= 400:  # noqa: PLR2004  HTTP's own number
                 await self._content(response)
             yield response.content
@@ -142,8 +146,8 @@ class Client:
         verb: str,
         path: str,
         resource: str,
-        body: Json | None,
-        content_type: str,
+        body: Json | list[Json] | None,
+        headers: Mapping[str, str],
         query: Mapping[str, str],
         limits: aiohttp.ClientTimeout,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
@@ -156,7 +160,7 @@ class Client:
                 self._server + path,
                 params=query,
                 data=orjson.dumps(body) if body is not None else None,
-                headers=self._authorization() | {"Content-Type": content_type, "Accept": JSON},
+                headers={**self._authorization(), **headers},
                 timeout=limits,
             ) as response:
                 answered = True

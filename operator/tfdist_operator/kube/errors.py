@@ -1,5 +1,6 @@
 """What the API server refuses, as types. Raised in the client, turned into a decision in `reconcile` alone."""
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -38,6 +39,10 @@ class NamespaceTerminating(Refused):
     """403: the namespace is being deleted, and all that is in it goes with it."""
 
 
+class NotAllowed(Refused):
+    """403: our account may not do it; also said for a moment by a server that has started and not read its roles."""
+
+
 class Unavailable(ApiError):  # noqa: N818
     """429, 5xx, or no answer at all: the same request may succeed later."""
 
@@ -49,6 +54,9 @@ class NotLeading(ApiError):  # noqa: N818
     """Nothing was sent: this replica does not lead, and only the leader writes."""
 
 
+_FORBIDDEN: Final = 403
+_BY_AUTHORIZER: Final = re.compile(r'User "[^"]*" cannot \w+ resource "')
+"""How the API server words its refusal by the account's roles; quotas and policies have other words."""
 _REFUSED: Final = frozenset({400, 403, 405, 413, 415, 422})
 _TYPES: Final[dict[int, type[ApiError]]] = {404: NotFound, 409: Conflict, 410: Gone}
 
@@ -59,6 +67,8 @@ def error_for(code: int, reason: str, message: str, causes: Sequence[str] = ()) 
         return NamespaceTerminating(code, reason, message)
     if reason == "AlreadyExists":
         return AlreadyExists(code, reason, message)
+    if code == _FORBIDDEN and _BY_AUTHORIZER.search(message):
+        return NotAllowed(code, reason, message)
     if code in _REFUSED:
         return Refused(code, reason, message)
     return _TYPES.get(code, Unavailable)(code, reason, message)

@@ -23,6 +23,8 @@ class StoredJob:
     problems: tuple[Problem, ...]
     status: Mapping[str, Any]
     deleting: bool
+    managed_by: str | None = None
+    """`runPolicy.managedBy`, known of an invalid job too."""
 
 
 class JobStore:
@@ -62,7 +64,10 @@ class JobStore:
         job, problems = (known.job, known.problems) if known and same_spec else _parsed(raw)
         status = raw.get("status") or {}
         deleting = "deletionTimestamp" in meta
-        self._jobs[key] = StoredJob(key, meta["uid"], version, meta["generation"], job, problems, status, deleting)
+        manager = known.managed_by if known and same_spec else _managed_by(raw)
+        self._jobs[key] = StoredJob(
+            key, meta["uid"], version, meta["generation"], job, problems, status, deleting, manager
+        )
         return key
 
     def remove(self, key: Key, uid: str) -> None:
@@ -70,6 +75,14 @@ class JobStore:
         known = self._jobs.get(key)
         if known is not None and known.uid == uid:
             del self._jobs[key]
+
+
+def _managed_by(raw: Mapping[str, Any]) -> str | None:
+    """Return who is to run the job; of a specification of any shape."""
+    spec = raw.get("spec")
+    policy = spec.get("runPolicy") if isinstance(spec, Mapping) else None
+    manager = policy.get("managedBy") if isinstance(policy, Mapping) else None
+    return manager if isinstance(manager, str) else None
 
 
 def _parsed(raw: Mapping[str, Any]) -> tuple[TFDistJob | None, tuple[Problem, ...]]:

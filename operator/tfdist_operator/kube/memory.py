@@ -27,6 +27,10 @@ class JobMemory:
     """When this process last wrote the status, on the monotonic clock."""
     refusal: str = ""
     """What the API server answered to the last creation, where it refused."""
+    not_allowed_since: float | None = None
+    """Since when our account is not allowed to create, on the monotonic clock."""
+    made: dict[str, int] = field(default_factory=dict)
+    """Of each kind of object that this process has made for the job, a hash of what it is."""
     looked: bool = False
     """Whether this process has carried out a plan for it: from then on nobody else's words are to be told again."""
     swept: bool = False

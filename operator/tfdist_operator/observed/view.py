@@ -56,6 +56,8 @@ class JobView:
     generation: int
     status: Mapping[str, Any]
     pods: tuple[PodSummary, ...]
+    managed_by: str | None = None
+    """Who is to run the job, where it says so; known of an invalid one too."""
     deleting: bool = False
     """Whether somebody has deleted the job, and Kubernetes is removing what belongs to it."""
     report: Report | None = None

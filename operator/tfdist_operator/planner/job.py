@@ -47,7 +47,7 @@ def plan(view: JobView, now: datetime, settings: Settings) -> Plan:
 
 def _is_foreign(view: JobView) -> bool:
     """Return whether another controller runs the job: hands off, its status included."""
-    return view.job is not None and view.job.spec.run_policy.managed_by not in {None, CONTROLLER_NAME}
+    return view.managed_by not in {None, CONTROLLER_NAME}
 
 
 def _invalid(view: JobView, now: datetime) -> Plan:
