@@ -40,6 +40,7 @@ from tfdist_operator.planner import Settings
 from tfdist_operator.progress import ProgressPoller
 from tfdist_operator.reconcile import Reconciler, utc_now
 from tfdist_operator.reports import Reports
+from tfdist_operator.rhythm import Rhythm
 
 log = logging.getLogger(__name__)
 
@@ -140,15 +141,16 @@ class Controller:
         objects = Objects(self._client, self._instance)
         planning = Settings(
             settings.trainer_image,
-            settings.progress_write_seconds,
             namespace=config.own_namespace(),
             pod_defaults=settings.pod_defaults,
         )
         leftovers = Leftovers(objects, settings.namespaces or (EVERYWHERE,))
-        reconciler = Reconciler(self._jobs, self._pods, self._queue, objects, planning, memory, reports, leftovers)
-        every = settings.progress_write_seconds
-        poller = ProgressPoller(self._jobs, self._pods, memory, reports, self._queue.add_after, utc_now, every)
-        self._parts.start("progress", poller.run(settings.progress_poll_seconds))
+        rhythm = Rhythm(settings.progress_poll_seconds, settings.progress_write_seconds)
+        reconciler = Reconciler(
+            self._jobs, self._pods, self._queue, objects, planning, memory, reports, leftovers, rhythm
+        )
+        poller = ProgressPoller(self._jobs, self._pods, memory, reports, self._queue.add_after, utc_now, rhythm)
+        self._parts.start("progress", poller.run())
         for number in range(settings.workers):
             self._parts.start(f"worker {number}", self._queue.work(reconciler.reconcile))
 

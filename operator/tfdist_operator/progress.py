@@ -5,6 +5,7 @@ import itertools
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 from tfdist.api.status import ConditionType
@@ -19,12 +20,15 @@ from tfdist_operator.observed.pod import PodState
 from tfdist_operator.observed.record import stored_record
 from tfdist_operator.observed.view import Pace, Report
 from tfdist_operator.reports import Reports
+from tfdist_operator.rhythm import Rhythm
 from tfdist_operator.status.clock import parse_time, rfc3339
 from tfdist_operator.status.conditions import is_true
 from tfdist_operator.status.phase import is_terminal
 
 EVALUATOR_EVERY: Final = 3
 """An evaluator is asked in every third round: it has news with each checkpoint, not with each step."""
+
+_SLICE_SECONDS: Final = 0.25
 
 
 class ProgressPoller:
@@ -41,7 +45,7 @@ class ProgressPoller:
         reports: Reports,
         on_report: Callable[[Key, float], None],
         now: Callable[[], datetime],
-        write_seconds: float = 0.0,
+        rhythm: Rhythm,
     ) -> None:
         self._jobs = jobs
         self._pods = pods
@@ -49,20 +53,28 @@ class ProgressPoller:
         self._reports = reports
         self._on_report = on_report
         self._now = now
-        self._write_seconds = write_seconds
+        self._rhythm = rhythm
 
-    async def run(self, interval_seconds: float) -> None:
+    async def run(self) -> None:
         """Ask until cancelled."""
         for number in itertools.count():
-            await self.ask(evaluators=number % EVALUATOR_EVERY == 0)
-            await asyncio.sleep(interval_seconds)
+            self._rhythm.jobs = sum(1 for _ in self._coordinators())
+            await self.ask(evaluators=number % EVALUATOR_EVERY == 0, seconds=self._rhythm.ask_every())
 
-    async def ask(self, *, evaluators: bool) -> None:
-        """Ask each coordinator once, and each evaluator."""
-        asked = [self._ask(job, ip) for job, ip in self._coordinators()]
+    async def ask(self, *, evaluators: bool, seconds: float = 0.0) -> None:
+        """Ask each coordinator once, and each evaluator, evenly spread over so many seconds.
+
+        Nobody waits for one that does not answer.
+        """
+        questions = [partial(self._ask, job, ip) for job, ip in self._coordinators()]
         if evaluators:
-            asked += [self._ask_evaluator(job, ip) for job, ip in self._evaluators()]
-        await asyncio.gather(*asked)
+            questions += [partial(self._ask_evaluator, job, ip) for job, ip in self._evaluators()]
+        slices = max(1, round(seconds / _SLICE_SECONDS))
+        async with asyncio.TaskGroup() as asked:
+            for number in range(slices):
+                for question in questions[number::slices]:
+                    asked.create_task(question())
+                await asyncio.sleep(seconds / slices)
 
     def _coordinators(self) -> Iterator[tuple[StoredJob, str]]:
         """Yield each running job and the address of the replica that leads it."""
@@ -116,7 +128,7 @@ class ProgressPoller:
         """Return when a report may be written: before that a look at the job would come to nothing."""
         if memory.status_written_at is None:
             return 0.0
-        return max(0.0, memory.status_written_at + self._write_seconds - time.monotonic())
+        return max(0.0, memory.status_written_at + self._rhythm.write_every() - time.monotonic())
 
 
 def _pace(memory: JobMemory, content: ProgressReport, now: str) -> Pace:

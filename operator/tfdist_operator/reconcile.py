@@ -9,6 +9,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
@@ -35,6 +36,7 @@ from tfdist_operator.observed.view import JobView
 from tfdist_operator.planner import Event, Plan, Settings, plan
 from tfdist_operator.planner.plan import Manifest
 from tfdist_operator.reports import Reports
+from tfdist_operator.rhythm import Rhythm
 
 log = logging.getLogger(__name__)
 
@@ -65,6 +67,7 @@ class Reconciler:
         memory: Memory,
         reports: Reports,
         leftovers: Leftovers,
+        rhythm: Rhythm,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
         self._jobs = jobs
@@ -75,6 +78,7 @@ class Reconciler:
         self._memory = memory
         self._reports = reports
         self._leftovers = leftovers
+        self._rhythm = rhythm
         self._now = now
 
     async def reconcile(self, key: Key) -> bool:
@@ -85,7 +89,7 @@ class Reconciler:
             return True
         try:
             with RECONCILE_SECONDS.time():
-                await self._carry_out(job, plan(self._view(job), self._now(), self._settings))
+                await self._carry_out(job, self._plan(job))
         except NotFound:
             log.info("job is gone", extra={"job": "/".join(key)})
             self._jobs.remove(key, job.uid)
@@ -103,6 +107,10 @@ class Reconciler:
             log.exception("look at job failed by a bug of the controller", extra={"job": "/".join(key)})
             return False
         return True
+
+    def _plan(self, job: StoredJob) -> Plan:
+        settings = replace(self._settings, progress_write_seconds=self._rhythm.write_every())
+        return plan(self._view(job), self._now(), settings)
 
     def _view(self, job: StoredJob) -> JobView:
         memory = self._memory.of(job.key, job.uid)

@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 
 _TIMEOUT_SECONDS: Final = 2.0
 _IN_FLIGHT: Final = 64
+_KEPT_SECONDS: Final = 90.0
+"""Longer than the time between two questions to one replica, so that its connection serves for both."""
 _LARGEST_REPORT: Final = 64 * 1024
 _LARGEST_STACKS: Final = 256 * 1024
 _KEPT_STACKS: Final = 4096
@@ -32,7 +34,8 @@ class Reports:
 
     def __init__(self) -> None:
         self._slots = asyncio.Semaphore(_IN_FLIGHT)
-        self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_TIMEOUT_SECONDS))
+        kept = aiohttp.TCPConnector(limit=_IN_FLIGHT, keepalive_timeout=_KEPT_SECONDS)
+        self._session = aiohttp.ClientSession(connector=kept, timeout=aiohttp.ClientTimeout(total=_TIMEOUT_SECONDS))
 
     async def close(self) -> None:
         """Close all connections."""

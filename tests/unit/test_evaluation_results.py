@@ -14,6 +14,7 @@ from tfdist_operator.kube.pod_store import Key, PodStore
 from tfdist_operator.observed.pod import PodSummary
 from tfdist_operator.progress import ProgressPoller
 from tfdist_operator.reports import Reports
+from tfdist_operator.rhythm import Rhythm
 
 CONTINUOUS: dict[str, Any] = {"evaluation": {"mode": "Continuous"}, "checkpoint": CHECKPOINT}
 BOTH = "worker-0:R worker-1:R"
@@ -152,7 +153,9 @@ def test_an_evaluator_is_asked_as_long_as_it_runs_and_only_news_cause_a_look() -
     answers = Answers({"10.0.0.9": tells(latest=result(10))})
     pods = Pods(pod("worker-0", "S"), pod("evaluator-0", ip="10.0.0.9"))
     reports = cast("Reports", answers)
-    poller = ProgressPoller(jobs, pods, memory, reports, lambda changed, _: looks.append(changed), lambda: NOW)
+    poller = ProgressPoller(
+        jobs, pods, memory, reports, lambda changed, _: looks.append(changed), lambda: NOW, Rhythm(2, 10)
+    )
     asyncio.run(poller.ask(evaluators=True))
     asyncio.run(poller.ask(evaluators=True))
     assert (answers.asked, looks) == (["10.0.0.9"] * 2, [key])

@@ -15,6 +15,7 @@ from tfdist_operator.kube.pod_store import Key, PodStore
 from tfdist_operator.kube.queue import KeyedQueue
 from tfdist_operator.reconcile import Reconciler
 from tfdist_operator.reports import Reports
+from tfdist_operator.rhythm import Rhythm
 
 KEY = Key("team", "fashion")
 JOB = "/apis/tfdist.dev/v1/namespaces/team/tfdistjobs/fashion"
@@ -39,9 +40,8 @@ class Bench:
         self.jobs, self.queue = JobStore(), KeyedQueue[Key]()
         self.pods = PodStore(self.queue.add)
         leftovers, memory = Leftovers(self._objects, [""]), Memory()
-        self._reconciler = Reconciler(
-            self.jobs, self.pods, self.queue, self._objects, SETTINGS, memory, self._reports, leftovers, lambda: NOW
-        )
+        rhythm, stores = Rhythm(2, 10), (self.jobs, self.pods, self.queue, self._objects)
+        self._reconciler = Reconciler(*stores, SETTINGS, memory, self._reports, leftovers, rhythm, lambda: NOW)
         if JOB in self.api.objects:
             self.jobs.take(self.api.objects[JOB])
         for path, found in self.api.objects.items():

@@ -1,0 +1,80 @@
+"""Following running jobs: who is asked how often, and that one that does not answer holds up nobody."""
+
+import asyncio
+import contextlib
+from typing import cast
+
+import pytest
+from support.factories import NOW, UID, manifest
+from support.raw import raw_pod
+
+from tfdist.contract import Phase, ProgressReport, Role
+from tfdist_operator.kube.job_store import JobStore
+from tfdist_operator.kube.memory import Memory
+from tfdist_operator.kube.pod_store import Key, PodStore
+from tfdist_operator.progress import ProgressPoller
+from tfdist_operator.reports import Reports
+from tfdist_operator.rhythm import ASKED_PER_SECOND, WRITTEN_PER_SECOND, Rhythm
+
+RUNNING = {
+    "conditions": [{"type": "Running", "status": "True", "reason": "AllReplicasRun"}],
+    "gangs": {"training": {"attempt": 0, "ran": True}},
+}
+
+
+class Replies:
+    """The report ports: the replica at `10.0.0.9` never answers."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def progress(self, ip: str) -> ProgressReport:
+        self.asked.append(ip)
+        if ip == "10.0.0.9":
+            await asyncio.Event().wait()
+        return ProgressReport(role=Role.WORKER, index=0, attempt=0, phase=Phase.TRAINING, step=len(self.asked))
+
+
+def jobs_and_pods(*ips: str) -> tuple[JobStore, PodStore]:
+    """Return running jobs of one worker each, by the addresses of their pods."""
+    jobs, pods = JobStore(), PodStore(lambda _: None)
+    for number, ip in enumerate(ips):
+        name, uid = f"job-{number}", f"{UID[:-4]}{number:04}"
+        made = manifest(name, worker={"replicas": 1}) | {"status": RUNNING}
+        made["metadata"] |= {"uid": uid, "resourceVersion": "5", "generation": 1}
+        jobs.take(made)
+        found = raw_pod(6, uid=uid, job=name, job_uid=uid)
+        found["status"] = {"phase": "Running", "podIP": ip}
+        pods.put(found)
+    return jobs, pods
+
+
+async def test_a_replica_that_does_not_answer_holds_up_nobody() -> None:
+    jobs, pods = jobs_and_pods("10.0.0.9", "10.0.0.1")
+    replies, told = Replies(), asyncio.Event()
+
+    def on_report(key: Key, _: float) -> None:
+        if key.name == "job-1":
+            told.set()
+
+    rhythm = Rhythm(0.01, 10)
+    poller = ProgressPoller(jobs, pods, Memory(), cast("Reports", replies), on_report, lambda: NOW, rhythm)
+    running = asyncio.create_task(poller.run())
+    await asyncio.wait_for(told.wait(), 30)
+    assert rhythm.jobs == 2
+    running.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await running
+
+
+@pytest.mark.parametrize("jobs", [0, 1, 20])
+def test_a_few_jobs_are_followed_as_closely_as_the_installation_wants(jobs: int) -> None:
+    rhythm = Rhythm(2, 10, jobs)
+    assert (rhythm.ask_every(), rhythm.write_every()) == (2, 10)
+
+
+@pytest.mark.parametrize("jobs", [1000, 20000])
+def test_thousands_of_jobs_share_what_all_may_cost(jobs: int) -> None:
+    rhythm = Rhythm(2, 10, jobs)
+    assert jobs / rhythm.ask_every() == pytest.approx(ASKED_PER_SECOND)
+    assert jobs / rhythm.write_every() == pytest.approx(WRITTEN_PER_SECOND)
