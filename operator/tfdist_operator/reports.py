@@ -66,7 +66,8 @@ class Reports:
         behind = min(zip(steps, names, strict=True), default=(0, ""), key=lambda item: item[0])[1]
         share = max(_KEPT_STACKS // max(1, len(names)), 256)
         told = [f"{n}: {_ending(s, share)}" for n, s in zip(names, stacks, strict=True)]
-        return Evidence(about, behind, "\n".join(told)[:_KEPT_STACKS])
+        silent = tuple(name for name, report in zip(names, reports, strict=True) if report is None)
+        return Evidence(about, behind, "\n".join(told)[:_KEPT_STACKS], silent)
 
     async def _get(self, ip: str, path: str, largest: int) -> bytes | None:
         host = f"[{ip}]" if ":" in ip else ip

@@ -1,10 +1,12 @@
 """What follows from a failure: who starts anew, when, at whose cost, where, and when it is enough."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
-from support.factories import NOW, Story, condition, created, deleted, planned, pod, stored, told, words
+from support.factories import NOW, Story, condition, created, deleted, planned, pod, report, stored, told, words
 
+from tfdist_operator.observed.view import Evidence
 from tfdist_operator.planner import Plan
 from tfdist_operator.status.clock import parse_time
 
@@ -264,6 +266,23 @@ def test_a_lost_peer_waits_a_moment_for_the_failure_that_it_followed_from() -> N
     assert root_cause_of(planned([bereaved, killed], running)) == "Crash"
     late = planned([bereaved, pod("worker-1", "R")], running, now=NOW + timedelta(seconds=3))
     assert root_cause_of(late) == "PeerLost"
+
+
+def test_of_peers_that_were_lost_the_one_that_stands_still_is_the_cause() -> None:
+    look: Any = {"spec": {"worker": {"replicas": 3}}, "report": report(3)}
+    running = stored("worker-0:R worker-1:R worker-2:R", **look)
+    pods = [pod("worker-0", "F", exit_code=75), pod("worker-1", "R"), pod("worker-2", "R")]
+    asks = planned(pods, running, **look)
+    assert ([q.index for q in asks.ask], asks.creates) == ([1, 2], ())
+
+    todo = planned(pods, running, **look, evidence=Evidence(asks.ask_about, "worker-2", "", ("worker-2",)))
+    assert todo.status is not None
+    first, cause = todo.status["failures"]
+    assert (first["reason"], first["index"], cause["reason"], cause["index"]) == ("Secondary", 0, "Stalled", 2)
+    assert "worker-2 (pod fashion-worker-2, node node-a) stands still and does not answer" in cause["message"]
+
+    answered = planned(pods, running, **look, evidence=Evidence(asks.ask_about, "worker-1", ""))
+    assert root_cause_of(answered) == "PeerLost"
 
 
 def root_cause_of(todo: Plan) -> str:

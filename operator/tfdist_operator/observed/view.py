@@ -34,13 +34,15 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What the replicas of a stalled attempt said of themselves: who is behind, and where each one stands."""
+    """What the replicas said of themselves when they were asked: who is behind, and where each one stands."""
 
     about: str
     """What was asked about: the attempt, and since when it stands still."""
     behind: str
     """Name of the replica that did not answer, or that has done the fewest steps."""
     stacks: str
+    silent: tuple[str, ...] = ()
+    """Names of the replicas that did not answer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Any, Final
 from tfdist.api.status import ConditionType
 from tfdist.api.v1 import Strategy
 from tfdist.backoff import FREE_RESTARTS, restart_delay_seconds
-from tfdist.contract import ExitCode, Role
+from tfdist.contract import Role
 from tfdist.exits import (
     APPLICATION_ERROR,
     DISRUPTION,
@@ -30,9 +30,10 @@ from tfdist.exits import (
 from tfdist.render import names
 from tfdist.render.gang import GangName, Member
 from tfdist_operator.observed.gang import GangState, gang_state, member_of
-from tfdist_operator.observed.pod import PodState, PodSummary
+from tfdist_operator.observed.pod import PodSummary
 from tfdist_operator.observed.record import GangRecord, replica_name
 from tfdist_operator.planner.look import Look
+from tfdist_operator.planner.lost_peer import questions, silent_peer, wait_for_the_cause
 from tfdist_operator.planner.plan import Event
 from tfdist_operator.planner.stall import Stall
 from tfdist_operator.planner.step import Failed, Step, not_ready
@@ -41,8 +42,6 @@ from tfdist_operator.status.clock import rfc3339
 from tfdist_operator.status.conditions import Condition
 
 MAX_AVOIDED: Final = 10
-CAUSE_SECONDS: Final = 3.0
-"""How long the failure is waited for that made others lose their peer."""
 
 _REMEDIES: Final = {
     "UserError": "a restart would end the same: correct it and create the job anew",
@@ -66,26 +65,16 @@ class _Loss:
 
 def end_of_attempt(look: Look, state: GangState) -> Step:
     """Return what follows from replicas that failed, are being deleted, or have vanished."""
-    wait = _wait_for_the_cause(look, state)
+    wait = wait_for_the_cause(look, state)
     if wait > 0:
         return Step(state, requeue_after_seconds=wait)
     losers = {member_of(p) for p in state.lost} | set(state.vanished)
     if _each_alone(look, state) and all(m.role is Role.WORKER for m in losers):
         return _replace_alone(look, state)
+    asked, about = questions(look, state)
+    if asked:
+        return Step(state, ask=asked, ask_about=about)
     return _restart(look, state, [_loss(look, state)])
-
-
-def _wait_for_the_cause(look: Look, state: GangState) -> float:
-    """Return how long to wait for the failure that others followed from, in seconds.
-
-    Kubelets report within a second or two, each for its own node: that a peer was lost may be known before that peer.
-    """
-    if state.vanished or any(p.exit_code != ExitCode.PEER_LOST or p.deleting or p.disrupted for p in state.lost):
-        return 0.0
-    if not any(p.state is PodState.RUNNING for p in state.pods):
-        return 0.0
-    since = max(look.seconds_since(p.finished_at) if p.finished_at else CAUSE_SECONDS for p in state.lost)
-    return CAUSE_SECONDS - since if since >= 0 else 0.0
 
 
 def stalled(look: Look, state: GangState, stall: Stall) -> Step:
@@ -117,6 +106,11 @@ def _each_alone(look: Look, state: GangState) -> bool:
 def _loss(look: Look, state: GangState) -> _Loss:
     """Return the root cause of the end of an attempt of all members."""
     policy = look.spec.failure_policy
+    silent = silent_peer(look, state)
+    if silent is not None:
+        who = f"{replica_name(member_of(silent))} (pod {silent.name}, node {silent.node})"
+        text = f"{who} stands still and does not answer; its peers have lost it: {describe(state.lost[0])}"
+        return _Loss(silent, member_of(silent), STALLED, text, tuple(state.lost))
     cause = root_cause(state.lost, policy) if state.lost else None
     meaning = verdict(cause, policy) if cause else DISRUPTION
     if cause is None or (state.vanished and meaning.reason == PEER_LOST):
