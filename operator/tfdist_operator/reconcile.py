@@ -119,6 +119,7 @@ class Reconciler:
             job=job.job,
             problems=job.problems,
             managed_by=job.managed_by,
+            template=job.template,
             deleting=job.deleting,
             generation=job.generation,
             status=job.status,

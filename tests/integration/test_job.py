@@ -195,13 +195,13 @@ def test_a_namespace_that_is_being_deleted_costs_no_repeated_requests(
     new_job(api, namespace)
     api.do("DELETE", f"/api/v1/namespaces/{namespace}")
     with run_controller(api, tmp_path, TFDIST_NAMESPACE=namespace) as running:
-        wait_for("its first try", lambda: running.requests_made().get("PATCH services"))
+        wait_for("its first try", lambda: running.requests_made().get("POST services"))
         await_phase(api, namespace, "Starting")
-        before = running.requests_made()["PATCH services"]
+        before = running.requests_made()["POST services"]
         note = {"metadata": {"annotations": {"example.com/note": "look again"}}}
         api.do("PATCH", f"{JOBS.format(ns=namespace)}/fashion", note, "merge-patch")
-        wait_for("the next look", lambda: running.requests_made()["PATCH services"] > before)
-        assert running.requests_made()["PATCH services"] <= 3, (
+        wait_for("the next look", lambda: running.requests_made()["POST services"] > before)
+        assert running.requests_made()["POST services"] <= 3, (
             "once a look: at first, after our own write, after the note"
         )
     release = {"metadata": {"finalizers": None}}

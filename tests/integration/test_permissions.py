@@ -74,6 +74,13 @@ def live_through_a_replacement(api: Api, namespace: str) -> None:
     await_phase(api, namespace, "replaced", "Running")
 
 
+def live_through_a_restart(api: Api, namespace: str) -> None:
+    """A gang that another process has made restarts: its Service and NetworkPolicy are there and are changed."""
+    api.end_container(namespace, "taken-over-worker-1", 137)
+    names = {"taken-over-worker-0-r1", "taken-over-worker-1-r1"}
+    wait_for("the next attempt", lambda: names <= {pod["metadata"]["name"] for pod in api.pods(namespace)})
+
+
 def live_through_an_adoption(api: Api, namespace: str) -> None:
     """A pod that has lost its owner, as by a restore from a backup, is taken in again."""
     path = f"{PODS.format(ns=namespace)}/replaced-chief-0"
@@ -93,10 +100,14 @@ def test_every_right_is_used_and_none_is_missing(api: Api, namespace: str, tmp_p
     api.send("DELETE", f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/tfdist-controller")
     settings = {"TFDIST_NAMESPACE": namespace, "TFDIST_LEADER_ELECTION": "true"}
     an_end_before_the_start(api, namespace)
+    with run_controller(api, tmp_path, TFDIST_NAMESPACE=namespace):
+        new_job(api, namespace, "taken-over")
+        await_phase(api, namespace, "taken-over", "Running")
     with run_controller(api, tmp_path, **settings) as running:
         wait_for("it to lead", running.leads)
         live_through_a_replacement(api, namespace)
         live_through_an_adoption(api, namespace)
+        live_through_a_restart(api, namespace)
         live_through_a_success(api, namespace)
         wait_for("a renewal of the Lease", lambda: ("leases", "update") in used(running))
         refused = {key for key in running.api_requests() if key[2] in {"401", "403"}}

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tfdist.contract import Phase, ProgressReport, Role
+from tfdist.render.fingerprint import fingerprint
 from tfdist.validation import parse
 from tfdist_operator.observed.pod import PodState, PodSummary
 from tfdist_operator.observed.view import JobView, Report
@@ -69,8 +70,10 @@ def view(pods: str | list[PodSummary] = "", status: Mapping[str, Any] | None = N
     """Return a look at a job whose pods are given as `worker-0:R worker-1:P` or as summaries."""
     spec = changes.pop("spec", {})
     found = [pod(*p.split(":")) for p in pods.split()] if isinstance(pods, str) else pods
+    job = parse(manifest(**spec))
     fields: dict[str, Any] = {
-        "job": parse(manifest(**spec)),
+        "job": job,
+        "template": fingerprint(job),
         "problems": (),
         "managed_by": spec.get("runPolicy", {}).get("managedBy"),
         "generation": 1,

@@ -46,7 +46,7 @@ class FakeApi:
         body = orjson.loads(await request.read() or b"{}")
         if method == "GET":
             items = [o for p, o in self.objects.items() if p.split("/")[-2] == path.split("/")[-1]]  # of all namespaces
-            return web.json_response({"items": items, "metadata": {}})
+            return web.json_response({"items": items or None, "metadata": {}})  # as the real one for metadata alone
         if method == "POST":
             path = f"{path}/{body['metadata']['name']}"
             return (

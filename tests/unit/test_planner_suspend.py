@@ -117,6 +117,25 @@ def test_a_resize_between_two_looks_restarts_the_gang_for_all_have_to_be_told(wo
     assert story.status["restarts"]["counted"] == 0
 
 
+def test_a_template_that_is_changed_while_the_job_runs_waits_for_the_next_attempt_and_the_status_says_so() -> None:
+    story = Story(BOTH)
+    story.spec = {"image": "team/train:8"}
+    todo = story.look(BOTH, generation=2)
+    assert (created(todo), deleted(todo)) == ([], [])
+    assert "its pods are as they were before the last change: suspend and resume it" in story.message("Running")
+    assert story.look(BOTH, generation=2).status is None
+    story.look("worker-0:R worker-1:F", generation=2)
+    story.look("worker-0-r1:R worker-1-r1:R", generation=2)
+    assert "before the last change" not in story.message("Running")
+
+
+def test_limits_that_are_changed_while_the_job_runs_are_no_change_of_its_pods() -> None:
+    story = Story(BOTH)
+    story.spec = {"runPolicy": {"backoffLimit": 9}}
+    story.look(BOTH, generation=2)
+    assert "before the last change" not in story.message("Running")
+
+
 def test_evaluation_stops_and_is_resumed_without_training_again() -> None:
     story = Story(BOTH, **EVALUATED)
     story.look("worker-0:S worker-1:S")

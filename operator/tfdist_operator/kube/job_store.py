@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfdist.api.v1 import TFDistJob
+from tfdist.render.fingerprint import fingerprint
 from tfdist.validation import InvalidJob, Problem, parse
 from tfdist_operator.kube.pod_store import Key
 from tfdist_operator.kube.reached import Reached
@@ -25,6 +26,8 @@ class StoredJob:
     deleting: bool
     managed_by: str | None = None
     """`runPolicy.managedBy`, known of an invalid job too."""
+    template: str = ""
+    """Fingerprint of what its pods are made of; "" for an invalid job."""
 
 
 class JobStore:
@@ -65,8 +68,9 @@ class JobStore:
         status = raw.get("status") or {}
         deleting = "deletionTimestamp" in meta
         manager = known.managed_by if known and same_spec else _managed_by(raw)
+        template = known.template if known and same_spec else fingerprint(job) if job else ""
         self._jobs[key] = StoredJob(
-            key, meta["uid"], version, meta["generation"], job, problems, status, deleting, manager
+            key, meta["uid"], version, meta["generation"], job, problems, status, deleting, manager, template
         )
         return key
 

@@ -91,7 +91,7 @@ class Objects:
         uids: set[str] = set()
         while True:
             page = await self._client.request("GET", path, resource=_RESOURCES[kind], query=query, accept=METADATA_LIST)
-            uids |= {item["metadata"]["labels"].get(JOB_UID_LABEL, "") for item in page["items"]}
+            uids |= {item["metadata"]["labels"].get(JOB_UID_LABEL, "") for item in page["items"] or ()}
             query["continue"] = page["metadata"].get("continue", "")
             if not query["continue"]:
                 return uids

@@ -40,6 +40,8 @@ class GangRecord:
     """Step of the newest checkpoint at the last restart."""
     not_before: str = ""
     """When the members may be created, RFC 3339; "" means at once."""
+    template: str = ""
+    """Fingerprint of what the members of this attempt were made of."""
     avoided: tuple[str, ...] = ()
     """Nodes on which two attempts in a row failed."""
 
@@ -68,6 +70,7 @@ class GangRecord:
             "freeSinceCheckpoint": self.free_since_checkpoint,
             "checkpointStep": self.checkpoint_step,
             "notBefore": self.not_before,
+            "template": self.template,
             "avoided": list(self.avoided),
         }
         return {k: v for k, v in values.items() if k == "attempt" or v != _INITIAL.get(k)}
@@ -85,6 +88,7 @@ _INITIAL: Mapping[str, Any] = {
     "freeSinceCheckpoint": 0,
     "checkpointStep": -1,
     "notBefore": "",
+    "template": "",
     "avoided": [],
 }
 
@@ -108,5 +112,6 @@ def stored_record(status: Mapping[str, Any], gang: GangName) -> GangRecord | Non
         free_since_checkpoint=values["freeSinceCheckpoint"],
         checkpoint_step=values["checkpointStep"],
         not_before=values["notBefore"],
+        template=values["template"],
         avoided=tuple(values["avoided"]),
     )

@@ -60,6 +60,8 @@ class JobView:
     pods: tuple[PodSummary, ...]
     managed_by: str | None = None
     """Who is to run the job, where it says so; known of an invalid one too."""
+    template: str = ""
+    """Fingerprint of what pods are made of now."""
     deleting: bool = False
     """Whether somebody has deleted the job, and Kubernetes is removing what belongs to it."""
     report: Report | None = None

@@ -1,6 +1,7 @@
 """Gathers what the parts of planning decide about one job, and makes one plan of it."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from tfdist.api.status import ConditionType
@@ -172,7 +173,13 @@ class Carry:
 
     def _records(self) -> dict[str, Any]:
         stored = dict(self._look.view.status.get("gangs", {}))
-        return stored | {str(name): state.record.to_json() for name, state in self._states.items()}
+        return stored | {str(name): self._told_template(state).to_json() for name, state in self._states.items()}
+
+    def _told_template(self, state: GangState) -> GangRecord:
+        """Return the record of a gang with what its pods are made of: now, as long as there are none."""
+        if state.pods and state.record.template:
+            return state.record
+        return replace(state.record, template=self._look.view.template)
 
     def _record(self, gang: GangName) -> GangRecord:
         state = self._states.get(gang)

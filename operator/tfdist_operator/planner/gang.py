@@ -110,7 +110,7 @@ def _image_path(look: Look, role: Role) -> str:
 
 
 def _running(look: Look, state: GangState) -> Step:
-    text = f"all {len(state.gang.members)} replicas run (attempt {state.attempt})"
+    text = f"all {len(state.gang.members)} replicas run (attempt {state.attempt}){_changed_since(look, state)}"
     conditions = [Condition(ConditionType.PODS_READY, True, "AllReplicasRun", "all replicas run")]
     if state.attempt:
         conditions.append(Condition(ConditionType.RESTARTING, False, "AllReplicasRun", text))
@@ -130,6 +130,13 @@ def _running(look: Look, state: GangState) -> Step:
         events=_untold(look, state),
         requeue_after_seconds=earliest([found.look_again_seconds]),
     )
+
+
+def _changed_since(look: Look, state: GangState) -> str:
+    """Return what is to be said of a specification that was changed while its pods run; "" where it was not."""
+    if state.record.template in {"", look.view.template}:
+        return ""
+    return "; its pods are as they were before the last change: suspend and resume it, or the next attempt takes it"
 
 
 def _starts(state: GangState) -> Condition:

@@ -245,6 +245,8 @@ class GangStatus(ApiModel):
     """Step of the newest checkpoint at the last restart."""
     not_before: str | None = None
     """When the next attempt begins, RFC 3339."""
+    template: str | None = None
+    """Fingerprint of what the pods of this attempt were made of."""
     avoided: list[str] | None = None
     """Nodes on which two attempts in a row failed."""
 
