@@ -109,10 +109,11 @@ class ProgressPoller:
         if memory.report is not None and memory.report.content == content:
             return
         now = rfc3339(self._now())
+        urgent = _is_news(memory, content)
         memory.pace = _pace(memory, content, now)
         memory.report = Report(content, now)
         _measure(job.key, content)
-        self._on_report(job.key, self._seconds_until_a_write(memory))
+        self._on_report(job.key, 0.0 if urgent else self._seconds_until_a_write(memory))
 
     async def _ask_evaluator(self, job: StoredJob, ip: str) -> None:
         content = await self._reports.progress(ip)
@@ -129,6 +130,15 @@ class ProgressPoller:
         if memory.status_written_at is None:
             return 0.0
         return max(0.0, memory.status_written_at + self._rhythm.write_every() - time.monotonic())
+
+
+def _is_news(memory: JobMemory, content: ProgressReport) -> bool:
+    """Return whether launchers tell of a failure, or of what they wait for: more than moved counters."""
+    last = memory.report.content.gang if memory.report else None
+    gang = content.gang
+    if gang is None:
+        return False
+    return last is None or (last.failures, last.waiting_for) != (gang.failures, gang.waiting_for)
 
 
 def _pace(memory: JobMemory, content: ProgressReport, now: str) -> Pace:

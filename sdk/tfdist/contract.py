@@ -168,7 +168,7 @@ class ReplicaJob(ContractModel):
     replicas: dict[str, int]
     """Number of replicas of each role in this replica's own gang."""
     addresses: dict[str, list[str]] = Field(default_factory=dict)
-    """`host:port` of each replica of each role in the gang, in order of index."""
+    """`host:port` of each replica of each role in the gang, in order of index; left out where `TF_CONFIG` has them."""
     training: Training | None = None
     checkpoint: CheckpointSettings | None = None
     evaluation: dict[str, Any] | None = None

@@ -40,6 +40,14 @@ class GangRecord:
     """Step of the newest checkpoint at the last restart."""
     not_before: str = ""
     """When the members may be created, RFC 3339; "" means at once."""
+    launched: bool = False
+    """Whether launchers have told of this attempt: they restart its programs in place."""
+    told_counted: int = 0
+    """Of the restarts that count, those that the leading launcher knew of when it told last."""
+    told_uncounted: int = 0
+    """The same of those that do not count."""
+    told_failure: str = ""
+    """The last failure that it told of."""
     template: str = ""
     """Fingerprint of what the members of this attempt were made of."""
     avoided: tuple[str, ...] = ()
@@ -53,7 +61,11 @@ class GangRecord:
         """Return the record of a gang of which all members start anew."""
         number = self.attempt + 1
         fresh: dict[str, Any] = {"attempt": number, "floor": number, "replaced": {}, "starting": frozenset()}
-        return replace(self, **fresh, completed=frozenset(), ran=False, **changes)
+        return replace(self.told_anew(), **fresh, completed=frozenset(), ran=False, launched=False, **changes)
+
+    def told_anew(self) -> "GangRecord":
+        """Return the record of a gang whose leader is made anew, and is told of all restarts so far."""
+        return replace(self, told_counted=self.counted, told_uncounted=self.uncounted, told_failure="")
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as the status stores it, without what is as at the beginning."""
@@ -70,6 +82,10 @@ class GangRecord:
             "freeSinceCheckpoint": self.free_since_checkpoint,
             "checkpointStep": self.checkpoint_step,
             "notBefore": self.not_before,
+            "launched": self.launched,
+            "toldCounted": self.told_counted,
+            "toldUncounted": self.told_uncounted,
+            "toldFailure": self.told_failure,
             "template": self.template,
             "avoided": list(self.avoided),
         }
@@ -88,6 +104,10 @@ _INITIAL: Mapping[str, Any] = {
     "freeSinceCheckpoint": 0,
     "checkpointStep": -1,
     "notBefore": "",
+    "launched": False,
+    "toldCounted": 0,
+    "toldUncounted": 0,
+    "toldFailure": "",
     "template": "",
     "avoided": [],
 }
@@ -112,6 +132,10 @@ def stored_record(status: Mapping[str, Any], gang: GangName) -> GangRecord | Non
         free_since_checkpoint=values["freeSinceCheckpoint"],
         checkpoint_step=values["checkpointStep"],
         not_before=values["notBefore"],
+        launched=values["launched"],
+        told_counted=values["toldCounted"],
+        told_uncounted=values["toldUncounted"],
+        told_failure=values["toldFailure"],
         template=values["template"],
         avoided=tuple(values["avoided"]),
     )

@@ -8,6 +8,7 @@ from tfdist.api.status import ConditionType
 from tfdist.contract import TerminationMessage
 from tfdist.render.gang import GangName, Member, gangs
 from tfdist.render.installation import Installation
+from tfdist.render.launch import Past
 from tfdist.render.names import SERVED_LABEL
 from tfdist.render.network_policy import network_policy
 from tfdist.render.owner import owner_reference
@@ -16,6 +17,7 @@ from tfdist.render.service import service
 from tfdist_operator.observed.gang import GangState
 from tfdist_operator.observed.pod import PodState, PodSummary
 from tfdist_operator.observed.record import GangRecord, stored_record
+from tfdist_operator.planner import rounds
 from tfdist_operator.planner.look import Look
 from tfdist_operator.planner.past import past_pods, surplus
 from tfdist_operator.planner.plan import Event, Manifest, Patch, Plan, Question
@@ -217,7 +219,8 @@ class Carry:
         for state, member in self._create:
             name = state.gang.name
             if name not in renderers:
-                renderers[name] = PodRenderer(self._look.job, state.gang, installation)
+                past = Past(state.record.attempt_of, rounds.used(state.record))
+                renderers[name] = PodRenderer(self._look.job, state.gang, installation, past)
             yield renderers[name].pod(member, Attempt(state.record.attempt_of(member), self._generation, avoided))
 
     def _patches(self, past: Iterable[PodSummary]) -> Iterable[Patch]:

@@ -8,7 +8,7 @@ from tfdist.contract import Role
 from tfdist.render.gang import GangName
 from tfdist_operator.observed.gang import GangState
 from tfdist_operator.observed.pod import CANNOT_START, PodState, PodSummary
-from tfdist_operator.planner import retell
+from tfdist_operator.planner import retell, rounds
 from tfdist_operator.planner.look import Look
 from tfdist_operator.planner.plan import Event
 from tfdist_operator.planner.restart import end_of_attempt, resized, stalled
@@ -22,6 +22,14 @@ _STARTING: Final = "Starting"
 
 def run_gang(look: Look, state: GangState) -> Step:
     """Return what to do for a gang that has not succeeded."""
+    if state.gang.name is not GangName.TRAINING:
+        return _run(look, state)
+    told = rounds.news(look, state)
+    step = _run(look, replace(state, record=told.record))
+    return replace(step, failures=(*told.failures, *step.failures), events=(*told.events, *step.events))
+
+
+def _run(look: Look, state: GangState) -> Step:
     sizes = _other_sizes(look, state)
     if sizes:
         return resized(look, state, sizes)
@@ -112,7 +120,10 @@ def _image_path(look: Look, role: Role) -> str:
 def _running(look: Look, state: GangState) -> Step:
     text = f"all {len(state.gang.members)} replicas run (attempt {state.attempt}){_changed_since(look, state)}"
     conditions = [Condition(ConditionType.PODS_READY, True, "AllReplicasRun", "all replicas run")]
-    if state.attempt:
+    waits = _between_rounds(look, state)
+    if waits:
+        conditions.append(waits)
+    elif state.attempt or is_true(look.view.status, ConditionType.RESTARTING):
         conditions.append(Condition(ConditionType.RESTARTING, False, "AllReplicasRun", text))
     if state.gang.name is not GangName.TRAINING:
         return Step(state, conditions=_of(look, state, tuple(conditions)), events=_untold(look, state))
@@ -130,6 +141,15 @@ def _running(look: Look, state: GangState) -> Step:
         events=_untold(look, state),
         requeue_after_seconds=earliest([found.look_again_seconds]),
     )
+
+
+def _between_rounds(look: Look, state: GangState) -> Condition | None:
+    """Return what the launchers say that the next round waits for."""
+    told = rounds.gang_report(look, state) if state.gang.name is GangName.TRAINING else None
+    if told is None or not told.waiting_for:
+        return None
+    text = f"the launchers restart the gang in place, and wait: {'; '.join(told.waiting_for)}"
+    return Condition(ConditionType.RESTARTING, True, "InPlace", text)
 
 
 def _changed_since(look: Look, state: GangState) -> str:

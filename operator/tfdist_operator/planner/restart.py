@@ -13,7 +13,7 @@ from typing import Any, Final
 from tfdist.api.status import ConditionType
 from tfdist.api.v1 import Strategy
 from tfdist.backoff import FREE_RESTARTS, restart_delay_seconds
-from tfdist.contract import Role
+from tfdist.contract import GangEnd, Role
 from tfdist.exits import (
     APPLICATION_ERROR,
     DISRUPTION,
@@ -32,6 +32,8 @@ from tfdist.render.gang import GangName, Member
 from tfdist_operator.observed.gang import GangState, gang_state, member_of
 from tfdist_operator.observed.pod import PodSummary
 from tfdist_operator.observed.record import GangRecord, replica_name
+from tfdist_operator.planner import rounds
+from tfdist_operator.planner.failures import record_of
 from tfdist_operator.planner.look import Look
 from tfdist_operator.planner.lost_peer import questions, silent_peer, wait_for_the_cause
 from tfdist_operator.planner.plan import Event
@@ -65,6 +67,12 @@ class _Loss:
 
 def end_of_attempt(look: Look, state: GangState) -> Step:
     """Return what follows from replicas that failed, are being deleted, or have vanished."""
+    gave_up = rounds.end_of_launchers(state)
+    if gave_up is not None:
+        return _given_up(look, state, *gave_up)
+    if rounds.lives_on(state):
+        wait = rounds.farewell_seconds(look, state)
+        return _replace_alone(look, state) if wait <= 0 else Step(state, requeue_after_seconds=wait)
     wait = wait_for_the_cause(look, state)
     if wait > 0:
         return Step(state, requeue_after_seconds=wait)
@@ -75,6 +83,19 @@ def end_of_attempt(look: Look, state: GangState) -> Step:
     if asked:
         return Step(state, ask=asked, ask_about=about)
     return _restart(look, state, [_loss(look, state)])
+
+
+def _given_up(look: Look, state: GangState, pod: PodSummary, end: GangEnd) -> Step:
+    """Return what follows when the launchers gave up: the limits are the job's as they are now, not as they knew them."""
+    state = replace(state, record=rounds.counted(state.record, end.restarts))
+    final = end.reason != LIMIT_EXCEEDED
+    meaning = Verdict(end.reason, Action.FAIL) if final else verdict(pod, look.spec.failure_policy)
+    step = _restart(look, state, [_Loss(pod, Member(end.role, end.index), meaning, describe(pod))])
+    if rounds.is_told(look, pod, end):
+        return replace(step, failures=())
+    name = names.pod_name(look.job.metadata.name, end.role, end.index, pod.attempt)
+    who = {"role": str(end.role), "index": end.index, "pod": name, "round": end.round}
+    return replace(step, failures=tuple(f | who for f in step.failures))
 
 
 def stalled(look: Look, state: GangState, stall: Stall) -> Step:
@@ -125,7 +146,7 @@ def _vanished(first: Member, members: Sequence[Member], others: Sequence[PodSumm
 
 
 def _replace_alone(look: Look, state: GangState) -> Step:
-    """Return the replacement of each lost worker by itself, each counted by itself."""
+    """Return the replacement of each lost replica by itself, each counted by itself."""
     policy = look.spec.failure_policy
     losses = [_Loss(p, member_of(p), verdict(p, policy), describe(p)) for p in state.lost]
     losses += [_vanished(m, (m,)) for m in state.vanished]
@@ -151,7 +172,7 @@ def _restart(look: Look, state: GangState, losses: Sequence[_Loss], *, alone: bo
             return Step(replace(state, record=record), failures=tuple(failures), failed=failed)
         record = following
     record, avoided = _avoiding(look, state, record, losses)
-    following = _started_anew(look, record, losses, counts=counts, alone=alone)
+    following = _started_anew(look, state, record, losses, counts=counts, alone=alone)
     return _next(look, state, following, losses, tuple(failures), avoided, alone=alone)
 
 
@@ -199,8 +220,10 @@ def _avoiding(look: Look, state: GangState, record: GangRecord, losses: Sequence
     return (replace(record, avoided=(*record.avoided, node)[-MAX_AVOIDED:]), node) if node else (record, "")
 
 
-def _started_anew(look: Look, record: GangRecord, losses: Sequence[_Loss], *, counts: bool, alone: bool) -> GangRecord:
-    meta = look.job.metadata
+def _started_anew(
+    look: Look, state: GangState, record: GangRecord, losses: Sequence[_Loss], *, counts: bool, alone: bool
+) -> GangRecord:
+    leader, meta = state.gang.leader, look.job.metadata
     name = f"{meta.uid}-{record.attempt}"
     delay = restart_delay_seconds(record.since_checkpoint, name) if counts else 0.0
     not_before = rfc3339(look.now + timedelta(seconds=delay)) if delay else ""
@@ -211,6 +234,8 @@ def _started_anew(look: Look, record: GangRecord, losses: Sequence[_Loss], *, co
         replaced = {**record.replaced, who: number}
         starting, completed = record.starting | {who}, record.completed - {who}
         record = replace(record, attempt=number, replaced=replaced, starting=starting, completed=completed)
+        if loss.member == leader:
+            record = record.told_anew()
     return replace(record, not_before=not_before)
 
 
@@ -258,7 +283,7 @@ def _said(state: GangState, record: GangRecord, reason: str, text: str, *, alone
 
 def _records(look: Look, state: GangState, loss: _Loss, *, counted: bool) -> list[dict[str, Any]]:
     """Return records for `status.failures`: the root cause last, for it is the newest news."""
-    records = [_record(look, p, SECONDARY, said(p)) for p in sorted(loss.others, key=lambda p: p.name)]
+    records = [record_of(look, p, SECONDARY, said(p)) for p in sorted(loss.others, key=lambda p: p.name)]
     if loss.cause is None:
         attempt = state.record.attempt_of(loss.member)
         name = names.pod_name(look.job.metadata.name, loss.member.role, loss.member.index, attempt)
@@ -267,25 +292,7 @@ def _records(look: Look, state: GangState, loss: _Loss, *, counted: bool) -> lis
         found |= {"message": loss.text}
     else:
         message = loss.text if loss.verdict is STALLED else said(loss.cause)
-        found = _record(look, loss.cause, loss.verdict.reason, message)
+        found = record_of(look, loss.cause, loss.verdict.reason, message)
     if loss.stacks:
         found["stacks"] = loss.stacks
     return [*records, found | {"counted": counted, "rootCause": True}]
-
-
-def _record(look: Look, pod: PodSummary, reason: str, message: str) -> dict[str, Any]:
-    record = {
-        "time": pod.finished_at or rfc3339(look.now),
-        "attempt": pod.attempt,
-        "role": str(pod.role),
-        "index": pod.index,
-        "pod": pod.name,
-        "node": pod.node or None,
-        "exitCode": pod.exit_code,
-        "signal": pod.signal,
-        "reason": reason,
-        "message": message[:1024],
-        "counted": False,
-        "rootCause": False,
-    }
-    return {k: v for k, v in record.items() if v is not None}

@@ -14,6 +14,7 @@ LEARNED_MOVES: Final = 5
 """Moves that `Auto` wants to have seen before it judges."""
 LEARNED_FACTOR: Final = 10.0
 LEARNED_LEAST_SECONDS: Final = 120.0
+LAUNCHED_FACTOR: Final = 3.0
 _START_SECONDS: Final = 300.0
 _STARTING: Final = frozenset({Phase.STARTING, Phase.RENDEZVOUS, Phase.COMPILING})
 
@@ -64,16 +65,19 @@ def deadline_seconds(look: Look, pace: Pace) -> float | None:
 
     A number holds for steps: until the first one is done, finding each other and compiling get five minutes at least.
     `Auto` takes ten times the longest pause between two moves of this attempt, at least two minutes: pauses for
-    compilation, checkpoints and evaluation have been among them by then.
+    compilation, checkpoints and evaluation have been among them by then. Launchers act by the same deadline; the
+    controller waits longer, and acts where they do not get on.
     """
     wanted = look.spec.run_policy.progress_deadline_seconds
     if wanted is None:
         return None
-    if wanted != "Auto":
-        return max(float(wanted), _START_SECONDS if _is_starting(look) else 0.0)
-    if pace.moves < LEARNED_MOVES:
+    if wanted == "Auto" and pace.moves < LEARNED_MOVES:
         return None
-    return max(LEARNED_LEAST_SECONDS, LEARNED_FACTOR * pace.longest_gap_seconds)
+    learned = max(LEARNED_LEAST_SECONDS, LEARNED_FACTOR * pace.longest_gap_seconds)
+    patience = LAUNCHED_FACTOR if look.view.report and look.view.report.content.gang else 1.0
+    if wanted == "Auto":
+        return patience * learned
+    return patience * max(float(wanted), _START_SECONDS if _is_starting(look) else 0.0)
 
 
 def _is_starting(look: Look) -> bool:

@@ -146,6 +146,8 @@ class Failure(ApiModel):
     """When the replica ended, RFC 3339."""
     attempt: int
     """Attempt that it ended."""
+    round: int | None = None
+    """Round of that attempt that it ended, where the launchers restarted the gang in place."""
     role: str
     """Role of the replica."""
     index: int
@@ -245,6 +247,14 @@ class GangStatus(ApiModel):
     """Step of the newest checkpoint at the last restart."""
     not_before: str | None = None
     """When the next attempt begins, RFC 3339."""
+    launched: bool | None = None
+    """Whether launchers restart this attempt in place."""
+    told_counted: int | None = None
+    """Restarts that count which the leading launcher knew of when it told last."""
+    told_uncounted: int | None = None
+    """The same of those that do not count."""
+    told_failure: str | None = None
+    """Failure that it told of last."""
     template: str | None = None
     """Fingerprint of what the pods of this attempt were made of."""
     avoided: list[str] | None = None

@@ -15,6 +15,7 @@ from tfdist.render import names
 from tfdist.render.defaults import default_template, node_loss_tolerations
 from tfdist.render.gang import Gang, Member, addresses, cluster_spec, tensorflow_role
 from tfdist.render.installation import Installation
+from tfdist.render.launch import NO_PAST, Past, launch_settings
 from tfdist.render.owner import owner_reference
 from tfdist.render.replica_job import replica_job
 from tfdist.render.template import role_template
@@ -42,12 +43,13 @@ class PodRenderer:
     The pods share the parts that are equal: they are to be sent, and not changed.
     """
 
-    def __init__(self, job: TFDistJob, gang: Gang, installation: Installation) -> None:
+    def __init__(self, job: TFDistJob, gang: Gang, installation: Installation, past: Past = NO_PAST) -> None:
         self._job = job
         self._gang = gang
         self._installation = installation
         self._addresses = addresses(job, gang, installation.cluster_domain)
         self._cluster = cluster_spec(job, gang, installation.cluster_domain)
+        self._launch = launch_settings(job, gang, past, installation.cluster_domain)
         self._templates: dict[Role, Manifest] = {}
 
     def pod(self, member: Member, attempt: Attempt) -> Manifest:
@@ -84,7 +86,8 @@ class PodRenderer:
         return self._templates[role]
 
     def _variables(self, member: Member, attempt: int) -> dict[str, str]:
-        told = replica_job(self._job, self._gang, member, attempt, self._addresses)
+        addresses = {} if self._cluster else self._addresses  # for hundreds of replicas they are most of a pod
+        told = replica_job(self._job, self._gang, member, attempt, addresses, self._launch)
         values = {contract.JOB_ENV: told.to_json(), contract.REPORT_PORT_ENV: str(contract.REPORT_PORT)}
         role = tensorflow_role(member.role)
         config = tf_config(self._cluster, role, member.index) if self._cluster else None

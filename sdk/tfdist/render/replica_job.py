@@ -2,14 +2,28 @@
 
 from tfdist.api.training import PLACEHOLDERS, CheckpointSpec
 from tfdist.api.v1 import TFDistJob
-from tfdist.contract import CheckpointSettings, ReplicaJob, Task, Training
+from tfdist.contract import CheckpointSettings, LaunchSettings, ReplicaJob, Task, Training
 from tfdist.render.gang import Gang, Member
 
 
 def replica_job(
-    job: TFDistJob, gang: Gang, member: Member, attempt: int, addresses: dict[str, list[str]]
+    job: TFDistJob,
+    gang: Gang,
+    member: Member,
+    attempt: int,
+    addresses: dict[str, list[str]],
+    launch: LaunchSettings | None = None,
 ) -> ReplicaJob:
-    """Return what one member of a gang is told in an attempt; `addresses` are those of its gang."""
+    """Return what one member of a gang is told in an attempt.
+
+    Args:
+        job: the job.
+        gang: the gang.
+        member: who is told.
+        attempt: the start of the gang.
+        addresses: those of the gang, where `TF_CONFIG` does not say them.
+        launch: what launchers are told, where the gang has them.
+    """
     spec, meta = job.spec, job.metadata
     evaluation = spec.evaluation.model_dump(mode="json", by_alias=True, exclude_none=True) if spec.evaluation else None
     return ReplicaJob(
@@ -27,6 +41,7 @@ def replica_job(
         checkpoint=_checkpoint(job, gang, spec.checkpoint) if spec.checkpoint else None,
         evaluation=evaluation,
         runtime=spec.runtime.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True),
+        launch=launch,
     )
 
 
