@@ -86,7 +86,7 @@ def end_of_attempt(look: Look, state: GangState) -> Step:
 
 
 def _given_up(look: Look, state: GangState, pod: PodSummary, end: GangEnd) -> Step:
-    """Return what follows when the launchers gave up: the limits are the job's as they are now, not as they knew them."""
+    """Return what follows when launchers gave up; the limits are the job's as they are now, not as they knew them."""
     state = replace(state, record=rounds.counted(state.record, end.restarts))
     final = end.reason != LIMIT_EXCEEDED
     meaning = Verdict(end.reason, Action.FAIL) if final else verdict(pod, look.spec.failure_policy)
