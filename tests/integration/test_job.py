@@ -185,24 +185,3 @@ def test_a_job_deleted_in_the_foreground_is_not_started_again_while_its_pods_van
     wait_for("the job to vanish", lambda: api.send("GET", f"{JOBS.format(ns=namespace)}/fashion").status_code == 404)
     names = [pod["metadata"]["name"] for pod in api.pods(namespace)]
     assert not [name for name in names if name.endswith("-r1")]
-
-
-def test_a_namespace_that_is_being_deleted_costs_no_repeated_requests(
-    api: Api, namespace: str, tmp_path: pathlib.Path
-) -> None:
-    held = {"metadata": {"name": "held", "finalizers": ["example.com/hold"]}}
-    api.do("POST", f"/api/v1/namespaces/{namespace}/configmaps", held)
-    new_job(api, namespace)
-    api.do("DELETE", f"/api/v1/namespaces/{namespace}")
-    with run_controller(api, tmp_path, TFDIST_NAMESPACE=namespace) as running:
-        wait_for("its first try", lambda: running.requests_made().get("POST services"))
-        await_phase(api, namespace, "Starting")
-        before = running.requests_made()["POST services"]
-        note = {"metadata": {"annotations": {"example.com/note": "look again"}}}
-        api.do("PATCH", f"{JOBS.format(ns=namespace)}/fashion", note, "merge-patch")
-        wait_for("the next look", lambda: running.requests_made()["POST services"] > before)
-        assert running.requests_made()["POST services"] <= 3, (
-            "once a look: at first, after our own write, after the note"
-        )
-    release = {"metadata": {"finalizers": None}}
-    api.do("PATCH", f"/api/v1/namespaces/{namespace}/configmaps/held", release, "merge-patch")

@@ -14,11 +14,14 @@ from aiohttp import web
 from tfdist_operator.kube.client import JSON_PATCH, Client
 
 Json = dict[str, Any]
-Refusal = Callable[[str, str], tuple[int, str, str] | None]
+Refusal = Callable[[str, str], tuple[int, str, str, str] | None]
 
 
 class FakeApi:
-    """Objects by path. `asked` has every request as `METHOD path`; `refuse` may answer one with code, reason, words."""
+    """Objects by path. `asked` has every request as `METHOD path`; `refuse` may answer one.
+
+    A refusal is a code, Kubernetes' word for it, a message, and the reason of its cause.
+    """
 
     def __init__(self) -> None:
         self.objects: dict[str, Json] = {}
@@ -68,8 +71,9 @@ class FakeApi:
         return web.json_response(self.put(path, found | {"spec": spec}))
 
 
-def _answer(code: int, reason: str, message: str) -> web.Response:
-    return web.json_response({"reason": reason, "message": message}, status=code)
+def _answer(code: int, reason: str, message: str, cause: str = "") -> web.Response:
+    body = {"reason": reason, "message": message, "details": {"causes": [{"reason": cause}]}}
+    return web.json_response(body, status=code)
 
 
 @asynccontextmanager

@@ -76,7 +76,8 @@ async def bench() -> AsyncIterator[Bench]:
 
 def refusing_pods(message: str) -> Refusal:
     """Refuse to create pods."""
-    return lambda method, path: (403, "Forbidden", message) if method == "POST" and path.endswith("/pods") else None
+    refusal = (403, "Forbidden", message, "")
+    return lambda method, path: refusal if method == "POST" and path.endswith("/pods") else None
 
 
 async def test_a_new_jobs_objects_are_created_with_one_request_each(bench: Bench) -> None:
@@ -143,6 +144,17 @@ async def test_what_a_quota_refuses_is_told_at_once(bench: Bench) -> None:
     await bench.look()
     await bench.look()
     assert condition(bench.api.objects[JOB]["status"], "PodsReady")["reason"] == "CreationRefused"
+
+
+async def test_a_namespace_that_is_being_deleted_costs_one_try_for_each_look(bench: Bench) -> None:
+    bench.job()
+    refusal = (403, "Forbidden", "namespace team is being terminated", "NamespaceTerminating")
+    bench.api.refuse = lambda method, _path: refusal if method == "POST" else None
+    assert await bench.look()
+    assert await bench.look()
+    assert bench.api.requests("services") == ["POST", "POST"]
+    assert bench.api.requests("pods") == []
+    assert condition(bench.api.objects[JOB]["status"], "PodsReady")["reason"] == "Starting"
 
 
 async def test_jobs_that_ended_long_ago_cost_a_new_process_one_question_for_all(bench: Bench) -> None:
