@@ -69,7 +69,8 @@ class Cluster:
         self.await_pods(namespace, number, seconds=seconds)
         path = PODS.format(ns=namespace)
         condition = partial(self.any, path, fieldSelector="status.phase!=Running")
-        wait(lambda: not condition(), "all pods to run", seconds, RARE_POLL_SECONDS)
+        pause = max(RARE_POLL_SECONDS, number / 5000)  # the server looks through all pods to answer
+        wait(lambda: not condition(), "all pods to run", seconds, pause)
 
     def clear(self, namespace: str, jobs: str) -> None:
         """Delete all that a measurement has made: at first the jobs, so that no controller mends what goes."""

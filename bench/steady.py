@@ -7,7 +7,7 @@ from typing import Final
 from support.api import PODS
 
 from bench import reports
-from bench.cluster import Cluster, wait
+from bench.cluster import RARE_POLL_SECONDS, Cluster, wait
 from bench.lifecycle import await_condition
 from bench.process import Process
 from bench.results import NO_TARGET, Row, Target
@@ -88,7 +88,8 @@ def _restart(cluster: Cluster, ours: Subject, size: Size) -> tuple[float, float]
     pods = cluster.count(PODS.format(ns=_namespace(ours)))
     start = time.perf_counter()
     with ours.start(cluster) as process:
-        wait(lambda: _knows_all(process, size), f"{ours.name} to know {pods} pods", 300)
+        # asked seldom: to tell its metrics costs the controller time that is measured here
+        wait(lambda: _knows_all(process, size), f"{ours.name} to know {pods} pods", 300, RARE_POLL_SECONDS)
         seconds = time.perf_counter() - start
         made = sum(process.metric(process.counter, f'verb="{verb}"') for verb in ("POST", "DELETE"))
     return seconds, made

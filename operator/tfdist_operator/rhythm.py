@@ -7,9 +7,9 @@ written less often, and evenly spread, so that no burst delays what matters more
 from dataclasses import dataclass
 from typing import Final
 
-ASKED_PER_SECOND: Final = 60.0
+ASKED_PER_SECOND: Final = 40.0
 """Reports that are read in a second at most."""
-WRITTEN_PER_SECOND: Final = 25.0
+WRITTEN_PER_SECOND: Final = 20.0
 """Statuses in which only counters moved that are written in a second at most."""
 
 
