@@ -5,12 +5,13 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tfdist.contract import Phase, ProgressReport, Role
+from tfdist.contract import GangReport, MemberReport, Phase, ProgressReport, Restarts, Role, RoundFailure
 from tfdist.render.fingerprint import fingerprint
 from tfdist.validation import parse
 from tfdist_operator.observed.pod import PodState, PodSummary
 from tfdist_operator.observed.view import JobView, Report
 from tfdist_operator.planner import Plan, Settings, plan
+from tfdist_operator.status.clock import rfc3339
 
 NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
 SETTINGS = Settings(trainer_image="tfdist/trainer:test")
@@ -142,6 +143,26 @@ def report(step: int = 5, total: int = 10, attempt: int = 0, **fields: Any) -> R
     fields = {"phase": Phase.TRAINING} | fields
     content = ProgressReport(role=Role.WORKER, index=0, attempt=attempt, step=step, total_steps=total, **fields)
     return Report(content, "2030-01-02T03:04:05Z")
+
+
+def failure_in_place(number: int, index: int = 1, **fields: Any) -> RoundFailure:
+    """Return the failure of a worker that ended round `number - 1`."""
+    standard = {"exit_code": 137, "reason": "Crash", "message": "killed", "counted": True, "root_cause": True}
+    return RoundFailure(
+        id=f"0-1a-{number}", round=number - 1, role=Role.WORKER, index=index, time=rfc3339(NOW), **(standard | fields)
+    )
+
+
+def launchers_tell(
+    *failures: RoundFailure, restarts: Restarts | None = None, waiting_for: str = "", attempt: int = 0
+) -> Report:
+    """Return the report of a gang that trains under launchers."""
+    members = [MemberReport(role=Role.WORKER, index=i, alive=True, phase=Phase.TRAINING) for i in range(2)]
+    counted = sum(f.counted for f in failures)
+    known = restarts or Restarts(counted=counted, since_checkpoint=counted)
+    waits = [waiting_for] if waiting_for else []
+    gang = GangReport(members=members, failures=list(failures), restarts=known, waiting_for=waits)
+    return report(5, attempt=attempt, gang=gang)
 
 
 def words(**fields: Any) -> str:

@@ -61,14 +61,24 @@ class FakeApi:
 
     def _patch(self, path: str, body: Any, content_type: str) -> web.Response:
         found = self.objects[path]
-        if content_type != JSON_PATCH:  # a merge; its depth and what it takes away do not matter here
-            status = found.get("status", {}) | body.get("status", {})
-            return web.json_response(self.put(path, found | {"status": status}))
+        if content_type != JSON_PATCH:
+            return web.json_response(self.put(path, _merged(found, body)))
         test, *changes = body
         if test["value"] not in found["metadata"]["labels"].values():
             return _answer(422, "Invalid", "testing value failed")
         spec = found["spec"] | {change["path"].removeprefix("/spec/"): change["value"] for change in changes}
         return web.json_response(self.put(path, found | {"spec": spec}))
+
+
+def _merged(target: Json, patch: Json) -> Json:
+    """Apply a JSON merge patch (RFC 7386)."""
+    result = {k: v for k, v in target.items() if patch.get(k, v) is not None}
+    for name, value in patch.items():
+        if isinstance(value, dict):
+            result[name] = _merged(result.get(name, {}), value)
+        elif value is not None:
+            result[name] = value
+    return result
 
 
 def _answer(code: int, reason: str, message: str, cause: str = "") -> web.Response:

@@ -5,35 +5,19 @@ from typing import Any
 
 import pytest
 from support.factories import NOW, Story, created, deleted, pod, report, told
+from support.factories import failure_in_place as failure
+from support.factories import launchers_tell as tells
 
-from tfdist.contract import GangReport, MemberReport, Phase, Restarts, Role, RoundFailure
+from tfdist.contract import Restarts
 from tfdist.render.gang import training_gang
 from tfdist.render.installation import Installation
 from tfdist.render.launch import Past
 from tfdist.render.pod import Attempt, PodRenderer
 from tfdist.validation import parse
-from tfdist_operator.observed.view import Pace, Report
+from tfdist_operator.observed.view import Pace
 from tfdist_operator.status.clock import rfc3339
 
 BOTH = "worker-0:R worker-1:R"
-
-
-def failure(number: int, index: int = 1, **fields: Any) -> RoundFailure:
-    """Return the failure of a worker that ended round `number - 1`."""
-    standard = {"exit_code": 137, "reason": "Crash", "message": "killed", "counted": True, "root_cause": True}
-    return RoundFailure(
-        id=f"0-1a-{number}", round=number - 1, role=Role.WORKER, index=index, time=rfc3339(NOW), **(standard | fields)
-    )
-
-
-def tells(*failures: RoundFailure, restarts: Restarts | None = None, waiting_for: str = "", attempt: int = 0) -> Report:
-    """Return the report of a gang that trains under launchers."""
-    members = [MemberReport(role=Role.WORKER, index=i, alive=True, phase=Phase.TRAINING) for i in range(2)]
-    counted = sum(f.counted for f in failures)
-    known = restarts or Restarts(counted=counted, since_checkpoint=counted)
-    waits = [waiting_for] if waiting_for else []
-    gang = GangReport(members=members, failures=list(failures), restarts=known, waiting_for=waits)
-    return report(5, attempt=attempt, gang=gang)
 
 
 def gave_up(name: str, reason: str, restarts: Restarts, code: int = 137) -> Any:

@@ -2,13 +2,14 @@
 
 import asyncio
 import contextlib
-from typing import cast
+import time
+from typing import Any, cast
 
 import pytest
-from support.factories import NOW, UID, manifest
+from support.factories import NOW, UID, failure_in_place, launchers_tell, manifest
 from support.raw import raw_pod
 
-from tfdist.contract import Phase, ProgressReport, Role
+from tfdist.contract import GangReport, Phase, ProgressReport, Role
 from tfdist_operator.kube.job_store import JobStore
 from tfdist_operator.kube.memory import Memory
 from tfdist_operator.kube.pod_store import Key, PodStore
@@ -27,12 +28,14 @@ class Replies:
 
     def __init__(self) -> None:
         self.asked: list[str] = []
+        self.gang: GangReport | None = None
 
     async def progress(self, ip: str) -> ProgressReport:
         self.asked.append(ip)
         if ip == "10.0.0.9":
             await asyncio.Event().wait()
-        return ProgressReport(role=Role.WORKER, index=0, attempt=0, phase=Phase.TRAINING, step=len(self.asked))
+        place: dict[str, Any] = {"role": Role.WORKER, "index": 0, "attempt": 0, "phase": Phase.TRAINING}
+        return ProgressReport(**place, step=len(self.asked), gang=self.gang)
 
 
 def jobs_and_pods(*ips: str) -> tuple[JobStore, PodStore]:
@@ -62,6 +65,25 @@ async def test_a_replica_that_does_not_answer_holds_up_nobody() -> None:
     running = asyncio.create_task(poller.run())
     await asyncio.wait_for(told.wait(), 30)
     assert rhythm.jobs == 2
+    running.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await running
+
+
+async def test_a_failure_in_place_is_told_at_once_and_counters_when_they_may_be_written() -> None:
+    jobs, pods = jobs_and_pods("10.0.0.1")
+    told: asyncio.Queue[float] = asyncio.Queue()
+    replies, memory = Replies(), Memory()
+    (job,) = jobs.all()
+    memory.of(job.key, job.uid).status_written_at = time.monotonic()
+    rhythm = Rhythm(0.01, 1000)
+    on_report = lambda _key, seconds: told.put_nowait(seconds)  # noqa: E731  one line for one call
+    poller = ProgressPoller(jobs, pods, memory, cast("Reports", replies), on_report, lambda: NOW, rhythm)
+    running = asyncio.create_task(poller.run())
+    assert await asyncio.wait_for(told.get(), 30) > 100
+    replies.gang = launchers_tell(failure_in_place(1)).content.gang
+    while await asyncio.wait_for(told.get(), 30) > 0:
+        pass
     running.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await running

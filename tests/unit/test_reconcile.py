@@ -4,6 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 from support.factories import NOW, SETTINGS, UID, condition, manifest
+from support.factories import failure_in_place as failure
+from support.factories import launchers_tell as tells
 from support.fake_api import FakeApi, Refusal, served
 
 from tfdist_operator import reconcile
@@ -40,6 +42,7 @@ class Bench:
         self.jobs, self.queue = JobStore(), KeyedQueue[Key]()
         self.pods = PodStore(self.queue.add)
         leftovers, memory = Leftovers(self._objects, [""]), Memory()
+        self.memory = memory
         rhythm, stores = Rhythm(2, 10), (self.jobs, self.pods, self.queue, self._objects)
         self._reconciler = Reconciler(*stores, SETTINGS, memory, self._reports, leftovers, rhythm, lambda: NOW)
         if JOB in self.api.objects:
@@ -57,6 +60,12 @@ class Bench:
     async def look(self) -> bool:
         """Look once and return whether that succeeded."""
         return await self._reconciler.reconcile(KEY)
+
+    def run(self, *replicas: str) -> None:
+        """Let the containers of pods run."""
+        for replica in replicas:
+            path = f"/api/v1/namespaces/team/pods/fashion-{replica}"
+            self.pods.put(self.api.put(path, self.api.objects[path] | {"status": {"phase": "Running"}}))
 
     def fail(self, replica: str) -> None:
         """Let the container of a pod end with 137."""
@@ -173,6 +182,20 @@ async def test_what_a_killed_process_left_of_an_ended_job_is_removed(bench: Benc
     bench.start()
     assert await bench.look()
     assert bench.api.requests("services")[-1] == "DELETE"
+
+
+async def test_what_launchers_tell_is_stored_and_told_of_once(bench: Bench) -> None:
+    bench.job()
+    await bench.look()
+    bench.run("worker-0", "worker-1")
+    await bench.look()
+    bench.memory.of(KEY, UID).report = tells(failure(1))
+    bench.api.asked.clear()
+    assert await bench.look()
+    assert (bench.api.requests("status"), bench.api.requests("events")) == (["PATCH"], ["POST"])
+    assert bench.api.objects[JOB]["status"]["failures"][0]["round"] == 0
+    assert await bench.look()
+    assert len(bench.api.asked) == 2
 
 
 async def test_an_invalid_job_of_another_controller_is_left_alone(bench: Bench) -> None:
