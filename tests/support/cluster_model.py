@@ -13,6 +13,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from support.factories import CHECKPOINT, NOW, SETTINGS, manifest, words
+from support.launched import told
 from tfdist.api.status import TFDistJobStatus
 from tfdist.api.v1 import TFDistJob
 from tfdist.validation import parse
@@ -48,6 +49,7 @@ JOBS: dict[str, dict[str, Any]] = {
     },
     "one device with deadlines": {"strategy": "OneDevice", "worker": {"replicas": 1}, "runPolicy": _DEADLINES},
     "evaluation alone": {"task": "Evaluate", "checkpoint": CHECKPOINT},
+    "workers under launchers": {"successPolicy": "AllWorkers"},
     "evaluated beside training and after it": {"evaluation": {"mode": "Both"}, "checkpoint": CHECKPOINT},
 }
 
@@ -120,7 +122,8 @@ class Cluster:
         job = self.seen
         pods = tuple(self.seen_pods[n] for n in sorted(self.seen_pods))
         view = JobView(job.job, (), job.generation, job.status, pods, deleting=job.deleting)
-        return plan(replace(view, swept=self.swept, taken_over=not self.looked), self.now, SETTINGS)
+        view = replace(view, swept=self.swept, taken_over=not self.looked, report=told(self.kind, job.status))
+        return plan(view, self.now, SETTINGS)
 
     def look(self, killed_after: int | None = None) -> None:
         """Carry a plan out; or only its first requests, and start another controller."""
@@ -252,13 +255,11 @@ class Cluster:
             self.dirty = True
 
     def remove_job(self) -> None:
-        """Have the user delete the job, in the foreground."""
+        """Have the user delete the job."""
         self.true = replace(self.true, deleting=True, version=self.true.version + 1)
 
-    # From now on nothing goes wrong
-
     def finish(self) -> None:
-        """Let every pod start and end well; the controller looks when something has changed, or its timer tells."""
+        """Let all pods start and end well from now on; the controller looks when something changed, or its timer tells."""
         self.user(suspend=False, workers=self.workers or 1)
         for _ in range(400):
             if self.dirty:
