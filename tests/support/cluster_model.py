@@ -259,7 +259,7 @@ class Cluster:
         self.true = replace(self.true, deleting=True, version=self.true.version + 1)
 
     def finish(self) -> None:
-        """Let all pods start and end well from now on; the controller looks when something changed, or its timer tells."""
+        """Let all pods start and end well from now on; the controller looks after a change, or when its timer tells."""
         self.user(suspend=False, workers=self.workers or 1)
         for _ in range(400):
             if self.dirty:
