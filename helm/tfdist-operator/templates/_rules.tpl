@@ -17,6 +17,7 @@
   verbs:
   - create
   - deletecollection
+  - list
   - patch
 - apiGroups:
   - events.k8s.io
@@ -31,6 +32,7 @@
   verbs:
   - create
   - deletecollection
+  - list
   - patch
 - apiGroups:
   - tfdist.dev
