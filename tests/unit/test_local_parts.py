@@ -1,5 +1,6 @@
 """The parts of a local run by themselves: what ends mean, what is written on the screen, and the status."""
 
+import errno
 import io
 from datetime import UTC, datetime
 from pathlib import Path
@@ -150,6 +151,14 @@ def test_a_terminal_has_a_bar_below_coloured_lines_and_a_file_plain_ones() -> No
     now[0] = 60.0
     screens[1].progress("30%")
     assert file.getvalue().endswith("30%\n")
+
+
+def test_a_terminal_that_is_gone_disturbs_nobody() -> None:
+    class Gone(io.StringIO):
+        def flush(self) -> None:
+            raise OSError(errno.EIO, "Input/output error")
+
+    Screen(Gone(), [], terminal=True, colour=False, clock=lambda: 0.0).say("stopping")
 
 
 def test_the_status_has_the_form_of_a_jobs_on_a_cluster() -> None:

@@ -45,9 +45,9 @@ def main(arguments: Sequence[str]) -> NoReturn:
     adopt_orphans()
     wakeups, alarm = os.pipe()
     os.set_blocking(alarm, False)
+    signal.set_wakeup_fd(alarm)  # first, or a signal between the two would be heard by nobody
     for number in _HEARD:
         signal.signal(number, _hear)
-    signal.set_wakeup_fd(alarm)
     child = _start(command)
     code = _until_ended(child, lifeline, wakeups, grace_seconds)
     kill_descendants()

@@ -4,6 +4,7 @@ On a terminal the last line is a progress bar, written over again and again; els
 and then. Replicas have colours on a terminal whose user wants them (https://no-color.org).
 """
 
+import errno
 import shutil
 from collections.abc import Callable, Sequence
 from typing import Final, TextIO
@@ -58,5 +59,12 @@ class Screen:
 
     def _write(self, text: str) -> None:
         clear = _CLEAR if self._terminal else ""
-        self._stream.write(f"{clear}{text}{self._bar}")
-        self._stream.flush()
+        try:
+            self._stream.write(f"{clear}{text}{self._bar}")
+            self._stream.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            # the terminal is gone (SIGHUP): the replicas shall have their grace period all the same
+            if error.errno != errno.EIO:
+                raise
