@@ -38,12 +38,12 @@ time.sleep(600)
 class Run:
     """A local run in a process of its own."""
 
-    def __init__(self, folder: Path, **spec: Any) -> None:
+    def __init__(self, folder: Path, *options: str, **spec: Any) -> None:
         manifest = {"apiVersion": "tfdist.dev/v1", "kind": "TFDistJob", "metadata": {"name": "job"}, "spec": spec}
         (folder / "job.yaml").write_text(yaml.safe_dump(manifest))
         self.folder = folder
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tfdist.cli", "run", "--local", "job.yaml"],
+            [sys.executable, "-m", "tfdist.cli", "run", "--local", *options, "job.yaml"],
             cwd=folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -98,9 +98,9 @@ def started() -> Iterator[list[Run]]:
             run.process.communicate()
 
 
-def start(started: list[Run], folder: Path, program: str, **spec: Any) -> Run:
+def start(started: list[Run], folder: Path, program: str, *options: str, **spec: Any) -> Run:
     grace = {"template": {"spec": {"terminationGracePeriodSeconds": spec.pop("grace", 30)}}}
-    run = Run(folder, **{"command": ["python", "-c", program], "worker": {"replicas": 2}, **grace, **spec})
+    run = Run(folder, *options, **{"command": ["python", "-c", program], "worker": {"replicas": 2}, **grace, **spec})
     started.append(run)
     return run
 
@@ -201,3 +201,16 @@ def test_two_runs_do_not_share_a_state_folder(started: list[Run], tmp_path: Path
     assert code == 2
     assert "another run uses" in output
     assert first.process.poll() is None
+
+
+def test_a_gang_is_started_again_in_place_as_often_as_the_job_allows(started: list[Run], tmp_path: Path) -> None:
+    pytest.importorskip("tfdist_launch", reason="the launcher is not part of this environment")
+    program = f"import os, sys\nif '\"index\":1' in os.environ['TF_CONFIG']: sys.exit('no luck')\n{POLITE}"
+    run = start(started, tmp_path, program, "--in-place", runPolicy={"backoffLimit": 1})
+    code, output = run.end()
+    assert code == 1, output
+    assert run.log("worker-1").splitlines().count("no luck") == 2
+    status = run.status()
+    assert status["restarts"]["counted"] == 1
+    last = status["failures"][-1]
+    assert (last["role"], last["index"], last["reason"]) == ("worker", 1, "BackoffLimitExceeded")

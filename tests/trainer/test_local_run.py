@@ -15,7 +15,7 @@ pytestmark = pytest.mark.trainer
 
 SECONDS = 300
 GANGS: dict[str, dict[str, Any]] = {
-    "together": {"worker": {"replicas": 2}},
+    "together": {"worker": {"replicas": 2}, "evaluation": {"mode": "Both"}},
     "asynchronous": {"strategy": "ParameterServer", "chief": {}, "worker": {}, "ps": {}},
 }
 
@@ -76,10 +76,19 @@ def test_a_job_trains_and_then_all_evaluate_every_example_once(name: str, ran: d
     assert run.status.evaluation.final is not None
     assert run.status.evaluation.final.examples == 101
     assert "Evaluation of step" in run.output.splitlines()[-1]
-    written = json.loads(
-        next((run.state / "volumes" / "saved" / "flowers" / "evaluation").glob("*[0-9].json")).read_text()
-    )
-    assert written["metrics"] == run.status.evaluation.final.metrics
+    final = run.status.evaluation.final
+    written = run.state / "volumes" / "saved" / "flowers" / "evaluation" / f"{final.step}.json"
+    assert json.loads(written.read_text())["metrics"] == final.metrics
+
+
+def test_the_evaluator_beside_training_agrees_with_the_gang_after_it(ran: dict[str, Ran]) -> None:
+    evaluation = ran["together"].status.evaluation
+    assert evaluation is not None
+    assert evaluation.latest is not None
+    assert evaluation.best is not None
+    assert evaluation.final is not None
+    assert (evaluation.latest.step, evaluation.latest.examples) == (evaluation.final.step, 101)
+    assert evaluation.latest.metrics["accuracy"] == pytest.approx(evaluation.final.metrics["accuracy"], rel=1e-6)
 
 
 @pytest.mark.parametrize("name", GANGS)

@@ -10,7 +10,7 @@ import pytest
 from support.factories import manifest
 from support.samples import SAMPLES, sample
 
-from tfdist.contract import JOB_ENV, TF_CONFIG_ENV, ReplicaJob
+from tfdist.contract import JOB_ENV, LAUNCH_PORT_ENV, TF_CONFIG_ENV, ReplicaJob
 from tfdist.local.plan import CannotRunHere, Machine, Plan, plan
 from tfdist.local.process import ReplicaPlan
 from tfdist.local.volumes import Sources
@@ -28,10 +28,11 @@ def planned(
     config_maps: Mapping[str, Mapping[str, Any]] | None = None,
     environ: Mapping[str, str] | None = None,
     gpus: tuple[str, ...] = (),
+    launcher: bool = False,
 ) -> Plan:
     job = parse({**document, "metadata": {**document["metadata"], "uid": "local"}})
     named = {name: Path(folder) for name, folder in (volumes or {}).items()}
-    machine = Machine("box", environ or {}, entry_point, gpus)
+    machine = Machine("box", environ or {}, entry_point, gpus, launcher)
     ports = itertools.count(40001)
     return plan(job, Sources(STATE, named, config_maps or {}), machine, lambda: next(ports))
 
@@ -234,3 +235,27 @@ def test_the_evaluation_gang_is_planned_like_workers_and_evaluates() -> None:
     evaluation = made.gangs[GangName.EVALUATION]
     told = ReplicaJob.model_validate_json(evaluation.leader.environment[JOB_ENV])
     assert (told.task, told.role, told.replicas) == ("Evaluate", "evaluation", {"evaluation": 2})
+
+
+def test_launchers_know_each_other_and_the_limits_of_the_job() -> None:
+    rules = [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [3]}}]
+    made = planned(
+        manifest(
+            strategy="ParameterServer",
+            chief={},
+            ps={},
+            runPolicy={"backoffLimit": 7},
+            failurePolicy={"rules": rules},
+            command=["train"],
+        ),
+        launcher=True,
+    )
+    for replica in replicas(made).values():
+        assert replica.command == ("python", "-m", "tfdist_launch", "--", "train")
+        told = ReplicaJob.model_validate_json(replica.environment[JOB_ENV]).launch
+        assert told is not None
+        assert (told.backoff_limit, told.rules) == (7, rules)
+        addresses = {f"{each.role}-{each.index}": each.address for each in told.members}
+        assert addresses[replica.name] == f"127.0.0.1:{replica.environment[LAUNCH_PORT_ENV]}"
+        assert len(set(addresses.values())) == 4
+        assert [each.decides for each in told.members] == [True, False, False, False]

@@ -17,6 +17,7 @@ from tfdist.cli.config_maps import config_maps
 from tfdist.cli.documents import Document
 from tfdist.cli.errors import CommandError
 from tfdist.cli.output import colour_wanted, count, finding, say
+from tfdist.local import launch
 from tfdist.local.gpus import devices
 from tfdist.local.plan import CannotRunHere, Machine, Plan, plan
 from tfdist.local.ports import FreePorts
@@ -51,6 +52,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--volume", action="append", default=[], metavar="NAME=FOLDER", type=_named, help=text)
     text = "program of replicas whose image has it as its entry point, such as 'python train.py'"
     parser.add_argument("--command", default="", metavar="COMMAND", help=text, dest="entry_point")
+    text = "start a gang again in place when a replica dies, within the limits of its runPolicy (tfdist-launch)"
+    parser.add_argument("--in-place", action="store_true", help=text)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -85,7 +88,10 @@ def _run(document: Document, found: list[Document], options: argparse.Namespace,
     job = validation.parse(manifest | {"metadata": {"uid": str(uuid.uuid4())} | given})
     sources = Sources(state.folder, dict(options.volume), config_maps(found, job.metadata.namespace))
     environment = inherited(os.environ, str(Path(sys.executable).parent), _NOT_INHERITED)
-    machine = Machine(gethostname(), environment, tuple(shlex.split(options.entry_point)), devices(environment))
+    if options.in_place and not launch.installed():
+        raise CommandError("--in-place: the launcher is not installed here: pip install tfdist-trainer")
+    entry_point = tuple(shlex.split(options.entry_point))
+    machine = Machine(gethostname(), environment, entry_point, devices(environment), launcher=options.in_place)
     try:
         planned = plan(job, sources, machine, ports.take)
     except CannotRunHere as error:

@@ -30,13 +30,19 @@ _POLICIES: Final = {
 }
 
 
-def notes(job: TFDistJob, roles: frozenset[Role]) -> list[str]:
-    """Return a line for everything in a job's `roles` that a local run does without, and why."""
+_LAUNCHERS: Final = frozenset({"failure_policy", "progress_deadline_seconds"})
+"""What the launcher acts on."""
+
+
+def notes(job: TFDistJob, roles: frozenset[Role], *, launcher: bool = False) -> list[str]:
+    """Return a line for everything in a job's `roles` that a local run, with `launcher` or not, does without."""
     found: dict[str, str] = {}
     for role in sorted(roles):
         for field, why in _of_template(role_template(job, role)):
             found.setdefault(field, why)
-    return [f"{field}: {why}" for field, why in [*found.items(), *_of_job(job)]]
+    return [
+        f"{field}: {why}" for field, why in [*found.items(), *_of_job(job, _LAUNCHERS if launcher else frozenset())]
+    ]
 
 
 def _of_template(template: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -50,9 +56,9 @@ def _of_template(template: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield ", ".join(fields), "of a cluster's pods"
 
 
-def _of_job(job: TFDistJob) -> Iterator[tuple[str, str]]:
+def _of_job(job: TFDistJob, acted_on: frozenset[str]) -> Iterator[tuple[str, str]]:
     for model, table in ((job.spec, _POLICIES), (job.spec.run_policy, _RUN_POLICY)):
-        for name, why in table.items():
+        for name, why in ((name, why) for name, why in table.items() if name not in acted_on):
             field = type(model).model_fields[name]
             if getattr(model, name) != field.get_default(call_default_factory=True, validated_data={}):
                 yield field.alias or name, why

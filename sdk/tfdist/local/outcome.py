@@ -90,6 +90,8 @@ def decided(
 def describe(outcome: Outcome) -> str:
     """Return in one line how a failure came about."""
     who = f"{outcome.replica} ended with exit code {outcome.code}{_signal(outcome.code)}" if outcome.replica else ""
+    if who and outcome.message.startswith(f"{outcome.replica} ended with "):
+        return outcome.message  # a launcher's, which says it all
     return ": ".join(part for part in (who, outcome.message) if part)
 
 

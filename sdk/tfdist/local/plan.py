@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from tfdist.api.v1 import TFDistJob
-from tfdist.local import gpus
+from tfdist.contract import LAUNCH_PORT
+from tfdist.local import gpus, launch
 from tfdist.local.notes import notes
 from tfdist.local.ports import Addresses
 from tfdist.local.process import ReplicaPlan, Translation
@@ -48,6 +49,8 @@ class Machine:
     inherited: Mapping[str, str]
     entry_point: tuple[str, ...] = ()
     gpus: tuple[str, ...] = ()
+    launcher: bool = False
+    """Whether gangs are started again in place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,8 @@ def plan(job: TFDistJob, sources: Sources, machine: Machine, take_port: Callable
     draft = _Draft(job, sources, machine, take_port)
     made = {gang.name: GangPlan(gang, draft.replicas(gang)) for gang in gangs(job)}
     draft.check()
-    said = [*notes(job, frozenset(member.role for member in draft.members)), *dict.fromkeys(draft.notes)]
+    roles = frozenset(member.role for member in draft.members)
+    said = [*notes(job, roles, launcher=machine.launcher), *dict.fromkeys(draft.notes)]
     beside = [planned for name, planned in made.items() if name is not GangName.EVALUATION]
     for together in (beside, [planned for planned in made.values() if planned not in beside]):
         asked = [replica.gpus for planned in together for replica in planned.replicas]
@@ -110,7 +114,10 @@ class _Draft:
     def replicas(self, gang: Gang) -> tuple[ReplicaPlan, ...]:
         """Return the processes of a gang."""
         pods = PodRenderer(self._job, gang, Installation(default_image=BUNDLED))
-        return tuple(self._replica(member, pods.pod(member, Attempt(0, 0))) for member in gang.members)
+        made = {member: self._replica(member, pods.pod(member, Attempt(0, 0))) for member in gang.members}
+        if self._machine.launcher:
+            return launch.launched(self._job, gang, made, lambda host: self._addresses.port(host, LAUNCH_PORT))
+        return tuple(made.values())
 
     def check(self) -> None:
         """Raise `CannotRunHere` if anything is missing."""

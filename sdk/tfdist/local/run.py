@@ -175,7 +175,12 @@ class _Course:
         late = "not finished within " + (
             "runPolicy.activeDeadlineSeconds" if deadline == self._deadline else "evaluation.deadlineSeconds"
         )
-        return outcome(waited_long=True) or Outcome(DEADLINE_EXCEEDED, reason="DeadlineExceeded", message=late)
+        found = outcome(waited_long=True)
+        return (
+            self._watch.cause_of(found)
+            if found
+            else Outcome(DEADLINE_EXCEEDED, reason="DeadlineExceeded", message=late)
+        )
 
 
 def _result(report: EvaluationReport | None) -> str:

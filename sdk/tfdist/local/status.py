@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from tfdist import contract
 from tfdist.api.status import (
     CheckpointStatus,
     Condition,
@@ -32,9 +33,11 @@ class Facts:
     codes: dict[str, int] = field(default_factory=dict)
     report: ProgressReport | None = None
     latest: EvaluationReport | None = None
+    best: EvaluationReport | None = None
     final: EvaluationReport | None = None
     evaluation_problem: str = ""
     failures: list[Failure] = field(default_factory=list)
+    restarts: contract.Restarts = field(default_factory=contract.Restarts)
     message: str = ""
     reason: str = ""
     started: datetime | None = None
@@ -48,7 +51,7 @@ def status(facts: Facts, now: datetime) -> dict[str, Any]:
         conditions=_conditions(facts, rfc3339(now)),
         replicas={role: _counts(names, facts) for role, names in facts.replicas.items()},
         attempt=0,
-        restarts=Restarts(),
+        restarts=Restarts(**facts.restarts.model_dump(include=set(Restarts.model_fields))),
         progress=_progress(facts.report, now) if facts.report else None,
         evaluation=_evaluation(facts),
         failures=facts.failures[-10:] or None,
@@ -96,8 +99,9 @@ def _progress(report: ProgressReport, now: datetime) -> Progress:
 def _evaluation(facts: Facts) -> EvaluationStatus | None:
     if facts.latest is None and facts.final is None:
         return None
-    latest, final = (EvaluationResult(**r.model_dump()) if r else None for r in (facts.latest, facts.final))
-    return EvaluationStatus(latest=latest, final=final)
+    reports = (facts.latest, facts.best, facts.final)
+    latest, best, final = (EvaluationResult(**report.model_dump()) if report else None for report in reports)
+    return EvaluationStatus(latest=latest, best=best, final=final)
 
 
 def _conditions(facts: Facts, now: str) -> list[Condition] | None:

@@ -2,11 +2,12 @@
 
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
 from tfdist.api.status import Failure, JobPhase
-from tfdist.contract import Role
+from tfdist.contract import ProgressReport, Role
 from tfdist.local import progress
 from tfdist.local.interrupt import Interrupts
 from tfdist.local.logs import Tail
@@ -37,6 +38,7 @@ class Watch:
         self.ended: list[Exit] = []
         """Replicas in the order in which they ended."""
         self._dismissed: set[str] = set()
+        self._rounds: set[str] = set()
         self._tails: dict[str, Tail] = {}
         self._asked_at = float("-inf")
         self._written: object = None
@@ -97,6 +99,15 @@ class Watch:
         self.facts.phase = phase
         self.tell()
 
+    def cause_of(self, outcome: Outcome) -> Outcome:
+        """Return the outcome with the replica that its launcher blames, where it has one that gave up."""
+        words = self._state.last_words(outcome.replica) if outcome.replica else None
+        if words is None or words.gang_end is None:
+            return outcome
+        end = words.gang_end
+        self.facts.restarts = end.restarts
+        return replace(outcome, replica=hostname(end.role, end.index), reason=end.reason)
+
     def failed(self, outcome: Outcome, *, root_cause: bool = True) -> None:
         """Remember the failure of a replica."""
         if member := self._members.get(outcome.replica):
@@ -117,7 +128,11 @@ class Watch:
     def result_of(self, gang: GangPlan) -> None:
         """Remember what a gang that evaluates has found."""
         words = self._state.last_words(gang.leader.name)
-        self.facts.final = (words.evaluation if words else None) or self.facts.final
+        if words is None or words.evaluation is None:
+            return
+        self.facts.final = words.evaluation
+        if gang.gang.name is GangName.EVALUATOR:
+            self.facts.latest, self.facts.best = words.evaluation, words.best_evaluation or self.facts.best
 
     def saved_step(self, name: str) -> int | None:
         """Return the step of the last checkpoint that a replica told of at its end."""
@@ -153,9 +168,26 @@ class Watch:
             if gang.leader.name not in self.running:
                 continue
             report = progress.ask(gang.leader.report_port)
+            if report is None:
+                continue
             if name is GangName.EVALUATOR:
-                self.facts.latest = (report.evaluation if report else None) or self.facts.latest
-            elif report is not None:
+                self.facts.latest = report.evaluation or self.facts.latest
+                self.facts.best = report.best_evaluation or self.facts.best
+            else:
                 self.facts.report = report
+                self._learn(report)
         self._screen.progress(progress.line(self.facts.phase, self.facts.report))
         self.tell()
+
+    def _learn(self, report: ProgressReport) -> None:
+        """Remember what the launchers of a gang have gone through."""
+        gang = report.gang
+        if gang is None:
+            return
+        self.facts.restarts = gang.restarts
+        for failure in gang.failures:
+            if failure.id not in self._rounds:
+                self._rounds.add(failure.id)
+                pod = pod_name(self._plan.job.metadata.name, failure.role, failure.index, 0)
+                fields = failure.model_dump(include=set(Failure.model_fields))
+                self.facts.failures.append(Failure(**fields, attempt=0, pod=pod))
