@@ -173,6 +173,8 @@ class ReplicaJob(ContractModel):
     checkpoint: CheckpointSettings | None = None
     evaluation: dict[str, Any] | None = None
     runtime: dict[str, Any] = Field(default_factory=dict)
+    log_directory: str | None = None
+    """Where TensorBoard looks; None is below the checkpoint directory."""
     launch: LaunchSettings | None = None
 
 

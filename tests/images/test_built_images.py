@@ -18,6 +18,8 @@ CONTROLLER_LIMIT_BYTES = 200_000_000
 IMPORTS = {
     "controller": "import kopf, tfdist_operator.app",
     "trainer": "import tensorflow, tfdist_trainer",
+    # On a machine without a GPU it says so, and computes on the CPU.
+    "trainer-gpu": "import tensorflow as tf, tfdist_trainer; assert tf.test.is_built_with_cuda(); tf.zeros([1]) + 1",
 }
 SCRIPT = "import os; {}; print(os.getuid())"
 
@@ -29,7 +31,8 @@ def images() -> dict[str, build.Image]:
 
 @pytest.fixture(params=IMPORTS)
 def image(request: pytest.FixtureRequest, images: dict[str, build.Image]) -> build.Image:
-    return images[request.param]
+    name = request.param
+    return images[name] if name in images else build.build([RECIPES[name]])[0]
 
 
 def configuration(archive: Path) -> dict[str, dict[str, object]]:

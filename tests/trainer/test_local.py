@@ -116,13 +116,14 @@ def test_a_file_trains_a_class_of_the_folder_it_is_run_in(tmp_path: Path) -> Non
     document = {
         "training": {"program": "mine:Line", "config": {"steps": 40, "globalBatchSize": 8}},
         "checkpoint": {"directory": f"{tmp_path}/{{name}}", "everySteps": 20},
+        "tensorBoard": {"logDirectory": f"{tmp_path}/logs/{{name}}"},
     }
     (tmp_path / "line.yaml").write_text(yaml.safe_dump(document))
     done = run("-m", "tfdist_trainer", "--config", "line.yaml", folder=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     names = sorted(path.name for path in (tmp_path / "line").glob("checkpoint-*"))
     assert names == ["checkpoint-000000020", "checkpoint-000000040"]
-    assert len(list((tmp_path / "line" / "tensorboard").glob("*/events.*"))) == 2, "of the chief, and of worker 0"
+    assert len(list((tmp_path / "logs" / "line").glob("*/events.*"))) == 2, "of the chief, and of worker 0"
 
 
 PROGRAM = """

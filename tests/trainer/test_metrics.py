@@ -215,3 +215,14 @@ def test_keras_metrics_that_do_not_exist_are_told(name: str, message: str) -> No
 def test_wrong_names_are_told_with_those_that_are_known(given_names: list[str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         names.check(given_names, "classification")
+
+
+def test_sums_of_metrics_that_stay_are_taken_over_by_name() -> None:
+    before = SumsOf([WeightedMean("loss", lambda *_: 0), *build.classification(["accuracy", "precision"], 2)])
+    after = SumsOf([WeightedMean("loss", lambda *_: 0), *build.classification(["top_2", "accuracy"], 2)])
+    sums = np.arange(1.0, before.size + 1)
+    taken = after.taken_over(sums.tolist(), before.sizes)
+    assert after.examples(taken) == 1
+    assert after.results(taken)["loss"] == before.results(sums)["loss"]
+    assert after.results(taken)["accuracy"] == before.results(sums)["accuracy"]
+    assert math.isnan(after.results(taken)["top_2"]), "nothing of the epoch has been counted for it yet"

@@ -1,6 +1,7 @@
 """Every strategy trains, and evaluates as one process does; an asynchronous gang survives the loss of a worker."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -123,6 +124,55 @@ def test_an_asynchronous_gang_survives_a_killed_worker_and_ends_everywhere(
     metrics = evaluation(launch, config, tmp_path / "ckpt")
     assert metrics["accuracy"] > 0.8
     assert np.isfinite(metrics["loss"])
+
+
+def test_a_lost_parameter_server_ends_the_chief(
+    launch_roles: LaunchRoles, config: dict[str, Any], tmp_path: Path
+) -> None:
+    told = job(tmp_path / "ckpt", strategy="ParameterServer", checkpoint={"everySteps": 100})
+    gang = launch_roles({"chief": 1, "worker": 1, "ps": 1}, config=config | {"epochs": 100_000}, job=told)
+    gang.progress_when(lambda report: (report.step or 0) > 0)
+    gang.processes[2].send_signal(signal.SIGKILL)
+    assert gang.processes[0].wait(300) == ExitCode.PEER_LOST, gang.output()
+    assert gang.termination().reason == "PeerLost"
+
+
+def test_an_embedding_is_divided_over_the_parameter_servers_and_evaluated_exactly(
+    launch_roles: LaunchRoles, launch: "Launch", tmp_path: Path
+) -> None:
+    rows = [f"{word} {other},{kind}" for kind, pair in enumerate(("ab", "cd")) for word in pair for other in pair]
+    for split in ("train", "eval"):
+        (tmp_path / f"{split}.csv").write_text("text,label\n" + "\n".join(8 * rows) + "\n")
+    config = {
+        "data": {split: f"{tmp_path}/{split}.csv" for split in ("train", "eval")},
+        "classes": 2,
+        "length": 4,
+        "embedding": 64,
+        "hiddenUnits": 4,
+        "epochs": 20,
+        "batchSizePerReplica": 8,
+        "learningRate": 0.01,
+        "minShardBytes": 512,
+    }
+    told = job(tmp_path / "ckpt", strategy="ParameterServer")
+    told["training"] = {"program": "text_classification", "config": config}
+    gang = launch_roles({"chief": 1, "worker": 1, "ps": 2}, config={}, job=told)
+    assert gang.wait() == [0] * 4, "\n".join(gang.output(number) for number in range(4))
+    placed = re.search(r"placed ps-0=(\d+) ps-1=(\d+) shards=(\d+)", gang.output())
+    assert placed, gang.output()
+    assert int(placed[3]) >= 2, "the embedding is of two shards"
+    assert min(int(placed[1]), int(placed[2])) >= 512, "each keeps a part"
+
+    evaluations = [launch(size, config={}, job=told | {"task": "Evaluate"}) for size in (1, 2)]
+    results = []
+    for evaluated in evaluations:
+        assert set(evaluated.wait()) == {0}, evaluated.output()
+        report = evaluated.termination().evaluation
+        assert report is not None
+        assert report.examples == 64
+        results.append(report.metrics)
+    assert results[0]["accuracy"] > 0.9
+    assert results[0] == pytest.approx(results[1], rel=1e-6)
 
 
 def test_an_asynchronous_gang_without_a_chief_is_refused(launch_roles: LaunchRoles, config: dict[str, Any]) -> None:

@@ -48,6 +48,8 @@ class Position(ContractModel):
     """Examples seen since the start of training, by the whole gang."""
     metric_sums: tuple[float, ...] = ()
     """Sums of the metrics since the start of the epoch (`metrics.sums`)."""
+    metrics: tuple[tuple[str, int], ...] = ()
+    """Name and number of sums of each metric in `metric_sums`, behind the first, which is the number of examples."""
     layout: tuple[int, ...] = ()
     """Batch size, then the examples of every pipeline: only with equal ones does `step_in_epoch` name the
     same examples."""

@@ -51,7 +51,7 @@ def evaluate(context: Context) -> EvaluationReport:
     finding = scorer.score(path, record)
     if context.member.is_chief:
         ledger_of(context).record(finding.score, finding.details)
-        EvaluationSummaries(Path(settings.directory)).write(finding.score, finding.details)
+        EvaluationSummaries(context).write(finding.score, finding.details)
     context.gang.share([1.0])
     report = finding.score.report
     context.reporter.update(phase=Phase.FINISHED, evaluation=report)

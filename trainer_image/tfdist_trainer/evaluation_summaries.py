@@ -4,7 +4,6 @@ That it cannot be written is logged, and never ends an evaluation.
 """
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -12,9 +11,10 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from tfdist_trainer import log
+from tfdist_trainer.context import Context
 from tfdist_trainer.errors import one_line
 from tfdist_trainer.scores import Score
-from tfdist_trainer.summaries import DIRECTORY, ScalarWriter
+from tfdist_trainer.summaries import ScalarWriter, folder_of
 
 RUN: Final = "evaluation"
 
@@ -27,8 +27,9 @@ Image = npt.NDArray[np.uint8]
 class EvaluationSummaries:
     """Writes the results of one job's evaluations; the file is made with the first of them."""
 
-    def __init__(self, directory: Path) -> None:
-        self._folder: Path | None = directory / DIRECTORY / RUN
+    def __init__(self, context: Context) -> None:
+        folder = folder_of(context)
+        self._folder = None if folder is None else f"{folder}/{RUN}"
         self._writer: ScalarWriter | None = None
 
     def write(self, score: Score, details: Mapping[str, Mapping[str, Any]]) -> None:

@@ -86,7 +86,7 @@ class Evaluator:
         self._reporter = context.reporter
         self._reader = CheckpointReader(directory)
         self._ledger = ledger_of(context)
-        self._summaries = EvaluationSummaries(directory)
+        self._summaries = EvaluationSummaries(context)
         self._judge = judge
         self._score = score
         self._scores = self._ledger.scores()

@@ -19,7 +19,7 @@ from tfdist.validation import InvalidJob, parse
 from tfdist_trainer import log
 from tfdist_trainer.errors import ConfigurationError, UsageError, one_line
 
-PARTS: Final = ("strategy", "task", "training", "checkpoint", "evaluation", "runtime")
+PARTS: Final = ("strategy", "task", "training", "checkpoint", "evaluation", "runtime", "tensorBoard")
 """Fields of a job's `spec` that concern a process; a file without `kind` may have only these."""
 
 _POD_ROLES: Final = {"chief": Role.CHIEF, "worker": Role.WORKER, "ps": Role.PS, "evaluator": Role.EVALUATOR}

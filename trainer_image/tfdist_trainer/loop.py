@@ -266,7 +266,13 @@ class Training:
         if at.step_in_epoch and at.layout != self._layout:
             log.event("epoch-restarted", epoch=at.epoch + 1, reason="the gang or its data has changed since")
             return at.model_copy(update={"step_in_epoch": 0, "metric_sums": zeros})
-        return at if len(at.metric_sums) == len(zeros) else at.model_copy(update={"metric_sums": zeros})
+        if at.metrics == self._sums.sizes:
+            return at
+        if not at.step_in_epoch or not at.metrics:
+            return at.model_copy(update={"metric_sums": zeros})
+        new = [metric[0] for metric in self._sums.sizes if metric not in at.metrics]
+        log.event("metrics-changed", new=",".join(new) or None, reason="those are of the rest of this epoch alone")
+        return at.model_copy(update={"metric_sums": tuple(self._sums.taken_over(at.metric_sums, at.metrics))})
 
     def _save(self) -> None:
         """Write a checkpoint at the present position; a collective, of which the chief writes."""
@@ -276,7 +282,7 @@ class Training:
                 f"step {self._position.step}: a variable is not finite since the last checkpoint, and nothing of it "
                 f"was saved; {_WHAT_TO_DO}"
             )
-        self._saver.save(self._position.model_copy(update={"layout": self._layout}))
+        self._saver.save(self._position.model_copy(update={"layout": self._layout, "metrics": self._sums.sizes}))
 
     def _finish(self) -> None:
         """Save the last step and name it in `final.json`."""

@@ -14,7 +14,7 @@ from tfdist.api.training import RuntimeSpec
 from tfdist.contract import Phase, Role, Task
 from tfdist_trainer import log, programs, runtime
 from tfdist_trainer.data.files import Split
-from tfdist_trainer.environment import Member
+from tfdist_trainer.environment import PARAMETER_SERVER, Member
 from tfdist_trainer.errors import ConfigurationError
 from tfdist_trainer.notice import Notice
 from tfdist_trainer.reporter import Reporter
@@ -27,7 +27,9 @@ def run(member: Member, reporter: Reporter, notice: Notice) -> None:
     settings = runtime.read(member.job.runtime)
     if member.cluster:
         settings = runtime.for_servers(settings)
-    runtime.prepare(os.environ, settings)
+    training = member.job.training
+    sharded = training is not None and training.config.get("minShardBytes") is not None
+    runtime.prepare(os.environ, settings, legacy_keras=sharded)
     choice = check(member)
     names.wait_for_names(member.addresses, lambda text: log.event("waiting", message=text))
     if member.is_server:
@@ -43,7 +45,7 @@ def run(member: Member, reporter: Reporter, notice: Notice) -> None:
     if member.size > 1:
         meeting.meet(member, lambda missing: _say_waiting(reporter, missing))
     log.event("joining", rank=member.rank, members=member.size)
-    gang = join(member, settings)
+    gang = join(member, settings, choice.config.min_shard_bytes)
     log.event("joined", replicas=gang.replicas)
     context = Context(
         gang=gang,
@@ -113,6 +115,10 @@ def check(member: Member) -> programs.Choice:
     choice = programs.choose(job.training.program, job.training.config)
     config = choice.config
     config.batch_size(member.size)
+    if config.min_shard_bytes is not None and job.strategy != PARAMETER_SERVER:
+        raise ConfigurationError(
+            "training.config.minShardBytes: only strategy ParameterServer divides variables; remove it"
+        )
     config.files(Split.EVAL if job.task is Task.EVALUATE else Split.TRAIN)
     if job.checkpoint is not None and not Path(job.checkpoint.directory).is_absolute():
         raise ConfigurationError(

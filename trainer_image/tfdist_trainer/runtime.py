@@ -9,12 +9,15 @@ import os
 import tempfile
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pydantic
 
 from tfdist.api.training import RuntimeSpec
 from tfdist_trainer.errors import ConfigurationError
+
+LEGACY_KERAS_ENV: Final = "TF_USE_LEGACY_KERAS"
+"""TensorFlow's own environment variable: 1 makes `tf.keras` the package `tf_keras`."""
 
 
 def read(settings: Mapping[str, Any]) -> RuntimeSpec:
@@ -46,7 +49,7 @@ def for_servers(settings: RuntimeSpec) -> RuntimeSpec:
     return settings.model_copy(update={"xla": "Off"})
 
 
-def prepare(environ: MutableMapping[str, str], settings: RuntimeSpec) -> None:
+def prepare(environ: MutableMapping[str, str], settings: RuntimeSpec, *, legacy_keras: bool = False) -> None:
     """Set what must be set before TensorFlow and Keras are imported; what the user has set stays.
 
     The root file system is read-only and the user may have no home, so Keras gets one under the temporary
@@ -58,5 +61,7 @@ def prepare(environ: MutableMapping[str, str], settings: RuntimeSpec) -> None:
     environ.setdefault("KERAS_BACKEND", "tensorflow")
     environ.setdefault("KERAS_HOME", str(Path(tempfile.gettempdir(), f"keras-{os.getuid()}")))
     environ.setdefault("MPLCONFIGDIR", environ["KERAS_HOME"])
+    if legacy_keras:
+        environ[LEGACY_KERAS_ENV] = "1"
     # Without it a parameter server's coordinator waits for a lost worker for ever.
     environ.setdefault("GRPC_FAIL_FAST", "use_caller")

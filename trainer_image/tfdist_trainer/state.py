@@ -1,7 +1,8 @@
 """The variables of a training, and their way into and out of checkpoints."""
 
+import errno
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import keras
 import tensorflow as tf
@@ -20,6 +21,13 @@ from tfdist_trainer.errors import StorageError, one_line
 from tfdist_trainer.reporter import now_text
 from tfdist_trainer.strategies.gang import Gang
 
+_ERRNOS: Final = {
+    tf.errors.NotFoundError: errno.ENOENT,
+    tf.errors.PermissionDeniedError: errno.EACCES,
+    tf.errors.ResourceExhaustedError: errno.ENOSPC,
+}
+"""What TensorFlow's errors were before its file system named them anew (`tsl/platform/errors.cc`)."""
+
 
 class State:
     """Model, optimizer, step and epoch as one `tf.train.Checkpoint`."""
@@ -33,8 +41,9 @@ class State:
 
     @property
     def variables(self) -> list[Any]:
-        """Those of model and optimizer."""
-        return [*self.model.variables, *self.optimizer.variables]
+        """Those of model and optimizer; of one that is divided its shards."""
+        whole = [*self.model.variables, *self.optimizer.variables]
+        return [part for variable in whole for part in getattr(variable, "variables", [variable])]
 
     def save(self, writer: CheckpointWriter, position: Position) -> CheckpointReport:
         """Write a checkpoint; only the chief calls this.
@@ -49,7 +58,7 @@ class State:
             try:
                 self._checkpoint.write(prefix)
             except tf.errors.OpError as error:
-                raise OSError(error.error_code, one_line(error.message)) from error
+                raise OSError(_ERRNOS.get(type(error), errno.EIO), one_line(error.message)) from error
 
         return writer.write(position, now_text(), write)
 

@@ -66,6 +66,8 @@ class TrainStep:
         self._sums = metric_sums(program)
         self._variables = [raw(variable) for variable in model.trainable_variables]
         self._scaled = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
+        # An embedding's gradient is of a few rows; the whole would travel to the parameter servers.
+        self._dense = gang.replicas > 1 or options.skip or isinstance(optimizer, keras.optimizers.Optimizer)
         reduce_only_once(optimizer)
         self.graph = tf.function(self._chunk)
         """(iterator, number of steps) -> `Outcome` of tensors."""
@@ -137,7 +139,9 @@ class TrainStep:
                 loss = tf.math.divide_no_nan(loss, weight)
             scaled = self._optimizer.scale_loss(loss) if self._scaled else loss
         unconnected = tf.UnconnectedGradients.ZERO
-        gradients = [tf.convert_to_tensor(g) for g in tape.gradient(scaled, self._variables, None, unconnected)]
+        gradients = tape.gradient(scaled, self._variables, None, unconnected)
+        if self._dense:
+            gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
         # In float32 they travel with the gradients. Within one step counts stay exact, up to 2**24.
         sums = tf.cast(self._sums.sums(batch.labels, predictions, batch.weights, batch.present), tf.float32)
         return [*gradients, sums, weight]
@@ -176,7 +180,7 @@ class Averaging:
 
     def __init__(self, gang: Gang, model: keras.Model) -> None:
         self._gang = gang
-        self._variables = [v.value for v in model.non_trainable_variables if _is_float(v.dtype)]
+        self._variables = [v for each in model.non_trainable_variables if _is_float((v := raw(each)).dtype)]
         self._average = tf.function(self._in_graph)
 
     def run(self, weight: float) -> None:

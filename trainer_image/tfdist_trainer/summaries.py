@@ -1,4 +1,4 @@
-"""What TensorBoard shows of a training, under `<checkpoint.directory>/tensorboard`.
+"""What TensorBoard shows of a training, under `tensorBoard.logDirectory` or `<checkpoint.directory>/tensorboard`.
 
 The chief writes the run `train`: loss, metrics, learning rate, gradient norm, examples per second. Every member
 writes a run of its own name, `worker-1`: the time of a step and how long it waits for input, by which a slow
@@ -27,7 +27,7 @@ TRAIN_RUN: Final = "train"
 
 
 class Summaries:
-    """Writes one member's summaries; without a checkpoint directory, none.
+    """Writes one member's summaries; without a directory for them, none.
 
     Raises:
         ConfigurationError: a profile is wanted, and there is no directory for it.
@@ -38,10 +38,12 @@ class Summaries:
         self._profile: Profile | None = context.config.profile
         self._profiling = False
         self._writers: dict[str, ScalarWriter] = {}
-        settings = context.checkpoint
-        if settings is None and self._profile is not None:
-            raise ConfigurationError("training.config.profile: needs checkpoint.directory, where the trace is written")
-        self._folder = Path(settings.directory, DIRECTORY) if settings else None
+        self._folder = folder_of(context)
+        if self._folder is None and self._profile is not None:
+            raise ConfigurationError(
+                "training.config.profile: needs tensorBoard.logDirectory or checkpoint.directory, where the trace is "
+                "written"
+            )
         self._own_run = f"{self._member.job.role}-{self._member.job.index}"
 
     def write(self, report: ProgressReport, recent: Mapping[str, Any], outcome: Outcome, learning_rate: Any) -> None:
@@ -72,7 +74,7 @@ class Summaries:
             yield
             return
         if not self._profiling:
-            tf.profiler.experimental.start(str(self._folder / self._own_run))
+            tf.profiler.experimental.start(f"{self._folder}/{self._own_run}")
             self._profiling = True
         yield
         if step + steps >= profile.from_step - 1 + profile.steps:
@@ -95,11 +97,19 @@ class Summaries:
             return
         try:
             if run not in self._writers:
-                self._writers[run] = ScalarWriter(self._folder / run)
+                self._writers[run] = ScalarWriter(f"{self._folder}/{run}")
             self._writers[run].write(step, {k: float(v) for k, v in values.items() if isinstance(v, int | float)})
         except (tf.errors.OpError, OSError) as error:
             log.event("summaries-off", path=self._folder, reason=one_line(str(error))[:300])
             self._folder = None
+
+
+def folder_of(context: Context) -> str | None:
+    """Return where the runs of a job are, a path or URL; None when nobody has said where."""
+    given = context.member.job.log_directory
+    if given is not None:
+        return given
+    return str(Path(context.checkpoint.directory, DIRECTORY)) if context.checkpoint else None
 
 
 class ScalarWriter:
@@ -108,7 +118,7 @@ class ScalarWriter:
     By TensorFlow's operations: `tf.summary.scalar` needs the package `tensorboard`, which no replica needs otherwise.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path | str) -> None:
         with tf.device("CPU:0"):
             self._resource = tf.raw_ops.SummaryWriter(shared_name=str(folder), container="")
             tf.raw_ops.CreateSummaryFileWriter(

@@ -25,6 +25,7 @@ def replica_job(
         launch: what launchers are told, where the gang has them.
     """
     spec, meta = job.spec, job.metadata
+    logs = spec.tensor_board.log_directory if spec.tensor_board else None
     evaluation = spec.evaluation.model_dump(mode="json", by_alias=True, exclude_none=True) if spec.evaluation else None
     return ReplicaJob(
         name=meta.name,
@@ -42,6 +43,7 @@ def replica_job(
         evaluation=evaluation,
         runtime=spec.runtime.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True),
         launch=launch,
+        log_directory=filled_in(job, logs) if logs else None,
     )
 
 

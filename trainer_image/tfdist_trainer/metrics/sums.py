@@ -15,6 +15,9 @@ import tensorflow as tf
 
 Sums = npt.NDArray[np.float64]
 
+Sizes = tuple[tuple[str, int], ...]
+"""Name and number of sums of metrics, in the order of their sums."""
+
 PerExample = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 """labels [batch, ...], predictions [batch, ...] -> one value for each example, [batch], or for each position of
 each example, [batch, positions]."""
@@ -111,6 +114,21 @@ class SumsOf:
         """Return float64 [size]: the number of examples present, then the sums of each metric in turn."""
         examples = tf.reduce_sum(tf.cast(present, tf.float64))[tf.newaxis]
         return tf.concat([examples, *(m.sums(labels, predictions, weights) for m in self.metrics)], axis=0)
+
+    @property
+    def sizes(self) -> Sizes:
+        """Name and number of sums of each metric, in order."""
+        return tuple((metric.name, metric.size) for metric in self.metrics)
+
+    def taken_over(self, sums: Sequence[float], sizes: Sizes) -> Sums:
+        """Return `sums`, of metrics of these `sizes`, as sums of the metrics here.
+
+        Those that are not among them have none yet.
+        """
+        ends = np.cumsum([1, *(size for _, size in sizes)])
+        examples, *parts = np.split(np.asarray(sums, np.float64), ends)
+        found = dict(zip(sizes, parts, strict=False))
+        return np.concatenate([examples, *(found.get(own, np.zeros(own[1])) for own in self.sizes)])
 
     def zeros(self) -> Sums:
         """Return the sums of no example."""

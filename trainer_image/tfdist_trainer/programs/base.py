@@ -9,13 +9,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-import keras
 import tensorflow as tf
 
 from tfdist_trainer.data.batches import Order, one_by_one
 from tfdist_trainer.data.files import Shard, Split
 from tfdist_trainer.data.pipeline import Examples
 from tfdist_trainer.errors import ConfigurationError
+from tfdist_trainer.kerases import keras
 from tfdist_trainer.metrics.sums import Metric
 from tfdist_trainer.programs.config import OpenConfig, ProgramConfig
 

@@ -55,6 +55,9 @@ class ProgramConfig(StrictModel):
     on_non_finite: Literal["Stop", "Skip"] = "Stop"
     """What a step does whose loss or gradient is not finite: ends training with the last good checkpoint (`Stop`),
     or counts as a gradient of zero (`Skip`). To skip, every gradient has to be looked at, which small models feel."""
+    min_shard_bytes: int | None = Field(default=None, ge=1)
+    """With strategy `ParameterServer`: variables are divided over the ps into shards of at least so many bytes. The
+    model is then one of `tf_keras`; absent, each variable is on one ps as a whole."""
     profile: Profile | None = None
     """Steps of which TensorBoard's profiler makes a trace; by default none."""
 

@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-import keras
 import tensorflow as tf
 
 from tfdist_trainer.data.batches import Order
@@ -14,6 +13,7 @@ from tfdist_trainer.data.columns import Column
 from tfdist_trainer.data.files import Shard, Split
 from tfdist_trainer.data.pipeline import Examples
 from tfdist_trainer.data.source import Reading, Source, open_source
+from tfdist_trainer.kerases import keras
 from tfdist_trainer.metrics import build
 from tfdist_trainer.metrics.sums import Metric
 from tfdist_trainer.programs import optimizers

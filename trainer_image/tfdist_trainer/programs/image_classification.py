@@ -2,11 +2,11 @@
 
 from typing import Any
 
-import keras
 import tensorflow as tf
 
 from tfdist_trainer.data.columns import Column
 from tfdist_trainer.errors import ConfigurationError, one_line
+from tfdist_trainer.kerases import keras
 from tfdist_trainer.programs.config import PATH
 from tfdist_trainer.programs.from_files import FromFiles, cross_entropy
 from tfdist_trainer.programs.image_classification_config import ImageClassificationConfig

@@ -3,9 +3,9 @@
 import math
 from typing import Any
 
-import keras
 import tensorflow as tf
 
+from tfdist_trainer.kerases import keras
 from tfdist_trainer.programs.optimizer_config import OptimizerConfig
 
 

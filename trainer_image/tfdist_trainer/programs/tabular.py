@@ -5,11 +5,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-import keras
 import numpy as np
 import tensorflow as tf
 
 from tfdist_trainer.data.columns import Array, Column
+from tfdist_trainer.kerases import keras
 from tfdist_trainer.programs.from_files import cross_entropy
 from tfdist_trainer.programs.learned import Exchange, Learner
 from tfdist_trainer.programs.tabular_config import TabularConfig

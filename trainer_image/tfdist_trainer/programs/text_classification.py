@@ -1,14 +1,14 @@
 """Tell the class of texts from their words."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-import keras
 import tensorflow as tf
 
 from tfdist_trainer.data.columns import Array, Column
 from tfdist_trainer.errors import DataMissingError
+from tfdist_trainer.kerases import keras
 from tfdist_trainer.programs.from_files import cross_entropy
 from tfdist_trainer.programs.learned import Exchange, Learner
 from tfdist_trainer.programs.text_classification_config import TextClassificationConfig
@@ -75,15 +75,14 @@ class TextClassification(Learner):
         """Return a model from numbers of words [batch, length] to logits [batch, classes]."""
         size = UNKNOWN + 1 + len(self._vocabulary or ())
         numbers = keras.layers.Input([self.config.length], dtype="int64")
-        present = keras.ops.cast(keras.ops.expand_dims(keras.ops.not_equal(numbers, 0), -1), "float32")
+        present = keras.layers.Lambda(_is_word)(numbers)
         vectors = keras.layers.Embedding(size, self.config.embedding)(numbers) * present
         if self.config.model == "conv":
             filters = keras.layers.Conv1D(self.config.hidden_units, FILTER_WORDS, padding="same", activation="relu")
             # The answers are not below 0, so that 0 where there is no word takes part in no maximum.
             hidden = keras.layers.GlobalMaxPooling1D()(filters(vectors) * present)
         else:
-            count = keras.ops.maximum(keras.ops.sum(present, axis=1), 1.0)
-            hidden = keras.ops.sum(vectors, axis=1) / count
+            hidden = keras.layers.Lambda(_mean)([vectors, present])
         hidden = keras.layers.Dense(self.config.hidden_units, activation="relu")(hidden)
         if self.config.dropout:
             hidden = keras.layers.Dropout(self.config.dropout)(hidden)
@@ -92,6 +91,17 @@ class TextClassification(Learner):
     def loss(self, labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
         """Return the cross entropy, float32 [batch]."""
         return cross_entropy(labels, predictions)
+
+
+def _is_word(numbers: tf.Tensor) -> tf.Tensor:
+    """Return 1 where there is a word, float32 [batch, length, 1]."""
+    return tf.cast(tf.not_equal(numbers, 0), tf.float32)[..., tf.newaxis]
+
+
+def _mean(parts: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Return the mean of the vectors, [batch, length, size], of words; zeros for a text without any."""
+    vectors, present = parts
+    return tf.reduce_sum(vectors, axis=1) / tf.maximum(tf.reduce_sum(present, axis=1), 1.0)
 
 
 def words(texts: tf.Tensor) -> tf.RaggedTensor:

@@ -12,7 +12,7 @@ from tfdist_trainer.strategies import devices
 from tfdist_trainer.strategies.gang import Gang
 
 
-def join(member: Member, settings: RuntimeSpec) -> Gang:
+def join(member: Member, settings: RuntimeSpec, min_shard_bytes: int | None = None) -> Gang:
     """Return the gang after all members have connected. Must come before any other TensorFlow operation.
 
     An evaluation gang of a `ParameterServer` job is synchronous: it only reads a checkpoint.
@@ -24,7 +24,7 @@ def join(member: Member, settings: RuntimeSpec) -> Gang:
     if member.cluster:
         from tfdist_trainer.strategies import parameter_server  # noqa: PLC0415  it needs the loop, which needs this
 
-        return parameter_server.join(member)
+        return parameter_server.join(member, min_shard_bytes)
     if member.size > 1:
         return Gang(member, _of_many(settings))
     # It may be there for a single replica too, and would make TensorFlow start a server.

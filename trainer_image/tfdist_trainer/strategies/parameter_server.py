@@ -8,7 +8,8 @@ examples is exact, the order is not, and a chunk that was lost half-way is partl
 
 import threading
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -25,7 +26,7 @@ from tfdist_trainer.environment import Member
 from tfdist_trainer.errors import DataMissingError, one_line
 from tfdist_trainer.loop import Steps, Training
 from tfdist_trainer.state import State, new_state
-from tfdist_trainer.step import Outcome, StepOptions
+from tfdist_trainer.step import Outcome, StepOptions, raw
 from tfdist_trainer.strategies.gang import Gang
 from tfdist_trainer.strategies.names import wait_for_servers
 from tfdist_trainer.strategies.servers import done_path
@@ -37,8 +38,10 @@ FAREWELL_SECONDS: Final = 10.0
 """How long the chief tries to tell the servers that training is done; those it cannot reach are gone."""
 
 
-def join(member: Member) -> Gang:
+def join(member: Member, min_shard_bytes: int | None) -> Gang:
     """Return the gang of the chief, after every server has begun to listen.
+
+    With `min_shard_bytes` variables are divided over the ps, into shards of at least so many.
 
     Raises:
         PeerLostError: a server did not come.
@@ -46,7 +49,11 @@ def join(member: Member) -> Gang:
     others = [place for role in ("worker", "ps") for place in member.cluster[role]]
     wait_for_servers(others, lambda text: log.event("waiting", message=text))
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
-    return Gang(member, tf.distribute.ParameterServerStrategy(resolver))
+    partitioner = None
+    if min_shard_bytes is not None:
+        most = len(member.cluster["ps"])
+        partitioner = tf.distribute.experimental.partitioners.MinSizePartitioner(min_shard_bytes, max_shards=most)
+    return Gang(member, tf.distribute.ParameterServerStrategy(resolver, variable_partitioner=partitioner))
 
 
 def train(context: Context) -> None:
@@ -55,8 +62,20 @@ def train(context: Context) -> None:
     examples = context.program.examples(Split.TRAIN, context.shard)
     base = supply_of(context, examples, "training.config.data.train")
     supply = WorkerSupply(base.gang, examples, base.batch_size, base.counts, context, coordinator)
-    AsynchronousTraining(context, supply, new_state(context), coordinator).run()
+    state = new_state(context)
+    log.event("placed", **placed(state.model.variables))
+    AsynchronousTraining(context, supply, state, coordinator).run()
     farewell(context.member)
+
+
+def placed(variables: Iterable[Any]) -> dict[str, int]:
+    """Return how many bytes of the model's `variables` each parameter server keeps, and how many are shards."""
+    found = Counter({"shards": 0})
+    for variable in map(raw, variables):
+        device = tf.DeviceSpec.from_string(variable.device)
+        found[f"{device.job}-{device.task}"] += variable.shape.num_elements() * variable.dtype.size
+        found["shards"] += "/part_" in variable.name
+    return dict(sorted(found.items()))
 
 
 @dataclass(frozen=True, slots=True)
