@@ -14,6 +14,7 @@ NAMESPACE: Final = "tfdist-system"
 RULES: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     ("", "pods", ("create", "delete", "list", "patch", "watch")),
     ("", "services", ("create", "deletecollection", "list", "patch")),
+    ("apps", "deployments", ("create", "deletecollection", "patch")),
     ("events.k8s.io", "events", ("create",)),
     ("networking.k8s.io", "networkpolicies", ("create", "deletecollection", "list", "patch")),
     (GROUP, PLURAL, ("delete", "list", "watch")),

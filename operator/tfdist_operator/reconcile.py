@@ -15,6 +15,7 @@ from typing import Final
 
 import orjson
 
+from tfdist.render import names
 from tfdist_operator.kube.batches import slow_start
 from tfdist_operator.kube.errors import (
     AlreadyExists,
@@ -131,6 +132,8 @@ class Reconciler:
             pace=memory.pace,
             evidence=memory.evidence,
             swept=memory.swept,
+            tensorboard_of=memory.tensorboard_of,
+            tensorboard_removed=memory.tensorboard_removed,
             completed=memory.completed,
             taken_over=not memory.looked,
         )
@@ -141,6 +144,7 @@ class Reconciler:
             self._memory.of(job.key, job.uid).status_written_at = time.monotonic()
         self._memory.of(job.key, job.uid).completed = todo.completed
         refused = await self._make(job, todo)
+        refused = await self._show(job, todo) or refused
         for patch in todo.patches:
             with contextlib.suppress(NotFound):
                 self._pods.put(await self._objects.patch_pod(job.key.namespace, patch.pod, patch.body))
@@ -200,6 +204,26 @@ class Reconciler:
         if memory.made.get(kind) != content:
             await self._objects.make(manifest, known=kind in memory.made)
             memory.made[kind] = content
+
+    async def _show(self, job: StoredJob, todo: Plan) -> Refused | None:
+        """Make or remove the job's TensorBoard; a refusal is told in an event, and the rest goes on."""
+        memory = self._memory.of(job.key, job.uid)
+        try:
+            for manifest in todo.tensorboard:
+                await self._objects.make(manifest, known="tensorBoard" in job.status)
+        except NamespaceTerminating:
+            raise
+        except (Refused, Conflict) as error:
+            text = f"spec.tensorBoard: the API server refuses it: {error.message}"
+            await self._publish(job, Event("TensorBoardRefused", text, warning=True, identity=str(job.generation)))
+            return Refused(error.code, error.reason, error.message)
+        if todo.tensorboard:
+            memory.tensorboard_of, memory.tensorboard_removed = job.generation, False
+        if todo.remove_tensorboard:
+            for kind in ("Deployment", "Service", "NetworkPolicy"):
+                await self._objects.remove(kind, job.key.namespace, names.tensorboard(job.key.name), job.uid)
+            memory.tensorboard_removed = True
+        return None
 
     async def _create_pod(self, manifest: Manifest) -> None:
         try:

@@ -51,9 +51,10 @@ def await_phase(api: Api, namespace: str, name: str, phase: str) -> None:
 
 
 def live_through_a_success(api: Api, namespace: str) -> None:
-    """A job succeeds, its pods and objects are cleaned up, and it is deleted when its time is over."""
+    """A job with a TensorBoard succeeds, all is cleaned up, and it is deleted when its time is over."""
     policy = {"cleanPodPolicy": "All", "ttlSecondsAfterFinished": 20}
-    new_job(api, namespace, "success", runPolicy=policy)
+    board = {"logDirectory": "/logs", "ttlSecondsAfterFinished": 0}
+    new_job(api, namespace, "success", runPolicy=policy, tensorBoard=board)
     await_phase(api, namespace, "success", "Running")
     for index in range(2):
         api.end_container(namespace, f"success-worker-{index}", 0)
@@ -101,7 +102,7 @@ def test_every_right_is_used_and_none_is_missing(api: Api, namespace: str, tmp_p
     settings = {"TFDIST_NAMESPACE": namespace, "TFDIST_LEADER_ELECTION": "true"}
     an_end_before_the_start(api, namespace)
     with run_controller(api, tmp_path, TFDIST_NAMESPACE=namespace):
-        new_job(api, namespace, "taken-over")
+        new_job(api, namespace, "taken-over", tensorBoard={"logDirectory": "/logs"})
         await_phase(api, namespace, "taken-over", "Running")
     with run_controller(api, tmp_path, **settings) as running:
         wait_for("it to lead", running.leads)

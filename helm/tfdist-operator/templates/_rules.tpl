@@ -20,6 +20,14 @@
   - list
   - patch
 - apiGroups:
+  - apps
+  resources:
+  - deployments
+  verbs:
+  - create
+  - deletecollection
+  - patch
+- apiGroups:
   - events.k8s.io
   resources:
   - events

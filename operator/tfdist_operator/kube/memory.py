@@ -35,6 +35,9 @@ class JobMemory:
     """Whether this process has carried out a plan for it: from then on nobody else's words are to be told again."""
     swept: bool = False
     """Whether the Service of the ended job was removed."""
+    tensorboard_of: int | None = None
+    """Generation for which the job's TensorBoard was made."""
+    tensorboard_removed: bool = False
 
 
 class Memory:

@@ -11,8 +11,8 @@ from tfdist_operator.kube.merge_patch import merge_patch
 from tfdist_operator.planner import Event
 
 _REPORTER = "tfdist.dev/controller"
-_RESOURCES = {"Service": "services", "NetworkPolicy": "networkpolicies"}
-_PREFIXES = {"Service": "/api/v1", "NetworkPolicy": "/apis/networking.k8s.io/v1"}
+_RESOURCES = {"Deployment": "deployments", "NetworkPolicy": "networkpolicies", "Service": "services"}
+_PREFIXES = {"Deployment": "/apis/apps/v1", "NetworkPolicy": "/apis/networking.k8s.io/v1", "Service": "/api/v1"}
 _MANAGER = {"fieldManager": FIELD_MANAGER}
 _UID_POINTER = f"/metadata/labels/{JOB_UID_LABEL.replace('/', '~1')}"
 _UNPROCESSABLE = 422
@@ -50,7 +50,7 @@ class Objects:
         return await self._client.request("PATCH", path, resource=PLURAL, body=body, content_type=MERGE_PATCH)
 
     async def make(self, manifest: Json, *, known: bool) -> None:
-        """Make a Service or NetworkPolicy what `manifest` says; `known` says that it is probably there.
+        """Make an object of these kinds what `manifest` says; `known` says that it is probably there.
 
         Creating and patching cost the API server a fraction of server-side apply.
 
@@ -97,7 +97,7 @@ class Objects:
                 return uids
 
     async def remove(self, kind: str, namespace: str, name: str, job_uid: str) -> None:
-        """Delete the Service or NetworkPolicy of a job that has ended."""
+        """Delete an object of these kinds, if it is there and the job's own."""
         path = f"{_collection(kind, namespace)}"
         query = {"labelSelector": f"{JOB_UID_LABEL}={job_uid}", "fieldSelector": f"metadata.name={name}"}
         await self._client.request("DELETE", path, resource=_RESOURCES[kind], query=query)

@@ -79,3 +79,7 @@ class JobView:
     """Whether the status is another process's: what that one did not live to tell is told by this one."""
     swept: bool = False
     """Whether this process has removed the Service of the ended job."""
+    tensorboard_of: int | None = None
+    """Generation for which this process has made the job's TensorBoard."""
+    tensorboard_removed: bool = False
+    """Whether this process has removed it."""

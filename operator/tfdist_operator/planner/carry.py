@@ -17,7 +17,7 @@ from tfdist.render.service import service
 from tfdist_operator.observed.gang import GangState
 from tfdist_operator.observed.pod import PodState, PodSummary
 from tfdist_operator.observed.record import GangRecord, stored_record
-from tfdist_operator.planner import rounds
+from tfdist_operator.planner import rounds, tensorboard
 from tfdist_operator.planner.look import Look
 from tfdist_operator.planner.past import past_pods, surplus
 from tfdist_operator.planner.plan import Event, Manifest, Patch, Plan, Question
@@ -119,6 +119,7 @@ class Carry:
         look, view = self._look, self._look.view
         self._fields["gangs"] = self._records()
         self._fields["evaluation"] = self.evaluation() or None
+        self._fields["tensorBoard"] = tensorboard.status_of(look)
         changes = Changes(tuple(self._conditions), self._fields, tuple(self._failures))
         states = tuple(self._states.values())
         status = compose(view, states, changes, self.progress(), rfc3339(look.now))
@@ -142,6 +143,8 @@ class Carry:
             ask=self._ask,
             ask_about=self._ask_about,
             events=tuple(self._events),
+            tensorboard=tensorboard.beside_job(look, self._installation),
+            remove_tensorboard=tensorboard.is_given_up(look),
             completed={str(n): (s.record.attempt, s.record.completed) for n, s in self._states.items()},
             requeue_after_seconds=earliest(self._again),
         )
@@ -208,19 +211,20 @@ class Carry:
             return (made,)
         return (made, network_policy(self._look.job, self._look.settings.namespace))
 
+    @property
+    def _installation(self) -> Installation:
+        settings = self._look.settings
+        return Installation(settings.trainer_image, settings.cluster_domain, settings.namespace, settings.pod_defaults)
+
     def _pods(self) -> Iterable[Manifest]:
         """Yield the pods to be created, what those of a gang share made once."""
-        settings = self._look.settings
-        installation = Installation(
-            settings.trainer_image, settings.cluster_domain, settings.namespace, settings.pod_defaults
-        )
         avoided = tuple(dict.fromkeys(node for record in self._all_records().values() for node in record.avoided))
         renderers: dict[GangName, PodRenderer] = {}
         for state, member in self._create:
             name = state.gang.name
             if name not in renderers:
                 past = Past(state.record.attempt_of, rounds.used(state.record))
-                renderers[name] = PodRenderer(self._look.job, state.gang, installation, past)
+                renderers[name] = PodRenderer(self._look.job, state.gang, self._installation, past)
             yield renderers[name].pod(member, Attempt(state.record.attempt_of(member), self._generation, avoided))
 
     def _patches(self, past: Iterable[PodSummary]) -> Iterable[Patch]:

@@ -1,4 +1,4 @@
-"""After the end: pods, Service and NetworkPolicy go as `cleanPodPolicy` says, and at last the job itself."""
+"""After the end: pods, Service and NetworkPolicy go as `cleanPodPolicy` says, TensorBoard, and at last the job."""
 
 from datetime import datetime
 
@@ -7,6 +7,7 @@ from tfdist.render.gang import GangName
 from tfdist_operator.observed.pod import PodSummary
 from tfdist_operator.observed.record import stored_record
 from tfdist_operator.observed.view import JobView
+from tfdist_operator.planner import tensorboard
 from tfdist_operator.planner.past import past_pods, surplus
 from tfdist_operator.planner.plan import Plan, Settings
 from tfdist_operator.planner.retell import ending
@@ -21,14 +22,21 @@ def after_the_end(view: JobView, now: datetime, settings: Settings) -> Plan:
     ttl = view.job.spec.run_policy.ttl_seconds_after_finished if view.job else None
     if ttl is not None and age >= ttl:
         return Plan(delete_job=True)
-    wait = None if ttl is None else ttl - age
+    shown = tensorboard.outlives(view, age)
+    wait = earliest([None if ttl is None else ttl - age, shown or None])
     events = ending(view, now)
     unwanted = [p for p in _unwanted(view) if not p.deleting]
     settle = settings.settle_seconds if is_true(view.status, ConditionType.SUCCEEDED) else 0.0
     if unwanted and age < settle:  # the others get time to end by themselves
         return Plan(events=events, requeue_after_seconds=earliest([wait, settle - age]))
     sweep = not view.pods and not view.swept
-    return Plan(deletes=tuple(p.name for p in unwanted), sweep=sweep, events=events, requeue_after_seconds=wait)
+    return Plan(
+        deletes=tuple(p.name for p in unwanted),
+        sweep=sweep,
+        remove_tensorboard=shown == 0.0,
+        events=events,
+        requeue_after_seconds=wait,
+    )
 
 
 def _ended_at(view: JobView) -> datetime:

@@ -71,6 +71,9 @@ class Plan:
     patches: tuple[Patch, ...] = ()
     deletes: tuple[str, ...] = ()
     """Names of pods."""
+    tensorboard: tuple[Manifest, ...] = ()
+    """Objects of the job's TensorBoard to be made what these say; a refusal of them stops nothing else."""
+    remove_tensorboard: bool = False
     sweep: bool = False
     """Remove the Service and the NetworkPolicy."""
     delete_job: bool = False

@@ -6,7 +6,7 @@ from tfdist.api.v1 import TFDistJob, TFDistJobSpec
 from tfdist.validation import Problem
 
 _REMEDY = "this version of the controller does not act on it; remove it"
-_FIELDS = ("tensor_board", "oom_policy", "elastic")
+_FIELDS = ("oom_policy", "elastic")
 
 
 def unsupported(job: TFDistJob) -> tuple[Problem, ...]:

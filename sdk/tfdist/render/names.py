@@ -20,6 +20,9 @@ ATTEMPT_LABEL: Final = f"{GROUP}/attempt"
 SERVED_LABEL: Final = f"{GROUP}/address-generation"
 """The Service selects the pods with its current value: those of an earlier attempt stop resolving at once."""
 
+TENSORBOARD_LABEL: Final = f"{GROUP}/tensorboard"
+"""On the pod of a job's TensorBoard, which is none of its replicas: the UID of the job."""
+
 OWN_LABEL_PREFIX: Final = f"{GROUP}/"
 POD_SELECTOR: Final = f"{MANAGED_BY_LABEL}={MANAGER},{JOB_LABEL}"
 
@@ -28,6 +31,11 @@ def pod_name(job: str, role: Role, index: int, attempt: int) -> str:
     """Return the name of the pod that runs a replica in an attempt."""
     base = f"{job}-{role}-{index}"
     return base if attempt == 0 else f"{base}-r{attempt}"
+
+
+def tensorboard(job: str) -> str:
+    """Return the name of the Deployment, Service and NetworkPolicy of a job's TensorBoard."""
+    return f"{job}-tensorboard"
 
 
 def hostname(role: Role, index: int) -> str:

@@ -8,6 +8,7 @@ from tfdist.render.installation import Installation
 from tfdist.render.network_policy import network_policy
 from tfdist.render.pod import Attempt, PodRenderer
 from tfdist.render.service import service
+from tfdist.render.tensorboard import tensorboard
 
 
 def objects(job: TFDistJob, default_image: str, attempt: int = 0, cluster_domain: str = "") -> list[dict[str, Any]]:
@@ -24,4 +25,6 @@ def objects(job: TFDistJob, default_image: str, attempt: int = 0, cluster_domain
     made = [(gang, PodRenderer(job, gang, installation)) for gang in gangs(job)]
     pods = [renderer.pod(member, start) for gang, renderer in made for member in gang.members]
     policies = [network_policy(job, installation.namespace)] if job.spec.network_policy == "Enabled" else []
-    return [service(job, attempt), *policies, *pods]
+    board = job.spec.tensor_board
+    beside = tensorboard(job, board, installation) if board else ()
+    return [service(job, attempt), *policies, *pods, *beside]
