@@ -87,12 +87,31 @@ test-integration: setup ## The controller against a real API server
 	@$(PYTEST) tests/integration -m "not long"
 test-helm: setup ## The chart: values, templates, alerts, and what a real API server says of it
 	@$(PYTEST) tests/helm -m "not long"
-test-e2e: setup ## Real pods on the cluster; builds cluster and images first
-	@$(CLUSTER) up
+test-e2e: setup ## Real pods, on the cluster of KUBECONFIG or else on one made here; builds it and the images first
+	@[ -n "$${KUBECONFIG:-}" ] || $(CLUSTER) up
 	@$(IMAGES) load
 	@$(PYTEST) tests/e2e -m "not long"
 test-long: setup ## What takes minutes: recovery of the cluster
 	@$(PYTEST) tests -m long
+
+##@ Release
+
+.PHONY: release audit sbom chart
+release: audit sbom chart ## Makes what a release has besides its images, in dist/
+audit: .state/release/.complete ## Asks the package index for known weaknesses of what the images hold
+	@for image in operator trainer-cpu trainer-gpu; do \
+	  .state/release/bin/pip-audit --disable-pip --require-hashes --strict -r requirements/$$image.txt; done
+sbom: .state/release/.complete ## Lists what the images hold, as CycloneDX, in dist/
+	@mkdir -p dist
+	@for image in operator trainer-cpu trainer-gpu; do \
+	  .state/release/bin/cyclonedx-py requirements requirements/$$image.txt --output-format JSON -o dist/$$image.cdx.json; done
+chart: ## Packs the chart in dist/
+	@mkdir -p dist
+	@$$($(CLUSTER) tools helm | tail -n 1) package helm/tfdist-operator --destination dist
+.state/release/.complete: requirements/release.txt
+	@python3 -m venv .state/release
+	@.state/release/bin/pip install --quiet --require-hashes --no-deps -r requirements/release.txt
+	@touch $@
 
 ##@ Measure
 

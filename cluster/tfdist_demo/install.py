@@ -26,6 +26,13 @@ def install(kubectl: Kubectl, *, controller: str, trainer: str) -> None:
         wait_until_ready(kubectl)
 
 
+def uninstall(kubectl: Kubectl) -> None:
+    """Remove the release and its namespace; the definition of TFDistJob stays, and with it the jobs of others."""
+    program = helm.Helm(helm.program(), kubectl.kubeconfig)
+    program.run("uninstall", helm.RELEASE, f"--namespace={SYSTEM}", "--ignore-not-found", "--wait")
+    kubectl.run("delete", "namespace", SYSTEM, "--ignore-not-found", "--wait=false")
+
+
 def wait_until_ready(kubectl: Kubectl) -> None:
     """Return when all replicas of the controller are ready and of the present version.
 

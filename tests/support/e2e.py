@@ -85,6 +85,9 @@ def prepared(images: dict[str, str]) -> Iterator[Cluster]:
         yield Cluster(kubectl)
     finally:
         kubectl.run("delete", "pod", INSPECTOR, in_namespace, "--ignore-not-found", "--now", "--wait=false")
+        if not chosen.own:  # the cluster is somebody's
+            kubectl.run("delete", "namespace", NAMESPACE, "--ignore-not-found", "--wait=false")
+            install.uninstall(kubectl)
 
 
 def example(name: str, **config: Any) -> Json:
