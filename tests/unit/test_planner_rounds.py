@@ -153,7 +153,7 @@ def test_restarts_by_the_controller_and_by_the_launchers_add_up() -> None:
 
 
 def test_a_new_leader_is_told_of_the_restarts_so_far_and_they_are_not_counted_again() -> None:
-    story = launched()
+    story = Story(BOTH, command=["tfdist-launch", "train"])
     story.look(BOTH, report=tells(failure(1)))
     todo = story.look([pod("worker-0", "F", disrupted=True, exit_code=None), pod("worker-1")], report=tells(failure(1)))
     (made,) = todo.creates
@@ -194,6 +194,7 @@ def test_launchers_are_told_where_they_meet_and_which_limits_hold() -> None:
     rule = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [3]}}
     launch = variables(
         training={"program": "image_classification"},
+        command=["tfdist-launch", "python", "-m", "tfdist_trainer"],
         runPolicy={"backoffLimit": 5, "progressDeadlineSeconds": "Auto"},
         failurePolicy={"rules": [rule]},
     )["launch"]
@@ -204,10 +205,17 @@ def test_launchers_are_told_where_they_meet_and_which_limits_hold() -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "is_told"), [(["python", "train.py"], False), (["tfdist-launch", "python", "train.py"], True)]
+    ("spec", "is_told"),
+    [
+        ({"image": "team/train:1", "command": ["python", "train.py"]}, False),
+        ({"image": "team/train:1", "command": ["tfdist-launch", "python", "train.py"]}, True),
+        ({"image": "team/train:1"}, True),
+        ({"training": {"program": "image_classification"}}, False),
+    ],
+    ids=["its own command", "the launcher", "an image that may begin with it", "the bundled trainer's command"],
 )
-def test_a_program_that_no_launcher_starts_is_not_told_of_them(command: list[str], is_told: bool) -> None:
-    assert ("launch" in variables(image="team/train:1", command=command)) is is_told
+def test_a_program_that_no_launcher_starts_is_not_told_of_them(spec: dict[str, Any], is_told: bool) -> None:
+    assert ("launch" in variables(**spec)) is is_told
 
 
 def test_addresses_that_tensorflow_is_told_are_not_repeated() -> None:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from tfdist.api.v1 import TFDistJob
 from tfdist.contract import LAUNCH_PORT, LaunchMember, LaunchSettings, Restarts, Role
 from tfdist.render import names
+from tfdist.render.defaults import DEFAULT_COMMAND
 from tfdist.render.gang import Gang, GangName, Member
 from tfdist.render.template import main_container, role_template
 
@@ -62,7 +63,8 @@ def _member(job: TFDistJob, member: Member, past: Past, cluster_domain: str) -> 
 
 
 def _may_have_it(job: TFDistJob, role: Role) -> bool:
-    """Return whether the launcher may start a role's program: by its command, or by an image that has none given."""
+    """Return whether the launcher may start a role's program: its command says so, or its image has one of its own."""
     container: Mapping[str, Any] = main_container(role_template(job, role))
-    words = [*container.get("command", ()), *container.get("args", ())]
-    return "command" not in container or any(LAUNCHER in word for word in words)
+    default = () if "image" in container else DEFAULT_COMMAND
+    command = container.get("command", default)
+    return not command or any(LAUNCHER in word for word in (*command, *container.get("args", ())))
