@@ -91,7 +91,7 @@ test-e2e: setup ## Real pods, on the cluster of KUBECONFIG or else on one made h
 	@[ -n "$${KUBECONFIG:-}" ] || $(CLUSTER) up
 	@$(IMAGES) load
 	@$(PYTEST) tests/e2e -m "not long"
-test-long: setup ## What takes minutes: recovery of the cluster
+test-long: setup ## What takes minutes: recovery of the cluster, every example
 	@$(PYTEST) tests -m long
 
 ##@ Release

@@ -55,6 +55,16 @@ def test_a_whole_job_with_a_cluster_is_the_replica_that_the_cluster_names(tmp_pa
     assert job.replicas == {"chief": 1, "worker": 2, "ps": 1}
 
 
+def test_the_processes_of_a_local_gang_are_of_one_job_and_those_of_another_gang_of_another(tmp_path: Path) -> None:
+    def uid(index: int, port: int) -> str:
+        cluster = {"worker": ["127.0.0.1:1", f"127.0.0.1:{port}"]}
+        config = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}})
+        return told(tmp_path / "job.yaml", manifest(), TF_CONFIG=config).uid
+
+    assert uid(0, 2) == uid(1, 2), "or they never meet"
+    assert uid(0, 2) != uid(0, 3)
+
+
 def test_the_processes_of_a_local_gang_agree_on_the_file_that_ends_its_servers(tmp_path: Path) -> None:
     from tfdist_trainer.strategies.servers import done_path  # noqa: PLC0415  it imports TensorFlow
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from tfdist_trainer.data.files import Shard as Shard
     from tfdist_trainer.data.files import Split as Split
+    from tfdist_trainer.metrics.sums import WeightedMean as WeightedMean
     from tfdist_trainer.programs.base import Program as Program
     from tfdist_trainer.programs.config import ProgramConfig as ProgramConfig
     from tfdist_trainer.script import report as report
@@ -23,6 +24,7 @@ _PUBLIC: Final = {
     "ProgramConfig": "tfdist_trainer.programs.config",
     "Shard": "tfdist_trainer.data.files",
     "Split": "tfdist_trainer.data.files",
+    "WeightedMean": "tfdist_trainer.metrics.sums",
     "report": "tfdist_trainer.script",
 }
 """Public names by the module that has them, which is imported when one is asked for."""

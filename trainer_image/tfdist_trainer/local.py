@@ -4,6 +4,7 @@ One process trains alone; several, each with a `TF_CONFIG` of its own, train as 
 and resources of a manifest are the business of pods and have no meaning here.
 """
 
+import hashlib
 import json
 import re
 import uuid
@@ -109,7 +110,7 @@ def _replica_job(job: TFDistJob, tf_config: str | None) -> ReplicaJob:
     strategy = job.spec.strategy
     if not cluster and strategy is not Strategy.ONE_DEVICE:
         strategy = Strategy.MIRRORED  # all devices of this machine
-    told = replica_job(_with_uid(job), gang, member, 0, dict(cluster))
+    told = replica_job(_with_uid(job, cluster), gang, member, 0, dict(cluster))
     return told.model_copy(update={"replicas": sizes, "strategy": strategy.value})
 
 
@@ -122,7 +123,13 @@ def _place(tf_config: str | None) -> tuple[Mapping[str, list[str]], Role, int]:
         return {}, Role.WORKER, 0
 
 
-def _with_uid(job: TFDistJob) -> TFDistJob:
-    """Return `job` as one that has just been created: each local run is a job of its own."""
-    uid = job.metadata.uid or f"local-{uuid.uuid4().hex[:12]}"
+def _with_uid(job: TFDistJob, cluster: Mapping[str, list[str]]) -> TFDistJob:
+    """Return `job` with the uid that it has, or as one that has just been created.
+
+    A process alone is a job of its own each time. Those of a gang have to agree, and what they have in common is the
+    cluster of their `TF_CONFIG`: started again with the same one, they are the same job again.
+    """
+    told = json.dumps(cluster, sort_keys=True).encode()
+    made = hashlib.sha256(told).hexdigest() if cluster else uuid.uuid4().hex
+    uid = job.metadata.uid or f"local-{made[:12]}"
     return job.model_copy(update={"metadata": job.metadata.model_copy(update={"uid": uid})})
