@@ -5,27 +5,36 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+import urllib.request
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Self
 
+from tfdist.contract import PROGRESS_PATH, ProgressReport
 from tfdist_cluster.paths import REPOSITORY
 
 TIMEOUT_SECONDS: Final = 300
+_NOTHING: Final[Mapping[str, Any]] = {}
 
 
 class Gang:
-    """`size` workers that run `python *command`; those that are left are killed at the end."""
+    """`size` workers that run `python *command`; those that are left are killed at the end.
 
-    def __init__(self, size: int, config: dict[str, Any], folder: Path, command: Sequence[str]) -> None:
+    `job` adds to what they are told.
+    """
+
+    def __init__(
+        self, size: int, config: dict[str, Any], folder: Path, command: Sequence[str], job: Mapping[str, Any] = _NOTHING
+    ) -> None:
         folder.mkdir(parents=True)
         self._folder = folder
         ports = _free_ports(2 * size)
         addresses = [f"127.0.0.1:{port}" for port in ports[:size]]
+        self._report_ports = ports[size:]
         self._processes = []
         for index in range(size):
             with (folder / f"out-{index}").open("wb") as out, (folder / f"err-{index}").open("wb") as err:
-                environ = _environ(config, addresses, index, ports[size + index])
+                environ = _environ(config, addresses, index, ports[size + index], job)
                 process = subprocess.Popen([sys.executable, *command], env=environ, stdout=out, stderr=err)
                 self._processes.append(process)
 
@@ -47,14 +56,30 @@ class Gang:
             if process.wait(TIMEOUT_SECONDS):
                 raise RuntimeError(f"exit code {process.returncode}: {(self._folder / f'err-{index}').read_text()}")
 
+    @property
+    def pids(self) -> list[int]:
+        """The processes."""
+        return [process.pid for process in self._processes]
+
+    def progress(self, index: int) -> ProgressReport | None:
+        """Return what one tells on its report port; None while it does not answer."""
+        try:
+            address = f"http://127.0.0.1:{self._report_ports[index]}{PROGRESS_PATH}"
+            with urllib.request.urlopen(address, timeout=5) as page:
+                return ProgressReport.model_validate_json(page.read())
+        except OSError:
+            return None
+
     def output(self, index: int) -> str:
         """Return the standard output of one."""
         return (self._folder / f"out-{index}").read_text()
 
 
-def _environ(config: dict[str, Any], addresses: list[str], index: int, report_port: int) -> dict[str, str]:
+def _environ(
+    config: dict[str, Any], addresses: list[str], index: int, report_port: int, more: Mapping[str, Any]
+) -> dict[str, str]:
     size = len(addresses)
-    job = {
+    job: dict[str, Any] = {
         "name": "bench",
         "namespace": "default",
         "uid": "bench",
@@ -67,7 +92,7 @@ def _environ(config: dict[str, Any], addresses: list[str], index: int, report_po
         "training": {"program": "image_classification", "config": config},
     }
     environ = {name: value for name, value in os.environ.items() if name != "TF_CONFIG"} | {
-        "TFDIST_JOB": json.dumps(job),
+        "TFDIST_JOB": json.dumps({**job, **more}),
         "TFDIST_REPORT_PORT": str(report_port),
         "TF_CPP_MIN_LOG_LEVEL": "2",
         "PYTHONPATH": os.pathsep.join([str(REPOSITORY), os.environ.get("PYTHONPATH", "")]),

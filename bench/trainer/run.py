@@ -14,7 +14,7 @@ import numpy as np
 
 from bench import report
 from bench.results import Row, Samples, Target
-from bench.trainer import start
+from bench.trainer import beside, start
 from bench.trainer.processes import Gang
 from tfdist_cluster import console
 
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="bench.trainer", description="Measures the trainer beside a plain loop")
-    choices = [*MODELS, "start"]
+    choices = [*MODELS, "start", "beside"]
     parser.add_argument("--only", nargs="+", choices=choices, default=choices, help="default: all")
     parser.add_argument("--processes", nargs="+", type=int, default=[1, 2], help="default: 1 2")
     parser.add_argument(
@@ -77,6 +77,9 @@ def _measured(options: argparse.Namespace, folder: Path) -> list[Row]:
     if "start" in options.only:
         with console.step("start"):
             rows += start.run(base | MODELS["mlp"].config, folder)
+    if "beside" in options.only:
+        with console.step("beside an evaluator"):
+            rows += beside.run(base | MODELS["cnn"].config, folder)
     return rows
 
 

@@ -1,0 +1,108 @@
+"""What an evaluator beside a training costs its steps, where each has a CPU of its own, as pods with requests have.
+
+One training and its evaluator, which has another checkpoint to score at every moment. In every second turn the
+evaluator is stopped by a signal and a process that only counts has its CPU instead: so whatever else this machine does
+meets both kinds of turn alike. In every third that CPU is left to itself, for the remark.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from bench.results import Row, Samples, Target
+from bench.trainer.processes import Gang
+from tfdist.contract import ProgressReport
+
+ROUNDS: Final = 9
+SECONDS: Final = 3.0
+"""Of a turn; a step is told of every half second."""
+UNTIL_SECONDS: Final = 180.0
+COUNTS: Final = "while True: pass"
+KINDS: Final = ("beside", "counting", "alone")
+NOTHING: Final = Target(ratio=1.02, text="<= 2 % more")
+
+
+def run(config: dict[str, Any], folder: Path) -> list[Row]:
+    """Return the time of a step beside an evaluator at work, and beside a process that counts; none on a single CPU."""
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < 2:  # noqa: PLR2004  one for each
+        return []
+    data = config["data"]["train"]
+    whole = config | {"data": {"train": data, "eval": data}, "steps": 10**9}
+    checkpoint = {"directory": str(folder / "checkpoints"), "everySeconds": 1, "keep": 3}
+    evaluator = {"role": "evaluator", "task": "Evaluate", "evaluation": {"mode": "Continuous"}}
+    command = ["-m", "tfdist_trainer"]
+    training = Gang(1, whole, folder / "training", command, {"checkpoint": checkpoint})
+    with training, Gang(1, whole, folder / "evaluator", command, {"checkpoint": checkpoint, **evaluator}) as scoring:
+        os.sched_setaffinity(training.pids[0], {cores[0]})
+        os.sched_setaffinity(scoring.pids[0], {cores[1]})
+        _until(scoring, lambda report: report.evaluation is not None)
+        with subprocess.Popen([sys.executable, "-c", COUNTS]) as counting:
+            os.sched_setaffinity(counting.pid, {cores[1]})
+            others = {"beside": scoring.pids[0], "counting": counting.pid}
+            try:
+                samples, scored = _turns(training, others, folder / "checkpoints" / "evaluation")
+            finally:
+                counting.kill()
+    kinds = ", ".join(f"{kind} {samples.median(kind):.3g} ms ({samples.spread(kind)})" for kind in KINDS)
+    note = f"{kinds}; {scored} checkpoints scored on 60,000 examples each"
+    title = "train: a step beside an evaluator on another CPU, beside a process there that counts"
+    return [Row(title, samples.median("beside"), samples.median("counting"), "ms", NOTHING, note)]
+
+
+def _turns(training: Gang, others: Mapping[str, int], results: Path) -> tuple[Samples, int]:
+    """Return the milliseconds of a step in each kind of turn, and how many checkpoints were scored meanwhile.
+
+    Each kind of turn has the process of its name in `others` run, and no other of them.
+    """
+    samples = Samples()
+    first = _scored(results)
+    for number in range(ROUNDS):
+        found = {}
+        for kind in KINDS if number % 2 else reversed(KINDS):
+            for name, pid in others.items():
+                os.kill(pid, signal.SIGCONT if name == kind else signal.SIGSTOP)
+            found[kind] = _milliseconds(training)
+        samples.add(found)
+    return samples, _scored(results) - first
+
+
+def _milliseconds(training: Gang) -> float:
+    """Return the milliseconds of a step over the next seconds."""
+    before = _until(training, lambda report: bool(report.step))
+    began = _until(training, lambda report: (report.step or 0) > (before.step or 0))
+    time.sleep(SECONDS)
+    ended = _until(training, lambda report: (report.step or 0) > (began.step or 0))
+    seconds = (_moment(ended) - _moment(began)).total_seconds()
+    return 1000 * seconds / ((ended.step or 0) - (began.step or 0))
+
+
+def _moment(report: ProgressReport) -> datetime:
+    """Return when the step that a report tells of was finished."""
+    assert report.step_at is not None  # noqa: S101  it comes with the step
+    return datetime.fromisoformat(report.step_at)
+
+
+def _scored(results: Path) -> int:
+    return sum(path.stem.isdecimal() for path in results.glob("*.json"))
+
+
+def _until(gang: Gang, wanted: Callable[[ProgressReport], bool]) -> ProgressReport:
+    """Return the first report that is as `wanted`.
+
+    Raises:
+        TimeoutError: none came.
+    """
+    deadline = time.monotonic() + UNTIL_SECONDS
+    while time.monotonic() < deadline:
+        report = gang.progress(0)
+        if report is not None and wanted(report):
+            return report
+        time.sleep(0.05)
+    raise TimeoutError(f"no such report: {gang.output(0)}")
