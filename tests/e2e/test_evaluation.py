@@ -1,0 +1,208 @@
+"""Evaluation of Fashion-MNIST on real pods, held against a computation that shares no code with the trainer.
+
+One job trains with an evaluator beside it, which is killed twice. Another has its evaluator start when training is
+over, and is evaluated by a gang of three as well, of which one is killed. Then four jobs only evaluate what that left.
+"""
+
+import json
+import pathlib
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from support.api import Json, wait_for
+from support.e2e import NAMESPACE, Cluster, example
+from support.failing import Scene
+from support.nodes import require_own_nodes, send_signal
+
+pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.timeout(900)]
+
+BESIDE, AFTER = "evaluated-beside", "evaluated-after"
+BY_PATH, BY_LATEST, OF_NOTHING, OF_DAMAGE = ALONE = ("by-path", "by-latest", "of-nothing", "of-damage")
+FOLDER = f"late-{uuid.uuid4().hex[:6]}"
+"""Checkpoints of the second job, whose evaluator has to know their place before it starts."""
+LAST = "checkpoint-000000200"
+VOLUME = "/volume/checkpoints"
+HERE = pathlib.Path(__file__).parent
+READS = "import glob, json, sys; print(json.dumps([json.load(open(path)) for path in glob.glob(sys.argv[1])]))"
+PATIENCE_SECONDS = 400.0
+
+
+def beside() -> Json:
+    """Return a job of five checkpoints, of which training keeps three and the best, with an evaluator."""
+    job = example(BESIDE, steps=1500)
+    del job["spec"]["training"]["config"]["epochs"]
+    job["spec"] |= {"worker": {"replicas": 1}, "evaluation": {"mode": "Continuous"}}
+    job["spec"]["checkpoint"] |= {"everySteps": 300, "keep": 3}
+    return job
+
+
+def after(image: str) -> Json:
+    """Return a job whose evaluator waits for the end of training, before a gang of three that evaluates slowly."""
+    job = alone(AFTER, 1, "Latest")
+    job["spec"]["training"]["config"]["steps"] = 200
+    waits = f"until test -f /ckpt/{FOLDER}/final.json; do sleep 1; done"
+    first: Json = {"name": "late", "image": image, "command": ["sh", "-c", waits]}
+    first["volumeMounts"] = job["spec"]["volumeMounts"]
+    first["securityContext"] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    job["spec"] |= {
+        "task": "Train",
+        "evaluator": {"template": {"spec": {"initContainers": [first]}}},
+        "evaluation": {"mode": "Both", "replicas": 3},
+    }
+    return job
+
+
+def alone(name: str, workers: int, restore: str) -> Json:
+    """Return a job that only evaluates; one example a step, so that it takes its time."""
+    job = example(name, model="mlp", batchSizePerReplica=1)
+    del job["spec"]["evaluation"]
+    del job["spec"]["training"]["config"]["epochs"]
+    checkpoint = {"directory": f"/ckpt/{FOLDER}", "restore": restore}
+    job["spec"] |= {"task": "Evaluate", "worker": {"replicas": workers}, "checkpoint": checkpoint}
+    return job
+
+
+@pytest.fixture(scope="module")
+def scene(cluster: Cluster, images: dict[str, str]) -> Iterator[Scene]:
+    require_own_nodes()
+    scene = Scene(cluster)
+    names = (BESIDE, AFTER, *ALONE)
+    for name in names:
+        cluster.delete_job(name)
+    scene.start(beside())
+    _kill_the_evaluator_twice(scene)
+    scene.start(after(images["trainer"]))
+    _kill_one_of_the_gang(scene)
+    for name in (AFTER, BESIDE):
+        scene.ended(name, PATIENCE_SECONDS)
+    damaged = f"{VOLUME}/{FOLDER}/damaged"
+    cluster.inside("sh", "-c", f"cp -r {VOLUME}/{FOLDER}/{LAST} {damaged} && truncate -s 100 {damaged}/variables.data*")
+    restores = (f"/ckpt/{FOLDER}/{LAST}", "Latest", "checkpoint-000000007", "damaged")
+    scene.start(*(alone(*a) for a in zip(ALONE, (1, 2, 1, 1), restores, strict=True)))
+    yield scene
+    for name in names:
+        cluster.delete_job(name)
+
+
+def _pod(scene: Scene, name: str) -> Json:
+    """Return a pod once its process runs."""
+
+    def running() -> Json | None:
+        found = next((p for p in scene.cluster.pods(name.rpartition("-eval")[0]) if p["metadata"]["name"] == name), {})
+        states = found.get("status", {}).get("containerStatuses", ())
+        return found if any("running" in s["state"] for s in states if s["name"] == "tensorflow") else None
+
+    pod = wait_for(f"{name} to run", running, PATIENCE_SECONDS)
+    assert pod is not None
+    return pod
+
+
+def _checkpoints(scene: Scene) -> str:
+    return f"{VOLUME}/{BESIDE}-{scene.cluster.job(BESIDE)['metadata']['uid']}"
+
+
+def _kill_the_evaluator_twice(scene: Scene) -> None:
+    pod = _pod(scene, f"{BESIDE}-evaluator-0")
+    scored = f"ls {_checkpoints(scene)}/evaluation 2>/dev/null | grep -c '^[0-9]*.json' || true"
+    wait_for("a score", lambda: int(scene.cluster.inside("sh", "-c", scored)) > 0, PATIENCE_SECONDS)
+    send_signal(pod, "KILL")
+    send_signal(_pod(scene, f"{BESIDE}-evaluator-0-r1"), "KILL")
+
+
+def _kill_one_of_the_gang(scene: Scene) -> None:
+    pod = _pod(scene, f"{AFTER}-evaluation-1")
+
+    def evaluates() -> bool:
+        return " evaluate-start " in scene.cluster.kubectl.run(
+            "logs", f"--namespace={NAMESPACE}", f"{AFTER}-evaluation-1"
+        )
+
+    wait_for("its evaluation", evaluates, PATIENCE_SECONDS)
+    send_signal(pod, "KILL")
+
+
+def _scores(scene: Scene, folder: str) -> dict[int, Json]:
+    """Return the results in files of a directory by step."""
+    files = scene.cluster.inside(
+        "sh", "-c", f"cat {folder}/evaluation/[0-9]*0.json | sed 's/}}{{/}}\\n{{/g'"
+    ).splitlines()
+    found = [json.loads(line) for line in files]
+    return {score["step"]: score for score in found}
+
+
+def _independently(scene: Scene, checkpoint: str) -> Json:
+    """Return what one process finds with plain TensorFlow."""
+    path = checkpoint.replace("/ckpt", VOLUME, 1)
+    run = ["python", "-", path, "/volume/data/test-*.tfrecord"]
+    printed = scene.cluster.inside(*run, stdin=(HERE / "single_process.py").read_text())
+    found: Json = json.loads(printed.splitlines()[-1])
+    return found
+
+
+def test_every_checkpoint_that_is_there_was_scored_though_the_evaluator_was_killed_twice(scene: Scene) -> None:
+    status, folder = scene.ended(BESIDE), _checkpoints(scene)
+    assert status["phase"] == "Succeeded", scene.described(BESIDE)
+    there = scene.cluster.inside("ls", folder).split()
+    steps = {int(name.removeprefix("checkpoint-")) for name in there if name.startswith("checkpoint-")}
+    scores = _scores(scene, folder)
+    best = json.loads(scene.cluster.inside("cat", f"{folder}/best.json"))["step"]
+    assert {900, 1200, 1500, best} <= steps <= set(scores)
+    assert {score["examples"] for score in scores.values()} == {10_000}
+
+
+def test_training_heard_nothing_of_the_evaluators_end(scene: Scene) -> None:
+    status = scene.ended(BESIDE)
+    assert (status["attempt"], status["restarts"]["counted"]) == (0, 0)
+    assert status["gangs"]["evaluator"]["counted"] == 2
+    assert [f["role"] for f in status["failures"]] == ["evaluator", "evaluator"]
+
+
+def test_the_best_and_the_final_result_are_those_of_an_independent_computation(scene: Scene) -> None:
+    status = scene.ended(BESIDE)
+    best, final = status["evaluation"]["best"], status["evaluation"]["final"]
+    assert final["step"] == status["progress"]["totalSteps"] == 1500, "it succeeded only with the last one scored"
+    for result in (best, final):
+        expected = _independently(scene, result["checkpoint"])
+        assert result["examples"] == expected["examples"] == 10_000
+        assert result["metrics"]["accuracy"] == pytest.approx(expected["accuracy"], rel=1e-6)
+        assert result["metrics"]["loss"] == pytest.approx(expected["loss"], rel=1e-4)
+    scores = _scores(scene, _checkpoints(scene))
+    assert best["metrics"]["accuracy"] == max(score["metrics"]["accuracy"] for score in scores.values())
+    assert scene.printed(BESIDE)["METRIC"] == f"accuracy={final['metrics']['accuracy']:.4f}"
+
+
+def test_an_evaluator_that_starts_when_training_is_over_scores_its_last_checkpoint(scene: Scene) -> None:
+    status = scene.ended(AFTER)
+    assert status["phase"] == "Succeeded", scene.described(AFTER)
+    pods = {p["metadata"]["name"]: p for p in scene.cluster.pods(AFTER)}
+    states = {name: pod["status"]["containerStatuses"][0]["state"]["terminated"] for name, pod in pods.items()}
+    trained = states[f"{AFTER}-worker-0"]["finishedAt"]
+    assert states[f"{AFTER}-evaluator-0"]["startedAt"] >= trained
+    assert status["evaluation"]["latest"]["step"] == 200
+
+
+def test_one_two_and_three_workers_find_the_same_though_one_of_three_was_killed(scene: Scene) -> None:
+    after = scene.ended(AFTER)
+    assert after["gangs"]["evaluation"]["attempt"] == 1
+    found = [after["evaluation"]["final"], after["evaluation"]["latest"]]
+    found += [scene.ended(name, PATIENCE_SECONDS)["evaluation"]["final"] for name in (BY_PATH, BY_LATEST)]
+    assert [(result["step"], result["examples"]) for result in found] == [(200, 10_000)] * 4
+    for result in found:
+        assert result["metrics"]["accuracy"] == pytest.approx(found[0]["metrics"]["accuracy"], rel=1e-9)
+        assert result["metrics"]["loss"] == pytest.approx(found[0]["metrics"]["loss"], rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        (OF_NOTHING, f"checkpoint.restore: /ckpt/{FOLDER}/checkpoint-000000007 does not exist"),
+        (OF_DAMAGE, f"checkpoint.restore: /ckpt/{FOLDER}/damaged: variables.data-00000-of-00001 is damaged"),
+    ],
+)
+def test_a_checkpoint_that_is_missing_or_damaged_fails_the_job_with_its_path(
+    scene: Scene, name: str, said: str
+) -> None:
+    status = scene.ended(name, PATIENCE_SECONDS)
+    assert status["phase"] == "Failed"
+    assert said in scene.printed(name)["MESSAGE"]

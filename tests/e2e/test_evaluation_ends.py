@@ -1,0 +1,114 @@
+"""How a job ends whose evaluator is late, cannot start, fails, or is interrupted: training is never touched.
+
+Training ends at once in all of them, so nothing of TensorFlow is needed.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from support.api import Json, wait_for
+from support.e2e import Cluster
+from support.failing import ENDS, WAITS, Scene, own_namespace, small_job
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+
+NOWHERE = {"template": {"spec": {"nodeSelector": {"no-node": "has-this"}}}}
+NO_DATA = {"data": {"train": "/nowhere/train-*.tfrecord", "eval": "/nowhere/test-*.tfrecord"}}
+
+
+def beside(name: str, evaluator: Json, *, program: Json | None = None, **evaluation: Any) -> Json:
+    """Return a job whose evaluator runs for ever in its first attempt, unless `evaluator` says otherwise.
+
+    `program` is its `training`, without which the evaluator is one of the user's own.
+    """
+    job = small_job(name, WAITS, checkpoint={"directory": "gs://bucket/{name}"}, evaluator=evaluator)
+    job["spec"] |= {"evaluation": {"mode": "Continuous"} | evaluation}
+    job["spec"]["worker"]["command"] = ["python", "-c", ENDS, "0"]
+    if program is not None:
+        job["spec"]["training"] = program
+    return job
+
+
+def without_data() -> Json:
+    """Return a job whose evaluator is the trainer's, with files to evaluate that are not there."""
+    program = {"program": "image_classification", "config": NO_DATA}
+    job = beside("no-data", {"resources": {"limits": {"memory": "512Mi"}}}, program=program)
+    del job["spec"]["command"]
+    return job
+
+
+@pytest.fixture(scope="module")
+def scene(cluster: Cluster) -> Iterator[Scene]:
+    """All of them started together."""
+    bundled = {"program": "image_classification"}
+    with own_namespace(cluster, "evaluation") as scene:
+        scene.start(
+            beside("late", {}, program=bundled, deadlineSeconds=5),
+            beside("late-fails", {}, program=bundled, deadlineSeconds=5, onFailure="FailJob"),
+            beside("own-script", {}, deadlineSeconds=5),
+            beside("no-place", NOWHERE, program=bundled, deadlineSeconds=5),
+            without_data(),
+            beside("interrupted", {}),
+            beside("deleted", {}),
+        )
+        yield scene
+
+
+def conditions(status: Json) -> dict[str, tuple[str, str]]:
+    return {c["type"]: (c["status"], c["reason"]) for c in status["conditions"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "phase", "evaluated", "said"),
+    [
+        ("late", "Succeeded", ("False", "EvaluationDeadlineExceeded"), "not finished 5 s after training"),
+        ("late-fails", "Failed", ("False", "EvaluationDeadlineExceeded"), "not finished 5 s after training"),
+        ("own-script", "Succeeded", ("True", "NoResult"), "was stopped at evaluation.deadlineSeconds"),
+        ("no-place", "Succeeded", ("False", "EvaluationDeadlineExceeded"), "not finished 5 s after training"),
+        ("no-data", "Succeeded", ("False", "UserError"), "training.config.data.eval: "),
+    ],
+)
+def test_training_has_succeeded_whatever_becomes_of_the_evaluation(
+    scene: Scene, name: str, phase: str, evaluated: tuple[str, str], said: str
+) -> None:
+    status = scene.ended(name)
+    found = conditions(status)
+    assert status["phase"] == phase, scene.described(name)
+    assert found["Running"] == ("False", "TrainingSucceeded")
+    assert found["Evaluated"] == evaluated
+    assert said in scene.printed(name)["MESSAGE"]
+    assert status["replicas"]["worker"]["succeeded"] == 1
+    assert (status["attempt"], status["restarts"]["counted"]) == (0, 0)
+
+
+@pytest.mark.long
+def test_a_job_that_is_suspended_while_it_evaluates_goes_on_with_the_evaluator_alone(scene: Scene) -> None:
+    _await_evaluation(scene, "interrupted")
+    scene.change("interrupted", {"runPolicy": {"suspend": True}})
+    cluster = scene.cluster
+    wait_for("it to stand still", lambda: cluster.job("interrupted")["status"]["phase"] == "Suspended", 60)
+    scene.change("interrupted", {"runPolicy": {"suspend": False}})
+    status = scene.ended("interrupted")
+    assert conditions(status)["Succeeded"] == ("True", "Succeeded")
+    names = {p["metadata"]["name"] for p in cluster.pods("interrupted")}
+    assert "interrupted-evaluator-0-r1" in names
+    assert "interrupted-worker-0-r1" not in names, "training was repeated"
+
+
+@pytest.mark.long
+def test_a_job_that_is_deleted_while_it_evaluates_leaves_nothing(scene: Scene) -> None:
+    _await_evaluation(scene, "deleted")
+    scene.cluster.delete_job("deleted")
+    wait_for("its pods to vanish", lambda: not scene.cluster.pods("deleted"), 60)
+
+
+def _await_evaluation(scene: Scene, name: str) -> None:
+    """Wait until training has ended and the evaluator runs."""
+
+    def evaluates() -> bool:
+        status = scene.cluster.job(name).get("status", {})
+        running = status.get("replicas", {}).get("evaluator", {}).get("running")
+        return bool(status.get("phase") == "Evaluating" and running)
+
+    wait_for(f"the evaluation of {name}", evaluates, 90)
