@@ -56,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", nargs="+", choices=choices, default=choices, help="default: all")
     parser.add_argument("--processes", nargs="+", type=int, default=[1, 2], help="default: 1 2")
     parser.add_argument(
-        "--rounds", type=int, default=7, help="of one turn each; the median counts; default: %(default)s"
+        "--rounds", type=int, default=5, help="of one turn each; the median counts; default: %(default)s"
     )
     parser.add_argument("--seconds", type=float, default=1.5, help="of a turn; default: %(default)s")
     parser.add_argument("--output", type=Path, default=report.RESULTS, help="default: bench/results.json")

@@ -11,7 +11,7 @@ from tfdist.contract import ReplicaJob
 from tfdist_trainer.environment import Member
 from tfdist_trainer.metrics.sums import WeightedMean
 from tfdist_trainer.programs import choose
-from tfdist_trainer.step import Averaging, EvaluateStep, StepOptions, TrainStep, metric_sums
+from tfdist_trainer.step import Averaging, EvaluateStep, FiniteCheck, StepOptions, TrainStep, metric_sums
 from tfdist_trainer.strategies.gang import Gang
 
 pytestmark = pytest.mark.trainer
@@ -68,6 +68,22 @@ def test_statistics_of_batch_normalization_are_equal_after_averaging(gang: Gang)
     for variable in model.trainable_variables:
         values = [v.numpy() for v in gang.strategy.experimental_local_results(variable.value)]
         np.testing.assert_array_equal(values[0], values[1])
+
+
+def test_one_number_that_is_not_finite_is_found_in_any_variable(gang: Gang) -> None:
+    program = choose("image_classification", CONFIG | {"batchNormalization": True}).create()
+    with gang.strategy.scope():
+        model = program.model()
+    check = FiniteCheck(gang, model.variables)
+    assert check.run()
+    for variable in (model.variables[0], model.non_trainable_variables[-1]):
+        whole = variable.numpy()
+        spoilt = whole.copy()
+        spoilt.reshape(-1)[-1] = np.nan
+        variable.assign(spoilt)
+        assert not check.run()
+        variable.assign(whole)
+        assert check.run()
 
 
 def test_absent_examples_count_for_nothing_even_when_they_are_not_numbers(gang: Gang) -> None:

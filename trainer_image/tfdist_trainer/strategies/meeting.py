@@ -157,12 +157,13 @@ def _greeting(member: Member, rank: int) -> bytes:
 def _listener(address: str, waiting: Waiting) -> socket.socket:
     """Return a socket that listens at `address` on all interfaces, once a process that is ending has left it."""
     place = ("", int(address.rpartition(":")[2]))
-    both = socket.has_dualstack_ipv6()
-    family = socket.AF_INET6 if both else socket.AF_INET
     pause = pauses()
     while True:
+        if socket.has_dualstack_ipv6():
+            with contextlib.suppress(OSError):
+                return socket.create_server(place, family=socket.AF_INET6, backlog=1024, dualstack_ipv6=True)
         with contextlib.suppress(OSError):
-            return socket.create_server(place, family=family, backlog=1024, dualstack_ipv6=both)
+            return socket.create_server(place, backlog=1024)
         waiting.for_([f"{address}, which another process of this replica uses,"])
         time.sleep(next(pause))
 
