@@ -1,5 +1,6 @@
 """Members meet before TensorFlow connects them: whoever is missing is named, and a notice to stop is heard."""
 
+import json
 import signal
 import socket
 import threading
@@ -114,7 +115,7 @@ def test_a_member_that_goes_before_all_are_here_is_waited_for_again(
 ) -> None:
     leader = come(member(0, addresses))
     with connect(addresses[0]) as gone:
-        gone.sendall(b'{"job": "u", "task": "Train", "attempt": 0, "rank": 1}\n')
+        gone.sendall(b'{"job": "u", "task": "Train", "attempt": 0, "round": 0, "rank": 1}\n')
     other = come(member(2, addresses))
     assert not leader.done()
     back = come(member(1, addresses))
@@ -124,24 +125,22 @@ def test_a_member_that_goes_before_all_are_here_is_waited_for_again(
     back.result(WAIT_SECONDS)
 
 
-def test_members_of_another_attempt_and_strangers_are_turned_away(
+def test_members_of_another_start_and_strangers_are_turned_away(
     addresses: tuple[str, ...], come: Come, tensorflow_at: Any
 ) -> None:
     leader = come(member(0, addresses))
-    for stranger in (
-        b"GET / HTTP/1.1\r\n\r\n\n",
-        b'{"job": "u", "task": "Train", "attempt": 9, "rank": 1}\n',
-        b"x" * 5000,
-    ):
+    greeting = {"job": "u", "task": "Train", "attempt": 0, "round": 0, "rank": 1}
+    others = [json.dumps(greeting | other).encode() + b"\n" for other in ({"attempt": 9}, {"round": 1}, {"rank": 7})]
+    for stranger in (*others, b"GET / HTTP/1.1\r\n\r\n\n", b"x" * 5000):
         with connect(addresses[0]) as connection:
             connection.sendall(stranger)
             assert connection.recv(100) == b""
     assert not leader.done()
-    others = [come(member(rank, addresses)) for rank in (1, 2)]
+    followers = [come(member(rank, addresses)) for rank in (1, 2)]
     leader.result(WAIT_SECONDS)
     tensorflow_at(addresses[0])
-    for other in others:
-        other.result(WAIT_SECONDS)
+    for follower in followers:
+        follower.result(WAIT_SECONDS)
 
 
 def test_nobody_waits_for_those_who_have_met_already(

@@ -24,8 +24,10 @@ def trainer() -> None:
     A mistake in those is left to the program, which explains it.
     """
     with contextlib.suppress(errors.TrainerError, ValueError, AttributeError):
-        settings = json.loads(os.environ.get(JOB_ENV, "{}")).get("runtime", {})
-        runtime.prepare(os.environ, runtime.read(settings))
+        told = json.loads(os.environ.get(JOB_ENV, "{}"))
+        config = (told.get("training") or {}).get("config", {})
+        settings = runtime.read(told.get("runtime", {}))
+        runtime.prepare(os.environ, settings, legacy_keras=runtime.needs_legacy_keras(config))
     for name in MODULES:
         importlib.import_module(f"tfdist_trainer.{name}")
 

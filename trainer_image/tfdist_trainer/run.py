@@ -28,8 +28,8 @@ def run(member: Member, reporter: Reporter, notice: Notice) -> None:
     if member.cluster:
         settings = runtime.for_servers(settings)
     training = member.job.training
-    sharded = training is not None and training.config.get("minShardBytes") is not None
-    runtime.prepare(os.environ, settings, legacy_keras=sharded)
+    legacy_keras = training is not None and runtime.needs_legacy_keras(training.config)
+    runtime.prepare(os.environ, settings, legacy_keras=legacy_keras)
     choice = check(member)
     names.wait_for_names(member.addresses, lambda text: log.event("waiting", message=text))
     if member.is_server:

@@ -49,6 +49,11 @@ def for_servers(settings: RuntimeSpec) -> RuntimeSpec:
     return settings.model_copy(update={"xla": "Off"})
 
 
+def needs_legacy_keras(config: Mapping[str, Any]) -> bool:
+    """Return whether a program's configuration, not checked yet, is one whose model has to be of `tf_keras`."""
+    return config.get("minShardBytes") is not None
+
+
 def prepare(environ: MutableMapping[str, str], settings: RuntimeSpec, *, legacy_keras: bool = False) -> None:
     """Set what must be set before TensorFlow and Keras are imported; what the user has set stays.
 

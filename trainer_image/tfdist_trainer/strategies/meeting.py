@@ -150,7 +150,7 @@ def _rank(heard: bytes, member: Member) -> int | None:
 
 def _greeting(member: Member, rank: int) -> bytes:
     job = member.job
-    text = json.dumps({"job": job.uid, "task": job.task, "attempt": job.attempt, "rank": rank})
+    text = json.dumps({"job": job.uid, "task": job.task, "attempt": job.attempt, "round": member.round, "rank": rank})
     return text.encode() + b"\n"
 
 
