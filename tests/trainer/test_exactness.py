@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.trainer
 
-PATIENCE_SECONDS = 240.0
+PATIENCE_SECONDS = 400.0
 COLORS = ["red", "green", "blue", "grey"]
 WORDS = ["bad", "awful", "poor", "good", "great", "fine"]
 
