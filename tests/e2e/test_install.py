@@ -14,7 +14,7 @@ from tfdist_cluster.errors import CommandError
 from tfdist_demo import helm, install, manifests
 from tfdist_demo.kubectl import Kubectl
 
-pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
 JOB = "e2e-installed"
 INSIDE, OUTSIDE = "tfdist-e2e-inside", "tfdist-e2e-outside"

@@ -16,7 +16,7 @@ from support.e2e import Cluster, example
 
 from tfdist import contract
 
-pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
 JOB = "e2e-isolated"
 BOARD = f"{JOB}-tensorboard"
