@@ -123,6 +123,10 @@ bench: setup ## Measures beside the training operator on one API server, half an
 bench-trainer: setup ## Measures the trainer beside a plain TensorFlow loop, five minutes: bench/results.json
 	@PYTHONPATH=cluster python -m bench.trainer $(BENCH)
 
+.PHONY: bench-recovery
+bench-recovery: setup ## How long training stands still after a kill, minutes: bench/recovery.json
+	@PYTHONPATH=tests python -m bench.recovery
+
 .PHONY: help
 help: ## Lists the targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

@@ -26,7 +26,7 @@ from tfdist_launch.messages import Hello, Message, Outcome
 JOB = "uid-1"
 
 
-@dataclass
+@dataclass(eq=False)
 class Node:
     """One launcher, alive until it is killed or leaves."""
 
@@ -41,7 +41,7 @@ class Node:
     dead: bool = False
 
 
-@dataclass
+@dataclass(eq=False)
 class Connection:
     """Between a member and a leader. Messages arrive in order, or never after it was cut."""
 
@@ -94,9 +94,9 @@ class World:
 
     # Launchers
 
-    def boot(self, seat: int) -> None:
-        old = self.at(seat)
-        if old is not None:
+    def boot(self, seat: int, *, beside: bool = False) -> None:
+        """Start the launcher of a seat, in place of an old one or, on another node, beside it."""
+        if not beside:
             self.kill(seat)
         leader = None
         if seat == 0:
@@ -109,7 +109,8 @@ class World:
         self.act(node, node.machine.begin())
 
     def at(self, seat: int) -> Node | None:
-        return next((n for n in self.nodes if n.seat == seat and not n.dead), None)
+        """Return the launcher that is found under the seat's name: the newest."""
+        return next((n for n in reversed(self.nodes) if n.seat == seat and not n.dead), None)
 
     def kill(self, seat: int) -> None:
         """Kill a launcher, and with it its program: connections of it are closed at once."""
@@ -226,11 +227,23 @@ class World:
             connection.cut = True
             self.silence(node.link)
 
+    def split(self, seat: int) -> None:
+        """The node of a launcher answers nobody any more, works on, and has a successor."""
+        node = self.at(seat)
+        if node is None or self.size == 1:  # one alone cannot know; the fence of its checkpoints does
+            return
+        for link, connection in self.connections.items():
+            remote = connection.member is not connection.leader
+            if remote and node in (connection.member, connection.leader) and not (connection.closed or connection.cut):
+                connection.cut = True
+                self.silence(link)
+        self.boot(seat, beside=True)
+
     def silence(self, link: int) -> None:
         connection = self.connections[link]
         for end in (connection.member, connection.leader):
-            # Each has heard the other last at some time of the last second before the cut.
-            self.later(LEASE_SECONDS - self.random.random(), partial(self.lost, link, end, silent=True))
+            # Each has heard the other last at some time before the cut: the two directions may fail one by one.
+            self.later(LEASE_SECONDS * self.random.random(), partial(self.lost, link, end, silent=True))
 
     def lost(self, link: int, end: Node, *, silent: bool) -> None:
         connection = self.connections[link]
@@ -263,6 +276,7 @@ FAULT = st.one_of(
     st.tuples(st.just("cut"), st.integers(0, 3), st.just(0)),
     st.tuples(st.just("terminate"), st.integers(0, 3), st.floats(0, 20)),
     st.tuples(st.just("replace"), st.integers(0, 3), st.just(0)),
+    st.tuples(st.just("split"), st.integers(0, 3), st.just(0)),
     st.tuples(st.just("succeed"), st.integers(0, 3), st.just(0)),
 )
 
@@ -275,6 +289,8 @@ def strike(world: World, kind: str, seat: int, more: float) -> None:
         world.crash(seat, 0)
     elif kind == "cut":
         world.cut(seat)
+    elif kind == "split":
+        world.split(seat)
     elif kind == "kill":
         world.kill(seat)
         world.later(more, lambda: world.boot(seat))
@@ -347,7 +363,7 @@ def test_two_launchers_of_one_seat_end_with_the_later_one() -> None:
     old = world.at(1)
     assert old is not None
     new = Node(1, MemberMachine(JOB, 1, 0, world.now + 1), None)
-    world.nodes.insert(0, new)  # found before the old one
+    world.nodes.append(new)
     world.act(new, new.machine.begin())
     world.run(60)
     assert (old.exit_code, old.program) == (75, None)

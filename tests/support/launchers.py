@@ -61,6 +61,16 @@ class Launchers:
         if seat in self.processes:
             self.past.append(self.processes[seat])
             (self.report_ports[seat],) = free_ports(1)  # its predecessor may still have the other
+        with (self.folder / f"out-{seat}").open("ab") as output:
+            self.processes[seat] = subprocess.Popen(
+                [sys.executable, "-m", "tfdist_launch", *self.command],
+                env=self.environ(seat, **job),
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+
+    def environ(self, seat: int, **job: Any) -> dict[str, str]:
+        """Return what the replica of a seat is told."""
         told = {
             "name": "test",
             "namespace": "default",
@@ -78,7 +88,7 @@ class Launchers:
                 **self.launch,
             },
         }
-        environ = {key: value for key, value in os.environ.items() if key != "TF_CONFIG"} | {
+        return {key: value for key, value in os.environ.items() if key != "TF_CONFIG"} | {
             "TFDIST_JOB": json.dumps(told | self.job | job),
             "TFDIST_LAUNCH_PORT": str(self.ports[seat]),
             "TFDIST_REPORT_PORT": str(self.report_ports[seat]),
@@ -88,13 +98,6 @@ class Launchers:
             "PYTHONUNBUFFERED": "1",
             **self.environ_of(seat),
         }
-        with (self.folder / f"out-{seat}").open("ab") as output:
-            self.processes[seat] = subprocess.Popen(
-                [sys.executable, "-m", "tfdist_launch", *self.command],
-                env=environ,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-            )
 
     def output(self) -> str:
         return "\n".join(f"== {p.name}\n{p.read_text()}" for p in sorted(self.folder.glob("out-*")))

@@ -88,8 +88,13 @@ class Child:
         """Send SIGTERM, and after `grace_seconds` SIGKILL; with None only SIGTERM."""
         if not self._signal(signal.SIGTERM):
             self._killing = True
-        if grace_seconds is not None and self._kill_timer is None:
-            self._kill_timer = asyncio.get_running_loop().call_later(grace_seconds, self._kill)
+        if grace_seconds is None:
+            return
+        loop = asyncio.get_running_loop()
+        if self._kill_timer is not None:
+            grace_seconds = min(grace_seconds, self._kill_timer.when() - loop.time())
+            self._kill_timer.cancel()
+        self._kill_timer = loop.call_later(grace_seconds, self._kill)
 
     def ask_stacks(self) -> bool:
         """Have the program say where its threads are, in `pulse`; False where it cannot."""

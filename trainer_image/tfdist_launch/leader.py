@@ -16,7 +16,7 @@ from tfdist.exits import SECONDARY, STALLED, Action, Verdict, root_cause, verdic
 from tfdist_launch.gang import Close, Effect, Link, Program, Seat, Send, Standing
 from tfdist_launch.history import History, last_words
 from tfdist_launch.limits import Casualty, Limits, Ruling
-from tfdist_launch.member import LEASE_SECONDS, STOP_GRACE_SECONDS
+from tfdist_launch.member import LEASE_SECONDS, STOP_GRACE_SECONDS, SURE_SECONDS
 from tfdist_launch.messages import (
     Beat,
     Done,
@@ -85,7 +85,7 @@ class Leader:
         seat.link, was_active, seat.program = None, seat.active, Program.NONE
         if silent:
             seat.silent_since = now
-            self.not_before = max(self.not_before, now + LEASE_SECONDS)
+            self.not_before = max(self.not_before, now + SURE_SECONDS)
         if self.standing is Standing.RUNNING and was_active and not self._is_alone(seat):
             self._somebody_left = True
             return self._end_round(STOP_GRACE_SECONDS) + self.tick(now)

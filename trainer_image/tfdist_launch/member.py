@@ -18,6 +18,9 @@ STOP_GRACE_SECONDS: Final = 0.5
 LEASE_SECONDS: Final = 10.0
 """Silence after which a connection is lost. Both sides count it, so after twice of it both know."""
 
+SURE_SECONDS: Final = LEASE_SECONDS + 4 * STOP_GRACE_SECONDS
+"""After a loss in silence, and so long, the other side has noticed too, and its program is gone."""
+
 TERMINATED: Final = 143
 """Exit code of a launcher that is told to go while no program of it runs."""
 
@@ -109,11 +112,12 @@ class MemberMachine:
         self.connected = False
         if self.state is State.OVER or self._released:
             return []
-        self._wait_seconds = LEASE_SECONDS if silent else 0.0
-        if self.state is State.RUNNING and not self.leaving:
-            self.state = State.STOPPING
-            return [Terminate(STOP_GRACE_SECONDS)]
-        return [Greet(self._hello())] if self.state is State.IDLE else []
+        self._wait_seconds = SURE_SECONDS if silent else 0.0
+        if self.state is State.IDLE:
+            return [Greet(self._hello())]
+        # Also one that had more time: the others count on this within a lease.
+        self.state = State.STOPPING
+        return [Terminate(STOP_GRACE_SECONDS)]
 
     def heard(self, message: Message) -> list[Action]:
         """Return what a message of the leader leads to."""

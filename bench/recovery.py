@@ -1,0 +1,149 @@
+"""How long training stands still when a program is killed: `make bench-recovery`.
+
+Two workers of this machine train under launchers. Ten times, each of them in turn, the training program is killed with
+SIGKILL, and the time is taken until the gang has finished steps again. Beside it the same gang without launchers: both
+processes are started anew, as the containers of new pods would be, without what scheduling and images would add.
+"""
+
+import argparse
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from support.launchers import Launchers, free_ports, program_of, tf_environ, training_job, trains, wait_for
+
+RESULTS: Final = Path(__file__).with_name("recovery.json")
+COMMAND: Final = ("--", "python", "-m", "tfdist_trainer")
+MIB: Final = 1 << 20
+
+
+def main() -> int:
+    """Measure, print and store."""
+    parser = argparse.ArgumentParser(description="Measures how long training stands still after a kill")
+    parser.add_argument("--kills", type=int, default=10, help="default: %(default)s")
+    parser.add_argument("--starts", type=int, default=3, help="new starts to compare with; default: %(default)s")
+    parser.add_argument("--output", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    load = os.getloadavg()[0]
+    with tempfile.TemporaryDirectory() as folder:
+        launched, memory, timeline = in_place(Path(folder), options.kills)
+    with tempfile.TemporaryDirectory() as folder:
+        anew = started_anew(Path(folder), options.starts)
+    document = {
+        "machine": {"cpus": os.cpu_count(), "loadBefore": round(load, 1)},
+        "inPlaceSeconds": figures(launched),
+        "newProcessesSeconds": figures(anew),
+        "memoryMiB": memory,
+        "timeline": timeline,
+    }
+    options.output.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    print(json.dumps({key: value for key, value in document.items() if key != "timeline"}, indent=2))
+    return 0
+
+
+def figures(seconds: list[float]) -> dict[str, Any]:
+    """Return median, worst and all."""
+    rounded = [round(value, 2) for value in seconds]
+    return {"median": round(statistics.median(seconds), 2), "worst": max(rounded), "all": rounded}
+
+
+def in_place(folder: Path, kills: int) -> tuple[list[float], dict[str, int], list[str]]:
+    """Return the seconds of each recovery, the memory of the processes, and the log of the last recovery."""
+    launchers = new_gang(folder, backoff_limit=10 * kills)
+    taken: list[float] = []
+    try:
+        trains(launchers, 0, beyond=100)
+        memory = memory_of(launchers)
+        for number in range(kills):
+            begun = time.monotonic()
+            os.kill(program_of(launchers, 1 - number % 2), signal.SIGKILL)
+            trains(launchers, number + 1)
+            taken.append(time.monotonic() - begun)
+            time.sleep(2.0)  # so that each kill meets a gang that trains
+    finally:
+        launchers.stop()
+    lines = launchers.output().splitlines()
+    last = max(index for index, line in enumerate(lines) if " round-ended " in line)
+    return taken, memory, lines[last - 1 : last + 12]
+
+
+def started_anew(folder: Path, starts: int) -> list[float]:
+    """Return the seconds from the kill of both processes until two new ones have finished steps."""
+    taken: list[float] = []
+    for attempt in range(starts + 1):
+        begun = time.monotonic()
+        gang = Plain(folder, attempt)
+        try:
+            gang.trains()
+            if attempt:
+                taken.append(time.monotonic() - begun)
+        finally:
+            gang.stop()
+    return taken
+
+
+class Plain:
+    """Two workers without launchers."""
+
+    def __init__(self, folder: Path, attempt: int) -> None:
+        self._ports = free_ports(2)
+        self._folder = folder
+        inside = Launchers(
+            folder, (), {}, training_job(folder, epochs=10**6), free_ports(2), self._ports, tf_environ(2)
+        )
+        self._launchers = inside
+        self._processes = [
+            subprocess.Popen(
+                [sys.executable, "-m", "tfdist_trainer"],
+                env=inside.environ(seat, attempt=attempt, launch=None),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            for seat in (0, 1)
+        ]
+
+    def trains(self) -> None:
+        """Return when they take steps."""
+        trains(self._launchers, 0)
+
+    def stop(self) -> None:
+        """Kill both."""
+        for process in self._processes:
+            process.kill()
+            process.wait()
+
+
+def new_gang(folder: Path, backoff_limit: int) -> Launchers:
+    """Return two launchers that have been started."""
+    ports = free_ports(4)
+    job = training_job(folder, epochs=10**6)
+    settings = {"backoffLimit": backoff_limit, "firstDelaySeconds": 0.0}
+    launchers = Launchers(folder, COMMAND, settings, job, ports[:2], ports[2:], tf_environ(2))
+    for seat in (0, 1):
+        launchers.start(seat)
+    return launchers
+
+
+def memory_of(launchers: Launchers) -> dict[str, int]:
+    """Return the proportional set sizes of launcher, warm process and program of member 1."""
+    launcher = launchers.processes[1].pid
+    program = program_of(launchers, 1)
+    warm = int(wait_for(lambda: Path(f"/proc/{program}/stat").read_text().rpartition(")")[2].split()[1]))
+    return {name: pss(pid) for name, pid in (("launcher", launcher), ("warm process", warm), ("program", program))}
+
+
+def pss(pid: int) -> int:
+    """Return the proportional set size of a process in MiB: what is shared counts for each in part."""
+    text = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="utf-8")
+    return next(int(line.split()[1]) * 1024 // MIB for line in text.splitlines() if line.startswith("Pss:"))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
