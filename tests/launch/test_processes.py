@@ -234,11 +234,11 @@ def test_two_programs_that_fail_in_one_moment_are_one_restart(launch: "Launch") 
 
 
 def test_any_command_can_be_launched(launch: "Launch") -> None:
-    command = "echo $$ > $FOLDER/pid-$SEAT-$TFDIST_ROUND; while [ ! -e $FOLDER/end ]; do sleep 0.1; done"
+    ready = "echo $$ > $FOLDER/new-$SEAT; mv $FOLDER/new-$SEAT $FOLDER/pid-$SEAT-$TFDIST_ROUND"
+    command = f"{ready}; while [ ! -e $FOLDER/end ]; do sleep 0.1; done"
     launchers = launch(2, command=("--", "sh", "-c", command))
-    pid = int(wait_for((launchers.folder / "pid-1-0").exists) and (launchers.folder / "pid-1-0").read_text())
-    os.kill(pid, signal.SIGKILL)
-    assert wait_for((launchers.folder / "pid-1-1").exists)
+    os.kill(launchers.program(1, 0), signal.SIGKILL)
+    assert launchers.program(1, 1)
     end(launchers)
 
 
