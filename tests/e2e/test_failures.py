@@ -12,9 +12,10 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 EATS_MEMORY = """
 import json, os
-if json.loads(os.environ["TFDIST_JOB"])["attempt"] == 0:
+if json.loads(os.environ["TFDIST_JOB"])["attempt"] < 2:
     eaten = b"x" * (1 << 30)
 """
+"""Wants too much memory in its first two attempts."""
 REPORTS = """
 import http.server, json, os
 job = json.loads(os.environ["TFDIST_JOB"])
@@ -72,9 +73,11 @@ def test_a_pod_that_is_taken_away_restarts_the_gang_and_costs_no_restart(scene: 
 def test_a_replica_that_is_killed_for_memory_is_restarted_and_called_so(scene: Scene) -> None:
     status = scene.ended("out-of-memory")
     assert status["phase"] == "Succeeded"
-    assert status["restarts"]["counted"] == 1
-    [cause] = scene.root_causes("out-of-memory")
-    assert (cause["reason"], cause["exitCode"]) == ("OutOfMemory", 137)
+    assert status["restarts"]["counted"] == 2
+    causes = scene.root_causes("out-of-memory")
+    assert [(cause["exitCode"], cause["counted"]) for cause in causes] == [(137, True)] * 2
+    # containerd says `Error` where it hears of the end before it hears of the reason: then nobody can tell.
+    assert "OutOfMemory" in {cause["reason"] for cause in causes}
     scene.tells("out-of-memory", "Reason: OutOfMemory", "Warning Restarting")
 
 
