@@ -1,11 +1,10 @@
 """What a replica is told and what it tells: the contract between the controller and any trainer image.
 
-The controller writes `TF_CONFIG` and `TFDIST_JOB` into a pod and reads the progress report, the exit
-code and the termination message. Both sides use the models of this module, so a change that one side
-would not understand fails in a test here and not in a cluster at night.
+The controller writes `TF_CONFIG` and `TFDIST_JOB` into a pod and reads the progress report, the exit code and the
+termination message. Both sides use these models: what one would not understand fails in a test, not at night.
 
-Every model ignores fields it does not know when it reads: a controller and a trainer image of different
-versions work together, and the newer one only adds optional fields.
+Every model ignores fields it does not know when it reads: a controller and a trainer image of different versions work
+together, and the newer one only adds optional fields.
 """
 
 from enum import IntEnum, StrEnum

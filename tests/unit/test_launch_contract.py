@@ -65,6 +65,13 @@ def test_each_launcher_finds_its_seat_and_the_limits_in_what_its_pod_is_told() -
     assert limits.policy is not None
 
 
+def test_launchers_wait_for_no_replica_that_serves_others_and_never_ends_by_itself() -> None:
+    strategy = {"strategy": "ParameterServer", "chief": {}, "ps": {"replicas": 1}}
+    deciding = {(m.role, m.index) for m in place(0, **strategy).launch.members if m.decides}
+    assert deciding == {("chief", 0)}
+    assert all(m.decides for m in place(0).launch.members)
+
+
 def test_a_round_that_ended_is_recorded_as_the_launchers_have_judged_it() -> None:
     launchers, story = Launchers(), Story(BOTH, command=COMMAND)
     launchers.fail(1, 137)

@@ -11,12 +11,11 @@ from importlib.util import find_spec
 from typing import Final
 
 from tfdist import contract
-from tfdist.api.policies import SuccessPolicy
-from tfdist.api.v1 import Strategy, TFDistJob
-from tfdist.contract import LaunchMember, LaunchSettings, Role
+from tfdist.api.v1 import TFDistJob
 from tfdist.local.ports import LOCAL_HOST
 from tfdist.local.process import ReplicaPlan
 from tfdist.render.gang import Gang, Member
+from tfdist.render.launch import settings_of
 from tfdist.render.names import hostname
 
 MODULE: Final = "tfdist_launch"
@@ -38,7 +37,8 @@ def launched(
         replicas: its processes.
         port: returns the port of this machine for the launcher of a replica.
     """
-    told = settings(job, gang, port).model_dump(mode="json", by_alias=True, exclude_none=True)
+    at = settings_of(job, gang, lambda m: f"{LOCAL_HOST}:{port(hostname(m.role, m.index))}")
+    told = at.model_dump(mode="json", by_alias=True, exclude_none=True)
     made = []
     for member, replica in replicas.items():
         inside = json.loads(replica.environment[contract.JOB_ENV]) | {"launch": told}
@@ -49,32 +49,3 @@ def launched(
         command = ("python", "-m", MODULE, "--", *replica.command)
         made.append(replace(replica, command=command, environment={**replica.environment, **environment}))
     return tuple(made)
-
-
-def settings(job: TFDistJob, gang: Gang, port: Callable[[str], int]) -> LaunchSettings:
-    """Return what the launchers of a gang are told of each other and of the job's limits."""
-    policy, rules = job.spec.run_policy, job.spec.failure_policy
-    return LaunchSettings(
-        members=[
-            LaunchMember(
-                role=member.role,
-                index=member.index,
-                address=f"{LOCAL_HOST}:{port(hostname(member.role, member.index))}",
-                decides=_decides(job, gang, member),
-            )
-            for member in gang.members
-        ],
-        backoff_limit=policy.backoff_limit,
-        rules=[rule.model_dump(mode="json", by_alias=True, exclude_none=True) for rule in rules.rules] if rules else [],
-        progress_deadline_seconds=policy.progress_deadline_seconds,
-    )
-
-
-def _decides(job: TFDistJob, gang: Gang, member: Member) -> bool:
-    """Return whether the gang has not succeeded before the member has; those that serve others never end."""
-    if member == gang.leader:
-        return True
-    if job.spec.strategy is Strategy.PARAMETER_SERVER or member.role is Role.PS:
-        return False
-    together = job.spec.strategy is Strategy.MULTI_WORKER_MIRRORED
-    return together or job.spec.success_policy is SuccessPolicy.ALL_WORKERS

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tfdist.api.v1 import TFDistJob
+from tfdist.api.policies import SuccessPolicy
+from tfdist.api.v1 import Strategy, TFDistJob
 from tfdist.contract import LAUNCH_PORT, LaunchMember, LaunchSettings, Restarts, Role
 from tfdist.render import names
 from tfdist.render.defaults import DEFAULT_COMMAND
@@ -42,9 +43,23 @@ def launch_settings(job: TFDistJob, gang: Gang, past: Past, cluster_domain: str 
         _may_have_it(job, role) for role in {m.role for m in gang.members}
     ):
         return None
+    return settings_of(job, gang, lambda m: names.address(job, m.role, m.index, LAUNCH_PORT, cluster_domain), past)
+
+
+def settings_of(job: TFDistJob, gang: Gang, address: Callable[[Member], str], past: Past = NO_PAST) -> LaunchSettings:
+    """Return what the launchers of `gang` are told of each other, at the addresses of `address`, and of its limits."""
     policy, rules = job.spec.run_policy, job.spec.failure_policy.rules if job.spec.failure_policy else ()
     return LaunchSettings(
-        members=[_member(job, member, past, cluster_domain) for member in gang.members],
+        members=[
+            LaunchMember(
+                role=member.role,
+                index=member.index,
+                address=address(member),
+                attempt=past.attempt_of(member),
+                decides=_decides(job, gang, member),
+            )
+            for member in gang.members
+        ],
         backoff_limit=policy.backoff_limit,
         rules=[rule.model_dump(mode="json", by_alias=True, exclude_none=True) for rule in rules],
         progress_deadline_seconds=policy.progress_deadline_seconds,
@@ -52,14 +67,14 @@ def launch_settings(job: TFDistJob, gang: Gang, past: Past, cluster_domain: str 
     )
 
 
-def _member(job: TFDistJob, member: Member, past: Past, cluster_domain: str) -> LaunchMember:
-    return LaunchMember(
-        role=member.role,
-        index=member.index,
-        address=names.address(job, member.role, member.index, LAUNCH_PORT, cluster_domain),
-        attempt=past.attempt_of(member),
-        decides=member.role is not Role.PS,
-    )
+def _decides(job: TFDistJob, gang: Gang, member: Member) -> bool:
+    """Return whether the gang has not succeeded before the member has; those that serve others never end."""
+    if member == gang.leader:
+        return True
+    if job.spec.strategy is Strategy.PARAMETER_SERVER or member.role is Role.PS:
+        return False
+    together = job.spec.strategy is Strategy.MULTI_WORKER_MIRRORED
+    return together or job.spec.success_policy is SuccessPolicy.ALL_WORKERS
 
 
 def _may_have_it(job: TFDistJob, role: Role) -> bool:
