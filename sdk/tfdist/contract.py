@@ -27,7 +27,6 @@ TERMINATION_LOG_ENV: Final = "TFDIST_TERMINATION_LOG"
 
 TF_PORT: Final = 2222
 """Default port of TensorFlow's gRPC server."""
-
 TF_PORT_NAME: Final = "tfdist-port"
 
 REPORT_PORT: Final = 8790
@@ -44,7 +43,6 @@ TERMINATION_MESSAGE_BYTES: Final = 1024
 
 LAUNCH_PORT: Final = 8791
 """Default port at which the launcher of a gang's member 0 meets those of the others."""
-
 LAUNCH_PORT_ENV: Final = "TFDIST_LAUNCH_PORT"
 
 

@@ -94,7 +94,8 @@ class World:
         if seat == 0:
             limits = Limits.of(self.settings, JOB)
             leader = Leader(self.settings, limits, History("x", lambda: "t"), alone=frozenset())
-        node = Node(seat, MemberMachine(JOB, seat, 0, self.now), leader)
+        born = self.now + len(self.nodes) * 1e-6  # no two launchers are born in one moment
+        node = Node(seat, MemberMachine(JOB, seat, 0, born), leader)
         self.nodes.append(node)
         if leader is not None:
             self.tick(node)
