@@ -61,7 +61,8 @@ class Beside:
 
     def context(self, evaluation: dict[str, Any]) -> Any:
         settings = SimpleNamespace(directory=str(self.directory), restore="Latest")
-        member = SimpleNamespace(job=SimpleNamespace(uid=self.job, evaluation=evaluation))
+        job = SimpleNamespace(uid=self.job, evaluation=evaluation, log_directory=None)
+        member = SimpleNamespace(job=job)
         writer = SimpleNamespace(host="evaluator-0")
         return SimpleNamespace(checkpoint=settings, member=member, writer=writer, reporter=self.reporter)
 
