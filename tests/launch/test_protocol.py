@@ -140,6 +140,16 @@ def test_a_member_cut_off_is_waited_for_and_comes_back() -> None:
     assert (failure.role, failure.index, failure.reason, failure.counted) == ("worker", 2, "Disruption", False)
 
 
+def test_a_leader_cut_off_stops_although_the_others_are_done_since_they_may_begin_anew_with_its_successor() -> None:
+    world = settled(2)
+    world.crash(1, 0)
+    world.run(5)
+    world.split(0)
+    world.run(60)
+    assert world.violations == []
+    assert world.running == [1, 1]
+
+
 def test_all_succeed_and_all_launchers_leave_with_0() -> None:
     world = settled(3)
     for seat in (2, 0, 1):

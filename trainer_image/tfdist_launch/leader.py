@@ -86,7 +86,8 @@ class Leader:
         if silent:
             seat.silent_since = now
             self.not_before = max(self.not_before, now + SURE_SECONDS)
-        if self.standing is Standing.RUNNING and was_active and not self._is_alone(seat):
+        # One whose program is done, but that went silent, may have found a successor of this leader and begin anew.
+        if self.standing is Standing.RUNNING and (was_active or silent) and not self._is_alone(seat):
             self._somebody_left = True
             return self._end_round(STOP_GRACE_SECONDS) + self.tick(now)
         return self.tick(now)
