@@ -15,7 +15,7 @@ from support.e2e import NAMESPACE, Cluster, example
 from support.failing import Scene
 from support.nodes import require_own_nodes, send_signal
 
-pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
 BESIDE, AFTER = "evaluated-beside", "evaluated-after"
 BY_PATH, BY_LATEST, OF_NOTHING, OF_DAMAGE = ALONE = ("by-path", "by-latest", "of-nothing", "of-damage")

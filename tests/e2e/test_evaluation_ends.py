@@ -82,7 +82,6 @@ def test_training_has_succeeded_whatever_becomes_of_the_evaluation(
     assert (status["attempt"], status["restarts"]["counted"]) == (0, 0)
 
 
-@pytest.mark.long
 def test_a_job_that_is_suspended_while_it_evaluates_goes_on_with_the_evaluator_alone(scene: Scene) -> None:
     _await_evaluation(scene, "interrupted")
     scene.change("interrupted", {"runPolicy": {"suspend": True}})
@@ -96,7 +95,6 @@ def test_a_job_that_is_suspended_while_it_evaluates_goes_on_with_the_evaluator_a
     assert "interrupted-worker-0-r1" not in names, "training was repeated"
 
 
-@pytest.mark.long
 def test_a_job_that_is_deleted_while_it_evaluates_leaves_nothing(scene: Scene) -> None:
     _await_evaluation(scene, "deleted")
     scene.cluster.delete_job("deleted")
