@@ -82,7 +82,7 @@ def stored_jobs(api: Api, namespace: str) -> dict[str, Json]:
     """Make jobs by chance until enough of them are stored."""
     made: dict[str, Json] = {}
 
-    @settings(FUZZ, max_examples=4 * BATCH)
+    @settings(FUZZ, max_examples=10 * BATCH)
     @given(specs() | spoiled_specs())
     def create(spec: Json) -> None:
         manifest = job(f"fuzz-{len(made)}", namespace, few_replicas(spec))

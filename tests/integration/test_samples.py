@@ -17,6 +17,7 @@ pytestmark = pytest.mark.integration
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 ACCOUNTS = "/api/v1/namespaces/{ns}/serviceaccounts"
 PATHS = {
+    "Deployment": "/apis/apps/v1/namespaces/{ns}/deployments",
     "Service": "/api/v1/namespaces/{ns}/services",
     "Pod": "/api/v1/namespaces/{ns}/pods",
     "NetworkPolicy": "/apis/networking.k8s.io/v1/namespaces/{ns}/networkpolicies",

@@ -31,6 +31,8 @@ class Node:
     """The round whose program runs."""
     exit_code: int | None = None
     dead: bool = False
+    isolated: bool = False
+    """Whether its node answers nobody any more."""
 
 
 @dataclass(eq=False)
@@ -163,7 +165,8 @@ class World:
         leader = self.at(0)
         if node.dead or node.machine.state is State.OVER:
             return
-        if leader is None or (leader.machine.state is State.OVER and leader is not node):
+        unreachable = leader is not node and (node.isolated or leader is None or leader.isolated)
+        if leader is None or unreachable or (leader.machine.state is State.OVER and leader is not node):
             self.later(0.3, lambda: self.greet(node, hello))
             return
         link = node.link = next(self._links)
@@ -221,12 +224,14 @@ class World:
         node = self.at(seat)
         if node is None or self.size == 1:  # one alone cannot know; the fence of its checkpoints does
             return
+        node.isolated = True
         for link, connection in self.connections.items():
             remote = connection.member is not connection.leader
             if remote and node in (connection.member, connection.leader) and not (connection.closed or connection.cut):
                 connection.cut = True
                 self.silence(link)
-        self.boot(seat, beside=True)
+        # Its successor takes longer than a program that is stopped: a pod is not made within a second.
+        self.later(1.0, partial(self.boot, seat, beside=True))
 
     def silence(self, link: int) -> None:
         connection = self.connections[link]

@@ -6,13 +6,14 @@ import socket
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from trainer.conftest import free_ports
 
-from tfdist.contract import Phase, ReplicaJob, Role
+from tfdist.contract import LaunchMember, LaunchSettings, Phase, ReplicaJob, Role
 from tfdist_trainer.environment import Member
 from tfdist_trainer.errors import PeerLostError
 from tfdist_trainer.strategies.meeting import meet
@@ -123,6 +124,19 @@ def test_a_member_that_goes_before_all_are_here_is_waited_for_again(
     tensorflow_at(addresses[0])
     other.result(WAIT_SECONDS)
     back.result(WAIT_SECONDS)
+
+
+def test_under_launchers_a_replica_that_was_replaced_alone_meets_those_of_earlier_attempts(
+    addresses: tuple[str, ...], come: Come, tensorflow_at: Any
+) -> None:
+    launched = LaunchSettings(members=[LaunchMember(role=Role.WORKER, index=i, address="w:1") for i in range(3)])
+    attempts = (0, 1, 0)
+    members = [member(rank, addresses, attempt) for rank, attempt in enumerate(attempts)]
+    gang = [come(replace(one, job=one.job.model_copy(update={"launch": launched}))) for one in members]
+    gang[0].result(WAIT_SECONDS)
+    tensorflow_at(addresses[0])
+    for one in gang[1:]:
+        one.result(WAIT_SECONDS)
 
 
 def test_members_of_another_start_and_strangers_are_turned_away(

@@ -149,9 +149,17 @@ def _rank(heard: bytes, member: Member) -> int | None:
 
 
 def _greeting(member: Member, rank: int) -> bytes:
+    """Return what a member of this start of the gang says.
+
+    Under launchers the round alone tells one start from another: a pod that was replaced alone is of a later attempt
+    than the others.
+    """
     job = member.job
-    text = json.dumps({"job": job.uid, "task": job.task, "attempt": job.attempt, "round": member.round, "rank": rank})
-    return text.encode() + b"\n"
+    attempt = None if job.launch else job.attempt
+    return (
+        json.dumps({"job": job.uid, "task": job.task, "attempt": attempt, "round": member.round, "rank": rank}).encode()
+        + b"\n"
+    )
 
 
 def _listener(address: str, waiting: Waiting) -> socket.socket:
