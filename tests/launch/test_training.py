@@ -43,7 +43,7 @@ def test_training_goes_on_after_each_kill_and_uses_every_example_once(training: 
 def test_a_pod_that_is_to_go_has_the_whole_gang_save_and_wait_for_its_replacement(training: Launchers) -> None:
     trains(training, 0, beyond=20)
     training.processes[1].terminate()
-    assert training.processes[1].wait(120) == ExitCode.STOPPED_ON_NOTICE, training.output()
+    assert training.processes[1].wait(240) == ExitCode.STOPPED_ON_NOTICE, training.output()
     message = training.termination(1)
     assert message.last_checkpoint is not None
     assert message.last_checkpoint.step == message.step

@@ -18,7 +18,7 @@ import numpy as np
 from tfdist.contract import GangReport, ProgressReport, TerminationMessage
 from tfdist_trainer.data import npz
 
-TIMEOUT_SECONDS = 120.0
+TIMEOUT_SECONDS = 240.0
 
 
 def free_ports(count: int) -> list[int]:
