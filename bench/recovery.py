@@ -17,7 +17,8 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from support.launchers import Launchers, free_ports, program_of, tf_environ, training_job, trains, wait_for
+from support.launchers import Launchers, program_of, tf_environ, training_job, trains, wait_for
+from support.ports import free_ports
 
 RESULTS: Final = Path(__file__).with_name("recovery.json")
 COMMAND: Final = ("--", "python", "-m", "tfdist_trainer")

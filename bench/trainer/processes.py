@@ -2,13 +2,14 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Self
+
+from support.ports import free_ports
 
 from tfdist.contract import PROGRESS_PATH, ProgressReport
 from tfdist_cluster.paths import REPOSITORY
@@ -28,7 +29,7 @@ class Gang:
     ) -> None:
         folder.mkdir(parents=True)
         self._folder = folder
-        ports = _free_ports(2 * size)
+        ports = free_ports(2 * size)
         addresses = [f"127.0.0.1:{port}" for port in ports[:size]]
         self._report_ports = ports[size:]
         self._processes = []
@@ -102,14 +103,3 @@ def _environ(
             {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
         )
     return environ
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for item in sockets:
-            item.bind(("127.0.0.1", 0))
-        return [int(item.getsockname()[1]) for item in sockets]
-    finally:
-        for item in sockets:
-            item.close()

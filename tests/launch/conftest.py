@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.launchers import Launchers, free_ports
+from support.launchers import Launchers
+from support.ports import free_ports
 
 Launch = Callable[..., Launchers]
 

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,21 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from support.ports import free_ports
 from tfdist.contract import GangReport, ProgressReport, TerminationMessage
 from tfdist_trainer.data import npz
 
 TIMEOUT_SECONDS = 240.0
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for item in sockets:
-            item.bind(("127.0.0.1", 0))
-        return [int(item.getsockname()[1]) for item in sockets]
-    finally:
-        for item in sockets:
-            item.close()
 
 
 def wait_for(what: Callable[[], Any], why: Callable[[], str] = str) -> Any:

@@ -4,7 +4,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from support.ports import free_ports
 
 from tfdist.contract import ProgressReport, TerminationMessage
 
@@ -26,17 +26,6 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 SHAPE = (5, 5, 1)
 CLASSES = 4
 TIMEOUT_SECONDS = 300.0
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for item in sockets:
-            item.bind(("127.0.0.1", 0))
-        return [int(item.getsockname()[1]) for item in sockets]
-    finally:
-        for item in sockets:
-            item.close()
 
 
 @dataclass

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from support.ports import free_ports
 
 from tfdist.contract import JOB_ENV, REPORT_PORT_ENV, ExitCode, ProgressReport, ReplicaJob, TerminationMessage
 from tfdist_trainer import local
@@ -173,7 +174,6 @@ print(urllib.request.urlopen(url).read().decode())
     ("imports", "legacy"), [("import keras", "0"), ("import tensorflow as tf; keras = tf.keras", "1")]
 )
 def test_a_script_with_keras_fit_tells_its_progress(imports: str, legacy: str, tmp_path: Path) -> None:
-    from trainer.conftest import free_ports  # noqa: PLC0415
 
     (tmp_path / "train.py").write_text(SCRIPT.format(imports=imports, end="raise ValueError('no luck')"))
     [port] = free_ports(1)

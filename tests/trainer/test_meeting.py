@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from trainer.conftest import free_ports
+from support.ports import free_ports
 
 from tfdist.contract import LaunchMember, LaunchSettings, Phase, ReplicaJob, Role
 from tfdist_trainer.environment import Member

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from trainer.conftest import Replicas, free_ports, replica_environ
+from support.ports import free_ports
+from trainer.conftest import Replicas, replica_environ
 
 from tfdist.contract import ExitCode, Role
 from tfdist_trainer.checkpoint import FinalRecord, Record, read_record
