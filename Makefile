@@ -121,7 +121,7 @@ bench: setup ## Measures beside the training operator on one API server, half an
 
 .PHONY: bench-trainer
 bench-trainer: setup ## Measures the trainer beside a plain TensorFlow loop, five minutes: bench/results.json
-	@PYTHONPATH=cluster python -m bench.trainer $(BENCH)
+	@PYTHONPATH=cluster:tests python -m bench.trainer $(BENCH)
 
 .PHONY: bench-recovery
 bench-recovery: setup ## How long training stands still after a kill, minutes: bench/recovery.json
