@@ -7,6 +7,7 @@ import contextlib
 import json
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -46,11 +47,19 @@ def read(kubectl: Kubectl, path: Path) -> Example:
     if not path.exists():
         raise ClusterError(f"there is no example {path}; examples/README.md lists them")
     printed = kubectl.run("create", "--dry-run=client", "--output=json", *_from(path))
-    found = json.loads(printed if printed.startswith("{") else "{}")
-    for thing in found.get("items", [found]):
+    for thing in objects(printed):
         if (thing.get("kind"), thing.get("metadata", {}).get("namespace")) == ("TFDistJob", manifests.NAMESPACE):
             return Example(path, thing["metadata"]["name"])
     raise ClusterError(f"{path} holds no TFDistJob of namespace {manifests.NAMESPACE}")
+
+
+def objects(printed: str) -> Iterator[dict[str, Any]]:
+    """Yield the objects that kubectl prints as JSON: one document, or one after another, each an object or a list."""
+    decoder, rest = json.JSONDecoder(), printed.strip()
+    while rest.startswith("{"):
+        found, end = decoder.raw_decode(rest)
+        yield from found.get("items", [found])
+        rest = rest[end:].lstrip()
 
 
 def _from(path: Path) -> tuple[str, str]:

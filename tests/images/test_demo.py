@@ -4,9 +4,10 @@ import bz2
 import csv
 import io
 import itertools
+import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import yaml
@@ -124,6 +125,24 @@ def test_the_example_uses_what_the_demonstration_prepares() -> None:
     claims = [volume["persistentVolumeClaim"]["claimName"] for volume in job["spec"]["volumes"]]
     assert claims == [manifests.CLAIM]
     assert data.CONVERTER[1] in job["spec"]["training"]["config"]["data"]["train"]
+
+
+ONE: Final = {"kind": "ConfigMap", "metadata": {"name": "program", "namespace": manifests.NAMESPACE}}
+JOB: Final = {"kind": "TFDistJob", "metadata": {"name": "fit", "namespace": manifests.NAMESPACE}}
+
+
+@pytest.mark.parametrize(
+    ("printed", "names"),
+    [
+        (json.dumps(JOB), ["fit"]),
+        (f"{json.dumps(ONE, indent=4)}\n{json.dumps(JOB, indent=4)}\n", ["program", "fit"]),
+        (json.dumps({"kind": "List", "items": [ONE, JOB]}), ["program", "fit"]),
+        ("", []),
+    ],
+    ids=["one object", "a folder's objects, one after another", "a list", "nothing"],
+)
+def test_what_kubectl_prints_of_an_example_is_read_however_many_objects_it_has(printed: str, names: list[str]) -> None:
+    assert [thing["metadata"]["name"] for thing in follow.objects(printed)] == names
 
 
 def test_a_user_s_cluster_is_told_everything_that_will_change() -> None:
