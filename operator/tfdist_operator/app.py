@@ -66,7 +66,7 @@ class Controller:
         self._client = Client(*connection, may_write=may_write)
         self._queue: KeyedQueue[Key] = KeyedQueue()
         self._leads = False
-        self._jobs = JobStore()
+        self._jobs = JobStore(settings.pod_defaults)
         self._pods = WatchedPods(self._changed)
         self._informers = self._make_informers()
         self._lag = LoopLag()

@@ -9,6 +9,7 @@ from typing import Any, Final
 import orjson
 
 from tfdist import podspec
+from tfdist.validation.semantics import without_image
 
 _OWN_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _EXAMPLE_DEFAULTS: Final = '{"spec": {"nodeSelector": {"pool": "training"}}}'
@@ -102,6 +103,8 @@ def _pod_defaults(text: str, problems: list[str]) -> Mapping[str, Any]:
         return {}
     found = podspec.problems(given, "PodTemplateSpec", "", podspec.OVERLAY)
     mistakes = [f"TFDIST_POD_DEFAULTS: {path}: {message}" for path, message in found]
+    if not mistakes:
+        mistakes = [f"TFDIST_POD_DEFAULTS: the container {name!r} lacks an image" for name in without_image(given)]
     problems.extend(mistakes)
     return {} if mistakes else dict(given)
 

@@ -11,6 +11,7 @@ from tfdist.render.installation import Installation
 from tfdist.render.pod import Attempt, pod
 from tfdist.validation import parse
 from tfdist_operator.config import from_environment
+from tfdist_operator.kube.job_store import JobStore
 
 ENVIRONMENT = {"TFDIST_TRAINER_IMAGE": "tfdist/trainer:test"}
 DEFAULTS = {
@@ -48,12 +49,27 @@ def test_the_controller_reads_them_and_its_namespaces_from_the_environment() -> 
     assert from_environment(ENVIRONMENT).namespaces == ()
 
 
+def test_a_container_and_a_volume_of_the_installation_need_no_second_word_in_a_job() -> None:
+    volume = {"name": "cache", "emptyDir": {}}
+    given = {"spec": {"containers": [{"name": "log", "image": "log:1"}], "volumes": [volume]}}
+    side = {"name": "log", "volumeMounts": [{"name": "cache", "mountPath": "/cache"}]}
+    raw = manifest(template={"spec": {"containers": [side]}})
+    raw["metadata"] |= {"resourceVersion": "1", "generation": 1}
+    stores = JobStore(given), JobStore()
+    known, unknown = (store.get(store.take(raw)) for store in stores)
+    assert known is not None
+    assert known.problems == ()
+    assert unknown is not None
+    assert [problem.path.rpartition(".")[2] for problem in unknown.problems] == ["name", "image"]
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
         ("{", "TFDIST_POD_DEFAULTS: must be JSON, such as"),
         ("[]", "must be an object"),
         ('{"spec": {"nodeSelektor": {}}}', "spec.nodeSelektor: unknown field"),
+        ('{"spec": {"initContainers": [{"name": "wait"}]}}', "the container 'wait' lacks an image"),
     ],
 )
 def test_a_mistake_in_them_stops_the_controller_with_the_field(given: str, message: str) -> None:

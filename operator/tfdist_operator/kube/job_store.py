@@ -31,9 +31,13 @@ class StoredJob:
 
 
 class JobStore:
-    """Jobs by key. The newest version wins, whether it came by the watch or as the answer to our own write."""
+    """Jobs by key. The newest version wins, whether it came by the watch or as the answer to our own write.
 
-    def __init__(self) -> None:
+    `pod_defaults` is what the installation puts below the pod templates of all jobs.
+    """
+
+    def __init__(self, pod_defaults: Mapping[str, Any] | None = None) -> None:
+        self._pod_defaults = pod_defaults or {}
         self._jobs: dict[Key, StoredJob] = {}
         self.watched = Reached()
 
@@ -64,7 +68,7 @@ class JobStore:
         if known is not None and known.resource_version >= version:
             return key
         same_spec = known is not None and (known.uid, known.generation) == (meta["uid"], meta["generation"])
-        job, problems = (known.job, known.problems) if known and same_spec else _parsed(raw)
+        job, problems = (known.job, known.problems) if known and same_spec else self._parsed(raw)
         status = raw.get("status") or {}
         deleting = "deletionTimestamp" in meta
         manager = known.managed_by if known and same_spec else _managed_by(raw)
@@ -80,6 +84,14 @@ class JobStore:
         if known is not None and known.uid == uid:
             del self._jobs[key]
 
+    def _parsed(self, raw: Mapping[str, Any]) -> tuple[TFDistJob | None, tuple[Problem, ...]]:
+        try:
+            job = parse(raw, self._pod_defaults)
+        except InvalidJob as error:
+            return None, tuple(error.problems)
+        ignored = unsupported(job)
+        return (None, ignored) if ignored else (job, ())
+
 
 def _managed_by(raw: Mapping[str, Any]) -> str | None:
     """Return who is to run the job; of a specification of any shape."""
@@ -87,12 +99,3 @@ def _managed_by(raw: Mapping[str, Any]) -> str | None:
     policy = spec.get("runPolicy") if isinstance(spec, Mapping) else None
     manager = policy.get("managedBy") if isinstance(policy, Mapping) else None
     return manager if isinstance(manager, str) else None
-
-
-def _parsed(raw: Mapping[str, Any]) -> tuple[TFDistJob | None, tuple[Problem, ...]]:
-    try:
-        job = parse(raw)
-    except InvalidJob as error:
-        return None, tuple(error.problems)
-    ignored = unsupported(job)
-    return (None, ignored) if ignored else (job, ())

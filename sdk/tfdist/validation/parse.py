@@ -5,6 +5,7 @@ were stored under an older schema and for offline use; what is checked only here
 """
 
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -19,9 +20,15 @@ from tfdist.validation.sound import rules_of_sound_fields
 from tfdist.validation.templates import template_problems
 from tfdist.validation.wording import path_of, problem_of, takes_object
 
+_NO_DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType({})
 
-def parse(manifest: Mapping[str, Any]) -> TFDistJob:
-    """Return the job that `manifest` (the JSON of a TFDistJob) describes, with every default filled in.
+
+def parse(manifest: Mapping[str, Any], pod_defaults: Mapping[str, Any] = _NO_DEFAULTS) -> TFDistJob:
+    """Return the job that a manifest describes, with every default filled in.
+
+    Args:
+        manifest: the JSON of a TFDistJob.
+        pod_defaults: the part of a pod template that an installation puts below those of all jobs.
 
     Raises:
         InvalidJob: with every problem found.
@@ -35,7 +42,7 @@ def parse(manifest: Mapping[str, Any]) -> TFDistJob:
         raise InvalidJob(_all_problems(content, error)) from None
     problems = [*_open_parts(content), *broken_rules(job.spec, "spec")]
     if not problems:
-        problems = list(merged_problems(job))
+        problems = list(merged_problems(job, pod_defaults))
     if problems:
         raise InvalidJob(problems)
     return job

@@ -1,4 +1,4 @@
-"""Checks what only the merged pods show: GPUs, storage behind a path, mounts, amounts, patterns."""
+"""Checks what only the merged pods show: images, GPUs, storage behind a path, mounts, amounts, patterns."""
 
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
@@ -9,7 +9,7 @@ from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 from tfdist.api.v1 import Strategy, TFDistJob
 from tfdist.contract import MAIN_CONTAINER, Role
-from tfdist.podspec import parse_quantity
+from tfdist.podspec import merge, parse_quantity
 from tfdist.render.gang import gangs
 from tfdist.render.template import main_container, role_template
 from tfdist.validation.origin import origin
@@ -19,16 +19,17 @@ from tfdist.validation.wording import below
 Template = Mapping[str, Any]
 
 
-def merged_problems(job: TFDistJob) -> Iterator[Problem]:
-    """Yield what is wrong with the pods that a well-formed job asks for."""
+def merged_problems(job: TFDistJob, pod_defaults: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield what is wrong with the pods that a well-formed job asks for, on top of an installation's defaults."""
     roles = dict.fromkeys(member.role for gang in gangs(job) for member in gang.members)
-    templates = {role: role_template(job, role) for role in roles}
+    templates = {role: merge(pod_defaults, role_template(job, role), "PodTemplateSpec") for role in roles}
     seen: set[Problem] = set()
     for role, template in templates.items():
-        for problem in (*_mounts(job, role, template), *_amounts(job, role, template), *_to_run(job, role, template)):
-            if problem not in seen:  # what the job says for all roles is wrong once
-                seen.add(problem)
-                yield problem
+        for check in (_mounts, _amounts, _to_run, _images):
+            for problem in check(job, role, template):
+                if problem not in seen:  # what the job says for all roles is wrong once
+                    seen.add(problem)
+                    yield problem
     yield from _gpus(job, templates)
     yield from _shared_checkpoints(job, templates)
     yield from _patterns(job)
@@ -85,6 +86,21 @@ def _to_run(job: TFDistJob, role: Role, template: Template) -> Iterator[Problem]
         yield Problem(path, text)
     else:
         yield Problem("spec.training", "nothing to run: set training.program for the bundled trainer, or image")
+
+
+def _images(job: TFDistJob, role: Role, template: Template) -> Iterator[Problem]:
+    """Yield containers that no image is named for; the one that trains gets the installation's where it names none."""
+    for container in without_image(template):
+        path = origin(job, role, container, lambda _: ".image")
+        text = f"no image is named for {container!r}: name one; only the container {MAIN_CONTAINER} can do without"
+        yield Problem(path, text)
+
+
+def without_image(template: Template) -> list[str]:
+    """Return the names of the containers of a template that lack an image and get none from the controller."""
+    spec = template.get("spec", {})
+    main = [c for c in spec.get("containers", ()) if c["name"] == MAIN_CONTAINER and "image" not in c]
+    return [c["name"] for c in _containers(template) if not c.get("image") and not any(c is m for m in main)]
 
 
 def _gpus(job: TFDistJob, templates: Mapping[Role, Template]) -> Iterator[Problem]:

@@ -7,6 +7,7 @@ from support.bad_manifests.case import ABSENT, LONG, PATTERN, SHORT, TWICE, TYPE
 
 MAIN: Final = {"name": "tensorflow"}
 SIDE: Final = {"name": "log", "image": "log:1"}
+NO_IMAGE: Final = "no image is named for 'log': name one; only the container tensorflow can do without"
 OURS: Final = "names that begin with tfdist- are the controller's; choose another"
 
 
@@ -159,6 +160,19 @@ _PODS: Final = (
         "2 is more than the limit, 1",
         containers=[MAIN, {**SIDE, "resources": {"requests": {"cpu": 2}, "limits": {"cpu": 1}}}],
     ),
+    of_pod("a sidecar without an image", ".containers[1].image", NO_IMAGE, containers=[MAIN, {"name": "log"}]),
+    of_pod(
+        "a sidecar of an empty image", ".containers[0].image", NO_IMAGE, containers=[{"name": "log", "image": ""}, MAIN]
+    ),
+    of_pod(
+        "an init container without an image", ".initContainers[0].image", NO_IMAGE, initContainers=[{"name": "log"}]
+    ),
+    of_pod(
+        "a container that trains under a wrong name",
+        ".containers[0].image",
+        "no image is named for 'tensorflw'",
+        containers=[{"name": "tensorflw", "env": [{"name": "A", "value": "1"}]}],
+    ),
     twice("an init container twice", "initContainers", "[1].name: name 'log' is already in", [SIDE, SIDE]),
     of_pod(
         "an init container of the controller's name",
@@ -278,6 +292,12 @@ _ROLES: Final = (
         "nothing to run: set training.program for the bundled trainer, or image",
         template={},
         without=["training"],
+    ),
+    pod(
+        "a sidecar of one role without an image",
+        ".worker.template.spec.containers[0].image",
+        NO_IMAGE,
+        worker={"template": {"spec": {"containers": [{"name": "log"}]}}},
     ),
     field(
         "a template's container without a letter",
