@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from string import Template
 
-from tfdist_cluster import console, content, lock, process, shell, tools, versions
+from tfdist_cluster import console, content, kubernetes, lock, process, shell, tools, versions
 from tfdist_cluster.errors import ClusterError
 from tfdist_cluster.paths import MANIFESTS, State
 
@@ -48,13 +48,14 @@ class Ports:
 def up(state: State, fake_nodes: int) -> Path:
     """Make the control plane ready, with at least so many fake nodes, and return its kubeconfig."""
     with lock.exclusive(state.root / "control-plane.lock"):
-        tools.ensure(state, "kube-apiserver")
-        folder = state.control_plane
+        folder, version = state.control_plane, kubernetes.chosen()
+        kubernetes.require_same(folder, version, runs=any(running(state).values()))
+        programs = kubernetes.programs(state, version)
         with console.step("start the control plane", expected_seconds=6):
             ports = _configure(state)
-            _start(state, ports, SERVERS[:2])
+            _start(state, ports, programs, SERVERS[:2])
             _wait_ready(ports.api, "/readyz", folder)
-            _start(state, ports, SERVERS[2:])
+            _start(state, ports, programs, SERVERS[2:])
             _wait_ready(ports.manager, "/healthz", folder)
             _wait_ready(ports.scheduler, "/healthz", folder)
         if fake_nodes:
@@ -144,11 +145,11 @@ def _phase(state: State, *arguments: str) -> None:
     shell.run([state.bin / "kubeadm", "init", "phase", *arguments])
 
 
-def _start(state: State, ports: Ports, names: Sequence[str]) -> None:
+def _start(state: State, ports: Ports, programs: Mapping[str, Path], names: Sequence[str]) -> None:
     """Start those servers that do not run."""
     for name in names:
         if process.read(_pid_file(state, name)) is None:
-            command = [state.bin / name, *options(name, ports, state.control_plane)]
+            command = [programs[name], *options(name, ports, state.control_plane)]
             process.start(command, pid_file=_pid_file(state, name), log=state.control_plane / f"{name}.log")
 
 

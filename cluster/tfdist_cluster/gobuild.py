@@ -7,7 +7,7 @@ lets an executable be used where Go's cache has been emptied.
 import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -43,14 +43,28 @@ PAUSE = Program("pause", "./cmd/pause", 2)
 def program(state: State, wanted: Program) -> Path:
     """Build an executable of `cluster/go` where it is not current, and return its path."""
     output = state.bin / wanted.name
-    key = content.digest(content.files_digest([GO_MODULE]), BUILD_FLAGS, _linker_flags(), wanted.package)
+    _current(state, wanted, output, GO_MODULE, _linker_flags(versions.KUBERNETES))
+    return output
+
+
+def older(state: State, version: str, names: Sequence[str]) -> Path:
+    """Build the servers of an older Kubernetes where they are not current; return their folder."""
+    folder = state.folder(f"kubernetes-{version}")
+    module = GO_MODULE.with_name(f"go-{version}")
+    wanted = Program("kube", "./cmd/kube", 300, tuple(names))
+    _current(state, wanted, folder / wanted.name, module, _linker_flags(version))
+    return folder
+
+
+def _current(state: State, wanted: Program, output: Path, module: Path, linker_flags: str) -> None:
+    """See to it that an executable of a module is the one of its sources, and has its further names."""
+    key = content.digest(content.files_digest([module]), BUILD_FLAGS, linker_flags, wanted.package)
     if not content.is_current(output, key):
         require_go()
-        make = partial(_build, wanted.package)
+        make = partial(_build, wanted.package, module, linker_flags)
         _compile(state, wanted, lambda log: content.publish(output, key, partial(make, log)))
     for name in wanted.links:
-        _link(state.bin / name, wanted.name)
-    return output
+        _link(output.with_name(name), wanted.name)
 
 
 def tool(state: State, name: str) -> Path:
@@ -65,9 +79,9 @@ def tool(state: State, name: str) -> Path:
     return output
 
 
-def _build(package: str, log: Path, output: Path) -> None:
-    flags = [*BUILD_FLAGS, "-ldflags", _linker_flags()]
-    _go(["go", "build", "-v", *flags, "-o", str(output), package], log, GO_MODULE)
+def _build(package: str, module: Path, linker_flags: str, log: Path, output: Path) -> None:
+    flags = [*BUILD_FLAGS, "-ldflags", linker_flags]
+    _go(["go", "build", "-v", *flags, "-o", str(output), package], log, module)
 
 
 def _install(package: str, log: Path, output: Path) -> None:
@@ -99,16 +113,16 @@ def _compile(state: State, wanted: Program, build: Callable[[Path], None]) -> No
         build(log)
 
 
-def _linker_flags() -> str:
+def _linker_flags(version: str) -> str:
     """Return flags that strip, and stamp the version that kubeadm and the API server report."""
-    major, minor, _ = versions.KUBERNETES.removeprefix("v").split(".")
+    major, minor, _ = version.removeprefix("v").split(".")
     base = "k8s.io/component-base/version"
     stamps = {
-        f"{base}.gitVersion": versions.KUBERNETES,
+        f"{base}.gitVersion": version,
         f"{base}.gitMajor": major,
         f"{base}.gitMinor": minor,
         f"{base}.gitTreeState": "clean",
-        "k8s.io/client-go/pkg/version.gitVersion": versions.KUBERNETES,
+        "k8s.io/client-go/pkg/version.gitVersion": version,
     }
     return " ".join(["-s", "-w", *(f"-X {name}={value}" for name, value in stamps.items())])
 
