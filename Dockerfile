@@ -32,13 +32,20 @@ RUN if [ -d /wheels ]; then export PIP_NO_INDEX=1 PIP_FIND_LINKS=/wheels; fi \
       --no-cache-dir --no-compile --no-deps --require-hashes --quiet -r /venv/requirements.txt \
  && rm -rf /tmp/tools \
  && find /venv/lib -type d -name tests -prune -exec rm -rf {} + \
- && /venv/bin/python -m compileall -q -j 0 --invalidation-mode unchecked-hash /venv/lib
+ && /venv/bin/python -m compileall -q -j 0 --invalidation-mode unchecked-hash /venv/lib \
+ && rm -f /venv/bin/activate* /venv/bin/Activate.ps1
+COPY operator/image_root.py /tmp/image_root.py
+RUN python3 /tmp/image_root.py /runtime /venv
 
-FROM dependencies
+# Nothing but Python, what it loads, and the virtual environment: no shell, no package manager.
+FROM scratch
+COPY --from=dependencies /runtime/ /
+COPY --from=dependencies /venv /venv
 COPY --from=distributions /venv/lib /venv/lib
 COPY --from=distributions /venv/bin/tfdist-* /venv/bin/
 # HOME and LOGNAME: a numeric user has no entry in /etc/passwd, and on a read-only root no other place.
-ENV PATH=/venv/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 HOME=/tmp LOGNAME=tfdist
+ENV PATH=/venv/bin PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 HOME=/tmp LOGNAME=tfdist \
+    SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt
 USER 65532:65532
 ENTRYPOINT ["tfdist-controller"]
 ARG VERSION=0.1.0

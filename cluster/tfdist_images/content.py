@@ -52,7 +52,7 @@ CONTROLLER: Final = Recipe(
     dockerfile="Dockerfile",
     target=None,
     requirements="requirements/operator.txt",
-    sources=(*_SDK, "operator/pyproject.toml", "operator/tfdist_operator"),
+    sources=(*_SDK, "operator/image_root.py", "operator/pyproject.toml", "operator/tfdist_operator"),
     expected_seconds=20,
 )
 TRAINER: Final = Recipe(

@@ -15,6 +15,9 @@ from tfdist_images.content import RECIPES
 pytestmark = pytest.mark.long
 
 CONTROLLER_LIMIT_BYTES = 200_000_000
+SHELLS = {"sh", "ash", "bash", "dash", "ksh", "zsh", "busybox", "toybox", "perl"}
+INSTALLERS = {"apt", "apt-get", "dpkg", "pip", "pip3", "curl", "wget", "su", "mount", "tar"}
+COMPILERS = {"cc", "gcc", "c++", "g++", "clang", "as", "ld", "make", "go", "rustc", "nvcc"}
 IMPORTS = {
     "controller": "import kopf, tfdist_operator.app",
     "trainer": "import tensorflow, tfdist_trainer",
@@ -49,18 +52,43 @@ def test_it_runs_as_nobody_in_particular_and_says_what_it_is(image: build.Image)
     assert labels["org.opencontainers.image.licenses"] == "Apache-2.0"
 
 
-def layer_bytes(archive: Path) -> int:
-    """Return what the image's own layers hold unpacked: all but the first, which is the base made here."""
+def files(archive: Path) -> dict[str, int]:
+    """Return the sizes of all files and links of an image's layers by their paths."""
+    found: dict[str, int] = {}
     with tarfile.open(archive) as tar:
         manifest = json.load(tar.extractfile("manifest.json") or pytest.fail("no manifest"))
-        layers = manifest[0]["Layers"][1:]
-        return sum(tar.getmember(layer).size for layer in layers)
+        for name in manifest[0]["Layers"]:
+            with tarfile.open(fileobj=tar.extractfile(name)) as layer:
+                found |= {f"/{file.name.removeprefix('./')}": file.size for file in layer if not file.isdir()}
+    return found
+
+
+def programs(archive: Path) -> set[str]:
+    """Return the names of what an image has where programs are looked for."""
+    return {Path(path).name for path in files(archive) if Path(path).parent.name in {"bin", "sbin"}}
 
 
 def test_the_controller_is_small(images: dict[str, build.Image]) -> None:
-    size = layer_bytes(images["controller"].archive)
-    print(f"controller beyond its base: {size / 1e6:.0f} MB")
+    size = sum(files(images["controller"].archive).values())
+    print(f"controller: {size / 1e6:.0f} MB")
     assert size < CONTROLLER_LIMIT_BYTES
+
+
+def test_the_controller_s_image_has_python_and_no_shell(images: dict[str, build.Image]) -> None:
+    there = programs(images["controller"].archive)
+    assert "tfdist-controller" in there
+    assert "python3.11" in there
+    assert not there & SHELLS
+    assert not there & INSTALLERS
+
+
+def test_no_image_has_a_compiler(image: build.Image) -> None:
+    assert not programs(image.archive) & COMPILERS
+
+
+def test_the_controller_s_image_tells_scanners_which_packages_its_files_are_of(images: dict[str, build.Image]) -> None:
+    told = {Path(path).name for path in files(images["controller"].archive) if "/dpkg/status.d/" in path}
+    assert {"libc6", "libssl3"} <= told
 
 
 @pytest.fixture

@@ -27,13 +27,17 @@ def dockerfile(request: pytest.FixtureRequest) -> Path:
 def test_the_base_is_an_argument_with_a_public_default(dockerfile: Path) -> None:
     assert instructions(dockerfile, "ARG")[0] == "BASE_IMAGE=python:3.11-slim-bookworm"
     others = [stage for stage in instructions(dockerfile, "FROM") if not stage.startswith("${BASE_IMAGE}")]
-    assert all(re.match(r"(dependencies(-cpu|-gpu)?|cpu)\b", stage) for stage in others)
+    assert all(re.match(r"(dependencies(-cpu|-gpu)?|cpu|scratch)\b", stage) for stage in others)
 
 
 def test_every_image_runs_as_a_number_that_is_not_root(dockerfile: Path) -> None:
     users = instructions(dockerfile, "USER")
     assert len(users) == FINAL_STAGES[str(dockerfile.relative_to(REPOSITORY))]
     assert all(re.fullmatch(r"[1-9]\d+:[1-9]\d+", user) for user in users)
+
+
+def test_the_controller_s_image_is_not_built_upon_a_base_with_a_shell() -> None:
+    assert instructions(REPOSITORY / "Dockerfile", "FROM")[-1] == "scratch"
 
 
 def test_entrypoints_start_no_shell(dockerfile: Path) -> None:

@@ -1,0 +1,89 @@
+"""Copies into a folder what the controller's image needs of its base: Python, the libraries it loads, certificates.
+
+The image is that folder and the virtual environment beside it: no shell, no package manager, no compiler. The status
+of the packages that files come from goes along, as `/var/lib/dpkg/status.d`, where scanners of images look for it.
+
+`python3 image_root.py FOLDER VENV`, in the stage of the Dockerfile that has installed the virtual environment.
+"""
+
+import compileall
+import py_compile
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+UNUSED: Final = (
+    "__pycache__", "dist-packages", "site-packages", "ensurepip", "idlelib", "lib2to3", "pydoc_data", "test", "tkinter",
+    "turtledemo", "_tkinter.*", "readline.*", "_curses*", "config-3*", "sitecustomize.py",
+)  # fmt: skip
+"""Of Python's own library: tests, editors, what draws windows or needs a terminal."""
+CERTIFICATES: Final = Path("/etc/ssl/certs/ca-certificates.crt")
+SETTINGS: Final = (Path("/etc/nsswitch.conf"), Path("/etc/ld.so.cache"), Path("/usr/lib/os-release"))
+MERGED: Final = ("lib", "lib64")
+"""Folders of the root that are links into /usr; programs name the loader by them."""
+
+
+def main(folder: Path, environment: Path) -> None:
+    """Fill `folder` with what the programs of the virtual environment `environment` need."""
+    for name in MERGED:
+        _link(Path("/", name), folder)
+    library = Path(sysconfig.get_path("stdlib"))
+    shutil.copytree(library, folder / library.relative_to("/"), ignore=shutil.ignore_patterns(*UNUSED))
+    python = Path(sys.executable)
+    modules = [*(folder / library.relative_to("/")).rglob("*.so"), *environment.rglob("*.so*")]
+    copied = {*_copy([python, CERTIFICATES, *SETTINGS], folder), *_copy(libraries([python, *modules]), folder)}
+    _write_packages(copied | {library / "os.py"}, folder / "var/lib/dpkg/status.d")
+    (folder / "tmp").mkdir()
+    (folder / "tmp").chmod(0o1777)
+    compiled = compileall.compile_dir(
+        folder / library.relative_to("/"), quiet=1, force=True, workers=0, stripdir=str(folder), prependdir="/",
+        invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
+    )  # fmt: skip
+    if not compiled:
+        raise SystemExit("Python's library could not be compiled")
+
+
+def libraries(files: Iterable[Path]) -> set[Path]:
+    """Return the shared libraries that programs and modules load, theirs included, as `ldd` finds them."""
+    told = subprocess.run(["ldd", *map(str, files)], capture_output=True, text=True, check=False).stdout
+    return {Path(path) for path in re.findall(r"^\s+(?:\S+ => )?(/\S+) \(0x", told, flags=re.MULTILINE)}
+
+
+def _copy(paths: Iterable[Path], folder: Path) -> set[Path]:
+    """Copy files to where they are, with every link on the way; return where they really lie."""
+    for path in paths:
+        place = path.parent.resolve() / path.name
+        while place.is_symlink():
+            _link(place, folder)
+            place = (place.parent / place.readlink()).parent.resolve() / place.readlink().name
+        target = folder / place.relative_to("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(place, target)
+    return {path.resolve() for path in paths}
+
+
+def _link(path: Path, folder: Path) -> None:
+    copy = folder / path.relative_to("/")
+    if path.is_symlink() and not copy.is_symlink():
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.symlink_to(path.readlink())
+
+
+def _write_packages(files: Iterable[Path], folder: Path) -> None:
+    """Write the status of every Debian package that a file belongs to; Python itself may be of none."""
+    folder.mkdir(parents=True)
+    names = {str(path) for path in files}
+    both = names | {name.removeprefix("/usr") for name in names}  # dpkg knows many by the link /lib
+    told = subprocess.run(["dpkg-query", "--search", *sorted(both)], capture_output=True, text=True, check=False).stdout
+    for package in sorted(set(re.findall(r"^([^\s,:]+)(?::\w+)?: /", told, flags=re.MULTILINE))):
+        status = subprocess.run(["dpkg-query", "--status", package], capture_output=True, text=True, check=True).stdout
+        (folder / package).write_text(status, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))
