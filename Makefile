@@ -77,7 +77,7 @@ generated: generate
 
 ##@ Test
 
-.PHONY: test test-unit test-trainer test-integration test-helm test-e2e test-long
+.PHONY: test test-unit test-trainer test-integration test-helm test-e2e test-e2e-clean test-long
 test: test-unit test-trainer test-integration test-helm test-e2e ## Runs all tests but the long ones; installs and builds what it needs
 test-unit: setup ## Pure parts: seconds
 	@$(PYTEST) tests/unit tests/property tests/conformance tests/cluster tests/images -m "not long"
@@ -88,9 +88,12 @@ test-integration: setup ## The controller against a real API server
 test-helm: setup ## The chart: values, templates, alerts, and what a real API server says of it
 	@$(PYTEST) tests/helm -m "not long"
 test-e2e: setup ## Real pods, on the cluster of KUBECONFIG or else on one made here; builds it and the images first
+	@PYTHONPATH=cluster python3 -m tfdist_demo.borrowed check
 	@[ -n "$${KUBECONFIG:-}" ] || $(CLUSTER) up
 	@$(IMAGES) load
 	@$(PYTEST) tests/e2e -m "not long"
+test-e2e-clean: ## Removes what tests that were killed have left in the cluster of KUBECONFIG
+	@PYTHONPATH=cluster python3 -m tfdist_demo.borrowed clean
 test-long: setup ## What takes minutes: recovery of the cluster, every example
 	@$(PYTEST) tests -m long
 
@@ -126,6 +129,12 @@ bench-trainer: setup ## Measures the trainer beside a plain TensorFlow loop, fiv
 .PHONY: bench-recovery
 bench-recovery: setup ## How long training stands still after a kill, minutes: bench/recovery.json
 	@PYTHONPATH=tests python -m bench.recovery
+
+##@ Document
+
+.PHONY: dashboards-pictures
+dashboards-pictures: setup ## Draws the dashboards in docs/images from a controller and a Prometheus that run, five minutes
+	@PYTHONPATH=cluster:tests:helm python helm/draw_dashboards.py
 
 .PHONY: help
 help: ## Lists the targets

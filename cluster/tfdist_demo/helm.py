@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from tfdist_cluster import paths, shell, tools
+from tfdist_demo.place import Place
 
 CHART: Final = paths.REPOSITORY / "helm/tfdist-operator"
-RELEASE: Final = "tfdist"
 TIMEOUT_SECONDS: Final = 300
 
 
@@ -36,11 +36,10 @@ class Helm:
         told = self.run("package", str(chart), f"--destination={folder}", *options)
         return Path(told.rpartition("saved it to: ")[2].strip())
 
-    def install(self, archive: Path, namespace: str, *options: str, release: str = RELEASE) -> None:
+    def install(self, archive: Path, place: Place, *options: str) -> None:
         """Install a chart or upgrade its release; objects that were made without Helm become part of it."""
-        self.run(
-            "upgrade", "--install", release, str(archive), f"--namespace={namespace}", "--take-ownership", *options
-        )
+        where = [f"--namespace={place.system}", f"--set=fullnameOverride={place.controller}"]
+        self.run("upgrade", "--install", place.release, str(archive), "--take-ownership", *where, *options)
 
 
 def program() -> Path:

@@ -8,9 +8,6 @@ from tfdist_cluster.errors import ClusterError
 from tfdist_demo import helm, manifests, trouble
 from tfdist_demo.kubectl import Kubectl
 
-SYSTEM: Final = "tfdist-system"
-DEPLOYMENT: Final = "tfdist-controller"
-SELECTOR: Final = "app.kubernetes.io/name=tfdist-controller"
 READY_SECONDS: Final = 180
 UNSCHEDULABLE_SECONDS: Final = 30
 
@@ -19,9 +16,9 @@ def install(kubectl: Kubectl, *, controller: str, trainer: str) -> None:
     """Install the chart, or upgrade it, with these images; return when the controller is ready."""
     program = helm.Helm(helm.program(), kubectl.kubeconfig)
     with console.step("install the controller", expected_seconds=15):
-        kubectl.apply(manifests.restricted_namespace(SYSTEM))
+        kubectl.apply(manifests.restricted_namespace(kubectl.place.system))
         images = helm.image_options({"image": controller, "trainerImage": trainer})
-        program.install(program.package(), SYSTEM, *images)
+        program.install(program.package(), kubectl.place, *images)
         kubectl.run("wait", "--for=condition=Established", "crd/tfdistjobs.tfdist.dev", "--timeout=30s")
         wait_until_ready(kubectl)
 
@@ -29,8 +26,9 @@ def install(kubectl: Kubectl, *, controller: str, trainer: str) -> None:
 def uninstall(kubectl: Kubectl) -> None:
     """Remove the release and its namespace; the definition of TFDistJob stays, and with it the jobs of others."""
     program = helm.Helm(helm.program(), kubectl.kubeconfig)
-    program.run("uninstall", helm.RELEASE, f"--namespace={SYSTEM}", "--ignore-not-found", "--wait")
-    kubectl.run("delete", "namespace", SYSTEM, "--ignore-not-found", "--wait=false")
+    place = kubectl.place
+    program.run("uninstall", place.release, f"--namespace={place.system}", "--ignore-not-found", "--wait")
+    kubectl.run("delete", "namespace", place.system, "--ignore-not-found", "--wait=false")
 
 
 def wait_until_ready(kubectl: Kubectl) -> None:
@@ -39,20 +37,21 @@ def wait_until_ready(kubectl: Kubectl) -> None:
     Raises:
         ClusterError: a pod will not run, with the reason; or it took too long.
     """
-    started = time.monotonic()
+    started, place = time.monotonic(), kubectl.place
     while not _is_ready(kubectl):
         waited = time.monotonic() - started
-        explain_trouble(kubectl, SYSTEM, SELECTOR, waited_seconds=waited)
+        explain_trouble(kubectl, place.system, place.selector, waited_seconds=waited)
         if waited > READY_SECONDS:
             raise ClusterError(
-                f"the controller is not ready after {READY_SECONDS} s. Look at: kubectl -n {SYSTEM} get pods,events"
+                f"the controller is not ready after {READY_SECONDS} s. "
+                f"Look at: kubectl -n {place.system} get pods,events"
             )
         time.sleep(0.5)
 
 
 def _is_ready(kubectl: Kubectl) -> bool:
     """Tell whether the present version of the Deployment has all its replicas, and no old ones are left."""
-    deployment = kubectl.get("deployment", DEPLOYMENT, f"--namespace={SYSTEM}")
+    deployment = kubectl.get("deployment", kubectl.place.controller, f"--namespace={kubectl.place.system}")
     if deployment is None:
         return False
     wanted, status = deployment["spec"]["replicas"], deployment.get("status") or {}

@@ -8,16 +8,18 @@ from typing import IO, Any
 
 from tfdist_cluster import shell
 from tfdist_cluster.errors import ClusterError, CommandError
+from tfdist_demo.place import DEMO, Place
 
 TIMEOUT_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Kubectl:
-    """The program and the kubeconfig it uses."""
+    """The program, the kubeconfig it uses, and what the installation in that cluster is called."""
 
     program: Path
     kubeconfig: str
+    place: Place = DEMO
 
     def run(
         self, *arguments: str, stdin: str | IO[bytes] | None = None, timeout_seconds: float = TIMEOUT_SECONDS

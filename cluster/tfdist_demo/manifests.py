@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from typing import Final
 
-NAMESPACE: Final = "tfdist-demo"
+from tfdist_demo.place import DEMO
+
+NAMESPACE: Final = DEMO.namespace
 CLAIM: Final = "fashion-mnist"
 EXAMPLES_CLAIM: Final = "examples"
 LOADER: Final = "loader"
@@ -20,16 +22,16 @@ def restricted_namespace(name: str) -> Mapping[str, object]:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
 
 
-def claim(name: str, *, storage_class: str | None, access_mode: str) -> Mapping[str, object]:
+def claim(name: str, namespace: str, *, storage_class: str | None, access_mode: str) -> Mapping[str, object]:
     """Return the claim of a volume for data and checkpoints; without a class the cluster's default is used."""
     spec: dict[str, object] = {"accessModes": [access_mode], "resources": {"requests": {"storage": "1Gi"}}}
     if storage_class:
         spec["storageClassName"] = storage_class
-    metadata = {"name": name, "namespace": NAMESPACE}
+    metadata = {"name": name, "namespace": namespace}
     return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
 
 
-def loader(trainer_image: str, claim: str = CLAIM) -> Mapping[str, object]:
+def loader(trainer_image: str, namespace: str, claim: str = CLAIM) -> Mapping[str, object]:
     """Return a pod of the trainer's image that mounts the whole volume of `claim` and waits for what is run in it."""
     container = {
         "name": "loader",
@@ -60,5 +62,5 @@ def loader(trainer_image: str, claim: str = CLAIM) -> Mapping[str, object]:
             {"name": "tmp", "emptyDir": {}},
         ],
     }
-    metadata = {"name": LOADER, "namespace": NAMESPACE}
+    metadata = {"name": LOADER, "namespace": namespace}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}

@@ -15,6 +15,7 @@ from tfdist_cluster import console, paths
 from tfdist_cluster.errors import ClusterError
 from tfdist_demo import manifests
 from tfdist_demo.kubectl import Kubectl
+from tfdist_demo.place import DEMO, Place
 from tfdist_images import load
 
 
@@ -26,6 +27,7 @@ class Target:
     own: bool
     storage_class: str | None
     access_mode: str
+    place: Place = DEMO
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -42,7 +44,7 @@ class Target:
         found = built if self.own and built.exists() else shutil.which("kubectl")
         if not found and not built.exists():
             raise ClusterError("kubectl is not installed, and the cluster that KUBECONFIG names is used through it")
-        return Kubectl(Path(found or built), self.kubeconfig)
+        return Kubectl(Path(found or built), self.kubeconfig, self.place)
 
 
 def choose(environment: Mapping[str, str] = os.environ) -> Target:

@@ -43,9 +43,10 @@ class Contents:
 
 def prepare(kubectl: Kubectl, trainer: str, contents: Contents, *, storage_class: str | None, access_mode: str) -> None:
     """Make the namespace and the claim, and fill the volume unless it holds this data already."""
-    kubectl.apply(manifests.restricted_namespace(manifests.NAMESPACE))
+    kubectl.apply(manifests.restricted_namespace(kubectl.place.namespace))
     if _claim(kubectl, contents.claim) is None:
-        kubectl.apply(manifests.claim(contents.claim, storage_class=storage_class, access_mode=access_mode))
+        namespace = kubectl.place.namespace
+        kubectl.apply(manifests.claim(contents.claim, namespace, storage_class=storage_class, access_mode=access_mode))
     claim = _claim(kubectl, contents.claim)
     if claim and claim["metadata"].get("annotations", {}).get(manifests.DATA_ANNOTATION) == contents.mark:
         console.say(f"    the volume holds {contents.what} already")
@@ -55,29 +56,29 @@ def prepare(kubectl: Kubectl, trainer: str, contents: Contents, *, storage_class
         _loader_pod(kubectl, trainer, contents.claim),
     ):
         _fill(kubectl, contents)
-    in_namespace = f"--namespace={manifests.NAMESPACE}"
+    in_namespace = f"--namespace={kubectl.place.namespace}"
     mark = f"{manifests.DATA_ANNOTATION}={contents.mark}"
     kubectl.run("annotate", "pvc", contents.claim, in_namespace, mark, "--overwrite")
 
 
 def _claim(kubectl: Kubectl, name: str) -> dict[str, Any] | None:
-    return kubectl.get("pvc", name, f"--namespace={manifests.NAMESPACE}")
+    return kubectl.get("pvc", name, f"--namespace={kubectl.place.namespace}")
 
 
 @contextlib.contextmanager
 def _loader_pod(kubectl: Kubectl, trainer: str, claim: str) -> Iterator[None]:
     """Have the loader's pod run while the body does; one that an interrupted run left is replaced."""
     _delete_loader(kubectl)
-    kubectl.apply(manifests.loader(trainer, claim))
+    kubectl.apply(manifests.loader(trainer, kubectl.place.namespace, claim))
     try:
         started = time.monotonic()
         while not _runs(kubectl):
             waited = time.monotonic() - started
-            install.explain_trouble(kubectl, manifests.NAMESPACE, "", waited_seconds=waited)
+            install.explain_trouble(kubectl, kubectl.place.namespace, "", waited_seconds=waited)
             if waited > START_SECONDS:
                 raise ClusterError(
                     f"pod {manifests.LOADER} does not run after {START_SECONDS} s. "
-                    f"Look at: kubectl -n {manifests.NAMESPACE} get pvc,pods,events"
+                    f"Look at: kubectl -n {kubectl.place.namespace} get pvc,pods,events"
                 )
             time.sleep(0.5)
         yield
@@ -86,12 +87,12 @@ def _loader_pod(kubectl: Kubectl, trainer: str, claim: str) -> Iterator[None]:
 
 
 def _runs(kubectl: Kubectl) -> bool:
-    pod = kubectl.get("pod", manifests.LOADER, f"--namespace={manifests.NAMESPACE}")
+    pod = kubectl.get("pod", manifests.LOADER, f"--namespace={kubectl.place.namespace}")
     return pod is not None and (pod.get("status") or {}).get("phase") == "Running"
 
 
 def _delete_loader(kubectl: Kubectl) -> None:
-    in_namespace = f"--namespace={manifests.NAMESPACE}"
+    in_namespace = f"--namespace={kubectl.place.namespace}"
     kubectl.run("delete", "pod", manifests.LOADER, in_namespace, "--ignore-not-found", "--wait=true", "--now")
 
 
@@ -101,7 +102,7 @@ def _fill(kubectl: Kubectl, contents: Contents) -> None:
     with tarfile.open(archive, "w") as tar:
         for name, path in contents.files.items():
             tar.add(path, arcname=name)
-    inside = ["exec", f"--namespace={manifests.NAMESPACE}", manifests.LOADER]
+    inside = ["exec", f"--namespace={kubectl.place.namespace}", manifests.LOADER]
     with archive.open("rb") as stream:
         unpack = ["tar", "-C", contents.folder, "-xf", "-"]
         kubectl.run(*inside, "--stdin", "--", *unpack, stdin=stream)

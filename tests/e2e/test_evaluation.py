@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 from support.api import Json, wait_for
-from support.e2e import NAMESPACE, Cluster, example
+from support.e2e import Cluster, example
 from support.failing import Scene
 from support.nodes import require_own_nodes, send_signal
 
@@ -115,7 +115,7 @@ def _kill_one_of_the_gang(scene: Scene) -> None:
 
     def evaluates() -> bool:
         return " evaluate-start " in scene.cluster.kubectl.run(
-            "logs", f"--namespace={NAMESPACE}", f"{AFTER}-evaluation-1"
+            "logs", f"--namespace={scene.cluster.namespace}", f"{AFTER}-evaluation-1"
         )
 
     wait_for("its evaluation", evaluates, PATIENCE_SECONDS)

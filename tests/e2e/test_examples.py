@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 from support import examples
 from support.api import Json, wait_for
-from support.e2e import NAMESPACE, Cluster
+from support.e2e import Cluster
 
 from tfdist_demo import example_data, target
 
@@ -46,10 +46,10 @@ class Run:
 def run(cluster: Cluster, name: str) -> Run:
     job = examples.job(name)["metadata"]["name"]
     cluster.delete_job(job)
-    cluster.kubectl.run("apply", *examples.to_apply(name))
+    cluster.kubectl.run("apply", "-f", "-", stdin=examples.placed(cluster.kubectl, name))
     wait_for(f"{name} to end", lambda: cluster.job(job).get("status", {}).get("phase") in ENDED, seconds=600)
     leader = min(cluster.pods(job), key=place)
-    log = cluster.kubectl.run("logs", f"--namespace={NAMESPACE}", leader["metadata"]["name"])
+    log = cluster.kubectl.run("logs", f"--namespace={cluster.namespace}", leader["metadata"]["name"])
     return Run(cluster.job(job)["status"], log)
 
 

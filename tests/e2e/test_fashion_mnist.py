@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from support.api import Json, wait_for
-from support.e2e import NAMESPACE, Cluster, example
+from support.e2e import Cluster, example
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
@@ -63,9 +63,10 @@ def test_its_phases_are_seen_in_their_order_and_its_steps_move(finished: Finishe
 
 
 def test_each_pod_had_the_tf_config_of_its_place(finished: Finished) -> None:
+    namespace = finished.cluster.namespace
     expected = {
         f"{role}-{index}": {
-            "cluster": {"worker": [f"{role}-{i}.{JOB}.{NAMESPACE}.svc:2222" for i in range(2)]},
+            "cluster": {"worker": [f"{role}-{i}.{JOB}.{namespace}.svc:2222" for i in range(2)]},
             "task": {"index": index, "type": "worker"},
         }
         for role in ("worker", "evaluation")
@@ -105,7 +106,7 @@ def test_worker_0_alone_wrote_checkpoints_and_nothing_else_is_left(finished: Fin
 
 
 def _says_that_it_wrote(cluster: Cluster, pod: str) -> bool:
-    log = cluster.kubectl.run("logs", f"--namespace={NAMESPACE}", pod)
+    log = cluster.kubectl.run("logs", f"--namespace={cluster.namespace}", pod)
     return any(" checkpoint step=" in line for line in log.splitlines())
 
 
@@ -114,9 +115,9 @@ def test_the_end_is_final_even_for_a_new_controller(finished: Finished) -> None:
     true = [c["type"] for c in before["status"]["conditions"] if c["status"] == "True"]
     assert [t for t in true if t in {"Succeeded", "Failed"}] == ["Succeeded"]
     assert before["status"]["completionTime"]
-    kubectl.run("rollout", "restart", "deployment/tfdist-controller", "--namespace=tfdist-system")
-    rollout = ["rollout", "status", "deployment/tfdist-controller", "--namespace=tfdist-system", "--timeout=55s"]
-    kubectl.run(*rollout)
+    controller = f"deployment/{kubectl.place.controller}", f"--namespace={kubectl.place.system}"
+    kubectl.run("rollout", "restart", *controller)
+    kubectl.run("rollout", "status", *controller, "--timeout=55s")
     # the new controller has looked at every job once it has worked on one that came later
     finished.cluster.apply(_canary())
     wait_for("a look of the new controller", lambda: finished.cluster.job("canary").get("status", {}).get("phase"))
@@ -137,7 +138,7 @@ def test_deleting_the_job_leaves_no_object_of_it(cluster: Cluster) -> None:
     kinds = "tfd,pods,services,endpointslices,configmaps,deployments,networkpolicies"
 
     def left() -> list[str]:
-        found = cluster.kubectl.get(kinds, f"--namespace={NAMESPACE}", "--selector=tfdist.dev/job=short-lived")
+        found = cluster.kubectl.get(kinds, f"--namespace={cluster.namespace}", "--selector=tfdist.dev/job=short-lived")
         return [item["kind"] for item in found["items"]] if found else []
 
     wait_for("everything of it to vanish", lambda: not left(), seconds=90)

@@ -13,6 +13,7 @@ from support.e2e import Cluster, example
 from tfdist_cluster.errors import CommandError
 from tfdist_demo import helm, install, manifests
 from tfdist_demo.kubectl import Kubectl
+from tfdist_demo.place import Place
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
@@ -32,14 +33,14 @@ class Installation:
     def put(self, *options: str, version: str = "") -> None:
         """Install or upgrade it, as a chart of another version where one is given; return when it is ready."""
         options = (*self.images, *options)
-        self.helm.install(self.helm.package(version=version), install.SYSTEM, *options)
+        self.helm.install(self.helm.package(version=version), self.cluster.kubectl.place, *options)
         install.wait_until_ready(self.cluster.kubectl)
 
     def remove(self) -> None:
         """Uninstall it; return when no pod of the controller is left."""
-        self.helm.run("uninstall", helm.RELEASE, f"--namespace={install.SYSTEM}", "--wait")
-        kubectl = self.cluster.kubectl
-        wait_for("the controller's end", lambda: not kubectl.pods(install.SYSTEM, install.SELECTOR))
+        kubectl, place = self.cluster.kubectl, self.cluster.kubectl.place
+        self.helm.run("uninstall", place.release, f"--namespace={place.system}", "--wait")
+        wait_for("the controller's end", lambda: not kubectl.pods(place.system, place.selector))
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +95,8 @@ def running(installation: Installation) -> Iterator[Running]:
 
 
 def test_the_release_says_of_itself_that_it_works(installation: Installation) -> None:
-    said = installation.helm.run("test", helm.RELEASE, f"--namespace={install.SYSTEM}")
+    place = installation.cluster.kubectl.place
+    said = installation.helm.run("test", place.release, f"--namespace={place.system}")
     assert "Phase:          Succeeded" in said
 
 
@@ -126,9 +128,9 @@ def test_a_controller_of_one_namespace_neither_touches_nor_may_touch_another(
         jobs = {name: replace(installation.cluster, namespace=name) for name in (INSIDE, OUTSIDE)}
         for name, cluster in jobs.items():
             assert "created" in cluster.apply(_job_without_volumes(name))
-        options = ["--set", f"namespaces={{{INSIDE}}},fullnameOverride=inside,crds.install=false"]
-        archive = installation.helm.package()
-        installation.helm.install(archive, INSIDE, *installation.images, *options, release="inside")
+        options = ["--set", f"namespaces={{{INSIDE}}},crds.install=false"]
+        place = Place(INSIDE, INSIDE, "inside", "inside")
+        installation.helm.install(installation.helm.package(), place, *installation.images, *options)
         wait_for("a look at the job inside", lambda: jobs[INSIDE].job("probe").get("status"), seconds=120)
         wait_for("its pod", lambda: jobs[INSIDE].pods("probe"))
         assert not jobs[OUTSIDE].job("probe").get("status")

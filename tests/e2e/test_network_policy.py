@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.nodes import require_own_nodes
 
 pytestmark = pytest.mark.e2e
 
@@ -27,6 +28,7 @@ Kubectl = Callable[..., str]
 @pytest.fixture
 def kubectl() -> Iterator[Kubectl]:
     """Run kubectl in a namespace of its own, gone afterwards."""
+    require_own_nodes()
     printed = [sys.executable, "-m", "tfdist_cluster"]
     environment = {**os.environ, "PYTHONPATH": str(CLUSTER)}
     kubeconfig, programs = (

@@ -102,7 +102,7 @@ def test_a_pod_that_fits_nowhere_is_told_with_the_scheduler_s_words() -> None:
 
 
 def test_the_loader_passes_the_restricted_standard() -> None:
-    spec: Any = manifests.loader("tfdist/trainer:1")["spec"]
+    spec: Any = manifests.loader("tfdist/trainer:1", "team")["spec"]
     assert spec["securityContext"]["runAsNonRoot"] is True
     assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     security = spec["containers"][0]["securityContext"]

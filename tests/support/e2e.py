@@ -10,7 +10,7 @@ import yaml
 
 from support.api import Json, wait_for
 from tfdist_cluster.errors import CommandError
-from tfdist_demo import data, install, manifests, target
+from tfdist_demo import borrowed, data, install, manifests, target
 from tfdist_demo.kubectl import Kubectl
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -29,9 +29,13 @@ class Cluster:
     namespace: str = NAMESPACE
 
     def apply(self, manifest: Json) -> str:
-        """Apply a manifest as a person does; return what kubectl says, be it a refusal."""
+        """Apply a manifest as a person does; return what kubectl says, be it a refusal.
+
+        One that is of the demonstration's namespace goes to that of the tests.
+        """
+        placed = moved(manifest, self.kubectl.place.namespace)
         try:
-            return self.kubectl.run("apply", "-f", "-", stdin=yaml.safe_dump(manifest))
+            return self.kubectl.run("apply", "-f", "-", stdin=yaml.safe_dump(placed))
         except CommandError as error:
             return str(error.output)
 
@@ -64,30 +68,52 @@ class Cluster:
     def inside(self, *command: str, stdin: str | None = None) -> str:
         """Run a command in the pod that sees the volume under /volume."""
         stream = ["--stdin"] if stdin is not None else []
-        exec_ = ["exec", f"--namespace={NAMESPACE}", INSPECTOR, *stream, "--", *command]
+        exec_ = ["exec", f"--namespace={self.kubectl.place.namespace}", INSPECTOR, *stream, "--", *command]
         return self.kubectl.run(*exec_, stdin=stdin, timeout_seconds=300)
 
 
 @contextmanager
 def prepared(images: dict[str, str]) -> Iterator[Cluster]:
     """Install the controller, fill the volume, and have the inspector run while the block does."""
-    chosen = target.choose()
+    chosen = borrowed.borrow(target.choose())
     kubectl = chosen.kubectl()
-    install.install(kubectl, controller=images["controller"], trainer=images["trainer"])
-    data.prepare_volume(kubectl, images["trainer"], storage_class=chosen.storage_class, access_mode=chosen.access_mode)
-    in_namespace = f"--namespace={NAMESPACE}"
-    pod: dict[str, Any] = dict(manifests.loader(images["trainer"]))
-    pod["metadata"] = {"name": INSPECTOR, "namespace": NAMESPACE}
-    kubectl.run("delete", "pod", INSPECTOR, in_namespace, "--ignore-not-found", "--now")
+    if not chosen.own:
+        borrowed.refuse_if_taken(kubectl)
+        borrowed.clean(kubectl)  # what an earlier run left that was killed
+    try:
+        install.install(kubectl, controller=images["controller"], trainer=images["trainer"])
+        data.prepare_volume(
+            kubectl, images["trainer"], storage_class=chosen.storage_class, access_mode=chosen.access_mode
+        )
+        with _inspector(kubectl, images["trainer"]):
+            yield Cluster(kubectl, kubectl.place.namespace)
+    finally:
+        if not chosen.own:
+            borrowed.clean(kubectl)
+
+
+@contextmanager
+def _inspector(kubectl: Kubectl, trainer: str) -> Iterator[None]:
+    """Have the inspector run while the block does."""
+    namespace = kubectl.place.namespace
+    pod: dict[str, Any] = dict(manifests.loader(trainer, namespace))
+    pod["metadata"] = {"name": INSPECTOR, "namespace": namespace}
+    delete = ("delete", "pod", INSPECTOR, f"--namespace={namespace}", "--ignore-not-found", "--now")
+    kubectl.run(*delete)
     kubectl.apply(pod)
     try:
-        kubectl.run("wait", "--for=condition=Ready", f"pod/{INSPECTOR}", in_namespace, "--timeout=50s")
-        yield Cluster(kubectl)
+        ready = ("wait", "--for=condition=Ready", f"pod/{INSPECTOR}", f"--namespace={namespace}", "--timeout=50s")
+        kubectl.run(*ready)
+        yield
     finally:
-        kubectl.run("delete", "pod", INSPECTOR, in_namespace, "--ignore-not-found", "--now", "--wait=false")
-        if not chosen.own:  # the cluster is somebody's
-            kubectl.run("delete", "namespace", NAMESPACE, "--ignore-not-found", "--wait=false")
-            install.uninstall(kubectl)
+        kubectl.run(*delete, "--wait=false")
+
+
+def moved(manifest: Json, namespace: str) -> Json:
+    """Return a manifest of the demonstration's namespace as one of another; any other as it is."""
+    if manifest["metadata"].get("namespace") != manifests.NAMESPACE:
+        return manifest
+    return manifest | {"metadata": manifest["metadata"] | {"namespace": namespace}}
 
 
 def example(name: str, **config: Any) -> Json:

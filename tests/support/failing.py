@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from support.api import Json, wait_for
-from support.e2e import Cluster
+from support.e2e import Cluster, moved
+from tfdist_demo.place import TEST_NAMESPACES
 
 ENDED: Final = frozenset({"Succeeded", "Failed"})
 
@@ -56,7 +57,8 @@ class Scene:
 
     def start(self, *jobs: Json) -> None:
         """Apply jobs together."""
-        items = {"apiVersion": "v1", "kind": "List", "items": list(jobs)}
+        placed = [moved(job, self.cluster.kubectl.place.namespace) for job in jobs]
+        items = {"apiVersion": "v1", "kind": "List", "items": placed}
         self._kubectl("apply", "-f", "-", stdin=json.dumps(items))
 
     def change(self, name: str, spec: Json) -> None:
@@ -132,7 +134,7 @@ class Scene:
 @contextmanager
 def own_namespace(cluster: Cluster, name: str) -> Iterator[Scene]:
     """Make a namespace that goes with all that is in it when the block ends."""
-    unique = f"{name}-{uuid.uuid4().hex[:6]}"
+    unique = f"{TEST_NAMESPACES}{name}-{uuid.uuid4().hex[:6]}"
     cluster.kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": unique}})
     try:
         yield Scene(replace(cluster, namespace=unique))

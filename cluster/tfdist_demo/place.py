@@ -1,0 +1,30 @@
+"""What an installation is called in a cluster; pure."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Names of the namespaces, the release and the controller."""
+
+    namespace: str
+    """Of the jobs and their data."""
+    system: str
+    """The namespace of the controller."""
+    release: str
+    """Of the chart."""
+    controller: str
+    """The chart's `fullnameOverride`: the Deployment, its account and its roles."""
+
+    @property
+    def selector(self) -> str:
+        """Labels of the controller's pods."""
+        return f"app.kubernetes.io/name={self.controller}"
+
+
+DEMO = Place("tfdist-demo", "tfdist-system", "tfdist", "tfdist-controller")
+"""Where people expect it: of `make demo`, and of the tests on the cluster that is made here."""
+TESTS = Place("tfdist-e2e", "tfdist-e2e-system", "tfdist-e2e", "tfdist-e2e")
+"""Where it is nobody else's: of the tests on a cluster of the user's."""
+TEST_NAMESPACES = "tfdist-e2e-"
+"""How all further namespaces of the tests begin."""
