@@ -12,6 +12,10 @@ _COLUMNS: Final = 3
 _WIDTH: Final = 24 // _COLUMNS
 _HEIGHT: Final = 8
 _SOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}
+_CHOSEN: Final = {"namespace": "", "name": 'namespace=~"$namespace"'}
+"""What a dashboard can choose by, and what narrows the choice."""
+_MEASURED: Final = '__name__=~"tfdist_job_(progress_ratio|examples_per_second|step_time_seconds)"'
+"""A program need not tell all of them."""
 _OF_JOB: Final = '{namespace=~"$namespace",name=~"$name"}'
 
 
@@ -23,6 +27,8 @@ class Panel:
     queries: tuple[tuple[str, str], ...]
     unit: str = "short"
     kind: str = "timeseries"
+    note: str = ""
+    """What else a reader should know, such as when there is nothing to show."""
 
 
 def _quantiles(histogram: str) -> tuple[tuple[str, str], ...]:
@@ -35,7 +41,11 @@ JOBS: Final = (
     Panel("Progress", ((f"tfdist_job_progress_ratio{_OF_JOB}", "{{namespace}}/{{name}}"),), "percentunit"),
     Panel("Examples a second", ((f"tfdist_job_examples_per_second{_OF_JOB}", "{{namespace}}/{{name}}"),)),
     Panel("Step time", ((f"tfdist_job_step_time_seconds{_OF_JOB}", "{{namespace}}/{{name}}"),), "s"),
-    Panel("Restarts an hour by cause", (("sum by (reason) (increase(tfdist_restarts_total[1h]))", "{{reason}}"),)),
+    Panel(
+        "Restarts an hour by cause",
+        (("sum by (reason) (increase(tfdist_restarts_total[1h])) > 0", "{{reason}}"),),
+        note="Empty while nothing is restarted.",
+    ),
     Panel(
         "Jobs that ended, in an hour",
         (("sum by (result) (increase(tfdist_job_duration_seconds_count[1h]))", "{{result}}"),),
@@ -53,8 +63,9 @@ CONTROLLER: Final = (
     ),
     Panel(
         "Requests that failed",
-        (('sum by (resource, code) (rate(tfdist_api_requests_total{code!~"2.."}[5m]))', "{{resource}} {{code}}"),),
+        (('sum by (resource, code) (rate(tfdist_api_requests_total{code!~"2.."}[5m])) > 0', "{{resource}} {{code}}"),),
         "reqps",
+        note="Empty while none fails. 409 and 404 are answers that the controller reckons with.",
     ),
     Panel("Event loop lag", (("max(tfdist_event_loop_lag_seconds)", "worst of a minute"),), "s"),
     Panel("Objects in the caches", (("max by (resource) (tfdist_cached_objects)", "{{resource}}"),)),
@@ -89,7 +100,7 @@ def _variable(label: str) -> dict[str, Any]:
         "name": label,
         "type": "query",
         "datasource": _SOURCE,
-        "query": f"label_values(tfdist_job_progress_ratio, {label})",
+        "query": f"label_values({{{', '.join(filter(None, (_MEASURED, _CHOSEN[label])))}}}, {label})",
         "includeAll": True,
         "multi": True,
         "allValue": ".*",
@@ -103,6 +114,7 @@ def _panel(number: int, panel: Panel) -> dict[str, Any]:
     return {
         "id": number,
         "title": panel.title,
+        "description": panel.note,
         "type": panel.kind,
         "datasource": _SOURCE,
         "gridPos": {"x": column * _WIDTH, "y": row * _HEIGHT, "w": _WIDTH, "h": _HEIGHT},

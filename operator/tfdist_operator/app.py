@@ -34,7 +34,7 @@ from tfdist_operator.kube.queue import KeyedQueue
 from tfdist_operator.kube.reached import EVERYWHERE
 from tfdist_operator.kube.sinks import WatchedJobs, WatchedPods
 from tfdist_operator.logs import configure
-from tfdist_operator.metrics import LEADER
+from tfdist_operator.metrics import LEADER, begin_at_zero
 from tfdist_operator.parts import Parts
 from tfdist_operator.planner import Settings
 from tfdist_operator.progress import ProgressPoller
@@ -90,6 +90,7 @@ class Controller:
 
     async def start(self) -> None:
         """Open the connections and start every loop of a standby."""
+        begin_at_zero()
         await self._client.__aenter__()
         await self._lease_client.__aenter__()
         await self._probes.start(self._settings.port)

@@ -4,6 +4,9 @@ from typing import Final
 
 from prometheus_client import Counter, Gauge, Histogram, disable_created_metrics
 
+from tfdist.api.status import JobPhase
+from tfdist.exits import STALLED, TABLE
+
 disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each counter, which nobody asks for
 
 _JOB: Final = ["namespace", "name"]
@@ -20,7 +23,7 @@ PROGRESS_RATIO: Final = Gauge("tfdist_job_progress_ratio", "Finished part of tra
 EXAMPLES_PER_SECOND: Final = Gauge("tfdist_job_examples_per_second", "Examples trained on in a second", _JOB)
 STEP_TIME_SECONDS: Final = Gauge("tfdist_job_step_time_seconds", "Duration of one training step", _JOB)
 PER_JOB: Final = (PROGRESS_RATIO, EXAMPLES_PER_SECOND, STEP_TIME_SECONDS)
-"""Those with a series for each running job, which is dropped with the job."""
+"""Those with a series for each running job, which ends when the job does not run any more."""
 
 LEADER: Final = Gauge("tfdist_leader", "1 on the replica that leads, 0 on a standby")
 RECONCILE_SECONDS: Final = Histogram(
@@ -38,3 +41,11 @@ API_REQUESTS: Final = Counter("tfdist_api_requests", "Requests to the API server
 WATCH_RESTARTS: Final = Counter("tfdist_watch_restarts", "Watches that ended and were resumed", ["resource"])
 CACHED: Final = Gauge("tfdist_cached_objects", "Objects in the caches", ["resource"])
 LOOP_LAG_SECONDS: Final = Gauge("tfdist_event_loop_lag_seconds", "Longest delay of the event loop in the last minute")
+
+
+def begin_at_zero() -> None:
+    """Show counters before the first event: Prometheus does not see an increase from nothing to 1."""
+    for reason in (*(row.verdict.reason for row in TABLE), STALLED.reason, "Resized"):
+        RESTARTS.labels(reason=reason)
+    for result in (JobPhase.SUCCEEDED, JobPhase.FAILED):
+        JOB_DURATION.labels(result=result)

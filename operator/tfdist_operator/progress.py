@@ -1,9 +1,11 @@
 """Follows every running job: asks its coordinator again and again how far it is, and its evaluator what it found."""
 
 import asyncio
+import contextlib
 import itertools
 import time
 from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
 from datetime import datetime
 from functools import partial
 from typing import Final
@@ -14,7 +16,7 @@ from tfdist.render.gang import Gang, evaluator_gang, training_gang
 from tfdist_operator.kube.job_store import JobStore, StoredJob
 from tfdist_operator.kube.memory import JobMemory, Memory
 from tfdist_operator.kube.pod_store import Key, PodStore
-from tfdist_operator.metrics import EXAMPLES_PER_SECOND, PROGRESS_RATIO, STEP_TIME_SECONDS
+from tfdist_operator.metrics import EXAMPLES_PER_SECOND, PER_JOB, PROGRESS_RATIO, STEP_TIME_SECONDS
 from tfdist_operator.observed.gang import gang_state
 from tfdist_operator.observed.pod import PodState
 from tfdist_operator.observed.record import stored_record
@@ -54,11 +56,14 @@ class ProgressPoller:
         self._on_report = on_report
         self._now = now
         self._rhythm = rhythm
+        self._measured: set[Key] = set()
 
     async def run(self) -> None:
         """Ask until cancelled."""
         for number in itertools.count():
-            self._rhythm.jobs = sum(1 for _ in self._coordinators())
+            running = {job.key for job, _ in self._coordinators()}
+            self._rhythm.jobs = len(running)
+            self._measure_no_more(self._measured - running)
             await self.ask(evaluators=number % EVALUATOR_EVERY == 0, seconds=self._rhythm.ask_every())
 
     async def ask(self, *, evaluators: bool, seconds: float = 0.0) -> None:
@@ -105,6 +110,8 @@ class ProgressPoller:
         content = await self._reports.progress(ip)
         if content is None or self._jobs.get(job.key) is None:
             return
+        self._measured.add(job.key)
+        _measure(job.key, content)
         memory = self._memory.of(job.key, job.uid)
         if memory.report is not None and memory.report.content == content:
             return
@@ -112,7 +119,6 @@ class ProgressPoller:
         urgent = _is_news(memory, content)
         memory.pace = _pace(memory, content, now)
         memory.report = Report(content, now)
-        _measure(job.key, content)
         self._on_report(job.key, 0.0 if urgent else self._seconds_until_a_write(memory))
 
     async def _ask_evaluator(self, job: StoredJob, ip: str) -> None:
@@ -124,6 +130,14 @@ class ProgressPoller:
             return
         memory.evaluated = content
         self._on_report(job.key, self._seconds_until_a_write(memory))
+
+    def _measure_no_more(self, keys: AbstractSet[Key]) -> None:
+        """Drop the series of jobs that do not run any more: one that has ended would seem to stand still."""
+        for key in keys:
+            for metric in PER_JOB:
+                with contextlib.suppress(KeyError):
+                    metric.remove(*key)
+        self._measured -= keys
 
     def _seconds_until_a_write(self, memory: JobMemory) -> float:
         """Return when a report may be written: before that a look at the job would come to nothing."""
@@ -163,7 +177,7 @@ def _place(content: ProgressReport) -> tuple[object, ...]:
 
 def _measure(key: Key, content: ProgressReport) -> None:
     if content.step is not None and content.total_steps:
-        PROGRESS_RATIO.labels(*key).set(content.step / content.total_steps)
+        PROGRESS_RATIO.labels(*key).set(min(1.0, content.step / content.total_steps))
     if content.examples_per_second is not None:
         EXAMPLES_PER_SECOND.labels(*key).set(content.examples_per_second)
     if content.step_time_millis is not None:

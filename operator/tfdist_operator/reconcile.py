@@ -32,12 +32,14 @@ from tfdist_operator.kube.memory import JobMemory, Memory
 from tfdist_operator.kube.objects import Objects
 from tfdist_operator.kube.pod_store import Key, PodStore
 from tfdist_operator.kube.queue import KeyedQueue
-from tfdist_operator.metrics import PER_JOB, RECONCILE_SECONDS, RESTARTS
+from tfdist_operator.metrics import JOB_DURATION, RECONCILE_SECONDS, RESTARTS
 from tfdist_operator.observed.view import JobView
 from tfdist_operator.planner import Event, Plan, Settings, plan
 from tfdist_operator.planner.plan import Manifest
 from tfdist_operator.reports import Reports
 from tfdist_operator.rhythm import Rhythm
+from tfdist_operator.status.clock import parse_time
+from tfdist_operator.status.phase import is_terminal
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +88,7 @@ class Reconciler:
         """Look at one job once; return whether that succeeded, else it is to be repeated later."""
         job = self._jobs.get(key)
         if job is None:
-            self._forget(key)
+            self._memory.forget(key)
             return True
         try:
             with RECONCILE_SECONDS.time():
@@ -94,7 +96,7 @@ class Reconciler:
         except NotFound:
             log.info("job is gone", extra={"job": "/".join(key)})
             self._jobs.remove(key, job.uid)
-            self._forget(key)
+            self._memory.forget(key)
         except NamespaceTerminating:
             log.info("namespace is being deleted; its job is left alone", extra={"job": "/".join(key)})
             self._queue.add_after(key, _TERMINATING_SECONDS)
@@ -142,6 +144,7 @@ class Reconciler:
         if todo.status is not None:
             self._jobs.put(await self._objects.store_status(job, todo.status))
             self._memory.of(job.key, job.uid).status_written_at = time.monotonic()
+            _measure_end(job, todo.status)
         self._memory.of(job.key, job.uid).completed = todo.completed
         refused = await self._make(job, todo)
         refused = await self._show(job, todo) or refused
@@ -253,19 +256,20 @@ class Reconciler:
 
     async def _publish(self, job: StoredJob, event: Event) -> None:
         """Publish an event; one that cannot be stored is only logged, for the status says the same."""
-        if event.cause:
-            RESTARTS.labels(reason=event.cause).inc()
         fields = {"job": "/".join(job.key), "reason": event.reason, "note": event.message}
         log.info("event", extra=fields)
         try:
             await self._objects.publish(job, event, self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
         except AlreadyExists:
-            return
+            return  # and it was counted when it was told first
         except ApiError as error:
             log.warning("event was not stored", extra={**fields, "error": str(error)})
+        if event.cause:
+            RESTARTS.labels(reason=event.cause).inc()
 
-    def _forget(self, key: Key) -> None:
-        self._memory.forget(key)
-        for metric in PER_JOB:
-            with contextlib.suppress(KeyError):
-                metric.remove(*key)
+
+def _measure_end(job: StoredJob, status: Manifest) -> None:
+    """Count a job whose end has just been stored, with its age."""
+    if is_terminal(status) and not is_terminal(job.status) and job.created_at:
+        age = parse_time(status["completionTime"]) - parse_time(job.created_at)
+        JOB_DURATION.labels(result=status["phase"]).observe(age.total_seconds())

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 import yaml
 from prometheus_client.metrics import MetricWrapperBase
-from support.promtool import promtool
+from support.prometheus import program
 
 from tfdist_demo.helm import CHART
 from tfdist_operator import metrics
@@ -69,7 +69,7 @@ def test_each_alert_says_what_is_the_matter_and_what_to_do() -> None:
 
 def check(*arguments: str | pathlib.Path) -> None:
     """Run promtool, which ends with another status than 0 where it finds a mistake."""
-    done = subprocess.run([promtool(), *arguments], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run([program("promtool"), *arguments], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

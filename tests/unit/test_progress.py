@@ -3,9 +3,11 @@
 import asyncio
 import contextlib
 import time
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
+from prometheus_client import REGISTRY
 from support.factories import NOW, UID, failure_in_place, launchers_tell, manifest
 from support.raw import raw_pod
 
@@ -13,6 +15,7 @@ from tfdist.contract import GangReport, Phase, ProgressReport, Role
 from tfdist_operator.kube.job_store import JobStore
 from tfdist_operator.kube.memory import Memory
 from tfdist_operator.kube.pod_store import Key, PodStore
+from tfdist_operator.metrics import PROGRESS_RATIO
 from tfdist_operator.progress import ProgressPoller
 from tfdist_operator.reports import Reports
 from tfdist_operator.rhythm import ASKED_PER_SECOND, WRITTEN_PER_SECOND, Rhythm
@@ -35,7 +38,7 @@ class Replies:
         if ip == "10.0.0.9":
             await asyncio.Event().wait()
         place: dict[str, Any] = {"role": Role.WORKER, "index": 0, "attempt": 0, "phase": Phase.TRAINING}
-        return ProgressReport(**place, step=len(self.asked), gang=self.gang)
+        return ProgressReport(**place, step=len(self.asked), total_steps=2 * len(self.asked), gang=self.gang)
 
 
 def jobs_and_pods(*ips: str) -> tuple[JobStore, PodStore]:
@@ -87,6 +90,37 @@ async def test_a_failure_in_place_is_told_at_once_and_counters_when_they_may_be_
     running.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await running
+
+
+async def test_a_job_has_series_while_it_runs_and_none_when_it_does_not() -> None:
+    PROGRESS_RATIO.clear()  # of other tests
+    jobs, pods = jobs_and_pods("10.0.0.1")
+    replies, (job,) = Replies(), jobs.all()
+    poller = ProgressPoller(
+        jobs, pods, Memory(), cast("Reports", replies), lambda *_: None, lambda: NOW, Rhythm(0.01, 10)
+    )
+    running = asyncio.create_task(poller.run())
+    await until(lambda: ratio(job.key) == 0.5)
+    stopped = {"conditions": [{"type": "Running", "status": "False", "reason": "TrainingSucceeded"}]}
+    raw = manifest(job.key.name) | {"status": stopped}
+    raw["metadata"] |= {"uid": job.uid, "resourceVersion": "6", "generation": 1}
+    jobs.take(raw)
+    await until(lambda: ratio(job.key) is None)
+    running.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await running
+
+
+def ratio(key: Key) -> float | None:
+    """Return what Prometheus would see of a job's progress."""
+    return REGISTRY.get_sample_value("tfdist_job_progress_ratio", key._asdict())
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for a condition that another task brings about."""
+    async with asyncio.timeout(30):
+        while not condition():  # noqa: ASYNC110  the series tell nobody that they have changed
+            await asyncio.sleep(0.01)
 
 
 @pytest.mark.parametrize("jobs", [0, 1, 20])

@@ -1,8 +1,10 @@
 """One look at a job and its requests: which are made, which are left out, and what a refusal comes to."""
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
+from prometheus_client import REGISTRY
 from support.factories import NOW, SETTINGS, UID, condition, manifest
 from support.factories import failure_in_place as failure
 from support.factories import launchers_tell as tells
@@ -202,3 +204,39 @@ async def test_an_invalid_job_of_another_controller_is_left_alone(bench: Bench) 
     bench.job(spec={"worker": {"replicas": 2}, "runPolicy": {"managedBy": "example.com/other"}, "tensorBoard": {}})
     assert await bench.look()
     assert bench.api.asked == []
+
+
+def counted(name: str, **labels: str) -> float:
+    return REGISTRY.get_sample_value(name, labels) or 0.0
+
+
+async def test_the_end_of_a_job_is_measured_once_with_its_age(bench: Bench) -> None:
+    ended, seconds = (f"tfdist_job_duration_seconds_{what}" for what in ("count", "sum"))
+    before = counted(ended, result="Failed"), counted(seconds, result="Failed")
+    bench.job(spec=manifest(runPolicy={"backoffLimit": 0})["spec"])
+    bench.jobs.take(bench.api.put(JOB, aged(bench.api.objects[JOB], "2030-01-02T03:00:05Z")))
+    await bench.look()
+    bench.fail("worker-1")
+    await bench.look()
+    assert bench.api.objects[JOB]["status"]["phase"] == "Failed"
+    await bench.look()
+    bench.start()
+    await bench.look()
+    after = counted(ended, result="Failed"), counted(seconds, result="Failed")
+    assert (after[0] - before[0], after[1] - before[1]) == (1, 240)
+
+
+def aged(job: dict[str, Any], created: str) -> dict[str, Any]:
+    """Return a job that was created at that time."""
+    return job | {"metadata": job["metadata"] | {"creationTimestamp": created}}
+
+
+async def test_a_restart_is_counted_once_though_a_new_process_tells_of_it_again(bench: Bench) -> None:
+    before = counted("tfdist_restarts_total", reason="Crash")
+    bench.job()
+    await bench.look()
+    bench.fail("worker-1")
+    await bench.look()
+    bench.start()
+    await bench.look()
+    assert counted("tfdist_restarts_total", reason="Crash") - before == 1

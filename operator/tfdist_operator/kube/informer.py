@@ -93,6 +93,7 @@ class Informer:
         self._failures = 0
         self.synced = asyncio.Event()
         self.last_contact = time.monotonic()
+        WATCH_RESTARTS.labels(resource=self.plural)  # shown from 0 on
 
     @property
     def plural(self) -> str:

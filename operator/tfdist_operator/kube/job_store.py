@@ -28,6 +28,8 @@ class StoredJob:
     """`runPolicy.managedBy`, known of an invalid job too."""
     template: str = ""
     """Fingerprint of what its pods are made of; "" for an invalid job."""
+    created_at: str = ""
+    """RFC 3339."""
 
 
 class JobStore:
@@ -73,8 +75,9 @@ class JobStore:
         deleting = "deletionTimestamp" in meta
         manager = known.managed_by if known and same_spec else _managed_by(raw)
         template = known.template if known and same_spec else fingerprint(job) if job else ""
+        created = meta.get("creationTimestamp", "")
         self._jobs[key] = StoredJob(
-            key, meta["uid"], version, meta["generation"], job, problems, status, deleting, manager, template
+            key, meta["uid"], version, meta["generation"], job, problems, status, deleting, manager, template, created
         )
         return key
 

@@ -1,0 +1,116 @@
+"""Every query of the dashboards and every alert, asked of a real Prometheus that watches the real controller."""
+
+import json
+import re
+import uuid
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+from support.api import JOBS, Api, wait_for
+from support.prometheus import Series
+from support.trainers import report
+from support.watched import Installation, watched
+
+from tfdist_demo.helm import CHART
+
+pytestmark = pytest.mark.integration
+
+QUERIES: Final = {
+    f"{path.stem}: {panel['title']}: {target['refId']}": target["expr"]
+    for path in sorted((CHART / "files/dashboards").glob("*.json"))
+    for panel in json.loads(path.read_text())["panels"]
+    for target in panel["targets"]
+}
+
+
+def as_shown(expression: str) -> str:
+    """Return a query as Grafana sends it when all jobs are chosen."""
+    return re.sub(r"\$\w+", ".*", expression)
+
+
+@pytest.fixture(scope="module")
+def installation(api: Api, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    """Jobs that train, succeed, fail, are restarted, are refused, and Prometheus has seen all of it."""
+    namespace = f"test-{uuid.uuid4().hex[:8]}"
+    api.do("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
+    with watched(api, namespace, tmp_path_factory.mktemp("watched")) as made:
+        for name in ("trains", "done", "mistaken", "crashed"):
+            made.submit(name)
+        made.submit("refused", template={"spec": {"priorityClassName": "missing"}})
+        for name in ("trains", "done", "mistaken", "crashed"):
+            made.await_phase(name, "Running")
+        made.trainers.speak("trains-worker-0", lambda: report(300, 1000, 512.0, 125.0))
+        made.trainers.speak("done-worker-0", lambda: report(990, 1000, 256.0, 250.0))
+        wait_for("progress of both", lambda: len(made.prometheus.now("tfdist_job_progress_ratio")) == 2)
+        made.end("done", 0)
+        made.end("mistaken", 66, workers=1)
+        made.end("crashed", 137, workers=1)
+        made.await_phase("done", "Succeeded")
+        made.await_phase("mistaken", "Failed")
+        made.await_phase("crashed", "Running", attempt=1)
+        wait_for("Prometheus to see all of it", lambda: has_seen(made), 120)
+        yield made
+    api.do("DELETE", f"/api/v1/namespaces/{namespace}")
+
+
+def has_seen(made: Installation) -> bool:
+    """Return whether the newest figures are those of the end of the story, and rates have two points."""
+    phases = by("phase", made.prometheus.now("max by (phase) (tfdist_jobs)"))
+    ended = made.prometheus.now("sum(increase(tfdist_job_duration_seconds_count[1h])) > 1.5")
+    restarted = made.prometheus.now("sum(increase(tfdist_restarts_total[1h])) > 0.5")
+    late = made.prometheus.now('rate(tfdist_api_requests_total{resource="pods",code="403"}[5m]) > 0')
+    return bool(phases.get("Running") == 2 and ended and restarted and late)
+
+
+def by(label: str, series: list[Series]) -> dict[str, float]:
+    return {one.labels[label]: one.last for one in series}
+
+
+@pytest.mark.parametrize("where", QUERIES)
+def test_a_panel_s_query_has_data(installation: Installation, where: str) -> None:
+    assert installation.prometheus.now(as_shown(QUERIES[where]))
+
+
+def panel(installation: Installation, title: str, number: str = "A") -> list[Series]:
+    (query,) = [q for where, q in QUERIES.items() if where.endswith(f": {title}: {number}")]
+    return installation.prometheus.now(as_shown(query))
+
+
+def test_the_panels_tell_what_has_happened(installation: Installation) -> None:
+    jobs = installation.api.do("GET", JOBS.format(ns=installation.namespace))["items"]
+    phases = by("phase", panel(installation, "Jobs by phase"))
+    assert sum(phases.values()) == len(jobs)
+    assert {phase: phases[phase] for phase in ("Running", "Succeeded", "Failed")} == {
+        "Running": 2,
+        "Succeeded": 1,
+        "Failed": 1,
+    }
+    assert by("result", panel(installation, "Jobs that ended, in an hour")) == {
+        "Succeeded": pytest.approx(1, rel=0.5),
+        "Failed": pytest.approx(1, rel=0.5),
+    }
+    assert by("reason", panel(installation, "Restarts an hour by cause")) == {"Crash": pytest.approx(1, rel=0.5)}
+    assert [one.last for one in panel(installation, "Leaders")] == [1]
+
+
+def test_a_job_s_series_are_those_of_its_coordinator_and_end_with_it(installation: Installation) -> None:
+    for title, value in (("Progress", 0.3), ("Examples a second", 512.0), ("Step time", 0.125)):
+        told = {(one.labels["namespace"], one.labels["name"]): one.last for one in panel(installation, title)}
+        assert told == {(installation.namespace, "trains"): value}
+
+
+def test_a_refused_request_shows_among_those_that_failed(installation: Installation) -> None:
+    found = panel(installation, "Requests that failed")
+    assert ("pods", "403") in {(one.labels["resource"], one.labels["code"]) for one in found}
+
+
+def test_both_replicas_are_asked_and_answer(installation: Installation) -> None:
+    assert [target["health"] for target in installation.prometheus.targets()] == ["up", "up"]
+
+
+def test_every_alert_is_evaluated_and_none_fires_of_itself(installation: Installation) -> None:
+    rules = installation.prometheus.rules()
+    assert len(rules) >= 6
+    assert {rule["health"] for rule in rules} == {"ok"}
+    assert {rule["name"] for rule in rules if rule["state"] != "inactive"} <= {"TFDistRequestsRefused"}

@@ -1,0 +1,81 @@
+"""What programs of fake pods would tell of themselves: each gets an address of this machine, where its report is."""
+
+import itertools
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Final
+
+from support.api import PODS, Api, wait_for
+from tfdist.contract import REPORT_PORT, Phase, ProgressReport, Role
+
+Tell = Callable[[], ProgressReport]
+
+_ADDRESSES: Final = (f"127.77.{n // 250}.{n % 250 + 1}" for n in itertools.count())
+"""All of 127.0.0.0/8 is this machine's, so the one report port serves for many pods."""
+
+
+def report(step: int, total_steps: int, examples_per_second: float, step_time_millis: float) -> ProgressReport:
+    """Return what the first worker of a job's first attempt tells."""
+    return ProgressReport(
+        role=Role.WORKER,
+        index=0,
+        attempt=0,
+        phase=Phase.TRAINING,
+        step=step,
+        total_steps=total_steps,
+        examples_per_second=examples_per_second,
+        step_time_millis=step_time_millis,
+        metrics={"loss": 0.5},
+    )
+
+
+class Trainers:
+    """The coordinators that speak."""
+
+    def __init__(self, api: Api, namespace: str) -> None:
+        self._api = api
+        self._namespace = namespace
+        self._servers: list[ThreadingHTTPServer] = []
+
+    def speak(self, pod: str, tell: Tell) -> None:
+        """Give a pod that runs an address, where from now on its report is what `tell` returns."""
+        server = self._server(tell)
+        path = f"{PODS.format(ns=self._namespace)}/{pod}"
+        wait_for(f"{pod} to run", lambda: self._api.do("GET", path)["status"]["phase"] == "Running")
+        ip = str(server.server_address[0])
+        self._api.do("PATCH", f"{path}/status", {"status": {"podIP": ip, "podIPs": [{"ip": ip}]}}, "merge-patch")
+
+    def _server(self, tell: Tell) -> ThreadingHTTPServer:
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                content = tell().to_json().encode()
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        server = ThreadingHTTPServer((next(_ADDRESSES), REPORT_PORT), Handler)
+        self._servers.append(server)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        return server
+
+    def close(self) -> None:
+        """Speak no more."""
+        for server in self._servers:
+            server.shutdown()
+            server.server_close()
+
+
+@contextmanager
+def trainers(api: Api, namespace: str) -> Iterator[Trainers]:
+    """Let programs speak until the block ends."""
+    made = Trainers(api, namespace)
+    try:
+        yield made
+    finally:
+        made.close()
