@@ -127,19 +127,17 @@ class LaunchMember(ContractModel):
 
     role: Role
     index: int
-    address: str
-    """`host:port` of its launcher."""
     attempt: int = 0
     """Attempt of its pod: the launcher of an earlier one is turned away."""
     decides: bool = True
     """Whether its success is needed for the gang's; a parameter server is never waited for."""
 
 
-class LaunchSettings(ContractModel):
-    """How the launchers restart a gang in place; absent where the controller alone does it."""
+class LeaderSettings(ContractModel):
+    """What the launcher that leads a gang is told: who belongs to it, and which limits hold."""
 
     members: list[LaunchMember]
-    """All members in order; the launcher of member 0 leads."""
+    """All members in order of their seats; that of seat 0 leads."""
     backoff_limit: int = 3
     rules: list[dict[str, Any]] = Field(default_factory=list)
     """`spec.failurePolicy.rules`."""
@@ -149,6 +147,17 @@ class LaunchSettings(ContractModel):
     """Seconds without a step after which the gang is stalled; `Auto` learns them; None: never."""
     used: Restarts = Field(default_factory=Restarts)
     """Restarts before this replica was made."""
+
+
+class LaunchSettings(ContractModel):
+    """How the launchers restart a gang in place; absent where the controller alone does it."""
+
+    leader: str
+    """`host:port` of the launcher that leads."""
+    seat: int
+    """The place of this replica among the members; the one at 0 leads."""
+    gang: LeaderSettings | None = None
+    """Told to the leader alone: in hundreds of replicas it would be most of what a pod holds."""
 
 
 class ReplicaJob(ContractModel):
@@ -231,7 +240,7 @@ class GangReport(ContractModel):
     failures: list[RoundFailure] = Field(default_factory=list)
     """The latest, oldest first."""
     restarts: Restarts = Field(default_factory=Restarts)
-    """Including those of `LaunchSettings.used`."""
+    """Including those of `LeaderSettings.used`."""
     waiting_for: list[str] = Field(default_factory=list)
     """What the next round waits for, in words; empty while one runs."""
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tfdist.contract import LaunchMember, LaunchSettings, Restarts, Role
+from tfdist.contract import LaunchMember, LeaderSettings, Restarts, Role
 from tfdist.exits import verdict
 from tfdist_launch.gang import Program, Seat
 from tfdist_launch.limits import Casualty, Limits, Ruling, said
@@ -11,7 +11,7 @@ from tfdist_launch.stall import Watch, behind
 
 
 def limits(**settings: Any) -> Limits:
-    return Limits.of(LaunchSettings(members=[], **settings), "uid-1")
+    return Limits.of(LeaderSettings(members=[], **settings), "uid-1")
 
 
 def casualty(code: int, message: str = "") -> Casualty:
@@ -64,7 +64,7 @@ def test_last_words_are_the_trainers_message_or_the_last_line() -> None:
 
 def seat(index: int, step: int, *, alive: bool = True, phase: str = "training") -> Seat:
     report: Any = {"role": "worker", "index": index, "attempt": 0, "phase": phase, "step": step}
-    member = LaunchMember(role=Role.WORKER, index=index, address="a:1")
+    member = LaunchMember(role=Role.WORKER, index=index)
     return Seat(member, program=Program.RUNNING, beat=Beat.model_validate({"alive": alive, "report": report}))
 
 

@@ -68,14 +68,7 @@ class Launchers:
             "role": "worker",
             "index": seat,
             "replicas": {"worker": len(self.ports)},
-            "launch": {
-                "members": [
-                    {"role": "worker", "index": index, "address": f"127.0.0.1:{port}"}
-                    for index, port in enumerate(self.ports)
-                ],
-                "firstDelaySeconds": 0.1,
-                **self.launch,
-            },
+            "launch": {"leader": f"127.0.0.1:{self.ports[0]}", "seat": seat} | ({} if seat else {"gang": self._gang()}),
         }
         return {key: value for key, value in os.environ.items() if key != "TF_CONFIG"} | {
             "TFDIST_JOB": json.dumps(told | self.job | job),
@@ -87,6 +80,11 @@ class Launchers:
             "PYTHONUNBUFFERED": "1",
             **self.environ_of(seat),
         }
+
+    def _gang(self) -> dict[str, Any]:
+        """Return what the leader is told."""
+        members = [{"role": "worker", "index": index} for index in range(len(self.ports))]
+        return {"members": members, "firstDelaySeconds": 0.1, **self.launch}
 
     def output(self) -> str:
         return "\n".join(f"== {p.name}\n{p.read_text()}" for p in sorted(self.folder.glob("out-*")))
@@ -140,6 +138,22 @@ class Launchers:
             if process.poll() is None:
                 process.send_signal(signal.SIGKILL)
                 process.wait()
+
+
+def end(launchers: Launchers) -> None:
+    """Let all programs succeed, and see that all launchers do and leave nothing behind."""
+    (launchers.folder / "end").touch()
+    assert launchers.wait() == [0] * len(launchers.ports), launchers.output()
+    for path in launchers.folder.glob("pid-*"):
+        assert not exists(int(path.read_text()))
+
+
+def exists(pid: int) -> bool:
+    """Return whether there is a process, and not only what is left of one."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 EXAMPLES = 203

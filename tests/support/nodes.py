@@ -1,4 +1,4 @@
-"""What nobody can do through the API server: signals to a container's process, and a node that stands still.
+"""What nobody can do through the API server: signals to a container's processes, cut cables, a node that stands still.
 
 The nodes of the kind cluster are containers of this machine's Docker engine; on a cluster of the user's the tests
 that need them are skipped.
@@ -9,8 +9,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from support.api import Json
+from support.api import Json, wait_for
 from tfdist_cluster import shell
+from tfdist_cluster.errors import CommandError
 from tfdist_demo import target
 
 
@@ -21,13 +22,39 @@ def require_own_nodes() -> None:
 
 
 def send_signal(pod: Json, signal: str) -> None:
-    """Send a signal, such as `KILL`, to the process of the container `tensorflow`, from outside of it."""
-    node = pod["spec"]["nodeName"]
-    container = next(c for c in pod["status"]["containerStatuses"] if c["name"] == "tensorflow")
-    identity = container["containerID"].partition("://")[2]
-    tasks = (line.split() for line in _on(node, "ctr", "--namespace=k8s.io", "tasks", "list").splitlines())
-    pid = next(words[1] for words in tasks if words[0] == identity)
-    _on(node, "kill", f"-{signal}", pid)
+    """Send a signal, such as `KILL`, to process 1 of the container `tensorflow`, from outside of it."""
+    _on(_node(pod), "kill", f"-{signal}", _process_1(pod))
+
+
+def signal_program(pod: Json, signal: str) -> None:
+    """Send a signal to the program that the launcher of a pod has started: its only grandchild."""
+    node, launcher = _node(pod), _process_1(pod)
+
+    def program() -> str:
+        warm = _children(node, launcher)
+        found = _children(node, warm[0]) if warm else []
+        return found[0] if found else ""
+
+    _on(node, "kill", f"-{signal}", wait_for(f"a program in {pod['metadata']['name']}", program))
+
+
+@contextmanager
+def cut(one: Json, other: Json) -> Iterator[None]:
+    """Drop all that two pods send each other while the block lasts; both still reach everybody else.
+
+    The rules are in the network namespace of the first pod alone: no other rule of the node is touched, and they go
+    with the pod.
+    """
+    node, far = _node(one), other["status"]["podIP"]
+    inside = ["nsenter", f"--net=/proc/{_process_1(one)}/ns/net", "iptables", "--wait"]
+    rules = (["INPUT", "--source", far, "--jump", "DROP"], ["OUTPUT", "--destination", far, "--jump", "DROP"])
+    for rule in rules:
+        _on(node, *inside, "--append", *rule)
+    try:
+        yield
+    finally:
+        for rule in rules:
+            _on(node, *inside, "--delete", *rule)
 
 
 @contextmanager
@@ -38,6 +65,24 @@ def paused(node: str) -> Iterator[None]:
         yield
     finally:
         shell.run(["docker", "unpause", node])
+
+
+def _process_1(pod: Json) -> str:
+    container = next(c for c in pod["status"]["containerStatuses"] if c["name"] == "tensorflow")
+    identity = container["containerID"].partition("://")[2]
+    tasks = (line.split() for line in _on(_node(pod), "ctr", "--namespace=k8s.io", "tasks", "list").splitlines())
+    return next(words[1] for words in tasks if words[0] == identity)
+
+
+def _children(node: str, process: str) -> list[str]:
+    try:
+        return _on(node, "cat", f"/proc/{process}/task/{process}/children").split()
+    except CommandError:
+        return []  # it has ended meanwhile
+
+
+def _node(pod: Json) -> str:
+    return str(pod["spec"]["nodeName"])
 
 
 def _on(node: str, *command: str) -> str:

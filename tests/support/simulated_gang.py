@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from tfdist.contract import LaunchMember, LaunchSettings, Restarts, Role
+from tfdist.contract import LaunchMember, LeaderSettings, Restarts, Role
 from tfdist_launch.gang import Close, Effect, Send
 from tfdist_launch.history import History
 from tfdist_launch.leader import Leader
@@ -59,8 +59,8 @@ class World:
         self._queue: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
         self._links = itertools.count(1)
-        self.settings = LaunchSettings(
-            members=[LaunchMember(role=Role.WORKER, index=i, address=f"w{i}:1") for i in range(size)],
+        self.settings = LeaderSettings(
+            members=[LaunchMember(role=Role.WORKER, index=i) for i in range(size)],
             backoff_limit=backoff_limit,
             first_delay_seconds=0.1,
             used=Restarts(),

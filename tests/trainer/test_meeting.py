@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.ports import free_ports
 
-from tfdist.contract import LaunchMember, LaunchSettings, Phase, ReplicaJob, Role
+from tfdist.contract import LaunchSettings, Phase, ReplicaJob, Role
 from tfdist_trainer.environment import Member
 from tfdist_trainer.errors import PeerLostError
 from tfdist_trainer.strategies.meeting import meet
@@ -129,7 +129,7 @@ def test_a_member_that_goes_before_all_are_here_is_waited_for_again(
 def test_under_launchers_a_replica_that_was_replaced_alone_meets_those_of_earlier_attempts(
     addresses: tuple[str, ...], come: Come, tensorflow_at: Any
 ) -> None:
-    launched = LaunchSettings(members=[LaunchMember(role=Role.WORKER, index=i, address="w:1") for i in range(3)])
+    launched = LaunchSettings(leader="w:1", seat=1)
     attempts = (0, 1, 0)
     members = [member(rank, addresses, attempt) for rank, attempt in enumerate(attempts)]
     gang = [come(replace(one, job=one.job.model_copy(update={"launch": launched}))) for one in members]

@@ -4,7 +4,7 @@ from typing import Any
 
 from support.factories import Story, created, manifest, told
 
-from tfdist.contract import JOB_ENV, Phase, ProgressReport, Role
+from tfdist.contract import JOB_ENV, LeaderSettings, Phase, ProgressReport, Role
 from tfdist.render.gang import training_gang
 from tfdist.render.installation import Installation
 from tfdist.render.pod import Attempt, PodRenderer
@@ -31,12 +31,18 @@ def place(index: int, **spec: Any) -> Place:
     return read_place({v["name"]: v["value"] for v in variables if v["name"] == JOB_ENV})
 
 
+def leads(place: Place) -> LeaderSettings:
+    """Return what the launcher that leads is told."""
+    assert place.launch.gang is not None
+    return place.launch.gang
+
+
 class Launchers:
     """The leader of two launchers whose programs run; the rendezvous itself is tested with the launchers."""
 
     def __init__(self, **spec: Any) -> None:
         self._place = place(0, **spec)
-        launch, uid = self._place.launch, self._place.job.uid
+        launch, uid = leads(self._place), self._place.job.uid
         self.leader = Leader(launch, Limits.of(launch, uid), History("0-1a", lambda: TIME), alone=frozenset())
         for link in (0, 1):
             self.leader.joined(link, Hello(job=uid, seat=link, attempt=0, born=0.0, highest_round=-1), 0.0)
@@ -59,17 +65,17 @@ class Launchers:
 def test_each_launcher_finds_its_seat_and_the_limits_in_what_its_pod_is_told() -> None:
     rules = [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [3]}}]
     told_of = [place(i, runPolicy={"backoffLimit": 7}, failurePolicy={"rules": rules}) for i in range(2)]
-    assert [(p.seat, p.leads) for p in told_of] == [(0, True), (1, False)]
-    limits = Limits.of(told_of[0].launch, "1")
+    assert [(p.launch.seat, p.launch.gang is not None) for p in told_of] == [(0, True), (1, False)]
+    limits = Limits.of(leads(told_of[0]), "1")
     assert limits.settings.backoff_limit == 7
     assert limits.policy is not None
 
 
 def test_launchers_wait_for_no_replica_that_serves_others_and_never_ends_by_itself() -> None:
     strategy = {"strategy": "ParameterServer", "chief": {}, "ps": {"replicas": 1}}
-    deciding = {(m.role, m.index) for m in place(0, **strategy).launch.members if m.decides}
+    deciding = {(m.role, m.index) for m in leads(place(0, **strategy)).members if m.decides}
     assert deciding == {("chief", 0)}
-    assert all(m.decides for m in place(0).launch.members)
+    assert all(m.decides for m in leads(place(0)).members)
 
 
 def test_a_round_that_ended_is_recorded_as_the_launchers_have_judged_it() -> None:

@@ -10,7 +10,7 @@ import pytest
 from support.factories import manifest
 from support.samples import SAMPLES, sample
 
-from tfdist.contract import JOB_ENV, LAUNCH_PORT_ENV, TF_CONFIG_ENV, ReplicaJob
+from tfdist.contract import JOB_ENV, LAUNCH_PORT_ENV, TF_CONFIG_ENV, LaunchSettings, ReplicaJob
 from tfdist.local.plan import CannotRunHere, Machine, Plan, plan
 from tfdist.local.process import ReplicaPlan
 from tfdist.local.volumes import Sources
@@ -250,12 +250,33 @@ def test_launchers_know_each_other_and_the_limits_of_the_job() -> None:
         ),
         launcher=True,
     )
-    for replica in replicas(made).values():
-        assert replica.command == ("python", "-m", "tfdist_launch", "--", "train")
-        told = ReplicaJob.model_validate_json(replica.environment[JOB_ENV]).launch
-        assert told is not None
-        assert (told.backoff_limit, told.rules) == (7, rules)
-        addresses = {f"{each.role}-{each.index}": each.address for each in told.members}
-        assert addresses[replica.name] == f"127.0.0.1:{replica.environment[LAUNCH_PORT_ENV]}"
-        assert len(set(addresses.values())) == 4
-        assert [each.decides for each in told.members] == [True, False, False, False]
+    chief, *others = replicas(made).values()
+    assert {each.command for each in (chief, *others)} == {("python", "-m", "tfdist_launch", "--", "train")}
+    leads, *follow = [told_to_launch(each) for each in (chief, *others)]
+    assert leads.gang is not None
+    assert (leads.gang.backoff_limit, leads.gang.rules) == (7, rules)
+    assert [each.decides for each in leads.gang.members] == [True, False, False, False]
+    assert {each.leader for each in (leads, *follow)} == {f"127.0.0.1:{chief.environment[LAUNCH_PORT_ENV]}"}
+    assert [(each.seat, each.gang) for each in follow] == [(1, None), (2, None), (3, None)]
+    assert len({each.environment[LAUNCH_PORT_ENV] for each in (chief, *others)}) == 4
+
+
+def told_to_launch(replica: ReplicaPlan) -> LaunchSettings:
+    told = ReplicaJob.model_validate_json(replica.environment[JOB_ENV]).launch
+    assert told is not None
+    return told
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["tfdist-launch", "--", "train", "--cold"], ["python", "-m", "tfdist_launch", "--cold", "train", "--cold"]],
+)
+@pytest.mark.parametrize("launcher", [False, True], ids=["without", "in place"])
+def test_a_command_that_names_the_launcher_has_it_only_where_it_is_asked_for(
+    command: list[str], launcher: bool
+) -> None:
+    (replica,) = replicas(planned(alone(command=command), launcher=launcher)).values()
+    options = ["--cold"] if command[0] == "python" else []
+    below = ["python", "-m", "tfdist_launch", *options, "--"] if launcher else []
+    assert list(replica.command) == [*below, "train", "--cold"]
+    assert (ReplicaJob.model_validate_json(replica.environment[JOB_ENV]).launch is not None) is launcher

@@ -159,8 +159,8 @@ def test_a_new_leader_is_told_of_the_restarts_so_far_and_they_are_not_counted_ag
     (made,) = todo.creates
     variables = {v["name"]: v.get("value") for v in made["spec"]["containers"][0]["env"]}
     launch = json.loads(variables["TFDIST_JOB"])["launch"]
-    assert (launch["used"]["counted"], launch["used"]["uncounted"]) == (1, 1)
-    assert [m["attempt"] for m in launch["members"]] == [1, 0]
+    assert (launch["gang"]["used"]["counted"], launch["gang"]["used"]["uncounted"]) == (1, 1)
+    assert [m["attempt"] for m in launch["gang"]["members"]] == [1, 0]
     told_of = Restarts(counted=1, uncounted=1, since_checkpoint=1, free_since_checkpoint=1)
     story.look("worker-0-r1:R worker-1:R", report=tells(attempt=1, restarts=told_of))
     assert story.status["restarts"] == {"counted": 1, "uncounted": 1, "sinceCheckpoint": 1}
@@ -173,8 +173,8 @@ def test_the_controller_lets_the_launchers_act_first_on_a_gang_that_stands_still
     assert story.look(BOTH, after=120, pace=moved, report=tells()).ask != ()
 
 
-def variables(**spec: Any) -> dict[str, Any]:
-    """Return what worker 1 of a job is told."""
+def variables(index: int = 1, **spec: Any) -> dict[str, Any]:
+    """Return what a worker of a job is told."""
     job = parse(
         {
             "apiVersion": "tfdist.dev/v1",
@@ -184,7 +184,7 @@ def variables(**spec: Any) -> dict[str, Any]:
         }
     )
     gang = training_gang(job)
-    made = PodRenderer(job, gang, Installation("trainer:1"), Past(lambda _: 2)).pod(gang.members[1], Attempt(2, 2))
+    made = PodRenderer(job, gang, Installation("trainer:1"), Past(lambda _: 2)).pod(gang.members[index], Attempt(2, 2))
     found = {v["name"]: v.get("value") for v in made["spec"]["containers"][0]["env"]}
     told: dict[str, Any] = json.loads(found["TFDIST_JOB"])
     return told
@@ -192,16 +192,17 @@ def variables(**spec: Any) -> dict[str, Any]:
 
 def test_launchers_are_told_where_they_meet_and_which_limits_hold() -> None:
     rule = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [3]}}
-    launch = variables(
-        training={"program": "image_classification"},
-        command=["tfdist-launch", "python", "-m", "tfdist_trainer"],
-        runPolicy={"backoffLimit": 5, "progressDeadlineSeconds": "Auto"},
-        failurePolicy={"rules": [rule]},
-    )["launch"]
-    assert [m["address"] for m in launch["members"]] == [f"worker-{i}.fashion.team.svc:8791" for i in range(2)]
-    assert (launch["backoffLimit"], launch["progressDeadlineSeconds"]) == (5, "Auto")
-    assert launch["rules"] == [rule]
-    assert launch["members"][0]["attempt"] == 2
+    spec = {
+        "training": {"program": "image_classification"},
+        "runPolicy": {"backoffLimit": 5, "progressDeadlineSeconds": "Auto"},
+        "failurePolicy": {"rules": [rule]},
+    }
+    leads, follows = (variables(index, **spec)["launch"] for index in (0, 1))
+    gang = leads.pop("gang")
+    assert [leads, follows] == [{"leader": "worker-0.fashion.team.svc:8791", "seat": seat} for seat in (0, 1)]
+    assert (gang["backoffLimit"], gang["progressDeadlineSeconds"]) == (5, "Auto")
+    assert gang["rules"] == [rule]
+    assert [(m["role"], m["index"], m["attempt"]) for m in gang["members"]] == [("worker", 0, 2), ("worker", 1, 2)]
 
 
 @pytest.mark.parametrize(
@@ -210,9 +211,16 @@ def test_launchers_are_told_where_they_meet_and_which_limits_hold() -> None:
         ({"image": "team/train:1", "command": ["python", "train.py"]}, False),
         ({"image": "team/train:1", "command": ["tfdist-launch", "python", "train.py"]}, True),
         ({"image": "team/train:1"}, True),
-        ({"training": {"program": "image_classification"}}, False),
+        ({"training": {"program": "image_classification"}}, True),
+        ({"training": {"program": "image_classification"}, "command": ["python", "-m", "tfdist_trainer"]}, False),
     ],
-    ids=["its own command", "the launcher", "an image that may begin with it", "the bundled trainer's command"],
+    ids=[
+        "its own command",
+        "the launcher",
+        "an image that may begin with it",
+        "the bundled trainer",
+        "the bundled trainer without it",
+    ],
 )
 def test_a_program_that_no_launcher_starts_is_not_told_of_them(spec: dict[str, Any], is_told: bool) -> None:
     assert ("launch" in variables(**spec)) is is_told

@@ -7,6 +7,7 @@ import pytest
 from support.factories import EVALUATED, manifest
 
 from tfdist.contract import ReplicaJob
+from tfdist.render.defaults import DEFAULT_COMMAND
 from tfdist.render.gang import Gang, gangs
 from tfdist.render.installation import Installation
 from tfdist.render.pod import Attempt, pod
@@ -86,7 +87,7 @@ def test_a_role_goes_before_the_job_and_lists_merge_by_key() -> None:
 
 def test_an_own_image_keeps_its_own_entry_point() -> None:
     assert "command" not in rendered(image="mine")[0]["spec"]["containers"][0]
-    assert rendered()[0]["spec"]["containers"][0]["command"] == ["python", "-m", "tfdist_trainer"]
+    assert rendered()[0]["spec"]["containers"][0]["command"] == list(DEFAULT_COMMAND)
 
 
 def test_pods_meet_the_restricted_standard_and_get_no_token() -> None:

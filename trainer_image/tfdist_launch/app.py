@@ -30,7 +30,7 @@ from tfdist_trainer.reporter import Reporter
 
 TICK_SECONDS: Final = 0.1
 BEAT_SECONDS: Final = 1.0
-LIFE_SECONDS: Final = 15.0
+LIFE_SECONDS: Final = 5.0
 """Without a beat for so long a program that can beat is said not to be alive."""
 STACKS_SECONDS: Final = 2.0
 STACKS_POLL_SECONDS: Final = 0.05
@@ -42,10 +42,10 @@ class Launcher:
     def __init__(self, place: Place, options: Options, environ: Mapping[str, str]) -> None:
         self._place = place
         job = place.job
-        self._machine = MemberMachine(job.uid, place.seat, job.attempt, time.time())
+        self._machine = MemberMachine(job.uid, place.launch.seat, job.attempt, time.time())
         self._child = Child(options, environ, self._ended)
-        self._coordinator = Coordinator(place, self._heard) if place.leads else None
-        self._following = Following(place.launch.members[0].address, self._heard, self._lost)
+        self._coordinator = Coordinator(place, place.launch.gang, self._heard) if place.launch.gang else None
+        self._following = Following(place.launch.leader, self._heard, self._lost)
         self._reporter = Reporter(own_report(job, 0, None))
         self._report_port = environment.read_report_port(environ)
         self._leaving: asyncio.Future[Leave] | None = None

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from tfdist.contract import GangReport
+from tfdist.contract import GangReport, LeaderSettings
 from tfdist_launch.gang import Close, Effect, Seat, Send, Standing
 from tfdist_launch.history import History
 from tfdist_launch.leader import Leader
@@ -32,22 +32,22 @@ FAREWELL_SECONDS: Final = 5.0
 class Coordinator:
     """The leader and what it works with."""
 
-    def __init__(self, place: Place, on_message: Callable[[Message], None]) -> None:
+    def __init__(self, place: Place, gang: LeaderSettings, on_message: Callable[[Message], None]) -> None:
         """`on_message` takes what the leader says to the member of this launcher.
 
         Raises:
             UsageError: the rules of the job's failure policy are none.
         """
-        job, launch = place.job, place.launch
+        job = place.job
         try:
-            limits = Limits.of(launch, job.uid)
+            limits = Limits.of(gang, job.uid)
         except ValueError as error:
-            raise UsageError(f"TFDIST_JOB: launch.rules: {error}") from None
+            raise UsageError(f"TFDIST_JOB: launch.gang.rules: {error}") from None
         prefix = f"{job.attempt}-{int(time.time() * 1000):x}"
-        self.leader = Leader(launch, limits, History(prefix, now_text), alone=place.alone)
+        self.leader = Leader(gang, limits, History(prefix, now_text), alone=place.alone)
         self._on_message = on_message
         self._links = Leading(self._joined, self._told, self._left)
-        self._watch = Watch(launch.progress_deadline_seconds)
+        self._watch = Watch(gang.progress_deadline_seconds)
         self._said_at = time.monotonic()
         self._asked_at: float | None = None
         self._stacks: dict[str, str] = {}

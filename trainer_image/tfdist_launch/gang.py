@@ -1,5 +1,6 @@
 """What the leader knows of each member: its seat, and how a round of all of them stands."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -91,3 +92,18 @@ class Seat:
         """Its program has been started for a round."""
         self.program, self.round, self.done = Program.RUNNING, number, False
         self.casualty = self.beat = None
+
+
+def missed(seats: Sequence[Seat]) -> Seat | None:
+    """Return the member whose program runs and has stopped giving signs of life: whom the others may have lost.
+
+    TensorFlow's own peers can find out sooner than the watch for stalls, and each of them then fails as if that one
+    were gone.
+    """
+    return next((s for s in seats if s.program is Program.RUNNING and s.beat is not None and not s.beat.alive), None)
+
+
+def stood_still(seat: Seat) -> Casualty:
+    """Return the failure of a member whose program is there and does nothing."""
+    text = f"the program of {seat.name} gives no sign of life, and its peers have lost it: is it stopped, or starved?"
+    return Casualty(role=seat.member.role, index=seat.member.index, exit_code=None, message=text)

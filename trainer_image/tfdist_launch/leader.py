@@ -11,9 +11,9 @@ others go on, under a new round number of the same counter.
 from collections.abc import Sequence
 from typing import Final
 
-from tfdist.contract import ExitCode, GangEnd, LaunchSettings, Role
+from tfdist.contract import ExitCode, GangEnd, LeaderSettings, Role
 from tfdist.exits import SECONDARY, STALLED, Action, Verdict, root_cause, verdict
-from tfdist_launch.gang import Close, Effect, Link, Program, Seat, Send, Standing
+from tfdist_launch.gang import Close, Effect, Link, Program, Seat, Send, Standing, missed, stood_still
 from tfdist_launch.history import History, last_words
 from tfdist_launch.limits import Casualty, Limits, Ruling
 from tfdist_launch.member import LEASE_SECONDS, STOP_GRACE_SECONDS, SURE_SECONDS
@@ -38,7 +38,7 @@ DRAIN_SECONDS: Final = 20.0
 class Leader:
     """The gang as member 0's launcher leads it. Every input gives the effects to carry out."""
 
-    def __init__(self, settings: LaunchSettings, limits: Limits, history: History, *, alone: frozenset[Role]) -> None:
+    def __init__(self, settings: LeaderSettings, limits: Limits, history: History, *, alone: frozenset[Role]) -> None:
         self.seats = [Seat(member) for member in settings.members]
         self.standing = Standing.WAITING
         self.round = -1
@@ -49,6 +49,8 @@ class Leader:
         self._alone = alone
         self._links: dict[Link, Seat] = {}
         self._first_failure = 0.0
+        self._missed: Seat | None = None
+        """Who showed no sign of life when the round's first program failed."""
         self._stalled: tuple[Casualty, str] | None = None
         self._somebody_left = False
         self._last_word: Message | None = None
@@ -162,7 +164,7 @@ class Leader:
             seat.beat = Beat(alive=False, report=message.report)
         outcome = message.outcome
         if self.standing is Standing.RUNNING:
-            self._first_failure = now
+            self._first_failure, self._missed = now, missed(self.seats)
         casualty = Casualty(
             role=seat.member.role,
             index=seat.member.index,
@@ -202,6 +204,8 @@ class Leader:
         if not failed:
             return []
         cause = root_cause(failed, self.limits.policy)
+        if self._missed is not None and not self._somebody_left and cause.exit_code == ExitCode.PEER_LOST:
+            return self._rule(stood_still(self._missed), STALLED, failed, now)
         if self._somebody_left and cause.exit_code in {ExitCode.PEER_LOST, ExitCode.STOPPED_ON_NOTICE}:
             self._follow(failed)
             return []
@@ -211,7 +215,7 @@ class Leader:
     def _rule(
         self, cause: Casualty, meaning: Verdict, others: Sequence[Casualty], now: float, stacks: str = ""
     ) -> list[Effect]:
-        ruling = self.limits.rule(meaning, None if stacks else cause, self.newest_checkpoint)
+        ruling = self.limits.rule(meaning, None if meaning is STALLED else cause, self.newest_checkpoint)
         self._follow(others)
         self._blame(cause, meaning, ruling, stacks)
         if ruling.final:

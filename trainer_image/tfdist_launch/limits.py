@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from tfdist.api.policies import FailurePolicy
 from tfdist.backoff import FREE_RESTARTS, restart_delay_seconds
-from tfdist.contract import LaunchSettings, Restarts, Role
+from tfdist.contract import LeaderSettings, Restarts, Role
 from tfdist.exits import APPLICATION_ERROR, LIMIT_EXCEEDED, PEER_LOST, REPEATED_ERROR, Action, Verdict
 
 SPENT: Final = "no restart is left of the {limit} that runPolicy.backoffLimit allows without a new checkpoint"
@@ -68,7 +68,7 @@ class Ruling:
 class Limits:
     """The restarts of a gang so far, and what the next failure leads to."""
 
-    settings: LaunchSettings
+    settings: LeaderSettings
     job: str
     restarts: Restarts
     policy: FailurePolicy | None
@@ -76,7 +76,7 @@ class Limits:
     """Exit code and words of the last application error, while no checkpoint has been written since."""
 
     @classmethod
-    def of(cls, settings: LaunchSettings, job: str) -> "Limits":
+    def of(cls, settings: LeaderSettings, job: str) -> "Limits":
         """Return the limits of a job, with what earlier attempts have used.
 
         Raises:

@@ -19,7 +19,7 @@ class Hello(ContractModel):
     job: str
     """The job's UID."""
     seat: int
-    """Position among `LaunchSettings.members`."""
+    """Position among `LeaderSettings.members`."""
     attempt: int
     born: float
     """When this launcher was started, in seconds since 1970: of two for one seat the later is right."""

@@ -33,7 +33,7 @@ def waiting_for(leader: Leader, now: float) -> Iterator[str]:
         return
     for seat in leader.seats:
         if seat.link is None:
-            yield f"{seat.name}: its launcher at {seat.member.address} has not called"
+            yield f"{seat.name}: its launcher has not called"
         elif seat.leaving:
             yield f"{seat.name}: its pod is being taken away; its replacement has not called"
         elif seat.active:

@@ -21,14 +21,8 @@ class Place:
 
     job: ReplicaJob
     launch: LaunchSettings
-    seat: int
     port: int
     """To listen on, where it leads."""
-
-    @property
-    def leads(self) -> bool:
-        """Whether the others come to this launcher."""
-        return self.seat == 0
 
     @property
     def alone(self) -> frozenset[Role]:
@@ -65,13 +59,14 @@ def read_place(environ: Mapping[str, str]) -> Place:
         where = ".".join(str(part) for part in first["loc"]) or "its JSON"
         raise UsageError(f"{JOB_ENV}: {where}: {first['msg']}") from None
     launch = job.launch
-    seats = [(member.role, member.index) for member in launch.members] if launch else []
-    if launch is None or (job.role, job.index) not in seats:
-        raise UsageError(f"{JOB_ENV}: launch.members: {job.role}-{job.index} is not among them")
+    if launch is None:
+        raise UsageError(f"{JOB_ENV}: launch: there is none, and so no gang to be launched")
+    if (launch.seat == 0) != (launch.gang is not None):
+        raise UsageError(f"{JOB_ENV}: launch.gang: the launcher at seat 0, which leads, is told of it, and no other")
     text = environ.get(LAUNCH_PORT_ENV, "") or str(LAUNCH_PORT)
     if not text.isdecimal() or not 1 <= int(text) <= LARGEST_PORT:
         raise UsageError(f"{LAUNCH_PORT_ENV}: {text!r} is not a port; give a number from 1 to {LARGEST_PORT}")
-    return Place(job=job, launch=launch, seat=seats.index((job.role, job.index)), port=int(text))
+    return Place(job=job, launch=launch, port=int(text))
 
 
 def parse(arguments: Sequence[str]) -> Options:

@@ -27,7 +27,7 @@ class Watch:
     """How the gang moves in the round under way."""
 
     deadline: int | str | None
-    """`LaunchSettings.progress_deadline_seconds`."""
+    """`LeaderSettings.progress_deadline_seconds`."""
     round: int = -1
     moves: int = 0
     moved_at: float = 0.0

@@ -23,7 +23,7 @@ ASYNCHRONOUS_ROLES: Final = (*GANG_ROLES, Role.PS.value)
 """Roles of a `ParameterServer` cluster."""
 
 ROUND_ENV: Final = "TFDIST_ROUND"
-"""Environment variable with the number of times that the launcher has started this gang before; 0 without one."""
+"""Environment variable with the number of times that the launcher has started this gang before; absent without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,10 @@ def read_member(environ: Mapping[str, str]) -> Member:
         UsageError: `TFDIST_JOB` is absent or is no valid `ReplicaJob`.
         ConfigurationError: `TF_CONFIG` contradicts it or names roles that cannot train together.
     """
-    text = environ.get(ROUND_ENV, "")
-    return replace(_read_place(environ), round=int(text) if text.isdecimal() else 0)
+    member, text = _read_place(environ), environ.get(ROUND_ENV, "")
+    if not text.isdecimal():  # told of launchers, as any image that may have them, and none has started this
+        return replace(member, job=member.job.model_copy(update={"launch": None}))
+    return replace(member, round=int(text))
 
 
 def _read_place(environ: Mapping[str, str]) -> Member:

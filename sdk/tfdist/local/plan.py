@@ -117,7 +117,7 @@ class _Draft:
         made = {member: self._replica(member, pods.pod(member, Attempt(0, 0))) for member in gang.members}
         if self._machine.launcher:
             return launch.launched(self._job, gang, made, lambda host: self._addresses.port(host, LAUNCH_PORT))
-        return tuple(made.values())
+        return tuple(launch.unlaunched(replica) for replica in made.values())
 
     def check(self) -> None:
         """Raise `CannotRunHere` if anything is missing."""

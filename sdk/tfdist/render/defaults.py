@@ -11,7 +11,10 @@ from tfdist.render.installation import Installation
 from tfdist.render.security import default_security
 from tfdist.render.template import main_container, tensorflow_port
 
-DEFAULT_COMMAND: Final = ("python", "-m", "tfdist_trainer")
+LAUNCHER: Final = "tfdist-launch"
+TRAINER_COMMAND: Final = ("python", "-m", "tfdist_trainer")
+DEFAULT_COMMAND: Final = (LAUNCHER, "--", *TRAINER_COMMAND)
+"""Of the bundled trainer: below the launcher, which takes its place where a replica has no gang to be launched."""
 NODE_LOSS_SECONDS: Final = 30
 """A replica on a node that stops answering is given up after so long instead of Kubernetes' 300 s."""
 

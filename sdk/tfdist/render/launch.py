@@ -10,13 +10,11 @@ from typing import Any, Final
 
 from tfdist.api.policies import SuccessPolicy
 from tfdist.api.v1 import Strategy, TFDistJob
-from tfdist.contract import LAUNCH_PORT, LaunchMember, LaunchSettings, Restarts, Role
+from tfdist.contract import LAUNCH_PORT, LaunchMember, LaunchSettings, LeaderSettings, Restarts, Role
 from tfdist.render import names
-from tfdist.render.defaults import DEFAULT_COMMAND
+from tfdist.render.defaults import DEFAULT_COMMAND, LAUNCHER
 from tfdist.render.gang import Gang, GangName, Member
 from tfdist.render.template import main_container, role_template
-
-LAUNCHER: Final = "tfdist-launch"
 
 
 def _first(_: Member) -> int:
@@ -34,8 +32,10 @@ class Past:
 NO_PAST: Final = Past()
 
 
-def launch_settings(job: TFDistJob, gang: Gang, past: Past, cluster_domain: str = "") -> LaunchSettings | None:
-    """Return what the launchers of `gang` are told; None where none of them runs, or it is not training.
+def launch_settings(
+    job: TFDistJob, gang: Gang, past: Past, cluster_domain: str = ""
+) -> Callable[[Member], LaunchSettings] | None:
+    """Return what the launcher of a member of `gang` is told; None where none of them runs, or it is not training.
 
     Evaluation starts anew from a checkpoint in seconds, and nobody follows how its rounds go.
     """
@@ -43,18 +43,30 @@ def launch_settings(job: TFDistJob, gang: Gang, past: Past, cluster_domain: str 
         _may_have_it(job, role) for role in {m.role for m in gang.members}
     ):
         return None
-    return settings_of(job, gang, lambda m: names.address(job, m.role, m.index, LAUNCH_PORT, cluster_domain), past)
+    leader = gang.leader
+    return settings_of(job, gang, names.address(job, leader.role, leader.index, LAUNCH_PORT, cluster_domain), past)
 
 
-def settings_of(job: TFDistJob, gang: Gang, address: Callable[[Member], str], past: Past = NO_PAST) -> LaunchSettings:
-    """Return what the launchers of `gang` are told of each other, at the addresses of `address`, and of its limits."""
+def settings_of(job: TFDistJob, gang: Gang, leader: str, past: Past = NO_PAST) -> Callable[[Member], LaunchSettings]:
+    """Return what the launcher of a member of `gang` is told, whose leader's launcher is at `leader` (`host:port`)."""
+    led = _led(job, gang, past)
+    seats = {member: seat for seat, member in enumerate(gang.members)}
+
+    def told(member: Member) -> LaunchSettings:
+        seat = seats[member]
+        return LaunchSettings(leader=leader, seat=seat, gang=None if seat else led)
+
+    return told
+
+
+def _led(job: TFDistJob, gang: Gang, past: Past) -> LeaderSettings:
+    """Return what the launcher that leads is told of the members and of the limits."""
     policy, rules = job.spec.run_policy, job.spec.failure_policy.rules if job.spec.failure_policy else ()
-    return LaunchSettings(
+    return LeaderSettings(
         members=[
             LaunchMember(
                 role=member.role,
                 index=member.index,
-                address=address(member),
                 attempt=past.attempt_of(member),
                 decides=_decides(job, gang, member),
             )

@@ -87,7 +87,8 @@ class PodRenderer:
 
     def _variables(self, member: Member, attempt: int) -> dict[str, str]:
         addresses = {} if self._cluster else self._addresses  # for hundreds of replicas they are most of a pod
-        told = replica_job(self._job, self._gang, member, attempt, addresses, self._launch)
+        launch = self._launch(member) if self._launch else None
+        told = replica_job(self._job, self._gang, member, attempt, addresses, launch)
         values = {contract.JOB_ENV: told.to_json(), contract.REPORT_PORT_ENV: str(contract.REPORT_PORT)}
         role = tensorflow_role(member.role)
         config = tf_config(self._cluster, role, member.index) if self._cluster else None

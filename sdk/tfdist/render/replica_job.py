@@ -22,7 +22,7 @@ def replica_job(
         member: who is told.
         attempt: the start of the gang.
         addresses: those of the gang, where `TF_CONFIG` does not say them.
-        launch: what launchers are told, where the gang has them.
+        launch: what the launcher is told, where the gang has them.
     """
     spec, meta = job.spec, job.metadata
     logs = spec.tensor_board.log_directory if spec.tensor_board else None

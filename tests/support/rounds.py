@@ -1,0 +1,145 @@
+"""A gang on the cluster whose launchers restart it in place, and what its logs tell of its rounds."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from support.api import Json, wait_for
+from support.e2e import NAMESPACE, Cluster, example
+from support.failing import Scene
+from support.nodes import signal_program
+from tfdist_cluster.errors import ClusterError
+
+PROGRAM: Final = Path(__file__).parent / "programs" / "counting.py"
+CONFIG_MAP: Final = "counting"
+RECOVERY_SECONDS: Final = 180.0
+"""Patience of a test, not a target: bench/pods.py measures."""
+
+_TIME: Final = r"(\d{4}-\S+Z)"
+_STEP: Final = re.compile(rf"^{_TIME} (?:train|checkpoint) step=(\d+)", re.MULTILINE)
+_SAVED: Final = re.compile(rf"^{_TIME} checkpoint step=", re.MULTILINE)
+_EPOCH: Final = re.compile(r"^\S+ epoch epoch=(\d+) .*balance=(\S+) spread=(\S+)", re.MULTILINE)
+
+
+def counting_job(name: str, *, replicas: int = 2, epochs: int = 10**6, **spec: Any) -> Json:
+    """Return a job of workers that count examples (`programs/counting.py`) until they are told to hurry."""
+    job = example(name)
+    del job["spec"]["evaluation"]
+    job["spec"]["training"] = {
+        "program": "counting:Counting",
+        "source": {"configMap": {"name": CONFIG_MAP}},
+        "config": {"epochs": epochs, "batchSizePerReplica": 10, "learningRate": 0.001},
+    }
+    job["spec"]["checkpoint"]["everySteps"] = 50
+    job["spec"] |= {
+        "worker": {"replicas": replicas},
+        "runPolicy": {"backoffLimit": 20},
+        "resources": {"requests": {"cpu": "100m", "memory": "300Mi"}},
+        "template": {"spec": {"terminationGracePeriodSeconds": 20}},
+    } | spec
+    return job
+
+
+@dataclass(slots=True)
+class Rounds:
+    """One such job."""
+
+    scene: Scene
+    name: str
+
+    @property
+    def cluster(self) -> Cluster:
+        """Where it runs."""
+        return self.scene.cluster
+
+    def pods(self) -> dict[str, Json]:
+        """Return the pods that serve, by replica, as `worker-0`: of each the newest."""
+        found = sorted(
+            self.cluster.pods(self.name), key=lambda pod: int(pod["metadata"]["labels"]["tfdist.dev/attempt"])
+        )
+        return {str(pod["spec"]["hostname"]): pod for pod in found}
+
+    def uids(self) -> dict[str, str]:
+        """Return the identity of each replica's pod."""
+        return {replica: pod["metadata"]["uid"] for replica, pod in self.pods().items()}
+
+    def log(self, replica: str) -> str:
+        """Return all that a replica's pod has written; nothing before its container has started."""
+        pod = self.pods()[replica]["metadata"]["name"]
+        try:
+            return self.cluster.kubectl.run("logs", f"--namespace={self.cluster.namespace}", pod)
+        except ClusterError:
+            return ""
+
+    def now(self) -> str:
+        """Return the time as logs have it."""
+        return self.cluster.inside("date", "-u", "+%Y-%m-%dT%H:%M:%S.%3NZ").strip()
+
+    def steps_after(self, since: str, *, saved: bool = False) -> str:
+        """Return when the gang first told of a step after a time, and where asked for of a checkpoint after that.
+
+        Raises:
+            AssertionError: it did not within `RECOVERY_SECONDS`; the text has the logs.
+        """
+
+        def first() -> str:
+            log = self.log("worker-0")
+            steps = [time for time, _ in _STEP.findall(log) if time > since]
+            if not steps or (saved and not any(time > steps[0] for time in _SAVED.findall(log))):
+                return ""
+            return str(steps[0])
+
+        try:
+            return wait_for(f"steps of {self.name} after {since}", first, RECOVERY_SECONDS)
+        except AssertionError as error:
+            logs = "\n".join(f"== {replica}\n{self.log(replica)[-3000:]}" for replica in self.pods())
+            raise AssertionError(f"{error}\n{self.scene.described(self.name)}\n{logs}") from None
+
+    def kill_program(self, replica: str, signal: str = "KILL") -> str:
+        """Send a signal to the program of a replica; return the time just before."""
+        before = self.now()
+        signal_program(self.pods()[replica], signal)
+        return before
+
+    def root_causes(self, count: int) -> list[Json]:
+        """Return the root causes in the status once there are `count`."""
+
+        def enough() -> list[Json]:
+            found = self.scene.root_causes(self.name)
+            return found if len(found) >= count else []
+
+        return wait_for(f"{count} root causes of {self.name}", enough, seconds=60)
+
+    def hurry(self) -> None:
+        """Have the program go on without pauses."""
+        uid = self.cluster.job(self.name)["metadata"]["uid"]
+        self.cluster.inside("touch", f"/volume/checkpoints/{self.name}-{uid}/hurry")
+
+    def each_example_once(self) -> int:
+        """Return how many epochs worker 0's pod has told of, having seen that each of them saw every example once."""
+        told = _EPOCH.findall(self.log("worker-0"))
+        assert {(balance, spread) for _, balance, spread in told} <= {("0", "53333"), ("-0", "53333")}, told[-30:]
+        epochs = sorted({int(epoch) for epoch, _, _ in told})
+        assert epochs == list(range(epochs[0], epochs[-1] + 1)), "an epoch is missing"
+        return len(epochs)
+
+
+@contextmanager
+def started(cluster: Cluster, name: str, **job: Any) -> Iterator[Rounds]:
+    """Start a counting job, wait until it has saved a checkpoint, and delete it when the block ends."""
+    kubectl, scene = cluster.kubectl, Scene(cluster)
+    of_program = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CONFIG_MAP, "namespace": NAMESPACE}}
+    kubectl.apply(of_program | {"data": {PROGRAM.name: PROGRAM.read_text()}})
+    cluster.delete_job(name)
+    rounds = Rounds(scene, name)
+    try:
+        before = rounds.now()
+        scene.start(counting_job(name, **job))
+        scene.runs(name, seconds=120)
+        rounds.steps_after(before, saved=True)
+        yield rounds
+    finally:
+        cluster.delete_job(name)
