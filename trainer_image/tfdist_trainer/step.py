@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
+from tfdist_trainer.autograph import graph, translated
 from tfdist_trainer.data.pipeline import Batch
 from tfdist_trainer.errors import ConfigurationError
 from tfdist_trainer.metrics.sums import SumsOf, WeightedMean
@@ -59,8 +60,9 @@ class TrainStep:
 
     def __init__(self, gang: Gang, program: Program, model: Any, optimizer: Any, options: StepOptions) -> None:
         self._gang = gang
-        self._program = program
+        self._loss = translated(program.loss)
         self._model = model
+        self._predict = translated(model)
         self._optimizer = optimizer
         self._options = options
         self._sums = metric_sums(program)
@@ -69,7 +71,7 @@ class TrainStep:
         # An embedding's gradient is of a few rows; the whole would travel to the parameter servers.
         self._dense = gang.replicas > 1 or options.skip or isinstance(optimizer, keras.optimizers.Optimizer)
         reduce_only_once(optimizer)
-        self.graph = tf.function(self._chunk)
+        self.graph = graph(self._chunk)
         """(iterator, number of steps) -> `Outcome` of tensors."""
 
     def run(self, iterator: Any, steps: int) -> Outcome:
@@ -77,28 +79,32 @@ class TrainStep:
         return Outcome(*(part.numpy() for part in self.graph(iterator, tf.constant(steps))))
 
     def _chunk(self, iterator: Any, steps: tf.Tensor) -> Outcome:
-        total = tf.zeros([self._sums.size], tf.float64)
-        norm, bad, done = tf.constant(0.0), tf.constant(0), tf.constant(0)
-        waited = tf.constant(0.0, tf.float64)
-        while done < steps and (self._options.skip or bad == 0):
+        def wanted(told: Outcome) -> tf.Tensor:
+            more = told.done < steps
+            return more if self._options.skip else tf.logical_and(more, tf.equal(told.not_finite, 0))
+
+        def step(told: Outcome) -> tuple[Outcome]:
             if self._options.timed:
-                batch, seconds = timed_next(iterator, after=total)
-                waited += seconds
+                batch, seconds = timed_next(iterator, after=told.sums)
             else:
-                batch = next(iterator)
-            done += 1
-            results = self._gang.strategy.run(self._replica, args=(batch, done == steps))
+                batch, seconds = iterator.get_next(), tf.constant(0.0, tf.float64)
+            done = told.done + 1
+            results = self._gang.strategy.run(self._replica, args=(batch, tf.equal(done, steps)))
             sums, norm, finite = (self._gang.local(result) for result in results)
-            total += sums
-            bad += tf.cast(tf.logical_not(finite), tf.int32)
-        return Outcome(total, norm, bad, done, waited)
+            bad = told.not_finite + tf.cast(tf.logical_not(finite), tf.int32)
+            return (Outcome(told.sums + sums, norm, bad, done, told.input_wait + seconds),)
+
+        zero = tf.constant(0)
+        none = Outcome(
+            tf.zeros([self._sums.size], tf.float64), tf.constant(0.0), zero, zero, tf.constant(0.0, tf.float64)
+        )
+        (outcome,) = tf.while_loop(wanted, step, (none,))
+        return Outcome(*outcome)
 
     def _replica(self, batch: Batch, last: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Take one step on one replica and return (its sums over the gang, norm of the gradient, whether finite)."""
         if self._options.compiled and self._gang.replicas == 1:
-            whole: tuple[tf.Tensor, tf.Tensor, tf.Tensor] = tf.function(self._step, jit_compile=True)(
-                Batch(*batch), last
-            )
+            whole: tuple[tf.Tensor, tf.Tensor, tf.Tensor] = graph(self._step, jit_compile=True)(Batch(*batch), last)
             return whole
         return self._step(Batch(*batch), last)
 
@@ -106,7 +112,7 @@ class TrainStep:
         local = self._local
         if self._options.compiled and self._gang.replicas > 1:
             # A function of its own for each replica, because the variables of each are part of it.
-            local = tf.function(local, jit_compile=True)
+            local = graph(local, jit_compile=True)
         *gradients, sums = mean_over_replicas(local(batch), self._gang.replicas)
         finite = tf.math.is_finite(tf.reduce_sum(sums))
         looked_at = last if not self._options.skip else tf.constant(True)
@@ -131,8 +137,8 @@ class TrainStep:
         """
         weight = tf.reduce_sum(batch.weights)
         with tf.GradientTape() as tape:
-            predictions = as_float32(self._model(batch.features, training=True))
-            losses = per_example(self._program.loss(batch.labels, predictions), batch.weights)
+            predictions = as_float32(self._predict(batch.features, training=True))
+            losses = per_example(self._loss(batch.labels, predictions), batch.weights)
             zero = tf.zeros_like(losses)
             loss = tf.reduce_sum(tf.where(batch.weights > 0, losses * batch.weights, zero))
             if self._gang.replicas == 1:
@@ -152,21 +158,23 @@ class EvaluateStep:
 
     def __init__(self, gang: Gang, program: Program, model: keras.Model) -> None:
         self._gang = gang
-        self._model = model
+        self._predict = translated(model)
         self._sums = metric_sums(program)
-        self.run = tf.function(self._chunk)
+        self.run = graph(self._chunk)
         """(iterator, number of steps) -> the sums of these steps over the gang, float64 [sums.size]."""
 
     def _chunk(self, iterator: Any, steps: tf.Tensor) -> tf.Tensor:
-        total = tf.zeros([self._sums.size], tf.float64)
-        for _ in tf.range(steps):
-            sums = self._gang.strategy.run(self._replica, args=(next(iterator),))
-            total += self._gang.local(sums)
+        def step(done: tf.Tensor, total: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            sums = self._gang.strategy.run(self._replica, args=(iterator.get_next(),))
+            return done + 1, total + self._gang.local(sums)
+
+        first = tf.zeros_like(steps), tf.zeros([self._sums.size], tf.float64)
+        _, total = tf.while_loop(lambda done, _: done < steps, step, first)
         return total
 
     def _replica(self, batch: Batch) -> tf.Tensor:
         batch = Batch(*batch)
-        predictions = as_float32(self._model(batch.features, training=False))
+        predictions = as_float32(self._predict(batch.features, training=False))
         sums = self._sums.sums(batch.labels, predictions, batch.weights, batch.present)
         return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, sums)
 
@@ -181,7 +189,7 @@ class Averaging:
     def __init__(self, gang: Gang, model: keras.Model) -> None:
         self._gang = gang
         self._variables = [v for each in model.non_trainable_variables if _is_float((v := raw(each)).dtype)]
-        self._average = tf.function(self._in_graph)
+        self._average = graph(self._in_graph)
 
     def run(self, weight: float) -> None:
         """Set the statistics on all replicas to their mean, weighted by each member's `weight`.
@@ -208,7 +216,7 @@ class FiniteCheck:
         # Of each its first copy here: to read one as a whole may be a collective for each.
         local = [gang.local(raw(variable)) for variable in variables]
         self._variables = [variable for variable in local if _is_float(variable.dtype)]
-        self._check = tf.function(self._in_graph)
+        self._check = graph(self._in_graph)
 
     def run(self) -> bool:
         """Return whether every number in the variables is finite; alike on all members, whose variables are equal."""
@@ -223,7 +231,7 @@ def timed_next(iterator: Any, after: tf.Tensor) -> tuple[Any, tf.Tensor]:
     with tf.control_dependencies([after]):
         started = tf.timestamp()
     with tf.control_dependencies([started]):
-        batch = next(iterator)
+        batch = iterator.get_next()
     arrived = [tensor for part in tf.nest.flatten(batch) for tensor in getattr(part, "values", (part,))]
     with tf.control_dependencies(arrived):
         return batch, tf.timestamp() - started

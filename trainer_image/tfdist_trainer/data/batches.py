@@ -11,6 +11,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from tfdist_trainer.autograph import untranslated
+
 
 @dataclass(frozen=True, slots=True)
 class Order:
@@ -47,7 +49,7 @@ def by_number(count: int, order: Order) -> tf.data.Dataset:
 def one_by_one(elements: tf.data.Dataset, order: Order) -> tf.data.Dataset:
     """Return `Batches` of `elements`, which are in the wanted order."""
     batches = elements.skip(order.skip * order.size).batch(order.size)
-    return batches.map(lambda *parts: _pad(parts[0] if len(parts) == 1 else parts, order.size))
+    return batches.map(untranslated(lambda *parts: _pad(parts[0] if len(parts) == 1 else parts, order.size)))
 
 
 def _pad(parts: Any, size: int) -> tuple[Any, tf.Tensor]:

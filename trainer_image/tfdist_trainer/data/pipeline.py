@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from tfdist_trainer.autograph import untranslated
 from tfdist_trainer.data.batches import Batches, Order
 
 
@@ -85,6 +86,7 @@ def stream(examples: Examples, stretch: Stretch, *, batch_size: int, seed: int |
     def full(tensor: tf.Tensor) -> tf.Tensor:
         return tf.ensure_shape(tensor, [batch_size, *tensor.shape[1:]])
 
+    @untranslated
     def decode(elements: Any, present: tf.Tensor) -> Batch:
         parts = elements if isinstance(elements, tuple) else (elements,)
         features, labels, *own = tf.nest.map_structure(full, examples.decode(*parts))
@@ -95,6 +97,7 @@ def stream(examples: Examples, stretch: Stretch, *, batch_size: int, seed: int |
     spare = plain.map(_discount).repeat()
     blank = tf.data.Dataset.from_tensors(_blank(plain.element_spec)).repeat()
 
+    @untranslated
     def epoch(number: tf.Tensor) -> tf.data.Dataset:
         skip = tf.where(number == stretch.epochs.start, tf.constant(stretch.skip, tf.int64), 0)
         order = Order(batch_size, None if seed is None else seed * 1_000_003 + number, skip)
@@ -104,6 +107,7 @@ def stream(examples: Examples, stretch: Stretch, *, batch_size: int, seed: int |
     return numbers.flat_map(epoch).concatenate(blank).prefetch(2)
 
 
+@untranslated
 def _discount(batch: Batch) -> Batch:
     return batch._replace(weights=tf.zeros_like(batch.weights), present=tf.zeros_like(batch.present))
 

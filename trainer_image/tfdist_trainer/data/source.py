@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfdist_trainer import log
+from tfdist_trainer.autograph import graph, untranslated
 from tfdist_trainer.data import csvs, idx, npz, tfrecord
 from tfdist_trainer.data.batches import Order, by_number, one_by_one
 from tfdist_trainer.data.columns import Array, BadRecords, Column
@@ -69,7 +70,7 @@ class Source(ABC):
 
     def batches(self) -> Iterator[dict[str, Array]]:
         """Yield the columns of all examples, some thousands at a time, in the order of the files."""
-        decode = tf.function(self.decode, reduce_retracing=True)
+        decode = graph(self.decode, reduce_retracing=True)
         for elements, present in self.ordered(Order(min(_BATCH, max(1, self.count))), 0):
             columns = {name: values.numpy() for name, values in decode(elements).items()}
             yield {name: values[present.numpy()] for name, values in columns.items()}
@@ -183,9 +184,11 @@ class Records(Source):
         files = tf.data.Dataset.from_tensor_slices(order)
         cycle = min(self._reading.interleave, len(self._part.files)) if self._part.stride == 1 else 1
         if cycle == 1:
-            records = files.flat_map(self._file)
+            records = files.flat_map(untranslated(self._file))
         else:
-            records = files.interleave(self._file, cycle_length=cycle, num_parallel_calls=cycle, deterministic=True)
+            records = files.interleave(
+                untranslated(self._file), cycle_length=cycle, num_parallel_calls=cycle, deterministic=True
+            )
         return records.shard(self._part.stride, self._part.offset) if self._part.stride > 1 else records
 
     def _file(self, number: tf.Tensor) -> tf.data.Dataset:

@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 import tensorflow as tf
 
+from tfdist_trainer.autograph import graph
 from tfdist_trainer.data.columns import Array, BadRecords, Column
 from tfdist_trainer.data.framing import frames
 from tfdist_trainer.data.tfrecord_check import explain
@@ -59,7 +60,7 @@ def check(name: str, columns: Sequence[Column], bad: BadRecords, *, gzip: bool) 
     Raises:
         DataMalformedError: with the number of the first bad record, when `bad` does not skip.
     """
-    checked = tf.function(lambda batch: decode(batch, columns), reduce_retracing=True)
+    checked = graph(lambda batch: decode(batch, columns), reduce_retracing=True)
     wrong: list[int] = []
     seen = 0
     try:

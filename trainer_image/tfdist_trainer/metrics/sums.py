@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from tfdist_trainer.autograph import translated
+
 Sums = npt.NDArray[np.float64]
 
 Sizes = tuple[tuple[str, int], ...]
@@ -60,8 +62,8 @@ class WeightedMean(Metric):
 
     def __init__(self, name: str, value: PerExample, mask: PerExample | None = None) -> None:
         self.name = name
-        self.value = value
-        self.mask = mask
+        self.value = translated(value)
+        self.mask = None if mask is None else translated(mask)
 
     @property
     def size(self) -> int:
@@ -109,11 +111,12 @@ class SumsOf:
 
         self.metrics = tuple(metric if isinstance(metric, Metric) else KerasMetric(metric) for metric in metrics)
         self.size = 1 + sum(metric.size for metric in self.metrics)
+        self._sums = [translated(metric.sums) for metric in self.metrics]
 
     def sums(self, labels: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor, present: tf.Tensor) -> tf.Tensor:
         """Return float64 [size]: the number of examples present, then the sums of each metric in turn."""
         examples = tf.reduce_sum(tf.cast(present, tf.float64))[tf.newaxis]
-        return tf.concat([examples, *(m.sums(labels, predictions, weights) for m in self.metrics)], axis=0)
+        return tf.concat([examples, *(sums(labels, predictions, weights) for sums in self._sums)], axis=0)
 
     @property
     def sizes(self) -> Sizes:

@@ -8,6 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tfdist_trainer.autograph import translated
 from tfdist_trainer.data.batches import Order
 from tfdist_trainer.data.columns import Column
 from tfdist_trainer.data.files import Shard, Split
@@ -62,6 +63,7 @@ class FromFiles(BuiltIn):
         """Return what pipeline `shard` reads of `split`; see the base class."""
         source = self.source(split, shard)
         weight = self.config.data.weight
+        example = translated(self.example)
 
         def batches(order: Order) -> tf.data.Dataset:
             buffer = self.config.shuffle_buffer
@@ -69,7 +71,7 @@ class FromFiles(BuiltIn):
 
         def decode(elements: tf.Tensor) -> tuple[Any, ...]:
             columns = source.decode(elements)
-            features, labels = self.example(columns)
+            features, labels = example(columns)
             return (features, labels) if weight is None else (features, labels, columns[weight])
 
         return Examples(

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from tfdist_trainer.autograph import graph
 from tfdist_trainer.environment import Member
 
 
@@ -22,7 +23,7 @@ class Gang:
         self.replicas: int = strategy.num_replicas_in_sync
         """Replicas of the whole gang; one for each accelerator, or one for each member without any."""
         self.replicas_per_member = self.replicas // member.size
-        self._add = tf.function(self._add_in_graph)
+        self._add = graph(self._add_in_graph)
 
     def share(self, values: Sequence[float]) -> npt.NDArray[np.float64]:
         """Return the sum over all members of `values`, float64 [n]; all members pass equally many."""
