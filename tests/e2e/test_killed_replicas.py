@@ -37,6 +37,7 @@ while attempt == 0 or counter.numpy() < 100:
 def _gang(name: str, **spec: object) -> Json:
     job = example(name, epochs=1000, model="mlp")
     del job["spec"]["evaluation"]
+    job["spec"]["command"] = ["python", "-m", "tfdist_trainer"]  # as the bundled trainer, but without its launcher
     job["spec"] |= {"template": {"spec": {"terminationGracePeriodSeconds": 1}}} | spec
     return job
 
