@@ -38,6 +38,7 @@ def launch(tmp_path: Path) -> Iterator[Launch]:
         settings: dict[str, Any] | None = None,
         job: dict[str, Any] | None = None,
         environ_of: Callable[[int], dict[str, str]] = lambda _: {},
+        job_of: Callable[[int], dict[str, Any]] = lambda _: {},
     ) -> Launchers:
         file = tmp_path / "program.py"
         file.write_text(PRELUDE + script)
@@ -46,7 +47,7 @@ def launch(tmp_path: Path) -> Iterator[Launch]:
         launchers = Launchers(tmp_path, whole, settings or {}, job or {}, ports[:size], ports[size:], environ_of)
         started.append(launchers)
         for seat in range(size):
-            launchers.start(seat)
+            launchers.start(seat, **job_of(seat))
         return launchers
 
     yield start
