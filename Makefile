@@ -130,6 +130,12 @@ bench-trainer: setup ## Measures the trainer beside a plain TensorFlow loop, fiv
 bench-recovery: setup ## How long training stands still after a kill, minutes: bench/recovery.json
 	@PYTHONPATH=tests python -m bench.recovery
 
+.PHONY: bench-pods
+bench-pods: setup ## The same on real pods, beside the training operator, a quarter of an hour: bench/results.json
+	@[ -n "$${KUBECONFIG:-}" ] || $(CLUSTER) up
+	@$(IMAGES) load
+	@PYTHONPATH=cluster:tests python -m bench.pods $(BENCH)
+
 ##@ Document
 
 .PHONY: dashboards-pictures

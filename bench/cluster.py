@@ -42,6 +42,7 @@ class Cluster:
     """What belongs to this control plane."""
     api: Api
     bulk: Bulk
+    kubeconfig: Path
 
     def namespace(self, name: str) -> str:
         """Make a namespace that pods can be created in, and return its name."""
@@ -124,7 +125,7 @@ def fresh() -> Iterator[Cluster]:
         control_plane.down(state)
         try:
             kubeconfig = control_plane.up(state, 0)
-            yield Cluster(programs, state, Api(kubeconfig), Bulk.of(kubeconfig))
+            yield Cluster(programs, state, Api(kubeconfig), Bulk.of(kubeconfig), kubeconfig)
         finally:
             control_plane.down(state)
 

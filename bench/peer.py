@@ -18,7 +18,7 @@ from bench import process
 from bench.cluster import Cluster, free_port, wait
 from bench.process import Process
 from bench.subject import CONTAINER, has_condition
-from tfdist_cluster import control_plane, tools
+from tfdist_cluster import tools
 
 Json = dict[str, Any]
 
@@ -63,7 +63,7 @@ class Peer:
         with process.running(
             [cluster.programs.bin / _PROGRAM, "--enable-scheme=tfjob", *addresses, *self.flags],
             log=cluster.state.logs / f"{self.name}.log",
-            environment={"KUBECONFIG": str(control_plane.kubeconfig(cluster.state))},
+            environment={"KUBECONFIG": str(cluster.kubeconfig)},
             address=f"http://127.0.0.1:{metrics}",
             counter="rest_client_requests_total",
         ) as running:

@@ -8,12 +8,14 @@ processes are started anew, as the containers of new pods would be, without what
 import argparse
 import json
 import os
+import re
 import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +25,9 @@ from support.ports import free_ports
 RESULTS: Final = Path(__file__).with_name("recovery.json")
 COMMAND: Final = ("--", "python", "-m", "tfdist_trainer")
 MIB: Final = 1 << 20
+EVENTS: Final = ("program-ended", "round-ended", "round", "met", "joined", "restored", "train")
+"""What launchers and programs log on the way from a kill to the next step; docs/recovery_svg.py draws it."""
+_LINE: Final = re.compile(r"^(\d{4}-\S+Z) (\S+)", re.MULTILINE)
 
 
 def main() -> int:
@@ -55,24 +60,36 @@ def figures(seconds: list[float]) -> dict[str, Any]:
     return {"median": round(statistics.median(seconds), 2), "worst": max(rounded), "all": rounded}
 
 
-def in_place(folder: Path, kills: int) -> tuple[list[float], dict[str, int], list[str]]:
-    """Return the seconds of each recovery, the memory of the processes, and the log of the last recovery."""
+def in_place(folder: Path, kills: int) -> tuple[list[float], dict[str, int], list[dict[str, Any]]]:
+    """Return the seconds of each recovery, the memory of the processes, and what happened in the last recovery."""
     launchers = new_gang(folder, backoff_limit=10 * kills)
     taken: list[float] = []
     try:
         trains(launchers, 0, beyond=100)
         memory = memory_of(launchers)
         for number in range(kills):
-            begun = time.monotonic()
+            begun, killed = time.monotonic(), datetime.now(UTC)
             os.kill(program_of(launchers, 1 - number % 2), signal.SIGKILL)
             trains(launchers, number + 1)
             taken.append(time.monotonic() - begun)
             time.sleep(2.0)  # so that each kill meets a gang that trains
     finally:
         launchers.stop()
-    lines = launchers.output().splitlines()
-    last = max(index for index, line in enumerate(lines) if " round-ended " in line)
-    return taken, memory, lines[last - 1 : last + 12]
+    return taken, memory, timeline(launchers, killed)
+
+
+def timeline(launchers: Launchers, since: datetime) -> list[dict[str, Any]]:
+    """Return by whom and how many seconds after `since` each event of `EVENTS` was first told."""
+    found = []
+    for seat in sorted(launchers.processes):
+        log = (launchers.folder / f"out-{seat}").read_text(encoding="utf-8")
+        told: dict[str, float] = {}
+        for time_text, event in _LINE.findall(log):
+            seconds = (datetime.fromisoformat(time_text) - since).total_seconds()
+            if seconds >= 0 and event in EVENTS:
+                told.setdefault(event, round(seconds, 3))
+        found += [{"member": f"worker-{seat}", "event": event, "seconds": at} for event, at in told.items()]
+    return found
 
 
 def started_anew(folder: Path, starts: int) -> list[float]:

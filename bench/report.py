@@ -17,7 +17,9 @@ from tfdist_cluster.paths import REPOSITORY
 RESULTS: Final = REPOSITORY / "bench" / "results.json"
 PAGE: Final = REPOSITORY / "docs" / "benchmarks.md"
 TRAINER: Final = "trainer"
-"""Key of the trainer's results in the file, and before `results` in the page's marks; the controller's have none."""
+RECOVERY: Final = "recovery"
+SECTIONS: Final = (TRAINER, RECOVERY)
+"""Keys of results in the file, and before `results` in the page's marks; the controller's have none."""
 
 _GIB: Final = 1024**3
 
@@ -45,7 +47,7 @@ def write(results: dict[str, Any], output: Path, section: str = "") -> None:
     """Write the results of `section`, and leave those of others; those at the usual place go into the page as well."""
     stored: dict[str, Any] = json.loads(output.read_text()) if output.exists() else {}
     merged = (
-        stored | {section: results} if section else results | {key: stored[key] for key in (TRAINER,) if key in stored}
+        stored | {section: results} if section else results | {key: stored[key] for key in SECTIONS if key in stored}
     )
     output.write_text(json.dumps(merged, indent=2, ensure_ascii=False) + "\n")
     if output.resolve() == RESULTS:

@@ -1,6 +1,6 @@
 """Writes all that is generated, each from its one source: CRD and reference from the models, the role from calls.
 
-The chart's part has a program of its own, which this one runs.
+The chart's part and the picture of a recovery have programs of their own, which this one runs.
 """
 
 import pathlib
@@ -40,4 +40,5 @@ if __name__ == "__main__":
     write_text("docs/reference/trainer.md", trainer_page())
     write_text("crds/samples/README.md", index())
     write_text("docs/failures.md", failures_page())
-    subprocess.run([sys.executable, str(ROOT / "helm/generate.py")], check=True)
+    for program in ("helm/generate.py", "docs/recovery_svg.py"):
+        subprocess.run([sys.executable, str(ROOT / program)], check=True)

@@ -10,7 +10,7 @@ from typing import Any, Final
 from support.api import Json, wait_for
 from support.e2e import NAMESPACE, Cluster, example
 from support.failing import Scene
-from support.nodes import signal_program
+from support.nodes import send_signal, signal_program
 from tfdist_cluster.errors import ClusterError
 
 PROGRAM: Final = Path(__file__).parent / "programs" / "counting.py"
@@ -28,11 +28,9 @@ def counting_job(name: str, *, replicas: int = 2, epochs: int = 10**6, **spec: A
     """Return a job of workers that count examples (`programs/counting.py`) until they are told to hurry."""
     job = example(name)
     del job["spec"]["evaluation"]
-    job["spec"]["training"] = {
-        "program": "counting:Counting",
-        "source": {"configMap": {"name": CONFIG_MAP}},
-        "config": {"epochs": epochs, "batchSizePerReplica": 10, "learningRate": 0.001},
-    }
+    config = {"epochs": epochs, "batchSizePerReplica": 10, "learningRate": 0.001, "hurry": f"/ckpt/{_hurry(name)}"}
+    source = {"configMap": {"name": CONFIG_MAP}}
+    job["spec"]["training"] = {"program": "counting:Counting", "source": source, "config": config}
     job["spec"]["checkpoint"]["everySteps"] = 50
     job["spec"] |= {
         "worker": {"replicas": replicas},
@@ -41,6 +39,10 @@ def counting_job(name: str, *, replicas: int = 2, epochs: int = 10**6, **spec: A
         "template": {"spec": {"terminationGracePeriodSeconds": 20}},
     } | spec
     return job
+
+
+def _hurry(name: str) -> str:
+    return f"hurry-{name}"
 
 
 @dataclass(slots=True)
@@ -96,12 +98,16 @@ class Rounds:
             return wait_for(f"steps of {self.name} after {since}", first, RECOVERY_SECONDS)
         except AssertionError as error:
             logs = "\n".join(f"== {replica}\n{self.log(replica)[-3000:]}" for replica in self.pods())
-            raise AssertionError(f"{error}\n{self.scene.described(self.name)}\n{logs}") from None
+            raise AssertionError(f"{error}\n{self.described()}\n{logs}") from None
 
-    def kill_program(self, replica: str, signal: str = "KILL") -> str:
-        """Send a signal to the program of a replica; return the time just before."""
-        before = self.now()
-        signal_program(self.pods()[replica], signal)
+    def described(self) -> str:
+        """Return what `kubectl describe` prints of the job."""
+        return self.scene.described(self.name)
+
+    def kill_program(self, replica: str, signal: str = "KILL", *, of_container: bool = False) -> str:
+        """Send a signal to the program of a replica, or to process 1 of its container; return the time just before."""
+        before, pod = self.now(), self.pods()[replica]
+        (send_signal if of_container else signal_program)(pod, signal)
         return before
 
     def root_causes(self, count: int) -> list[Json]:
@@ -115,8 +121,7 @@ class Rounds:
 
     def hurry(self) -> None:
         """Have the program go on without pauses."""
-        uid = self.cluster.job(self.name)["metadata"]["uid"]
-        self.cluster.inside("touch", f"/volume/checkpoints/{self.name}-{uid}/hurry")
+        self.cluster.inside("touch", f"/volume/checkpoints/{_hurry(self.name)}")
 
     def each_example_once(self) -> int:
         """Return how many epochs worker 0's pod has told of, having seen that each of them saw every example once."""
@@ -134,6 +139,7 @@ def started(cluster: Cluster, name: str, **job: Any) -> Iterator[Rounds]:
     of_program = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CONFIG_MAP, "namespace": NAMESPACE}}
     kubectl.apply(of_program | {"data": {PROGRAM.name: PROGRAM.read_text()}})
     cluster.delete_job(name)
+    cluster.inside("rm", "-f", f"/volume/checkpoints/{_hurry(name)}")
     rounds = Rounds(scene, name)
     try:
         before = rounds.now()

@@ -1,0 +1,182 @@
+"""How long training stands still when its program is killed, on real pods: `make bench-pods`.
+
+On the kind cluster: in place under launchers, with new pods, and under the training operator with `OnFailure`, whose
+pods start their containers again. Every gang runs the same program; what counts is the time from the kill to the next
+step that the log of worker 0 tells of, both by the clock of the one machine.
+"""
+
+import argparse
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from support.api import Api, Json, wait_for
+from support.e2e import Cluster, prepared
+from support.failing import Scene
+from support.rounds import PROGRAM, Rounds, counting_job, started
+
+from bench import cluster as control_planes
+from bench import report
+from bench.bulk import Bulk
+from bench.peer import Peer
+from bench.results import NO_TARGET, Row, Target, median
+from tfdist_cluster import console
+from tfdist_cluster.paths import State
+from tfdist_demo import target
+from tfdist_images import build, content
+
+PATIENCE: Final = Target(value=3.0, text="<= 3 s")
+PEER_KILLS: Final = 3
+"""The kubelet waits twice as long before each further start of a container."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recoveries:
+    """Seconds from each kill to the next step."""
+
+    seconds: tuple[float, ...]
+
+    def row(self, name: str, goal: Target = NO_TARGET, peer: "Recoveries | None" = None) -> Row:
+        """Return the median as a row, with the worst in the remark."""
+        note = f"worst {max(self.seconds):.1f} s of {len(self.seconds)}"
+        beside = median(peer.seconds) if peer else None
+        if peer:
+            note += f"; the peer's worst {max(peer.seconds):.1f} s of {len(peer.seconds)}"
+        return Row(name, median(self.seconds), beside, "s", goal, note)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print and store; 0 even where a target is missed."""
+    parser = argparse.ArgumentParser(prog="bench.pods", description="Measures recovery on the kind cluster")
+    parser.add_argument("--workers", nargs="+", type=int, default=[2, 4], help="default: 2 4")
+    parser.add_argument("--kills", type=int, default=10, help="of each gang under launchers; default: %(default)s")
+    parser.add_argument("--without-peer", action="store_true", help="leave out the training operator")
+    parser.add_argument("--output", type=Path, default=report.RESULTS, help="default: bench/results.json")
+    options = parser.parse_args(arguments)
+    began, load = datetime.now(UTC), os.getloadavg()[0]
+    images = {
+        made.recipe.name: content.image_name(made.recipe, made.digest)
+        for made in build.images_now(tuple(content.RECIPES.values()))
+    }
+    with prepared(images) as cluster:
+        rows = [row for workers in options.workers for row in _measured(cluster, images, workers, options)]
+    results = report.document(rows, began, load)
+    print(report.show(results))
+    report.write(results, options.output, report.RECOVERY)
+    return 0
+
+
+def _measured(cluster: Cluster, images: dict[str, str], workers: int, options: argparse.Namespace) -> list[Row]:
+    with console.step(f"{workers} workers in place"):
+        in_place = _ours(cluster, workers, options.kills)
+    with console.step(f"{workers} workers, new pods"):
+        anew = _ours(cluster, workers, PEER_KILLS, command=["python", "-m", "tfdist_trainer"])
+    peer = None
+    if not options.without_peer:
+        with console.step(f"{workers} workers under the training operator"):
+            peer = _peers(cluster, images["trainer"], workers)
+    title = f"kill -9 of one of {workers} workers, until the next step"
+    return [in_place.row(f"{title}: in place", PATIENCE, peer), anew.row(f"{title}: new pods", peer=peer)]
+
+
+def _ours(cluster: Cluster, workers: int, kills: int, **spec: Any) -> Recoveries:
+    with started(cluster, "bench-recovery", replicas=workers, **spec) as gang:
+        return _recoveries(gang, workers, kills, whole="command" in spec)
+
+
+def _recoveries(gang: Rounds, workers: int, kills: int, *, whole: bool = False) -> Recoveries:
+    """Kill one after the other; with `whole` the process that is killed is that of the container."""
+    found = []
+    for number in range(kills):
+        victim = f"worker-{(number + 1) % workers}"
+        killed = gang.kill_program(victim, of_container=whole)
+        first = gang.steps_after(killed)
+        found.append((datetime.fromisoformat(first) - datetime.fromisoformat(killed)).total_seconds())
+        gang.steps_after(first, saved=True)
+    return Recoveries(tuple(found))
+
+
+def _peers(cluster: Cluster, image: str, workers: int) -> Recoveries:
+    with _training_operator(), _tfjob(cluster, image, workers) as gang:
+        return _recoveries(gang, workers, PEER_KILLS, whole=True)
+
+
+@contextmanager
+def _training_operator() -> Iterator[None]:
+    """Run the peer beside the cluster until the block ends."""
+    state, kubeconfig = State.from_environment(), Path(target.choose().kubeconfig)
+    served = control_planes.Cluster(state, state, Api(kubeconfig), Bulk.of(kubeconfig), kubeconfig)
+    peer = Peer("training-operator", ())
+    peer.install(served)
+    with peer.start(served):
+        yield
+
+
+class Foreign(Rounds):
+    """The pods of a TFJob."""
+
+    def pods(self) -> dict[str, Json]:
+        """Return its pods by replica."""
+        label = f"training.kubeflow.org/job-name={self.name}"
+        found = self.cluster.kubectl.pods(self.cluster.namespace, label)
+        return {str(pod["metadata"]["name"]).removeprefix(f"{self.name}-"): pod for pod in found}
+
+    def described(self) -> str:
+        """Return what `kubectl describe` prints of the pods."""
+        return self.cluster.kubectl.run("describe", "pods", f"--namespace={self.cluster.namespace}")
+
+
+@contextmanager
+def _tfjob(cluster: Cluster, image: str, workers: int) -> Iterator[Foreign]:
+    """Run the same program as a TFJob until the block ends."""
+    name, in_namespace = "bench-recovery", f"--namespace={cluster.namespace}"
+    gang = Foreign(Scene(cluster), name)
+    cluster.kubectl.run("delete", "tfjob", name, in_namespace, "--ignore-not-found")
+    before = gang.now()
+    folder = f"{name}-{datetime.now(UTC):%H%M%S}"
+    cluster.kubectl.apply(*_manifests(cluster.namespace, name, image, workers, folder))
+    try:
+        wait_for("the pods of the TFJob", lambda: len(gang.pods()) == workers, seconds=60)
+        gang.steps_after(before, saved=True)
+        yield gang
+    finally:
+        cluster.kubectl.run("delete", "tfjob", name, in_namespace, "--ignore-not-found")
+
+
+def _manifests(namespace: str, name: str, image: str, workers: int, folder: str) -> list[Json]:
+    """Return a TFJob that runs the counting job's program with its settings, and the ConfigMap of both."""
+    spec = counting_job(name)["spec"]
+    checkpoint = spec["checkpoint"] | {"directory": f"/ckpt/{folder}"}
+    told = {"training": {k: v for k, v in spec["training"].items() if k != "source"}, "checkpoint": checkpoint}
+    code = {"name": "code", "configMap": {"name": name}}
+    container = {
+        "name": "tensorflow",
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["python", "-m", "tfdist_trainer", "--config", "/code/job.yaml"],
+        "env": [{"name": "PYTHONPATH", "value": "/code"}],
+        "resources": spec["resources"],
+        "volumeMounts": [*spec["volumeMounts"], {"name": "code", "mountPath": "/code"}],
+    }
+    template = {"spec": {"containers": [container], "volumes": [*spec["volumes"], code]}}
+    worker = {"replicas": workers, "restartPolicy": "OnFailure", "template": template}
+    metadata = {"name": name, "namespace": namespace}
+    files = {PROGRAM.name: PROGRAM.read_text(), "job.yaml": yaml.safe_dump(told)}
+    return [
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": files},
+        {
+            "apiVersion": "kubeflow.org/v1",
+            "kind": "TFJob",
+            "metadata": metadata,
+            "spec": {"tfReplicaSpecs": {"Worker": worker}},
+        },
+    ]
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
