@@ -8,6 +8,8 @@ once, for then the other side knows it too.
 import asyncio
 import contextlib
 import itertools
+import os
+import socket
 from collections.abc import Callable
 from typing import Final
 
@@ -17,7 +19,10 @@ from tfdist_trainer import log
 
 PING_SECONDS: Final = 1.0
 RETRY_SECONDS: Final = 0.2
+RESOLVE_SECONDS: Final = 30.0
+"""A name server that loses one question is asked again after 5 s; shorter than that, and no name is ever found."""
 CONNECT_SECONDS: Final = 3.0
+"""For each address of a name."""
 SAY_SECONDS: Final = 10.0
 FLUSH_SECONDS: Final = 2.0
 
@@ -151,12 +156,33 @@ class Following:
         said = begun
         while True:
             try:
-                opening = asyncio.open_connection(self._host, self._port, limit=LONGEST_LINE)
-                return await asyncio.wait_for(opening, CONNECT_SECONDS)
-            except (OSError, TimeoutError) as error:
+                return await _opened(self._host, self._port)
+            except OSError as error:
                 if loop.time() - said >= SAY_SECONDS:
                     said = loop.time()
-                    why = str(error) or "no answer"
-                    text = f"waiting for the launcher of member 0 at {self._address} for {said - begun:.0f} s: {why}"
+                    text = f"waiting for the launcher of member 0 at {self._address} for {said - begun:.0f} s: {error}"
                     log.event("waiting", message=text)
             await asyncio.sleep(RETRY_SECONDS)
+
+
+async def _opened(host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Return a connection to the first address of a host that answers.
+
+    Raises:
+        OSError: none does, or the host has none; the text says which were tried.
+    """
+    asking = asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    try:
+        found = await asyncio.wait_for(asking, RESOLVE_SECONDS)
+    except TimeoutError:
+        raise OSError(f"the name server does not answer within {RESOLVE_SECONDS:.0f} s") from None
+    tried = []
+    for address in dict.fromkeys(str(place[4][0]) for place in found):
+        try:
+            opening = asyncio.open_connection(address, port, limit=LONGEST_LINE)
+            return await asyncio.wait_for(opening, CONNECT_SECONDS)
+        except TimeoutError:
+            tried.append(f"{address} does not answer")
+        except OSError as error:
+            tried.append(f"{address}: {os.strerror(error.errno) if error.errno else error}")
+    raise OSError("; ".join(tried) or "its name has no address")
