@@ -16,7 +16,7 @@ from support.e2e import Cluster
 
 from tfdist_demo import example_data, target
 
-pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1500)]
 
 ELSEWHERE: Final = {"fashion_mnist.yaml"}
 """Run by another file."""

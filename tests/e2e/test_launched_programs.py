@@ -1,0 +1,96 @@
+"""Programs other than the bundled trainer, under `tfdist-launch` on real pods: any command, and TensorFlow's servers."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+from support.api import Json, wait_for
+from support.e2e import Cluster
+from support.failing import Scene, own_namespace, small_job
+from support.nodes import require_own_nodes, signal_program
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(420)]
+
+SHELL: Final = 'echo "round $TFDIST_ROUND"; [ "$TFDIST_ROUND" -gt 0 ] || sleep 1000'
+"""Runs for ever in round 0, and succeeds in any later one."""
+
+COUNTS: Final = """
+import os
+import tensorflow as tf
+resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+if resolver.task_type != "chief":
+    server = tf.distribute.Server(
+        resolver.cluster_spec(), job_name=resolver.task_type, task_index=resolver.task_id, protocol="grpc"
+    )
+    server.join()
+strategy = tf.distribute.ParameterServerStrategy(resolver)
+coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+with strategy.scope():
+    counter = tf.Variable(0)
+add = tf.function(lambda: counter.assign_add(1))
+print("counting", flush=True)
+while os.environ["TFDIST_ROUND"] == "0" or counter.numpy() < 100:
+    coordinator.schedule(add)
+    coordinator.join()
+"""
+"""Asynchronous steps: in the first round without end, in a later one a hundred."""
+
+
+@pytest.fixture
+def scene(cluster: Cluster) -> Iterator[Scene]:
+    require_own_nodes()
+    with own_namespace(cluster, "launched") as scene:
+        yield scene
+
+
+def uids(scene: Scene, job: str) -> dict[str, str]:
+    return {pod["spec"]["hostname"]: pod["metadata"]["uid"] for pod in scene.cluster.pods(job)}
+
+
+def replica(scene: Scene, job: str, name: str) -> Json:
+    return next(pod for pod in scene.cluster.pods(job) if pod["spec"]["hostname"] == name)
+
+
+def launched(name: str, command: list[str], **spec: Any) -> Json:
+    job = small_job(name, "", **spec)
+    job["spec"]["command"] = ["tfdist-launch", "--", *command]
+    job["spec"]["resources"] = {"requests": {"cpu": "50m", "memory": "200Mi"}}
+    return job
+
+
+def test_a_program_that_is_not_python_is_started_again_in_its_pod(scene: Scene) -> None:
+    scene.start(launched("shell", ["sh", "-c", SHELL], replicas=2))
+    scene.runs("shell")
+    pods = uids(scene, "shell")
+    signal_program(replica(scene, "shell", "worker-1"), "KILL")
+    status = scene.ended("shell", seconds=120)
+    assert (status["phase"], status["restarts"]["counted"]) == ("Succeeded", 1)
+    (cause,) = scene.root_causes("shell")
+    assert (cause["role"], cause["index"], cause["reason"], cause["exitCode"]) == ("worker", 1, "Crash", 137)
+    assert uids(scene, "shell") == pods
+
+
+def test_a_script_with_servers_of_its_own_loses_a_worker_and_then_its_parameter_server(scene: Scene) -> None:
+    files = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "counts"}, "data": {"counts.py": COUNTS}}
+    job = launched("counts", ["python", "/code/counts.py"], strategy="ParameterServer", chief={}, ps={"replicas": 1})
+    job["spec"] |= {
+        "env": [{"name": "CUDA_VISIBLE_DEVICES", "value": ""}],
+        "volumes": [{"name": "code", "configMap": {"name": "counts"}}],
+        "volumeMounts": [{"name": "code", "mountPath": "/code", "readOnly": True}],
+    }
+    scene.start(files, job)
+    scene.runs("counts", seconds=120)
+    chief, pods = replica(scene, "counts", "chief-0")["metadata"]["name"], uids(scene, "counts")
+    logs = ("logs", f"--namespace={scene.cluster.namespace}", chief)
+    wait_for("the chief to count", lambda: "counting" in scene.cluster.kubectl.run(*logs), seconds=120)
+
+    signal_program(replica(scene, "counts", "worker-0"), "KILL")
+    wait_for("the worker's failure", lambda: len(scene.root_causes("counts")) == 1, seconds=60)
+    assert scene.cluster.kubectl.run(*logs).count("counting") == 1, "a lost worker alone is started again"
+
+    signal_program(replica(scene, "counts", "ps-0"), "KILL")
+    status = scene.ended("counts", seconds=180)
+    assert status["phase"] == "Succeeded", status["summary"]
+    told = [(f["role"], f["index"], f["reason"]) for f in scene.root_causes("counts")]
+    assert told == [("worker", 0, "Crash"), ("ps", 0, "Crash")]
+    assert uids(scene, "counts") == pods
