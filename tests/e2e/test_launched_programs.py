@@ -1,4 +1,4 @@
-"""Programs other than the bundled trainer, under `tfdist-launch` on real pods: any command, and TensorFlow's servers."""
+"""Programs other than the bundled trainer under `tfdist-launch` on pods: any command, and TensorFlow's servers."""
 
 from collections.abc import Iterator
 from typing import Any, Final
