@@ -23,7 +23,8 @@ class Gang:
         self.replicas: int = strategy.num_replicas_in_sync
         """Replicas of the whole gang; one for each accelerator, or one for each member without any."""
         self.replicas_per_member = self.replicas // member.size
-        self._add = graph(self._add_in_graph)
+        # Of any length: a graph for each would be traced before the first step, and the others wait for the slowest.
+        self._add = graph(self._add_in_graph, input_signature=[tf.TensorSpec([None], tf.float64)])
 
     def share(self, values: Sequence[float]) -> npt.NDArray[np.float64]:
         """Return the sum over all members of `values`, float64 [n]; all members pass equally many."""
