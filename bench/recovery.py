@@ -25,6 +25,7 @@ from support.ports import free_ports
 RESULTS: Final = Path(__file__).with_name("recovery.json")
 COMMAND: Final = ("--", "python", "-m", "tfdist_trainer")
 MIB: Final = 1 << 20
+TURN_SECONDS: Final = 5.0
 EVENTS: Final = ("program-ended", "round-ended", "round", "met", "joined", "restored", "train")
 """What launchers and programs log on the way from a kill to the next step; docs/recovery_svg.py draws it."""
 _LINE: Final = re.compile(r"^(\d{4}-\S+Z) (\S+)", re.MULTILINE)
@@ -35,19 +36,23 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Measures how long training stands still after a kill")
     parser.add_argument("--kills", type=int, default=10, help="default: %(default)s")
     parser.add_argument("--starts", type=int, default=3, help="new starts to compare with; default: %(default)s")
+    parser.add_argument("--turns", type=int, default=4, help="of the step's time each; default: %(default)s")
     parser.add_argument("--output", type=Path, default=RESULTS)
     options = parser.parse_args()
     load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as folder:
-        launched, memory, timeline = in_place(Path(folder), options.kills)
+        launched, memory, events = in_place(Path(folder), options.kills)
     with tempfile.TemporaryDirectory() as folder:
         anew = started_anew(Path(folder), options.starts)
+    with tempfile.TemporaryDirectory() as folder:
+        steps = steps_beside(Path(folder), options.turns)
     document = {
         "machine": {"cpus": os.cpu_count(), "loadBefore": round(load, 1)},
         "inPlaceSeconds": figures(launched),
         "newProcessesSeconds": figures(anew),
         "memoryMiB": memory,
-        "timeline": timeline,
+        "stepMicros": steps,
+        "timeline": events,
     }
     options.output.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     print(json.dumps({key: value for key, value in document.items() if key != "timeline"}, indent=2))
@@ -107,6 +112,33 @@ def started_anew(folder: Path, starts: int) -> list[float]:
     return taken
 
 
+def steps_beside(folder: Path, turns: int) -> dict[str, Any]:
+    """Return the microseconds of a step with and without launchers, by turns in new processes."""
+    found: dict[str, list[float]] = {"launched": [], "without": []}
+    for turn in range(turns):
+        (folder / f"a{turn}").mkdir()
+        (folder / f"b{turn}").mkdir()
+        launchers = new_gang(folder / f"a{turn}", backoff_limit=0)
+        try:
+            found["launched"].append(step_micros(launchers))
+        finally:
+            launchers.stop()
+        plain = Plain(folder / f"b{turn}", 0)
+        try:
+            found["without"].append(step_micros(plain.launchers))
+        finally:
+            plain.stop()
+    return {name: figures(micros) for name, micros in found.items()}
+
+
+def step_micros(launchers: Launchers) -> float:
+    """Return the microseconds of a step of a gang that has begun to train, over some seconds."""
+    first, begun = trains(launchers, 0, beyond=200), time.monotonic()
+    time.sleep(TURN_SECONDS)
+    last = trains(launchers, 0)
+    return 1e6 * (time.monotonic() - begun) / (last - first)
+
+
 class Plain:
     """Two workers without launchers."""
 
@@ -116,7 +148,7 @@ class Plain:
         inside = Launchers(
             folder, (), {}, training_job(folder, epochs=10**6), free_ports(2), self._ports, tf_environ(2)
         )
-        self._launchers = inside
+        self.launchers = inside
         self._processes = [
             subprocess.Popen(
                 [sys.executable, "-m", "tfdist_trainer"],
@@ -129,7 +161,7 @@ class Plain:
 
     def trains(self) -> None:
         """Return when they take steps."""
-        trains(self._launchers, 0)
+        trains(self.launchers, 0)
 
     def stop(self) -> None:
         """Kill both."""
