@@ -8,7 +8,7 @@ import time
 from collections.abc import Coroutine, Mapping
 from typing import Final
 
-from tfdist.contract import ProgressReport
+from tfdist.contract import GangReport, ProgressReport
 from tfdist_launch.child import Child
 from tfdist_launch.coordinator import Coordinator
 from tfdist_launch.link import Following
@@ -34,6 +34,8 @@ LIFE_SECONDS: Final = 5.0
 """Without a beat for so long a program that can beat is said not to be alive."""
 STACKS_SECONDS: Final = 2.0
 STACKS_POLL_SECONDS: Final = 0.05
+LAST_WORD_SECONDS: Final = 10.0
+"""How long a leader whose gang has succeeded waits to be asked once more, where a failure has not been told yet."""
 
 
 class Launcher:
@@ -47,6 +49,7 @@ class Launcher:
         self._coordinator = Coordinator(place, place.launch.gang, self._heard) if place.launch.gang else None
         self._following = Following(place.launch.leader, self._heard, self._lost)
         self._reporter = Reporter(own_report(job, 0, None))
+        self._all_told = asyncio.Event()
         self._report_port = environment.read_report_port(environ)
         self._leaving: asyncio.Future[Leave] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -141,9 +144,22 @@ class Launcher:
         """Leave when what was said has been sent; a leader stays until those that it has spoken to are gone."""
         await asyncio.sleep(0)
         if self._coordinator is not None:
-            await self._coordinator.end()
+            await asyncio.gather(self._coordinator.end(), self._be_asked_once_more(self._coordinator.succeeded))
         else:
             await self._following.flush()
+
+    async def _be_asked_once_more(self, succeeded: bool) -> None:
+        """Let the controller hear of a failure shortly before the end: the report goes with this process."""
+        self._all_told.clear()
+        if succeeded:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._all_told.wait(), LAST_WORD_SECONDS)
+
+    def _knows_all(self, gang: GangReport) -> bool:
+        """Return whether who asks now and then has been told of every failure; also where nobody asks."""
+        told = self._reporter.told
+        known = {failure.id for failure in told.gang.failures} if told and told.gang else set()
+        return told is None or all(failure.id in known for failure in gang.failures)
 
     # The report
 
@@ -159,7 +175,10 @@ class Launcher:
             report = own_report(self._place.job, self._machine.round, told, self._last_report)
             if self._coordinator is not None:
                 self._coordinator.tick()
-                report = report.model_copy(update={"gang": self._coordinator.report()})
+                gang = self._coordinator.report()
+                report = report.model_copy(update={"gang": gang})
+                if self._knows_all(gang):
+                    self._all_told.set()
             self._reporter.replace(report)
             if self._machine.state is State.RUNNING and loop.time() >= beat_at:
                 beat_at = loop.time() + BEAT_SECONDS

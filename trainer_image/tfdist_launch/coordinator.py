@@ -69,6 +69,11 @@ class Coordinator:
             await self._links.emptied(FAREWELL_SECONDS)
         self._server.close()
 
+    @property
+    def succeeded(self) -> bool:
+        """Whether the gang is done."""
+        return self.leader.succeeded
+
     def joined_here(self, hello: Hello) -> None:
         """The member of this launcher says hello."""
         self._joined(HERE, hello)

@@ -133,6 +133,11 @@ class Leader:
         return []
 
     @property
+    def succeeded(self) -> bool:
+        """Whether the gang is done."""
+        return isinstance(self._last_word, Done)
+
+    @property
     def newest_checkpoint(self) -> int:
         """The step of the newest checkpoint that a member has told of, or -1."""
         reports = (seat.report for seat in self.seats)

@@ -51,7 +51,7 @@ def serve(reporter: Reporter, port: int, stacks: Callable[[], str] | None = None
 def _handler(reporter: Reporter, stacks: Callable[[], str]) -> type[BaseHTTPRequestHandler]:
     def progress() -> str:
         # The report changes; a bound method would answer with the first one for ever.
-        return reporter.current.to_json()
+        return reporter.answer().to_json()
 
     pages: dict[str, tuple[str, Callable[[], str]]] = {
         PROGRESS_PATH: ("application/json", progress),

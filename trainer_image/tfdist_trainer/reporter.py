@@ -17,12 +17,19 @@ class Reporter:
 
     def __init__(self, first: ProgressReport) -> None:
         self._current = first
+        self.told: ProgressReport | None = None
+        """What was last told to somebody who asked; None while nobody has."""
         self._heart: Heart | None = None
 
     @property
     def current(self) -> ProgressReport:
         """The report as of now."""
         return self._current
+
+    def answer(self) -> ProgressReport:
+        """Return the report for somebody who asks."""
+        self.told = self._current
+        return self.told
 
     def replace(self, report: ProgressReport) -> None:
         """Make `report` the current one."""
