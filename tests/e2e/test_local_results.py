@@ -40,6 +40,7 @@ def test_two_workers_and_the_evaluation_after_them_give_the_same_here_and_on_pod
     cluster: Cluster, tmp_path: Path
 ) -> None:
     job = example(NAME, steps=STEPS, model="mlp")
+    del job["spec"]["training"]["config"]["epochs"]
     cluster.delete_job(NAME)
     scene = Scene(cluster)
     scene.start(job)
