@@ -4,6 +4,8 @@ It takes Kubernetes 40 s to call a node lost, and the node carries what others r
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
 
 import pytest
 from support.api import Json, wait_for
@@ -14,16 +16,17 @@ from support.rounds import Rounds, started
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.timeout(420)]
 
-
-def apart(job: str, when_unsatisfiable: str) -> Json:
-    """Return what of a pod's specification spreads the replicas of a job over the nodes."""
-    constraint = {
-        "maxSkew": 1,
-        "topologyKey": "kubernetes.io/hostname",
-        "whenUnsatisfiable": when_unsatisfiable,
-        "labelSelector": {"matchLabels": {"tfdist.dev/job": job}},
-    }
-    return {"topologySpreadConstraints": [constraint], "terminationGracePeriodSeconds": 1}
+SPREAD: Final = {
+    "topologySpreadConstraints": [
+        {
+            "maxSkew": 1,
+            "topologyKey": "kubernetes.io/hostname",
+            "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": {"matchLabels": {"tfdist.dev/job": "lost-node"}},
+        }
+    ],
+    "terminationGracePeriodSeconds": 1,
+}
 
 
 @pytest.fixture
@@ -34,9 +37,10 @@ def scene(cluster: Cluster) -> Iterator[Scene]:
 
 
 def test_the_next_attempt_starts_on_other_nodes_while_the_old_pod_still_terminates(scene: Scene) -> None:
-    scene.start(small_job("lost-node", WAITS, replicas=2, template={"spec": apart("lost-node", "ScheduleAnyway")}))
+    scene.start(small_job("lost-node", WAITS, replicas=2, template={"spec": SPREAD}))
     pods = scene.runs("lost-node")
-    lost = pods[1]["spec"]["nodeName"]
+    nodes, known = [pod["spec"]["nodeName"] for pod in pods], _nodes_of_controllers(scene.cluster)
+    lost = next((node for node in nodes if node not in known), nodes[1])
     with paused(lost):
         status = scene.ended("lost-node", seconds=240)
         assert status["phase"] == "Succeeded"
@@ -48,35 +52,77 @@ def test_the_next_attempt_starts_on_other_nodes_while_the_old_pod_still_terminat
         assert lost not in {p["spec"]["nodeName"] for p in later}
 
 
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """A chief and a worker under launchers, and the node of the worker, where no controller is if that can be."""
+
+    gang: Rounds
+    node: str
+    pods: dict[str, Json]
+
+    def go_on(self, after: str) -> None:
+        """Wait until the chief's log tells of a step behind some words."""
+        wait_for(f"steps after {after!r}", lambda: " train step=" in self.log.rpartition(after)[2], seconds=120)
+
+    @property
+    def log(self) -> str:
+        """Of the chief, which can be asked whatever happens to the other node."""
+        return self.gang.log("chief-0")
+
+
 @pytest.fixture
-def gang(cluster: Cluster) -> Iterator[Rounds]:
-    """Two workers under launchers, on two nodes."""
+def apart(cluster: Cluster) -> Iterator[Apart]:
     require_own_nodes()
-    with started(cluster, "paused", template={"spec": apart("paused", "ScheduleAnyway")}) as gang:
-        yield gang
+    wait_for("every node to be back", lambda: _all_usable(cluster), seconds=120)
+    workers = [name for name in _names(cluster.kubectl.get("nodes")) if not name.endswith("control-plane")]
+    near = _nodes_of_controllers(cluster)[0]
+    far = next(name for name in workers if name != near)
+    roles = {"chief": {"template": _prefers(near)}, "worker": {"replicas": 1, "template": _prefers(far)}}
+    with started(cluster, "apart", leader="chief-0", **roles) as gang:
+        pods = gang.pods()
+        assert [pods[name]["spec"]["nodeName"] for name in ("chief-0", "worker-0")] == [near, far]
+        yield Apart(gang, far, pods)
 
 
-def test_a_node_that_stands_still_for_a_while_costs_no_pod_under_launchers(gang: Rounds) -> None:
-    pods = gang.pods()
-    with paused(pods["worker-1"]["spec"]["nodeName"]):
-        # What is on the node may be the controller, or the pod that tells the time: only worker 0 is asked.
-        waits = 'waiting message="worker-1: its launcher has not called'
-        wait_for("worker-0 to wait", lambda: waits in gang.log("worker-0"), seconds=60)
-    wait_for("steps after the pause", lambda: " train step=" in gang.log("worker-0").rpartition(waits)[2], seconds=120)
-    assert gang.uids() == {replica: pod["metadata"]["uid"] for replica, pod in pods.items()}
-    gang.each_example_once()
+def _nodes_of_controllers(cluster: Cluster) -> list[str]:
+    found = cluster.kubectl.pods("tfdist-system", "app.kubernetes.io/name=tfdist-controller")
+    return [pod["spec"]["nodeName"] for pod in found]
 
 
-def test_under_launchers_the_replica_of_a_lost_node_is_replaced_alone(gang: Rounds) -> None:
-    pods, lost = gang.pods(), gang.pods()["worker-1"]["spec"]["nodeName"]
-    with paused(lost):
-        wait_for(
-            "a new pod of worker-1 on another node",
-            lambda: gang.pods()["worker-1"]["spec"].get("nodeName") not in {lost, None},
-            seconds=200,
-        )
-        wait_for(
-            "steps in the next round", lambda: " train step=" in gang.log("worker-0").rpartition(" round ")[2], 120
-        )
-    assert gang.uids()["worker-0"] == pods["worker-0"]["metadata"]["uid"]
-    gang.each_example_once()
+def _all_usable(cluster: Cluster) -> bool:
+    """Return whether no node is called lost any more: the control plane's own mark is another."""
+    nodes = (cluster.kubectl.get("nodes") or {})["items"]
+    marks = {taint["key"] for node in nodes for taint in node["spec"].get("taints", ())}
+    return not marks & {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}
+
+
+def _names(found: Json | None) -> list[str]:
+    return [item["metadata"]["name"] for item in (found or {})["items"]]
+
+
+def _prefers(node: str) -> Json:
+    """Return a pod's template that is scheduled on a node as long as it can be."""
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+    preferred = [{"weight": 100, "preference": term}]
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+    return {"spec": {"affinity": affinity, "terminationGracePeriodSeconds": 1}}
+
+
+def test_a_node_that_stands_still_for_a_while_costs_no_pod_under_launchers(apart: Apart) -> None:
+    waits = "worker-0: its launcher has not called"
+    with paused(apart.node):
+        wait_for("the chief to wait", lambda: waits in apart.log, seconds=60)
+    apart.go_on(waits)
+    assert apart.gang.uids() == {replica: pod["metadata"]["uid"] for replica, pod in apart.pods.items()}
+    apart.gang.each_example_once()
+
+
+def test_under_launchers_the_replica_of_a_lost_node_is_replaced_alone(apart: Apart) -> None:
+    def moved() -> bool:
+        return apart.gang.pods()["worker-0"]["spec"].get("nodeName") not in {apart.node, None}
+
+    with paused(apart.node):
+        wait_for("a new pod of worker-0 on another node", moved, seconds=240)
+        apart.go_on(" round number=")
+    assert apart.gang.uids()["chief-0"] == apart.pods["chief-0"]["metadata"]["uid"]
+    apart.gang.each_example_once()

@@ -51,6 +51,7 @@ class Rounds:
 
     scene: Scene
     name: str
+    leader: str = "worker-0"
 
     @property
     def cluster(self) -> Cluster:
@@ -88,7 +89,7 @@ class Rounds:
         """
 
         def first() -> str:
-            log = self.log("worker-0")
+            log = self.log(self.leader)
             steps = [time for time, _ in _STEP.findall(log) if time > since]
             if not steps or (saved and not any(time > steps[0] for time in _SAVED.findall(log))):
                 return ""
@@ -124,8 +125,8 @@ class Rounds:
         self.cluster.inside("touch", f"/volume/checkpoints/{_hurry(self.name)}")
 
     def each_example_once(self) -> int:
-        """Return how many epochs worker 0's pod has told of, having seen that each of them saw every example once."""
-        told = _EPOCH.findall(self.log("worker-0"))
+        """Return how many epochs the leader's pod has told of, having seen that each of them saw every example once."""
+        told = _EPOCH.findall(self.log(self.leader))
         assert {(balance, spread) for _, balance, spread in told} <= {("0", "53333"), ("-0", "53333")}, told[-30:]
         epochs = sorted({int(epoch) for epoch, _, _ in told})
         assert epochs == list(range(epochs[0], epochs[-1] + 1)), "an epoch is missing"
@@ -133,14 +134,14 @@ class Rounds:
 
 
 @contextmanager
-def started(cluster: Cluster, name: str, **job: Any) -> Iterator[Rounds]:
+def started(cluster: Cluster, name: str, *, leader: str = "worker-0", **job: Any) -> Iterator[Rounds]:
     """Start a counting job, wait until it has saved a checkpoint, and delete it when the block ends."""
     kubectl, scene = cluster.kubectl, Scene(cluster)
     of_program = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CONFIG_MAP, "namespace": NAMESPACE}}
     kubectl.apply(of_program | {"data": {PROGRAM.name: PROGRAM.read_text()}})
     cluster.delete_job(name)
     cluster.inside("rm", "-f", f"/volume/checkpoints/{_hurry(name)}")
-    rounds = Rounds(scene, name)
+    rounds = Rounds(scene, name, leader)
     try:
         before = rounds.now()
         scene.start(counting_job(name, **job))
