@@ -1,5 +1,8 @@
 """Merge patches, batches, durations, settings: small parts with sharp edges."""
 
+import asyncio
+import contextlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -51,6 +54,27 @@ async def test_a_refusal_stops_a_slow_start_after_one_request() -> None:
     with pytest.raises(PermissionError):
         await slow_start(range(400), refuse)
     assert sent == [0]
+
+
+async def test_a_slow_start_that_is_cancelled_leaves_nothing_in_flight() -> None:
+    begun = asyncio.Event()
+    ended: list[int] = []
+
+    async def send(item: int) -> None:
+        if item < 3:
+            return
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(item)
+
+    sending = asyncio.create_task(slow_start(range(400), send))
+    await begun.wait()
+    sending.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await sending
+    assert ended, "what was in flight has ended before the call did"
 
 
 async def test_a_slow_start_sends_everything_once() -> None:

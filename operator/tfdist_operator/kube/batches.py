@@ -11,23 +11,37 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
 T = TypeVar("T")
+Flying = set[asyncio.Future[None]]
 
 MOST_IN_FLIGHT: Final = 64
 
 
 async def slow_start(items: Sequence[T], send: Callable[[T], Awaitable[None]]) -> None:
-    """Call `send` for every item.
+    """Call `send` for every item; cancelled, it returns when everything in flight has been cancelled too.
 
     Raises:
         Exception: the first that `send` raised; items that were not sent by then are not sent.
     """
+    flying: Flying = set()
+    try:
+        await _send_all(items, send, flying)
+    finally:
+        for sent in flying:
+            sent.cancel()
+        await asyncio.gather(*flying, return_exceptions=True)
+
+
+async def _send_all(
+    items: Sequence[T], send: Callable[[T], Awaitable[None]], flying: set[asyncio.Future[None]]
+) -> None:
+    """Call `send` for every item; `flying` always holds what has not ended."""
     waiting, window = iter(items), 1
-    flying: set[asyncio.Future[None]] = set()
     while True:
         flying |= {asyncio.ensure_future(send(item)) for item in itertools.islice(waiting, window - len(flying))}
         if not flying:
             return
-        done, flying = await asyncio.wait(flying, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait(flying, return_when=asyncio.FIRST_COMPLETED)
+        flying -= done
         failure = next((error for task in done if (error := task.exception())), None)
         if failure is not None:
             await asyncio.gather(*flying, return_exceptions=True)
