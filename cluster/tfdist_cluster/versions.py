@@ -14,6 +14,7 @@ RELEASED_NODE_IMAGE: Final = f"kindest/node:{KUBERNETES}"
 
 # Programs that tests and demos use but the cluster does not contain; built by `tools NAME`.
 EXTRA_TOOLS: Final = {
+    "actionlint": "github.com/rhysd/actionlint/cmd/actionlint@v1.7.7",
     "helm": "helm.sh/helm/v3/cmd/helm@v3.18.6",
     "kwok": "sigs.k8s.io/kwok/cmd/kwok@v0.7.0",
     "training-operator": "github.com/kubeflow/training-operator/cmd/training-operator.v1@v1.9.4",

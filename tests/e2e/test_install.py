@@ -3,6 +3,9 @@
 No step may cost the job a pod or its progress, and a controller of one namespace touches nothing outside of it.
 """
 
+import pathlib
+import shutil
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -11,7 +14,9 @@ from support.api import Json, wait_for
 from support.e2e import Cluster, example
 
 from tfdist_cluster.errors import CommandError
+from tfdist_cluster.paths import REPOSITORY
 from tfdist_demo import helm, install, manifests
+from tfdist_demo.helm import CHART
 from tfdist_demo.kubectl import Kubectl
 from tfdist_demo.place import Place
 
@@ -30,10 +35,10 @@ class Installation:
     helm: helm.Helm
     images: tuple[str, ...]
 
-    def put(self, *options: str, version: str = "") -> None:
-        """Install or upgrade it, as a chart of another version where one is given; return when it is ready."""
+    def put(self, *options: str, chart: pathlib.Path = CHART, version: str = "") -> None:
+        """Install or upgrade it, from another chart or version where one is given; return when it is ready."""
         options = (*self.images, *options)
-        self.helm.install(self.helm.package(version=version), self.cluster.kubectl.place, *options)
+        self.helm.install(self.helm.package(chart, version), self.cluster.kubectl.place, *options)
         install.wait_until_ready(self.cluster.kubectl)
 
     def remove(self) -> None:
@@ -43,11 +48,27 @@ class Installation:
         wait_for("the controller's end", lambda: not kubectl.pods(place.system, place.selector))
 
 
+def chart_before(folder: pathlib.Path) -> pathlib.Path:
+    """Return the chart as it was before its last change; the present one where git does not know that any more."""
+    path = CHART.relative_to(REPOSITORY)
+    git = ["git", "-C", str(REPOSITORY)]
+    log = [*git, "log", "--format=%H", "--max-count=2", "--", str(path)]
+    commits = subprocess.run(log, capture_output=True, text=True, check=True).stdout.split()
+    if len(commits) < 2:
+        return CHART
+    archive = folder / "chart.tar"
+    subprocess.run([*git, "archive", f"--output={archive}", commits[1], str(path)], check=True)
+    shutil.unpack_archive(archive, folder)
+    return folder / path
+
+
 @pytest.fixture(scope="module")
-def installation(cluster: Cluster, images: dict[str, str]) -> Iterator[Installation]:
+def installation(
+    cluster: Cluster, images: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Installation]:
     names = helm.image_options({"image": images["controller"], "trainerImage": images["trainer"]})
     made = Installation(cluster, helm.Helm(helm.program(), cluster.kubectl.kubeconfig), tuple(names))
-    made.put(version="0.0.1")
+    made.put(chart=chart_before(tmp_path_factory.mktemp("chart")), version="0.0.1")
     try:
         yield made
     finally:

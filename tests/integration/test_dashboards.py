@@ -60,7 +60,8 @@ def has_seen(made: Installation) -> bool:
     ended = made.prometheus.now("sum(increase(tfdist_job_duration_seconds_count[1h])) > 1.5")
     restarted = made.prometheus.now("sum(increase(tfdist_restarts_total[1h])) > 0.5")
     late = made.prometheus.now('rate(tfdist_api_requests_total{resource="pods",code="403"}[5m]) > 0')
-    return bool(phases.get("Running") == 2 and ended and restarted and late)
+    training = made.prometheus.now("tfdist_job_progress_ratio")
+    return bool(phases.get("Running") == 2 and ended and restarted and late and len(training) == 1)
 
 
 def by(label: str, series: list[Series]) -> dict[str, float]:
@@ -86,12 +87,16 @@ def test_the_panels_tell_what_has_happened(installation: Installation) -> None:
         "Succeeded": 1,
         "Failed": 1,
     }
-    assert by("result", panel(installation, "Jobs that ended, in an hour")) == {
-        "Succeeded": pytest.approx(1, rel=0.5),
-        "Failed": pytest.approx(1, rel=0.5),
-    }
-    assert by("reason", panel(installation, "Restarts an hour by cause")) == {"Crash": pytest.approx(1, rel=0.5)}
+    ended = by("result", panel(installation, "Jobs that ended, in an hour"))
+    assert {result: is_about_one(value) for result, value in ended.items()} == {"Succeeded": True, "Failed": True}
+    restarts = by("reason", panel(installation, "Restarts an hour by cause"))
+    assert {reason: is_about_one(value) for reason, value in restarts.items()} == {"Crash": True}
     assert [one.last for one in panel(installation, "Leaders")] == [1]
+
+
+def is_about_one(increase: float) -> bool:
+    """Return whether it may be one event: of a short time `increase` makes up to twice as much."""
+    return 0.5 < increase < 2.1
 
 
 def test_a_job_s_series_are_those_of_its_coordinator_and_end_with_it(installation: Installation) -> None:

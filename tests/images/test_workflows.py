@@ -1,0 +1,75 @@
+"""What GitHub runs is what there is here: targets of the Makefile, files, versions; actionlint knows the rest."""
+
+import pathlib
+import re
+import shutil
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from tfdist_cluster import gobuild, paths, shell, versions
+from tfdist_cluster.paths import GO_MODULE, REPOSITORY
+
+FOLDER: Final = REPOSITORY / ".github/workflows"
+WORKFLOWS: Final = sorted(FOLDER.glob("*.yaml"))
+MAKEFILE: Final = (REPOSITORY / "Makefile").read_text()
+
+
+def steps(path: pathlib.Path) -> list[dict[str, Any]]:
+    jobs = yaml.safe_load(path.read_text())["jobs"].values()
+    return [step for job in jobs for step in job["steps"]]
+
+
+def values(path: pathlib.Path, key: str) -> list[Any]:
+    """Return what a key of a job's matrix may be, and of a step's settings."""
+    jobs = yaml.safe_load(path.read_text())["jobs"].values()
+    of_matrix = [job["strategy"]["matrix"].get(key, []) for job in jobs if "matrix" in job.get("strategy", {})]
+    return [value for found in of_matrix for value in found]
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_every_target_is_one_of_the_makefile_s(path: pathlib.Path) -> None:
+    commands = [step["run"] for step in steps(path) if step.get("run", "").startswith("make ")]
+    named = {word for command in commands for word in command.split()[1:] if "{{" not in word and "}}" not in word}
+    targets = named - {"matrix.target"} | set(values(path, "target"))
+    assert commands
+    assert [target for target in sorted(targets - {""}) if not re.search(rf"^{target}:", MAKEFILE, re.MULTILINE)] == []
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_nothing_may_write_but_what_says_so(path: pathlib.Path) -> None:
+    assert yaml.safe_load(path.read_text())["permissions"] == {"contents": "read"}
+
+
+def test_all_that_ci_runs_is_run_there() -> None:
+    ran = {step["run"] for step in steps(FOLDER / "ci.yaml") if "run" in step} | {
+        f"make {target}" for target in values(FOLDER / "ci.yaml", "target")
+    }
+    of_make = re.search(r"^test: (.*?) ##", MAKEFILE, re.MULTILINE)
+    assert of_make is not None
+    assert {f"make {target}" for target in (*of_make[1].split(), "verify")} <= ran
+
+
+def test_real_pods_run_on_the_oldest_and_the_newest_kubernetes_and_one_between() -> None:
+    oldest, between, newest = values(FOLDER / "ci.yaml", "kubernetes")
+    described = yaml.safe_load((REPOSITORY / "helm/tfdist-operator/Chart.yaml").read_text())
+    assert newest == versions.KUBERNETES
+    assert oldest.startswith("v" + re.findall(r"1\.\d+", described["kubeVersion"])[0])
+    assert oldest < between < newest
+
+
+def test_each_older_api_server_has_its_module_and_its_job() -> None:
+    asked = [step.get("env", {}).get("TFDIST_KUBERNETES") for step in steps(FOLDER / "ci.yaml")]
+    assert [version for version in asked if version] == list(versions.OLDER)
+    for version in versions.OLDER:
+        required = (GO_MODULE.with_name(f"go-{version}") / "go.mod").read_text()
+        assert f"k8s.io/kubernetes {version}" in required
+        assert f"k8s.io/api => k8s.io/api v0{version.removeprefix('v1')}" in required
+
+
+@pytest.mark.long
+def test_actionlint_finds_nothing() -> None:
+    found = shutil.which("actionlint")
+    program = pathlib.Path(found) if found else gobuild.tool(paths.State.from_environment(), "actionlint")
+    shell.run([program, *WORKFLOWS], cwd=REPOSITORY)
