@@ -70,7 +70,7 @@ def _context(gang: Gang, settings: Any, checkpoint: CheckpointSettings | None) -
         config=choice.config,
         checkpoint=checkpoint,
         reporter=TurnTaker(gang.member),
-        notice=Notice(lambda _text: None),
+        notice=Notice(lambda _reason, _message: None),
         settings=settings,
     )
 

@@ -1,6 +1,7 @@
 # ruff: noqa: PLC0415  TensorFlow takes seconds to import, and most of these tests do without
 """Starts replicas as the controller would, but as processes on this machine, and makes small data sets."""
 
+import contextlib
 import json
 import os
 import signal
@@ -8,7 +9,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from support.ports import free_ports
+from support.warm import Fork, Running
 
 from tfdist.contract import ProgressReport, TerminationMessage
 
@@ -33,17 +35,23 @@ class Replicas:
     """The processes of one gang."""
 
     folder: Path
-    processes: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
+    processes: dict[int, Running] = field(default_factory=dict)
     """By number; members that have not been started are not there."""
     report_ports: list[int] = field(default_factory=list)
     addresses: list[str] = field(default_factory=list)
     """Of TensorFlow's servers."""
     environs: list[dict[str, str]] = field(default_factory=list)
     python: tuple[str, ...] = ()
+    warm: bool = False
+    """Whether members are forks of a process that has imported TensorFlow."""
 
     def start(self, index: int) -> None:
         """Start member `index`, or start it again, behind those that have been."""
-        with (self.folder / f"out-{index}").open("ab") as output:
+        path = self.folder / f"out-{index}"
+        if self.warm:
+            self.processes[index] = Fork(self.environs[index], path)
+            return
+        with path.open("ab") as output:
             command = [sys.executable, *self.python, "-m", "tfdist_trainer"]
             process = subprocess.Popen(command, env=self.environs[index], stdout=output, stderr=subprocess.STDOUT)
         self.processes[index] = process
@@ -55,6 +63,11 @@ class Replicas:
 
     def output(self, index: int = 0) -> str:
         return (self.folder / f"out-{index}").read_text()
+
+    @property
+    def outputs(self) -> str:
+        """Of all members."""
+        return "\n".join(f"--- {index}\n{self.output(index)}" for index in sorted(self.processes))
 
     def termination(self, index: int = 0) -> TerminationMessage:
         return TerminationMessage.model_validate_json((self.folder / f"termination-{index}").read_bytes())
@@ -90,56 +103,91 @@ class Replicas:
 Launch = Callable[..., Replicas]
 
 
-@pytest.fixture
-def launch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launch]:
-    """A function that starts a gang of `size` replicas and returns its processes."""
+@contextlib.contextmanager
+def launching(folders: pytest.TempPathFactory) -> Iterator[Launch]:
+    """Give a function that starts the replicas of some roles and returns their processes, numbered in that order."""
     started: list[Replicas] = []
 
     def start(
-        size: int = 1,
+        roles: Mapping[str, int],
         *,
         config: dict[str, Any],
         job: dict[str, Any] | None = None,
         python: tuple[str, ...] = (),
+        warm: bool = False,
         absent: Collection[int] = (),
+        environs: Mapping[int, dict[str, str]] | None = None,
     ) -> Replicas:
-        replicas = Replicas(tmp_path_factory.mktemp("gang"), report_ports=free_ports(size), python=python)
+        members = [(role, index) for role, count in roles.items() for index in range(count)]
+        size = len(members)
+        replicas = Replicas(folders.mktemp("gang"), report_ports=free_ports(size), python=python, warm=warm)
         started.append(replicas)
-        addresses = replicas.addresses = [f"127.0.0.1:{port}" for port in free_ports(size)]
-        replicas.environs = [replica_environ(replicas, index, addresses, config, job or {}) for index in range(size)]
-        for index in range(size):
-            if index not in absent:
-                replicas.start(index)
+        replicas.addresses = [f"127.0.0.1:{port}" for port in free_ports(size)]
+        cluster: dict[str, list[str]] = {role: [] for role in roles}
+        for (role, _), address in zip(members, replicas.addresses, strict=True):
+            cluster[role].append(address)
+        for number, place in enumerate(members):
+            environ = replica_environ(replicas, number, cluster, place, config, job or {})
+            replicas.environs.append(environ | (environs or {}).get(number, {}))
+            if number not in absent:
+                replicas.start(number)
         return replicas
 
-    yield start
-    for replicas in started:
-        replicas.stop()
+    try:
+        yield start
+    finally:
+        for replicas in started:
+            replicas.stop()
+
+
+@pytest.fixture
+def launch_roles(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launch]:
+    """See `launching`."""
+    with launching(tmp_path_factory) as start:
+        yield start
+
+
+@pytest.fixture
+def launch(launch_roles: Launch) -> Launch:
+    """A function that starts a gang of `size` equal replicas and returns its processes."""
+
+    def start(size: int = 1, **options: Any) -> Replicas:
+        return launch_roles({"worker": size}, **options)
+
+    return start
 
 
 def replica_environ(
-    replicas: Replicas, index: int, addresses: list[str], config: dict[str, Any], job: dict[str, Any]
+    replicas: Replicas,
+    number: int,
+    cluster: Mapping[str, list[str]],
+    place: tuple[str, int],
+    config: dict[str, Any],
+    job: dict[str, Any],
 ) -> dict[str, str]:
-    role = "evaluation" if job.get("task") == "Evaluate" else "worker"
+    """Return the environment of member `number`, which is the `place` (role, index) of `cluster`."""
+    role, index = place
+    evaluates = job.get("task") == "Evaluate"
     description: dict[str, Any] = {
         "name": "test",
         "namespace": "default",
         "uid": "uid-1",
         "strategy": "MultiWorkerMirrored",
-        "role": role,
+        "role": "evaluation" if evaluates else role,
         "index": index,
-        "replicas": {role: len(addresses)},
+        "replicas": {"evaluation" if evaluates else name: len(addresses) for name, addresses in cluster.items()},
         "runtime": {"intraOpThreads": 1, "interOpThreads": 1},
         "training": {"program": "image_classification", "config": config},
     }
     environ = {key: value for key, value in os.environ.items() if key != "TF_CONFIG"} | {
         "TFDIST_JOB": json.dumps(description | job),
-        "TFDIST_REPORT_PORT": str(replicas.report_ports[index]),
-        "TFDIST_TERMINATION_LOG": str(replicas.folder / f"termination-{index}"),
+        "TFDIST_REPORT_PORT": str(replicas.report_ports[number]),
+        "TFDIST_TERMINATION_LOG": str(replicas.folder / f"termination-{number}"),
+        # Servers know each other's files by addresses, which are used again.
+        "TMPDIR": str(replicas.folder),
     }
-    if len(addresses) > 1:
-        task = {"type": "worker", "index": index}
-        environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": addresses}, "task": task})
+    if sum(map(len, cluster.values())) > 1:
+        environ["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": {"type": role, "index": index}})
     return environ
 
 

@@ -37,7 +37,7 @@ def _attempt(reporter: Reporter, config: Path | None) -> int:
         termination.write(path, termination.compose(reason, message, reporter.current))
 
     try:
-        notice = Notice(lambda text: last_words("Terminated", text))
+        notice = Notice(last_words)
         notice.install()
         if config is not None:
             from tfdist_trainer import local  # noqa: PLC0415  a replica in a pod does without the whole resource

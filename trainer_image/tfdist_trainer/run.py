@@ -4,21 +4,25 @@ Everything that can be wrong in the configuration, and every file that can be mi
 then TensorFlow is imported, the gang is joined, and the task runs.
 """
 
+import contextlib
 import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tfdist.api.training import RuntimeSpec
 from tfdist.contract import Phase, Role, Task
 from tfdist_trainer import log, programs, runtime
 from tfdist_trainer.data.files import Split
 from tfdist_trainer.environment import PARAMETER_SERVER, Member
-from tfdist_trainer.errors import ConfigurationError
+from tfdist_trainer.errors import ConfigurationError, PeerLostError
 from tfdist_trainer.notice import Notice
 from tfdist_trainer.reporter import Reporter
 from tfdist_trainer.strategies import meeting, names
+
+if TYPE_CHECKING:
+    from tfdist_trainer.strategies.gang import Gang
 
 
 def run(member: Member, reporter: Reporter, notice: Notice) -> None:
@@ -39,16 +43,9 @@ def run(member: Member, reporter: Reporter, notice: Notice) -> None:
     from tfdist_trainer.context import Context  # noqa: PLC0415
     from tfdist_trainer.programs.from_files import explained  # noqa: PLC0415
     from tfdist_trainer.programs.learned import prepare  # noqa: PLC0415
-    from tfdist_trainer.strategies.build import join  # noqa: PLC0415
 
-    reporter.update(phase=Phase.RENDEZVOUS)
-    if member.size > 1:
-        meeting.meet(member, lambda missing: _say_waiting(reporter, missing))
-    log.event("joining", rank=member.rank, members=member.size)
-    gang = join(member, settings, choice.config.min_shard_bytes)
-    log.event("joined", replicas=gang.replicas)
     context = Context(
-        gang=gang,
+        gang=_join(member, settings, choice.config.min_shard_bytes, reporter, notice),
         program=choice.create(),
         config=choice.config,
         checkpoint=member.job.checkpoint,
@@ -85,6 +82,29 @@ def run(member: Member, reporter: Reporter, notice: Notice) -> None:
 _LINGER_SECONDS: Final = 1.0
 """How long a member stays after its last collective: another may still fetch from it what it needs to end its own,
 and would take the closed connection for a lost peer."""
+
+
+def _join(
+    member: Member, settings: RuntimeSpec, min_shard_bytes: int | None, reporter: Reporter, notice: Notice
+) -> "Gang":
+    """Return the gang of `member` when all its members have come.
+
+    Raises:
+        PeerLostError: one has not.
+    """
+    from tfdist_trainer.strategies import build  # noqa: PLC0415
+
+    reporter.update(phase=Phase.RENDEZVOUS)
+    limit: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+    if member.size > 1:
+        meeting.meet(member, lambda missing: _say_waiting(reporter, missing))
+        seconds = build.CONNECT_SECONDS
+        limit = notice.limit(seconds, PeerLostError(f"a member was lost while all connected: waited {seconds:.0f} s"))
+    log.event("joining", rank=member.rank, members=member.size)
+    with limit:
+        gang = build.join(member, settings, min_shard_bytes)
+    log.event("joined", replicas=gang.replicas)
+    return gang
 
 
 def _say_waiting(reporter: Reporter, missing: Sequence[str]) -> None:

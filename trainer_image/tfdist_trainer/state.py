@@ -7,7 +7,7 @@ from typing import Any, Final
 import keras
 import tensorflow as tf
 
-from tfdist.contract import CheckpointReport
+from tfdist.contract import CheckpointReport, ExitCode
 from tfdist_trainer.checkpoint import (
     VARIABLES,
     CheckpointReader,
@@ -17,7 +17,7 @@ from tfdist_trainer.checkpoint import (
     read_record,
 )
 from tfdist_trainer.context import Context
-from tfdist_trainer.errors import StorageError, one_line
+from tfdist_trainer.errors import StorageError, classify, one_line
 from tfdist_trainer.reporter import now_text
 from tfdist_trainer.strategies.gang import Gang
 
@@ -27,6 +27,9 @@ _ERRNOS: Final = {
     tf.errors.ResourceExhaustedError: errno.ENOSPC,
 }
 """What TensorFlow's errors were before its file system named them anew (`tsl/platform/errors.cc`)."""
+
+_REMOTE: Final = "remote target /job:"
+"""In the message of every error that came over a connection to another process."""
 
 
 class State:
@@ -58,12 +61,18 @@ class State:
             try:
                 self._checkpoint.write(prefix)
             except tf.errors.OpError as error:
+                _raise_if_a_peer_is_lost(error)
                 raise OSError(_ERRNOS.get(type(error), errno.EIO), one_line(error.message)) from error
 
         return writer.write(position, now_text(), write)
 
     def restore(self, path: Path) -> None:
-        """Set all variables from the checkpoint directory `path`; `restore_model` says which errors."""
+        """Set all variables from the checkpoint directory `path`.
+
+        Raises:
+            StorageError: as `restore_model`.
+            tf.errors.OpError: a process that keeps variables is lost.
+        """
         _read(self._checkpoint, path, whole=True)
 
 
@@ -103,7 +112,14 @@ def _read(checkpoint: tf.train.Checkpoint, path: Path, *, whole: bool) -> None:
             f"or use another checkpoint.directory ({one_line(str(error))[:200]})"
         ) from None
     except tf.errors.OpError as error:
+        _raise_if_a_peer_is_lost(error)
         raise StorageError(f"{path}: cannot be read: {one_line(error.message)}") from None
+
+
+def _raise_if_a_peer_is_lost(error: tf.errors.OpError) -> None:
+    """Raise `error` again when it is no file that failed, but the connection to a process that keeps variables."""
+    if classify(error).exit_code is ExitCode.PEER_LOST and _REMOTE in error.message:
+        raise error
 
 
 def agree_on_newest(gang: Gang, reader: CheckpointReader) -> Record | None:

@@ -1,6 +1,7 @@
 """Makes the gang of a member: the strategy that its job names, on the devices that it may use."""
 
 import os
+from typing import Final
 
 import tensorflow as tf
 
@@ -8,8 +9,12 @@ from tfdist.api.training import RuntimeSpec
 from tfdist_trainer import log
 from tfdist_trainer.environment import Member
 from tfdist_trainer.errors import ConfigurationError
-from tfdist_trainer.strategies import devices
+from tfdist_trainer.strategies import devices, unlocked
 from tfdist_trainer.strategies.gang import Gang
+
+CONNECT_SECONDS: Final = 120.0
+"""How long `join` may take. Members that have met have only their devices to start before they connect; TensorFlow
+itself would wait for an hour for one that was killed just then."""
 
 
 def join(member: Member, settings: RuntimeSpec, min_shard_bytes: int | None = None) -> Gang:
@@ -35,7 +40,8 @@ def join(member: Member, settings: RuntimeSpec, min_shard_bytes: int | None = No
 def _of_many(settings: RuntimeSpec) -> tf.distribute.Strategy:
     options = devices.communication(settings)
     try:
-        return tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
+        with unlocked.connecting():
+            return tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
     except RuntimeError as error:
         raise ConfigurationError(
             "training.program: its module runs TensorFlow operations while it is imported, before the gang has "

@@ -1,7 +1,6 @@
 """Has the members of a gang meet before TensorFlow connects them.
 
-TensorFlow's connecting holds Python's lock until everybody is there: no thread of ours runs meanwhile, a notice to
-stop is not heard, and nobody says who is missing. So the members come together here first, in Python. The leader,
+TensorFlow's connecting says of nobody that it is missing. So the members come together here first. The leader,
 rank 0, listens at its own TensorFlow address, which nobody else needs yet; the others connect to it, say who they are,
 and are told when all are there. Then TensorFlow takes the address over.
 

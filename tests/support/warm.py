@@ -1,0 +1,77 @@
+"""Replicas as forks of one warm process: each import of TensorFlow takes seconds, and some tests start dozens.
+
+It is how launchers start programs too (`tfdist_launch.nursery`), without a launcher. The fork runs the same `main` as
+`python -m tfdist_trainer`.
+"""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from multiprocessing.context import ForkServerContext
+from pathlib import Path
+from typing import Final, Protocol
+
+from tfdist_trainer import preload
+
+MODULES: Final = [f"tfdist_trainer.{name}" for name in (*preload.MODULES, "evaluator", "strategies.parameter_server")]
+
+
+class Running(Protocol):
+    """What tests use of a process, as `subprocess.Popen` has it."""
+
+    pid: int
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+    def send_signal(self, sig: int) -> None: ...
+
+
+class Fork:
+    """A replica that is a fork."""
+
+    def __init__(self, environ: Mapping[str, str], output: Path) -> None:
+        self._process = _context().Process(target=_replica, args=(dict(environ), str(output)), daemon=True)
+        self._process.start()
+        assert self._process.pid is not None
+        self.pid = self._process.pid
+
+    def poll(self) -> int | None:
+        return self._process.exitcode
+
+    def wait(self, timeout: float | None = None) -> int:
+        self._process.join(timeout)
+        if self._process.exitcode is None:
+            raise subprocess.TimeoutExpired("tfdist_trainer", timeout or 0.0)
+        return self._process.exitcode
+
+    def send_signal(self, sig: int) -> None:
+        if self._process.exitcode is None:
+            os.kill(self.pid, sig)
+
+
+def _context() -> ForkServerContext:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(MODULES)
+    return context
+
+
+def _replica(environ: dict[str, str], output: str) -> None:
+    """Become the program `tfdist_trainer`, with its output in the file `output`."""
+    # The process that forks ignores it, and so does its fork, in which Ctrl-C means nothing anyway.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(descriptor, 1)
+    os.dup2(descriptor, 2)
+    os.environ.clear()
+    os.environ.update(environ)
+    sys.path[:0] = [folder for folder in environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
+    assert not preload.is_started(), "a runtime of TensorFlow does not survive a fork"
+
+    from tfdist_trainer.__main__ import main  # noqa: PLC0415  here, where everything is as in a new process
+
+    main([])
