@@ -1,0 +1,157 @@
+"""Each example once an epoch over all workers, whatever happens: the replicas write down what they train on.
+
+The 25 examples divide by nothing. Two workers share three files record by record; three workers have a file each, of
+which one is empty.
+"""
+
+import json
+import random
+import signal
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pytest
+from support.counted_program import EXAMPLES, JOURNAL, SIGNAL
+from trainer.conftest import Replicas
+
+from tfdist.contract import ExitCode
+from tfdist_trainer.checkpoint import CheckpointReader
+from tfdist_trainer.data import npz, tfrecord
+
+if TYPE_CHECKING:
+    from trainer.conftest import Launch
+
+pytestmark = pytest.mark.trainer
+
+SECONDS: Final = 240.0
+FILES: Final = (17, 0, 8)
+BATCH: Final = 3
+SAVES: Final = 3
+"""Steps between two checkpoints."""
+EPOCHS: Final = 6
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How examples come to workers."""
+
+    program: str
+    ending: str
+    sizes: tuple[int, ...]
+    """Examples of each worker."""
+
+    @property
+    def workers(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def steps(self) -> int:
+        """Of an epoch: as many batches as the worker has that has most."""
+        return -(-max(self.sizes) // BATCH)
+
+
+MANNERS: Final = {
+    "records": Manner("FromFiles", "tfrecord", (13, 12)),
+    "files": Manner("FromFiles", "npz", FILES),
+    "data set": Manner("FromDataSet", "", (9, 8, 8)),
+}
+
+
+@dataclass
+class Counted:
+    """A job whose workers write down what they train on, attempt after attempt."""
+
+    launch: "Launch"
+    folder: Path
+    manner: Manner
+    training: dict[str, Any]
+    attempts: list[Replicas] = field(default_factory=list)
+    seen: list[list[int]] = field(default_factory=list)
+    """The examples of each step that counts, of all workers."""
+
+    def run(self, signals: dict[int, str] | None = None) -> list[int]:
+        """Run an attempt, in which workers send themselves `signals`, and return how they end."""
+        begin = self.saved
+        checkpoint = {"directory": str(self.folder / "ckpt"), "everySteps": SAVES}
+        told = {"training": self.training, "checkpoint": checkpoint, "attempt": len(self.attempts)}
+        environs = {
+            rank: {JOURNAL: str(self._journal(len(self.attempts), rank))} for rank in range(self.manner.workers)
+        }
+        for rank, text in (signals or {}).items():
+            environs[rank][SIGNAL] = text
+        replicas = self.launch(self.manner.workers, config={}, job=told, warm=True, environs=environs)
+        codes = replicas.wait(SECONDS)
+        # What was done after the last checkpoint is done again: an attempt's steps count from where it began.
+        self.attempts.append(replicas)
+        steps = zip(*(self.steps_of(rank) for rank in range(self.manner.workers)), strict=False)
+        self.seen = self.seen[:begin] + [[*chain(*parts)] for parts in steps]
+        return codes
+
+    def steps_of(self, rank: int) -> list[list[int]]:
+        """Return what a worker has trained on in the attempt that has ended last, step by step."""
+        lines = self._journal(len(self.attempts) - 1, rank).read_text().splitlines()
+        return [json.loads(line) for line in lines]
+
+    @property
+    def saved(self) -> int:
+        """The step of the newest checkpoint."""
+        newest = CheckpointReader(self.folder / "ckpt").newest()
+        return newest.position.step if newest else 0
+
+    def _journal(self, attempt: int, rank: int) -> Path:
+        return self.folder / f"journal-{attempt}-{rank}"
+
+
+@pytest.fixture
+def counted(launch: "Launch", tmp_path: Path, name: str) -> Counted:
+    manner = MANNERS[name]
+    config: dict[str, Any] = {"epochs": EPOCHS, "batchSizePerReplica": BATCH, "learningRate": 0.01}
+    if manner.ending:
+        for number, part in enumerate(np.split(np.arange(EXAMPLES), np.cumsum(FILES)[:-1])):
+            columns = {"x": part.astype(np.float32), "number": part.astype(np.float32)}
+            path = str(tmp_path / f"train-{number}.{manner.ending}")
+            tfrecord.write(path, columns) if manner.ending == "tfrecord" else npz.save(path, **columns)
+        data = {"train": f"{tmp_path}/train-*.{manner.ending}"}
+        config |= {"data": data, "numeric": ["x"], "label": "number", "normalize": "None", "hiddenUnits": [2]}
+    training = {"program": f"support.counted_program:{manner.program}", "config": config}
+    return Counted(launch, tmp_path, manner, training)
+
+
+def each_is_there_once_an_epoch(job: Counted) -> None:
+    """Check the steps that count."""
+    steps = job.manner.steps
+    assert len(job.seen) == EPOCHS * steps
+    for epoch in range(EPOCHS):
+        numbers = chain(*job.seen[epoch * steps : (epoch + 1) * steps])
+        assert sorted(numbers) == list(range(EXAMPLES)), f"epoch {epoch}"
+
+
+@pytest.mark.parametrize("name", MANNERS)
+def test_of_a_training_that_is_not_disturbed(counted: Counted) -> None:
+    assert set(counted.run()) == {0}, counted.attempts[-1].outputs
+    each_is_there_once_an_epoch(counted)
+    sizes = [len([*chain(*counted.steps_of(rank))]) / EPOCHS for rank in range(counted.manner.workers)]
+    assert sizes == list(counted.manner.sizes)
+
+
+@pytest.mark.parametrize("name", MANNERS)
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long), pytest.param(3, marks=pytest.mark.long)])
+def test_of_a_training_that_is_killed_and_told_to_stop(counted: Counted, seed: int) -> None:
+    chance = random.Random(seed)  # noqa: S311  no secret
+    victim, step = chance.randrange(counted.manner.workers), chance.randint(SAVES + 1, 3 * SAVES)
+    codes = counted.run({victim: f"{step}:{signal.SIGKILL}"})
+    assert codes.pop(victim) == -signal.SIGKILL
+    assert set(codes) == {ExitCode.PEER_LOST}, counted.attempts[-1].outputs
+    killed_after = counted.saved
+    assert 0 < killed_after < step
+
+    notified, step = chance.randrange(counted.manner.workers), chance.randint(1, 2 * SAVES)
+    assert set(counted.run({notified: f"{step}:{signal.SIGTERM}"})) == {ExitCode.STOPPED_ON_NOTICE}
+    assert {len(counted.steps_of(rank)) for rank in range(counted.manner.workers)} == {counted.saved - killed_after}
+    assert len(counted.seen) == counted.saved, "no step is done twice, and none is lost"
+
+    assert set(counted.run()) == {0}, counted.attempts[-1].outputs
+    each_is_there_once_an_epoch(counted)
