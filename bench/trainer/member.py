@@ -22,6 +22,7 @@ from tfdist_trainer import environment, programs, report_server, runtime
 from tfdist_trainer.context import Context
 from tfdist_trainer.loop import train
 from tfdist_trainer.notice import Notice
+from tfdist_trainer.programs.config import batch_size
 from tfdist_trainer.programs.image_classification_config import ImageClassificationConfig
 from tfdist_trainer.strategies.build import join
 from tfdist_trainer.strategies.gang import Gang
@@ -44,7 +45,7 @@ def main() -> None:
     if wanted["reporting"]:
         turns["reporting"] = _reporting(gang, settings, wanted["folder"])
     steps = {name: _warm(gang, turn, wanted["seconds"]) for name, turn in turns.items()}
-    batch = context.config.batch_size(gang.replicas) * gang.replicas
+    batch = batch_size(context.config, gang.replicas) * gang.replicas
     found: dict[str, list[float]] = {name: [] for name in turns}
     for number in range(wanted["rounds"]):
         order = list(turns) if number % 2 else list(reversed(turns))
@@ -92,8 +93,8 @@ def _plain(context: Context) -> Turn:
         model = context.program.model()
         optimizer = keras.optimizers.Adam(config.learning_rate)
         optimizer.build(model.trainable_variables)
-    batch_size = config.batch_size(context.gang.replicas)
-    loop = PlainLoop(context.gang.strategy, model, optimizer, images, labels, batch_size)
+    size = batch_size(config, context.gang.replicas)
+    loop = PlainLoop(context.gang.strategy, model, optimizer, images, labels, size)
 
     def turn(steps: int) -> int:
         loop.run(steps)

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from tfdist.contract import ExitCode, TerminationMessage
+from tfdist_trainer.data.files import Split
+from tfdist_trainer.programs.config import OpenConfig, batch_size, files, parse_config, rate_scale
 
 DATA = {"train": "{folder}/*.npz"}
 JOB: dict[str, Any] = {
@@ -125,3 +127,11 @@ def test_a_report_port_that_is_none_is_a_wrong_usage(port: str, tmp_path: Path) 
     code, error = run(tmp_path, JOB, TFDIST_REPORT_PORT=port)
     assert code == ExitCode.USAGE
     assert "TFDIST_REPORT_PORT" in error
+
+
+def test_a_field_of_a_program_is_not_hidden_by_a_method_of_the_same_name() -> None:
+    fields = {"files": "mine", "copy": 1, "json": [2], "dict": None, "learningRate": 0.5, "baseBatchSize": 4}
+    found: Any = parse_config(OpenConfig, fields)
+    assert [found.files, found.copy, found.json, found.dict] == ["mine", 1, [2], None]
+    assert (found.learning_rate, found.epochs, found.model_copy().files) == (0.5, 1, "mine")
+    assert (files(found, Split.TRAIN), batch_size(found, 2), rate_scale(found, 8)) == ((), 128, 2.0)

@@ -97,6 +97,7 @@ def test_an_embedding_is_divided_over_the_parameter_servers_and_evaluated_exactl
         "batchSizePerReplica": 8,
         "learningRate": 0.01,
         "minShardBytes": 512,
+        "metrics": ["accuracy", "top_2", "precision", "recall", "f1", "auc", "confusion_matrix", "keras.Poisson"],
     }
     told = job(tmp_path / "ckpt", strategy="ParameterServer")
     told["training"] = {"program": "text_classification", "config": config}

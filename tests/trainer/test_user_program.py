@@ -22,6 +22,7 @@ import tfdist_trainer
 
 class Config(tfdist_trainer.ProgramConfig):
     slope: float = 3.0
+    files: str = "a field, and a method of the trainer"
 
 class Line(tfdist_trainer.Program):
     """Fits y = slope * x - 1 on 64 points; half of them weigh nothing and are of another line."""
@@ -47,7 +48,7 @@ class Open(Line):
     Config = tfdist_trainer.Program.Config
 
     def dataset(self, split, shard):
-        assert self.config.slope == 3
+        assert (self.config.slope, self.config.files, self.config.copy) == (3, "mine", ["too"])
         return super().dataset(split, shard)
 
 class Endless(Line):
@@ -90,7 +91,8 @@ def job(program: str, config: dict[str, Any], **fields: Any) -> dict[str, Any]:
 @pytest.mark.usefixtures("source")
 @pytest.mark.parametrize("name", ["Line", "Open"])
 def test_a_class_on_the_python_path_is_trained(name: str, launch: "Launch", tmp_path: Path) -> None:
-    config = {"epochs": 30, "slope": 3.0, "batchSizePerReplica": 16}
+    config: dict[str, Any] = {"epochs": 30, "slope": 3.0, "batchSizePerReplica": 16}
+    config |= {"files": "mine"} | ({"copy": ["too"]} if name == "Open" else {})
     directory = {"checkpoint": {"directory": str(tmp_path / "ckpt")}}
     trained = launch(2 if name == "Line" else 1, config={}, job=job(f"mine:{name}", config, **directory))
     assert set(trained.wait()) == {0}, trained.output()

@@ -15,7 +15,7 @@ from tfdist_trainer.errors import DataMissingError
 from tfdist_trainer.fence import Writer
 from tfdist_trainer.notice import Notice
 from tfdist_trainer.programs.base import Program
-from tfdist_trainer.programs.config import ProgramConfig
+from tfdist_trainer.programs.config import ProgramConfig, batch_size, rate_scale
 from tfdist_trainer.reporter import Reporter
 from tfdist_trainer.strategies.gang import Gang
 
@@ -55,7 +55,7 @@ class Context:
     def scale(self) -> float:
         """What the learning rate is multiplied by for the gang's batch size; see `Program.optimizer`."""
         replicas = self.gang.replicas
-        return self.config.scale(self.config.batch_size(replicas) * replicas)
+        return rate_scale(self.config, batch_size(self.config, replicas) * replicas)
 
     @property
     def writer(self) -> Writer:
@@ -106,5 +106,5 @@ def supply_of(context: Context, examples: Examples, field: str) -> Supply:
     counts = tuple(round(count) for count in context.gang.gather(examples.count))
     if not sum(counts):
         raise DataMissingError(f"{field}: the files hold no example")
-    batch_size = context.config.batch_size(context.gang.replicas)
-    return Supply(gang=context.gang, examples=examples, batch_size=batch_size, counts=counts)
+    size = batch_size(context.config, context.gang.replicas)
+    return Supply(gang=context.gang, examples=examples, batch_size=size, counts=counts)

@@ -17,6 +17,7 @@ from tfdist_trainer.context import Context, Supply, supply_of
 from tfdist_trainer.data.files import Split
 from tfdist_trainer.errors import ConfigurationError, NotFiniteError, StoppedOnNotice, cause_of, one_line
 from tfdist_trainer.pace import MAX_CHUNK, Decision, Pace, decide
+from tfdist_trainer.programs.config import last_epoch
 from tfdist_trainer.reporter import now_text
 from tfdist_trainer.saving import Saver
 from tfdist_trainer.state import State, new_state
@@ -120,7 +121,7 @@ class Training:
     def _start_iterator(self) -> None:
         """Take up the stream of batches at the present position."""
         at = self._position
-        epochs = range(at.epoch, self._config.last_epoch)
+        epochs = range(at.epoch, last_epoch(self._config))
         self._iterator = self._supply.iterator(self._context.seed, epochs, at.step_in_epoch)
 
     def _epoch(self) -> None:

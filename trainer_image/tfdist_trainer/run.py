@@ -18,6 +18,7 @@ from tfdist_trainer.data.files import Split
 from tfdist_trainer.environment import PARAMETER_SERVER, Member
 from tfdist_trainer.errors import ConfigurationError, PeerLostError
 from tfdist_trainer.notice import Notice
+from tfdist_trainer.programs.config import batch_size, files
 from tfdist_trainer.reporter import Reporter
 from tfdist_trainer.strategies import meeting, names
 
@@ -134,12 +135,12 @@ def check(member: Member) -> programs.Choice:
         raise ConfigurationError("training: is absent; name a program in training.program")
     choice = programs.choose(job.training.program, job.training.config)
     config = choice.config
-    config.batch_size(member.size)
+    batch_size(config, member.size)
     if config.min_shard_bytes is not None and job.strategy != PARAMETER_SERVER:
         raise ConfigurationError(
             "training.config.minShardBytes: only strategy ParameterServer divides variables; remove it"
         )
-    config.files(Split.EVAL if job.task is Task.EVALUATE else Split.TRAIN)
+    files(config, Split.EVAL if job.task is Task.EVALUATE else Split.TRAIN)
     if job.checkpoint is not None and not Path(job.checkpoint.directory).is_absolute():
         raise ConfigurationError(
             f"checkpoint.directory: {job.checkpoint.directory!r} is not an absolute path of a file system"

@@ -1,5 +1,6 @@
 """What the configurations of all built-in programs share: strict fields and errors that name their path."""
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final, Literal, Self, TypeVar
 
@@ -61,11 +62,6 @@ class ProgramConfig(StrictModel):
     profile: Profile | None = None
     """Steps of which TensorBoard's profiler makes a trace; by default none."""
 
-    @property
-    def last_epoch(self) -> int:
-        """Number of epochs that training may begin: more than enough when `steps` ends it."""
-        return self.epochs if self.steps is None else 2**31 - 1
-
     @pydantic.model_validator(mode="after")
     def _one_end(self) -> Self:
         if self.steps is not None and "epochs" in self.model_fields_set:
@@ -87,30 +83,54 @@ class ProgramConfig(StrictModel):
         """
         return ()
 
-    def scale(self, batch_size: int) -> float:
-        """Return what the learning rate is multiplied by when an update averages over `batch_size` examples."""
-        return batch_size / self.base_batch_size if self.base_batch_size else 1.0
-
-    def batch_size(self, replicas: int) -> int:
-        """Return the examples in one step on each of `replicas` replicas.
-
-        Raises:
-            ConfigurationError: `globalBatchSize` is not a multiple of `replicas`.
-        """
-        if self.global_batch_size is None:
-            return self.batch_size_per_replica or 128
-        if self.global_batch_size % replicas:
-            raise ConfigurationError(
-                f"{PATH}.globalBatchSize: {self.global_batch_size} is not a multiple of {replicas}, "
-                "the number of replicas; change either, or give batchSizePerReplica"
-            )
-        return self.global_batch_size // replicas
-
 
 class OpenConfig(ProgramConfig):
     """Takes any other field too, as an attribute of the name that the job gives it."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow")
+
+    def __getattribute__(self, name: str) -> Any:
+        """Return the job's field `name` before a method that is called so; `model_` is Pydantic's own."""
+        if not name.startswith(("_", "model_")):
+            with contextlib.suppress(AttributeError):  # while the object is made
+                extra = super().__getattribute__("__pydantic_extra__")
+                if name in extra:
+                    return extra[name]
+        return super().__getattribute__(name)
+
+
+# Functions, and not methods, because a program may have fields of these names.
+
+
+def files(config: ProgramConfig, split: Split) -> tuple[str, ...]:
+    """Return `ProgramConfig.files`, also where the program has a field of that name; the same errors."""
+    return type(config).files(config, split)
+
+
+def last_epoch(config: ProgramConfig) -> int:
+    """Return the number of epochs that training may begin: more than enough when `steps` ends it."""
+    return config.epochs if config.steps is None else 2**31 - 1
+
+
+def rate_scale(config: ProgramConfig, examples: int) -> float:
+    """Return what the learning rate is multiplied by when an update averages over so many `examples`."""
+    return examples / config.base_batch_size if config.base_batch_size else 1.0
+
+
+def batch_size(config: ProgramConfig, replicas: int) -> int:
+    """Return the examples in one step on each of `replicas` replicas.
+
+    Raises:
+        ConfigurationError: `globalBatchSize` is not a multiple of `replicas`.
+    """
+    if config.global_batch_size is None:
+        return config.batch_size_per_replica or 128
+    if config.global_batch_size % replicas:
+        raise ConfigurationError(
+            f"{PATH}.globalBatchSize: {config.global_batch_size} is not a multiple of {replicas}, "
+            "the number of replicas; change either, or give batchSizePerReplica"
+        )
+    return config.global_batch_size // replicas
 
 
 Config = TypeVar("Config", bound=ProgramConfig)
