@@ -1,7 +1,9 @@
 """What can go wrong around a training: it ends with the code of its cause, never hangs, and nothing is lost."""
 
 import os
+import re
 import resource
+import shutil
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,11 +48,43 @@ def test_a_full_disk_is_told_and_the_last_checkpoint_stays(
     assert newest.position.step == last.last_checkpoint.step
 
 
-def test_a_directory_that_cannot_be_written_is_named(launch: "Launch", config: dict[str, Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", ["{folder}/file/checkpoints", "/sys/checkpoints"], ids=["file", "read-only"])
+def test_a_directory_that_cannot_be_written_is_named(
+    launch: "Launch", config: dict[str, Any], tmp_path: Path, place: str
+) -> None:
     (tmp_path / "file").write_text("no directory")
-    replica = launch(1, config=config, job=job(tmp_path / "file" / "checkpoints"))
+    directory = place.replace("{folder}", str(tmp_path))
+    replica = launch(1, config=config, job=job(Path(directory)), warm=True)
     assert replica.wait() == [ExitCode.CHECKPOINT_UNWRITABLE], replica.output()
-    assert f"cannot write {tmp_path}/file/checkpoints" in replica.termination().message
+    assert replica.termination().reason == "CheckpointUnwritable"
+    assert f"cannot write {directory}" in replica.termination().message
+
+
+def test_a_chief_whose_successor_has_begun_writes_no_more(
+    launch: "Launch", config: dict[str, Any], tmp_path: Path
+) -> None:
+    first = launch(1, config=config | FOREVER, job=job(tmp_path, everySteps=200), warm=True)
+    first.progress_when(lambda report: report.last_checkpoint is not None)
+    second = launch(1, config=config | FOREVER, job=job(tmp_path, attempt=1, everySteps=200), warm=True)
+    assert first.wait() == [ExitCode.CHECKPOINT_UNWRITABLE], first.output()
+    assert re.search(r"belongs to attempt 1 .*; this is attempt 0", first.termination().message)
+    begun = second.progress_when(lambda report: (report.step or 0) > 0).step or 0
+    second.progress_when(lambda report: report.last_checkpoint is not None and report.last_checkpoint.step > begun)
+    newest = CheckpointReader(tmp_path).newest()
+    assert newest is not None
+    assert newest.writer.attempt == 1
+
+
+def test_a_file_that_is_gone_while_it_is_needed_is_named(
+    launch: "Launch", config: dict[str, Any], data: Path, tmp_path: Path
+) -> None:
+    file = Path(shutil.copy(data / "train-0.tfrecord", tmp_path))
+    own = {"data": {"train": f"{tmp_path}/*.tfrecord"}, "epochs": 1_000_000}
+    replica = launch(1, config=config | own, warm=True)
+    replica.progress_when(lambda report: (report.step or 0) > 0)
+    file.unlink()
+    assert replica.wait() == [ExitCode.DATA_MISSING], replica.output()
+    assert replica.termination().message == f"{file}: cannot be opened any more: No such file or directory"
 
 
 def test_a_chief_killed_while_it_saves_and_a_torn_checkpoint_cost_no_example(
@@ -85,3 +119,5 @@ def test_a_frozen_worker_does_not_hold_the_others_for_ever(
     gang.progress_when(lambda report: (report.step or 0) > 0)
     gang.processes[1].send_signal(signal.SIGSTOP)
     assert gang.processes[0].wait(300) == ExitCode.PEER_LOST, gang.output()
+    gang.processes[1].send_signal(signal.SIGCONT)
+    assert gang.processes[1].wait(300) == ExitCode.PEER_LOST, gang.output(1)

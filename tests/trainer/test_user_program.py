@@ -63,6 +63,18 @@ class Diverges(Line):
     def loss(self, labels, predictions):
         return super().loss(labels, predictions) / 0.0
 
+class OneBad(Line):
+    """Its last example, which the second of two workers has, is no number."""
+
+    def dataset(self, split, shard):
+        x = tf.reshape(tf.linspace(-1.0, 1.0, 64), [64, 1])
+        y = tf.where(tf.reshape(tf.range(64), [64, 1]) == 63, float("nan"), x)
+        return tf.data.Dataset.from_tensor_slices((x, y)).shard(shard.count, shard.index)
+
+class Misfit(Line):
+    def dataset(self, split, shard):
+        return super().dataset(split, shard).map(lambda x, y, w: (tf.tile(x, [2]), y, w))
+
 class Mean(Line):
     def loss(self, labels, predictions):
         return tf.reduce_mean(super().loss(labels, predictions))
@@ -128,17 +140,29 @@ def test_a_class_that_cannot_be_used_is_told_why(launch: "Launch") -> None:
 @pytest.mark.usefixtures("source")
 def test_a_loss_that_is_no_number_ends_training_or_is_skipped(launch: "Launch", tmp_path: Path) -> None:
     directory = {"checkpoint": {"directory": str(tmp_path / "ckpt")}}
-    stopped = launch(1, config={}, job=job("mine:Diverges", {}, **directory))
-    skipped = launch(1, config={}, job=job("mine:Diverges", {"onNonFinite": "Skip", "steps": 3}))
-    scalar = launch(1, config={}, job=job("mine:Mean", {}))
+    stopped = launch(1, config={}, job=job("mine:Diverges", {}, **directory), warm=True)
+    skipped = launch(1, config={}, job=job("mine:Diverges", {"onNonFinite": "Skip", "steps": 3}), warm=True)
+    of_one = launch(2, config={}, job=job("mine:OneBad", {}), warm=True)
     assert stopped.wait() == [ExitCode.DATA_MALFORMED], stopped.output()
     assert stopped.termination().reason == "NotFinite"
     assert stopped.termination().message.startswith("step 1: the loss or its gradient is not finite")
     assert not list((tmp_path / "ckpt").glob("checkpoint-*")), "nothing of it may be saved"
     assert skipped.wait() == [0], skipped.output()
     assert "steps-skipped" in skipped.output()
+    assert of_one.wait() == [ExitCode.DATA_MALFORMED] * 2, "what one has, all see"
+    assert [of_one.termination(rank).reason for rank in range(2)] == ["NotFinite"] * 2
+
+
+@pytest.mark.usefixtures("source")
+def test_shapes_that_do_not_fit_are_told(launch: "Launch") -> None:
+    scalar = launch(1, config={}, job=job("mine:Mean", {}), warm=True)
+    misfit = launch(1, config={}, job=job("mine:Misfit", {}), warm=True)
     assert scalar.wait() == [ExitCode.CONFIGURATION], scalar.output()
     assert scalar.termination().message.startswith("training.program: loss() returns shape ()")
+    assert misfit.wait() == [ExitCode.SOFTWARE], misfit.output()
+    message = misfit.termination().message
+    assert message.startswith("ValueError: Exception encountered when calling Sequential.call(). Input 0")
+    assert message.endswith("expected axis -1 of input shape to have value 1, but received input with shape (128, 2)")
 
 
 @pytest.mark.usefixtures("source")

@@ -119,13 +119,22 @@ def classify(error: BaseException) -> Failure:
     return Failure(ExitCode.SOFTWARE, TrainerError.reason, message)
 
 
-def cause_of(text: str) -> str:
-    """Return what a TensorFlow error says happened, without where the graph was built and which node it was.
+_RAISED: Final = re.compile(r"^    [\w.]+: ", re.MULTILINE)
+"""Begins the exception behind the frames of a traceback."""
+_ARGUMENTS: Final = re.compile(r"\n *\n *Arguments received by .*", re.DOTALL)
+_BOLD: Final = re.compile("\x1b\\[[0-9]*m")
 
-    An exception raised while a graph is built comes with its traceback as its message (`in user code:`).
+
+def cause_of(text: str) -> str:
+    """Return what an error of TensorFlow or Keras says happened, without where the graph was built and for which node.
+
+    An exception raised while a graph is built comes with its traceback as its message (`in user code:`). Keras marks
+    the cause as bold, and puts the values of all arguments behind it.
     """
     if text.startswith("in user code:"):
-        return text.strip().splitlines()[-1].strip().partition(": ")[2] or text
+        raised = _RAISED.search(text, max(0, text.rfind('\n    File "')))
+        text = text[raised.end() :] if raised else text
+    text = _BOLD.sub("", _ARGUMENTS.sub("", text))
     if not text.startswith("Graph execution error"):
         return text
     lines = text.splitlines()

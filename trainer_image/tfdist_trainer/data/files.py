@@ -116,6 +116,19 @@ def _matches(pattern: str) -> list[str]:
     return [name for name in glob(pattern, recursive=True) if Path(name).is_file()]  # noqa: PTH207  absolute
 
 
+def still_readable(name: str) -> None:
+    """Check a file that could be read before.
+
+    Raises:
+        DataMissingError: it cannot.
+    """
+    try:
+        with Path(name).open("rb"):
+            return
+    except OSError as error:
+        raise DataMissingError(f"{name}: cannot be opened any more: {error.strerror}") from None
+
+
 def _check_readable(name: str, field: str) -> None:
     try:
         with Path(name).open("rb"):

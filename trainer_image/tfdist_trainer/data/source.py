@@ -17,7 +17,7 @@ from tfdist_trainer.autograph import graph, untranslated
 from tfdist_trainer.data import csvs, idx, npz, tfrecord
 from tfdist_trainer.data.batches import Order, by_number, one_by_one
 from tfdist_trainer.data.columns import Array, BadRecords, Column
-from tfdist_trainer.data.files import Part
+from tfdist_trainer.data.files import Part, still_readable
 from tfdist_trainer.data.formats import Format
 from tfdist_trainer.errors import DataMalformedError
 
@@ -65,6 +65,7 @@ class Source(ABC):
 
         Raises:
             DataMalformedError: with the file and the record.
+            DataMissingError: with the file, when it is gone.
         """
         return
 
@@ -169,6 +170,7 @@ class Records(Source):
     def check(self) -> None:
         """Read every record of every file; see the base class."""
         for name in self._part.files:
+            still_readable(name)
             tfrecord.check(name, self._reading.columns, BadRecords(skip=False), gzip=self._reading.gzip)
 
     def _records(self, seed: tf.Tensor | None) -> tf.data.Dataset:

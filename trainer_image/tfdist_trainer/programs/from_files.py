@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import tensorflow as tf
 
@@ -96,6 +96,7 @@ class FromFiles(BuiltIn):
 
         Raises:
             DataMalformedError: with the file and the record.
+            DataMissingError: with the file, when it is gone.
         """
         for source in self._sources.values():
             source.check()
@@ -105,16 +106,25 @@ class FromFiles(BuiltIn):
         return self.columns() if weight is None else (*self.columns(), Column(weight, "float32", positive=True))
 
 
+_OF_DATA: Final = (
+    tf.errors.InvalidArgumentError,
+    tf.errors.DataLossError,
+    tf.errors.NotFoundError,
+    tf.errors.PermissionDeniedError,
+)
+
+
 @contextmanager
 def explained(program: object) -> Iterator[None]:
     """Say which record it was when a step inside fails because of the data of `program`.
 
     Raises:
         DataMalformedError: with the file and the record.
+        DataMissingError: with the file, when it is gone.
     """
     try:
         yield
-    except (tf.errors.InvalidArgumentError, tf.errors.DataLossError) as error:
+    except _OF_DATA as error:
         # What a collective says when another member fails can have that member's kind of error.
         if isinstance(program, FromFiles) and "Collective ops is aborted" not in error.message:
             program.check()
