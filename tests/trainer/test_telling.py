@@ -74,7 +74,7 @@ def test_an_error_of_keras_says_its_cause_and_not_the_arguments_of_the_call() ->
         "Exception encountered when calling Sequential.call().\n    \n    \x1b[1mInput 0 does not fit: x\x1b[0m\n    \n"
         "    Arguments received by Sequential.call():\n      • inputs=tf.Tensor(shape=(3, 2))\n      • mask=None\n"
     )
-    frames = '    File "/x.py", line 6, in f  *\n        x += m(x)\n    File "/y.py", line 9, in g\n        raise ValueError(\n'
+    frames = '    File "/x.py", line 6, in f  *\n        x += m(x)\n    File "/y.py", line 9, in g\n        raise E(\n'
     for text in (said, f"in user code:\n\n{frames}\n    ValueError: {said}"):
         message = classify(ValueError(text)).message
         assert message == "ValueError: Exception encountered when calling Sequential.call(). Input 0 does not fit: x"
