@@ -85,7 +85,7 @@ def apart(cluster: Cluster) -> Iterator[Apart]:
 
 
 def _nodes_of_controllers(cluster: Cluster) -> list[str]:
-    found = cluster.kubectl.pods("tfdist-system", "app.kubernetes.io/name=tfdist-controller")
+    found = cluster.kubectl.pods(cluster.kubectl.place.system, cluster.kubectl.place.selector)
     return [pod["spec"]["nodeName"] for pod in found]
 
 

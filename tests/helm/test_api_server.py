@@ -1,4 +1,7 @@
-"""A real API server takes every object of the chart, whatever the values, and finds no unknown field."""
+"""A real API server takes every object of the chart, whatever the values, and finds no unknown field.
+
+What the Prometheus operator brings is held against its own definitions, from its Go module.
+"""
 
 import json
 import pathlib
@@ -6,6 +9,7 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
+import yaml
 from support.api import Json
 from support.chart import MONITORING, NAMESPACE, VALUES, Chart
 from support.control_plane import control_plane
@@ -13,6 +17,10 @@ from support.control_plane import control_plane
 from tfdist_cluster.paths import State
 
 pytestmark = pytest.mark.integration
+
+OPERATOR = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
+MONITORING_GROUP = MONITORING.partition("/")[0]
+MONITORED = ("servicemonitors", "prometheusrules")
 
 
 class Server:
@@ -25,9 +33,16 @@ class Server:
     def apply(self, objects: list[Json], *options: str) -> str:
         """Apply objects and return all that kubectl says, warnings too."""
         listing = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+        return self._run("apply", "--server-side", *options, "-f", "-", stdin=listing)
+
+    def wait(self, condition: str, what: str) -> None:
+        """Wait until an object is as wanted."""
+        self._run("wait", condition, what, "--timeout=60s")
+
+    def _run(self, *arguments: str, stdin: str = "") -> str:
         done = subprocess.run(
-            [self._program, f"--kubeconfig={self._kubeconfig}", "apply", "--server-side", *options, "-f", "-"],
-            input=listing,
+            [self._program, f"--kubeconfig={self._kubeconfig}", *arguments],
+            input=stdin,
             capture_output=True,
             text=True,
             check=False,
@@ -50,6 +65,28 @@ def server() -> Iterator[Server]:
         account = {"name": "tfdist-controller", "namespace": NAMESPACE}
         made.apply([{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account}])  # that of the test's pod
         yield made
+
+
+@pytest.fixture(scope="module")
+def definitions() -> list[Json]:
+    """Those of the Prometheus operator that the chart makes objects of."""
+    command = ["go", "mod", "download", "-json", OPERATOR]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, cwd="/")
+    if done.returncode:
+        pytest.skip(f"the Go module {OPERATOR} cannot be had: {done.stderr[-200:]}")
+    folder = pathlib.Path(json.loads(done.stdout)["Dir"]) / "example/prometheus-operator-crd"
+    return [yaml.safe_load((folder / f"{MONITORING_GROUP}_{kind}.yaml").read_text()) for kind in MONITORED]
+
+
+def test_the_prometheus_operator_takes_what_is_for_it(server: Server, chart: Chart, definitions: list[Json]) -> None:
+    server.apply(definitions)
+    for definition in definitions:
+        server.wait("--for=condition=Established", f"crd/{definition['metadata']['name']}")
+    objects = [o for o in chart.render(**VALUES["everything"]) if o["apiVersion"] == MONITORING]
+    assert {o["kind"] for o in objects} == {"ServiceMonitor", "PrometheusRule"}
+    said = server.apply(objects, "--dry-run=server", "--validate=strict")
+    assert "Warning" not in said
+    assert said.count("serverside-applied (server dry run)") == len(objects)
 
 
 @pytest.mark.parametrize("name", VALUES)

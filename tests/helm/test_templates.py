@@ -82,6 +82,16 @@ def test_the_lease_that_the_role_names_is_the_one_that_is_used(chart: Chart) -> 
     assert [rule.get("resourceNames") for rule in role["rules"]] == [None, ["training"]]
 
 
+def test_two_releases_share_nothing_but_the_definition(chart: Chart) -> None:
+    kinds = CLUSTER_WIDE - {"CustomResourceDefinition"}
+    one, other = (
+        {(o["kind"], o["metadata"]["name"]) for o in chart.render(fullnameOverride=name) if o["kind"] in kinds}
+        for name in ("one", "other")
+    )
+    assert one
+    assert not one & other
+
+
 def test_the_way_to_the_report_ports_of_jobs_is_open(chart: Chart) -> None:
     egress = chart.one("NetworkPolicy")["spec"]["egress"]
     assert contract.REPORT_PORT in [port["port"] for rule in egress for port in rule["ports"]]

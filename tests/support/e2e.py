@@ -14,7 +14,6 @@ from tfdist_demo import borrowed, data, install, manifests, target
 from tfdist_demo.kubectl import Kubectl
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-NAMESPACE = manifests.NAMESPACE
 INSPECTOR = "inspector"
 
 
@@ -26,7 +25,7 @@ class Cluster:
     """
 
     kubectl: Kubectl
-    namespace: str = NAMESPACE
+    namespace: str
 
     def apply(self, manifest: Json) -> str:
         """Apply a manifest as a person does; return what kubectl says, be it a refusal.

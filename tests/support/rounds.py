@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from support.api import Json, wait_for
-from support.e2e import NAMESPACE, Cluster, example
+from support.e2e import Cluster, example
 from support.failing import Scene
 from support.nodes import send_signal, signal_program
 from tfdist_cluster.errors import ClusterError
@@ -137,7 +137,8 @@ class Rounds:
 def started(cluster: Cluster, name: str, *, leader: str = "worker-0", **job: Any) -> Iterator[Rounds]:
     """Start a counting job, wait until it has saved a checkpoint, and delete it when the block ends."""
     kubectl, scene = cluster.kubectl, Scene(cluster)
-    of_program = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CONFIG_MAP, "namespace": NAMESPACE}}
+    metadata = {"name": CONFIG_MAP, "namespace": cluster.namespace}
+    of_program = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
     kubectl.apply(of_program | {"data": {PROGRAM.name: PROGRAM.read_text()}})
     cluster.delete_job(name)
     cluster.inside("rm", "-f", f"/volume/checkpoints/{_hurry(name)}")
