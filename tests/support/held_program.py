@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 import tfdist_trainer
-from tfdist_trainer.strategies import build, meeting
+from tfdist_trainer.strategies import build, meeting, servers
 
 EXAMPLES: Final = 13
 
@@ -79,6 +79,8 @@ class Line(tfdist_trainer.Program):
 
 if "CONNECT_SECONDS" in os.environ:
     build.CONNECT_SECONDS = meeting.HANDOVER_SECONDS = float(os.environ["CONNECT_SECONDS"])  # type: ignore[misc]
+if "PATIENCE_SECONDS" in os.environ:
+    servers.PATIENCE_SECONDS = float(os.environ["PATIENCE_SECONDS"])  # type: ignore[misc]
 # The class is imported before the members meet, and TensorFlow is called later.
 tf.distribute.MultiWorkerMirroredStrategy = held(tf.distribute.MultiWorkerMirroredStrategy, "connecting")
 tf.distribute.ParameterServerStrategy = held(tf.distribute.ParameterServerStrategy, "connecting")

@@ -21,7 +21,7 @@ from tfdist_trainer.programs import choose
 if TYPE_CHECKING:
     from trainer.conftest import Launch, Replicas
 
-pytestmark = pytest.mark.trainer
+pytestmark = [pytest.mark.trainer, pytest.mark.usefixtures("two_devices")]
 
 Array = npt.NDArray[np.float64]
 
@@ -175,7 +175,6 @@ def test_statistics_of_batch_normalization_are_equal_on_all_workers_at_each_chec
     assert not np.allclose(means[0], means[-1]), "they move, else the test shows nothing"
 
 
-@pytest.mark.usefixtures("two_devices")
 @settings(max_examples=8, deadline=None)
 @given(
     sizes=st.lists(st.integers(0, 9), min_size=1, max_size=5).filter(any),

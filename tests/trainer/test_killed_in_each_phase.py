@@ -151,12 +151,18 @@ def test_a_parameter_server(asynchronous: Attempts) -> None:
 
 def test_the_chief_of_parameter_servers(asynchronous: Attempts) -> None:
     job = asynchronous
-    for place in ("connecting", "compiling", "between", "written"):
+    for place in ("connecting", "compiling", "between"):
         job.start({CHIEF: place})
         job.until_held(CHIEF)
         job.kill(CHIEF)
         job.stop(WORKER, OTHER_WORKER, SERVER)
         assert job.newest() == BEGUN
+    job.start({CHIEF: "written"}, PATIENCE_SECONDS="2")
+    job.until_held(CHIEF)
+    job.kill(CHIEF)
+    for server in (WORKER, OTHER_WORKER, SERVER):
+        job.loses_its_peer(server)
+    assert job.newest() == BEGUN
     job.start({CHIEF: "starting"})
     job.until_held(CHIEF)
     job.kill(CHIEF)
