@@ -1,5 +1,6 @@
 """A cluster that runs pods, as the e2e tests use it: the same kubectl commands that a person would type."""
 
+import copy
 import pathlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -95,7 +96,8 @@ def prepared(images: dict[str, str]) -> Iterator[Cluster]:
 def _inspector(kubectl: Kubectl, trainer: str) -> Iterator[None]:
     """Have the inspector run while the block does."""
     namespace = kubectl.place.namespace
-    pod: dict[str, Any] = dict(manifests.loader(trainer, namespace))
+    pod: dict[str, Any] = copy.deepcopy(dict(manifests.loader(trainer, namespace)))
+    pod["spec"]["containers"][0]["command"] = ["sleep", "infinity"]  # all tests may take longer than the data did
     pod["metadata"] = {"name": INSPECTOR, "namespace": namespace}
     delete = ("delete", "pod", INSPECTOR, f"--namespace={namespace}", "--ignore-not-found", "--now")
     kubectl.run(*delete)
