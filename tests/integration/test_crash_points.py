@@ -56,11 +56,12 @@ def life(api: Api, namespace: str) -> Life:
 
 
 def look(api: Api, namespaces: list[str]) -> dict[str, Seen]:
-    """Return what is to be seen in each namespace, in four requests."""
-    jobs = {j["metadata"]["namespace"]: j for j in api.do("GET", "/apis/tfdist.dev/v1/tfdistjobs")["items"]}
+    """Return what is to be seen in each namespace whose job stayed as it was while all was asked for."""
+    before = _jobs(api)
     pods = api.do("GET", "/api/v1/pods", labelSelector="tfdist.dev/job")["items"]
     services = api.do("GET", "/api/v1/services", labelSelector="tfdist.dev/job")["items"]
     events = api.do("GET", "/apis/events.k8s.io/v1/events", fieldSelector="reportingController=tfdist.dev/controller")
+    jobs = _jobs(api)
     return {
         namespace: Seen(
             jobs[namespace].get("status", {}),
@@ -69,7 +70,12 @@ def look(api: Api, namespaces: list[str]) -> dict[str, Seen]:
             len(_of(namespace, services)),
         )
         for namespace in namespaces
+        if jobs[namespace]["metadata"]["resourceVersion"] == before[namespace]["metadata"]["resourceVersion"]
     }
+
+
+def _jobs(api: Api) -> dict[str, Json]:
+    return {j["metadata"]["namespace"]: j for j in api.do("GET", "/apis/tfdist.dev/v1/tfdistjobs")["items"]}
 
 
 def _of(namespace: str, items: list[Json]) -> list[Json]:
@@ -94,14 +100,14 @@ def live(api: Api, runs: list[Run]) -> dict[str, tuple[Seen, Seen]]:
     last = time.monotonic() + SECONDS
     while awaited:
         seen = look(api, list(awaited))
-        for namespace in [name for name, awaits in awaited.items() if awaits(seen[name])]:
+        for namespace in [name for name, awaits in awaited.items() if name in seen and awaits(seen[name])]:
             try:
                 awaited[namespace] = lives[namespace].send(seen[namespace])
             except StopIteration as end:
                 ends[namespace] = end.value
                 del awaited[namespace]
         logs = {run.die_before: pathlib.Path(run.log).read_text() for run in runs if run.namespace in awaited}
-        assert time.monotonic() < last, f"stuck: { {n: seen[n] for n in awaited} }\n{logs}"
+        assert time.monotonic() < last, f"stuck: { {n: seen.get(n) for n in awaited} }\n{logs}"
         time.sleep(0.2)
     return ends
 
