@@ -39,13 +39,13 @@ class Attempts:
     def now(self) -> Replicas:
         return self.replicas[-1]
 
-    def start(self, holds: Mapping[int, str], *, epochs: int = 3, **environ: str) -> None:
-        """Start the next attempt, whose members stop at the places that `holds` says."""
+    def start(self, holds: Mapping[int, str], *, endless: bool = False, **environ: str) -> None:
+        """Start the next attempt, whose members stop at the places that `holds` says; the others have `environ`."""
         environs = {number: dict(environ) for number in range(sum(self.roles.values()))}
         for number, places in holds.items():
             self._held(number).unlink(missing_ok=True)
-            environs[number] |= {"HOLD_AT": places, "HOLD_FILE": str(self._held(number))}
-        told = job(self.directory, len(self.replicas), epochs=epochs) | self.told
+            environs[number] = {"HOLD_AT": places, "HOLD_FILE": str(self._held(number))}
+        told = job(self.directory, len(self.replicas), endless=endless) | self.told
         self.replicas.append(self.launch(self.roles, config={}, job=told, warm=True, environs=environs))
 
     def until_held(self, number: int) -> None:
@@ -98,7 +98,9 @@ class Attempts:
         return self.directory.with_name(f"held-{number}")
 
 
-def job(directory: Path, attempt: int = 0, *, epochs: int = 3) -> dict[str, Any]:
+def job(directory: Path, attempt: int = 0, *, epochs: int = 3, endless: bool = False) -> dict[str, Any]:
+    """Return what a replica is told; one that is `endless` saves nothing either."""
+    epochs, every_steps = (10**6, 10**9) if endless else (epochs, SAVES)
     training = {"program": "support.held_program:Line", "config": {"epochs": epochs, "batchSizePerReplica": 2}}
-    checkpoint = {"directory": str(directory), "everySteps": SAVES}
+    checkpoint = {"directory": str(directory), "everySteps": every_steps}
     return {"training": training, "checkpoint": checkpoint, "attempt": attempt}

@@ -31,7 +31,7 @@ FILES: Final = (17, 0, 8)
 BATCH: Final = 3
 SAVES: Final = 3
 """Steps between two checkpoints."""
-EPOCHS: Final = 6
+EPOCHS: Final = 12
 
 
 @dataclass(frozen=True)

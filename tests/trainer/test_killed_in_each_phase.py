@@ -57,7 +57,7 @@ def test_a_synchronous_gang(attempts: Callable[..., Attempts], victim: int) -> N
     job.kill(victim)
     job.loses_its_peer(survivor)
 
-    job.start({}, epochs=10**6)
+    job.start({}, endless=True)
     job.now.progress_when(lambda report: report.phase is Phase.TRAINING, victim)
     job.kill(victim)
     job.loses_its_peer(survivor)
