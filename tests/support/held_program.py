@@ -18,6 +18,7 @@ import tfdist_trainer
 from tfdist_trainer.strategies import build, meeting, servers
 
 EXAMPLES: Final = 13
+COMPUTES: Final = "a step is computed"
 
 
 def hold(place: str) -> None:
@@ -68,6 +69,7 @@ class Line(tfdist_trainer.Program):
 
     def loss(self, labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
         hold("compiling")
+        tf.print(COMPUTES)  # wherever the step is computed
         return tf.reduce_sum((labels - predictions) ** 2, axis=-1)
 
     def optimizer(self, scale: float) -> keras.optimizers.Optimizer:

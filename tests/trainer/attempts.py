@@ -23,6 +23,7 @@ BEGUN: Final = 4
 SAVES: Final = 6
 """The first step that is saved after it."""
 DONE: Final = 12
+ENDLESS: Final = 10**6
 
 
 @dataclass
@@ -39,14 +40,21 @@ class Attempts:
     def now(self) -> Replicas:
         return self.replicas[-1]
 
-    def start(self, holds: Mapping[int, str], *, endless: bool = False, **environ: str) -> None:
+    def start(self, holds: Mapping[int, str], *, epochs: int = 3, saves: int = SAVES, **environ: str) -> None:
         """Start the next attempt, whose members stop at the places that `holds` says; the others have `environ`."""
         environs = {number: dict(environ) for number in range(sum(self.roles.values()))}
         for number, places in holds.items():
             self._held(number).unlink(missing_ok=True)
             environs[number] = {"HOLD_AT": places, "HOLD_FILE": str(self._held(number))}
-        told = job(self.directory, len(self.replicas), endless=endless) | self.told
+        told = job(self.directory, len(self.replicas), epochs=epochs, saves=saves) | self.told
         self.replicas.append(self.launch(self.roles, config={}, job=told, warm=True, environs=environs))
+
+    def until_said(self, number: int, text: str, times: int = 1) -> None:
+        """Return when a member has said `text` so often, in all that it has been started."""
+        deadline = time.monotonic() + SECONDS
+        while self.now.output(number).count(text) < times:
+            assert time.monotonic() < deadline, self.now.outputs
+            time.sleep(0.02)
 
     def until_held(self, number: int) -> None:
         """Return when a member is where it is to be held next."""
@@ -98,9 +106,8 @@ class Attempts:
         return self.directory.with_name(f"held-{number}")
 
 
-def job(directory: Path, attempt: int = 0, *, epochs: int = 3, endless: bool = False) -> dict[str, Any]:
-    """Return what a replica is told; one that is `endless` saves nothing either."""
-    epochs, every_steps = (10**6, 10**9) if endless else (epochs, SAVES)
+def job(directory: Path, attempt: int = 0, *, epochs: int = 3, saves: int = SAVES) -> dict[str, Any]:
+    """Return what a replica is told; `saves` are the steps between two checkpoints."""
     training = {"program": "support.held_program:Line", "config": {"epochs": epochs, "batchSizePerReplica": 2}}
-    checkpoint = {"directory": str(directory), "everySteps": every_steps}
+    checkpoint = {"directory": str(directory), "everySteps": saves}
     return {"training": training, "checkpoint": checkpoint, "attempt": attempt}

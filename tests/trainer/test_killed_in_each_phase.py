@@ -6,16 +6,17 @@ begin from a checkpoint, and after the kill a restart goes on from the newest on
 
 import json
 import shutil
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from trainer.attempts import BEGUN, DONE, EXAMPLES, SAVES, SECONDS, Attempts, job
+from support.held_program import COMPUTES
+from trainer.attempts import BEGUN, DONE, ENDLESS, EXAMPLES, SAVES, SECONDS, Attempts, job
 from trainer.conftest import launching
 
 from tfdist.contract import EvaluationReport, Phase
+from tfdist_trainer.scores import Ledger
 
 if TYPE_CHECKING:
     from trainer.conftest import Launch
@@ -57,7 +58,7 @@ def test_a_synchronous_gang(attempts: Callable[..., Attempts], victim: int) -> N
     job.kill(victim)
     job.loses_its_peer(survivor)
 
-    job.start({}, endless=True)
+    job.start({}, epochs=ENDLESS, saves=ENDLESS)
     job.now.progress_when(lambda report: report.phase is Phase.TRAINING, victim)
     job.kill(victim)
     job.loses_its_peer(survivor)
@@ -88,8 +89,7 @@ def test_a_notice_is_heard_while_members_connect(attempts: Callable[..., Attempt
     job = attempts({"worker": 2})
     job.start({1: "connecting"})
     job.until_held(1)
-    while "joining" not in job.now.output(0):
-        time.sleep(0.02)
+    job.until_said(0, "joining")
     job.stop(0)
 
 
@@ -105,26 +105,31 @@ def asynchronous(attempts: Callable[..., Attempts]) -> Attempts:
 
 
 def is_waited_for(job: Attempts, number: int) -> None:
-    """Return when the chief has said that it waits for a member."""
-    deadline = time.monotonic() + SECONDS
-    while f"waiting for {job.now.addresses[number]} to listen" not in job.now.output(CHIEF):
-        assert time.monotonic() < deadline, job.now.outputs
-        time.sleep(0.02)
+    """Return when the chief has said that it waits for a member alone."""
+    job.until_said(CHIEF, f"waiting for {job.now.addresses[number]} to listen")
 
 
-def test_a_worker_of_parameter_servers(asynchronous: Attempts) -> None:
-    job = asynchronous
-    job.start({WORKER: "starting", CHIEF: "connecting,compiling,between,saving"})
+def test_a_worker_of_parameter_servers(attempts: Callable[..., Attempts]) -> None:
+    stopping = {"earlyStopping": {"patience": 1}}
+    job = attempts(ASYNCHRONOUS, strategy="ParameterServer", evaluation=stopping)
+    places = ("connecting", "compiling", "between", "saving")
+    job.start({WORKER: "starting", CHIEF: ",".join(places)}, epochs=ENDLESS)
     job.until_held(WORKER)
     job.kill(WORKER)
     is_waited_for(job, WORKER)
     job.start_again(WORKER)
-    for _ in range(4):
+    for place in places:
         job.until_held(CHIEF)
         job.kill(WORKER)
+        before = job.now.output(WORKER).count(COMPUTES)
         job.start_again(WORKER)
+        if place == "connecting":
+            job.until_said(WORKER, "serving", 2)
         job.let_go(CHIEF)
-    assert job.ends().step == ASYNCHRONOUS_DONE
+    # A worker that comes when the chief has ended waits for the next one: so until it takes part again.
+    job.until_said(WORKER, COMPUTES, before + 1)
+    Ledger(job.directory, "uid-1", tag="test").stop(SAVES, "the test has seen enough")
+    assert job.ends().step > SAVES
 
 
 def test_a_parameter_server(asynchronous: Attempts) -> None:
@@ -145,6 +150,7 @@ def test_a_parameter_server(asynchronous: Attempts) -> None:
     job.until_held(CHIEF)
     job.kill(SERVER)
     job.start_again(SERVER)
+    job.until_said(SERVER, "serving", 2)
     job.let_go(CHIEF)
     assert job.ends().step == ASYNCHRONOUS_DONE
 
