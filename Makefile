@@ -123,7 +123,7 @@ bench: setup ## Measures beside the training operator on one API server, half an
 	@PYTHONPATH=cluster:tests python -m bench $(BENCH)
 
 .PHONY: bench-trainer
-bench-trainer: setup ## Measures the trainer beside a plain TensorFlow loop, five minutes: bench/results.json
+bench-trainer: setup ## Measures the trainer beside a plain TensorFlow loop, ten minutes: bench/results.json
 	@PYTHONPATH=cluster:tests python -m bench.trainer $(BENCH)
 
 .PHONY: bench-recovery

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from support.launchers import Launchers, program_of, tf_environ, training_job, trains, wait_for
+from support.launchers import Launchers, program_of, tf_environ, training_job, trains
 from support.ports import free_ports
 
 RESULTS: Final = Path(__file__).with_name("recovery.json")
@@ -36,7 +36,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Measures how long training stands still after a kill")
     parser.add_argument("--kills", type=int, default=10, help="default: %(default)s")
     parser.add_argument("--starts", type=int, default=3, help="new starts to compare with; default: %(default)s")
-    parser.add_argument("--turns", type=int, default=4, help="of the step's time each; default: %(default)s")
+    parser.add_argument("--turns", type=int, default=8, help="of the step's time each; default: %(default)s")
     parser.add_argument("--output", type=Path, default=RESULTS)
     options = parser.parse_args()
     load = os.getloadavg()[0]
@@ -45,13 +45,14 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         anew = started_anew(Path(folder), options.starts)
     with tempfile.TemporaryDirectory() as folder:
-        steps = steps_beside(Path(folder), options.turns)
+        steps, processor = steps_beside(Path(folder), options.turns)
     document = {
         "machine": {"cpus": os.cpu_count(), "loadBefore": round(load, 1)},
         "inPlaceSeconds": figures(launched),
         "newProcessesSeconds": figures(anew),
         "memoryMiB": memory,
         "stepMicros": steps,
+        "stepProcessorMicros": processor,
         "timeline": events,
     }
     options.output.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
@@ -112,31 +113,46 @@ def started_anew(folder: Path, starts: int) -> list[float]:
     return taken
 
 
-def steps_beside(folder: Path, turns: int) -> dict[str, Any]:
-    """Return the microseconds of a step with and without launchers, by turns in new processes."""
-    found: dict[str, list[float]] = {"launched": [], "without": []}
+def steps_beside(folder: Path, turns: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the microseconds of a step with and without launchers, then those of processor time.
+
+    The two take turns, in new processes each time.
+    """
+    micros: dict[str, list[float]] = {"launched": [], "without": []}
+    processor: dict[str, list[float]] = {"launched": [], "without": []}
     for turn in range(turns):
-        (folder / f"a{turn}").mkdir()
-        (folder / f"b{turn}").mkdir()
-        launchers = new_gang(folder / f"a{turn}", backoff_limit=0)
-        try:
-            found["launched"].append(step_micros(launchers))
-        finally:
-            launchers.stop()
-        plain = Plain(folder / f"b{turn}", 0)
-        try:
-            found["without"].append(step_micros(plain.launchers))
-        finally:
-            plain.stop()
-    return {name: figures(micros) for name, micros in found.items()}
+        for name in list(micros) if turn % 2 else list(reversed(micros)):
+            inside = folder / f"{name}-{turn}"
+            inside.mkdir()
+            gang = new_gang(inside, backoff_limit=0) if name == "launched" else Plain(inside, 0)
+            try:
+                step, busy = step_micros(gang)
+            finally:
+                gang.stop()
+            micros[name].append(step)
+            processor[name].append(busy)
+    return {n: figures(found) for n, found in micros.items()}, {n: figures(found) for n, found in processor.items()}
 
 
-def step_micros(launchers: Launchers) -> float:
-    """Return the microseconds of a step of a gang that has begun to train, over some seconds."""
-    first, begun = trains(launchers, 0, beyond=200), time.monotonic()
+def step_micros(gang: "Launchers | Plain") -> tuple[float, float]:
+    """Return the microseconds of a step, and those of the processor for all processes of the gang.
+
+    Taken over some seconds, once it trains.
+    """
+    launchers = gang.launchers if isinstance(gang, Plain) else gang
+    first, begun, used = trains(launchers, 0, beyond=200), time.monotonic(), processor_seconds(gang)
     time.sleep(TURN_SECONDS)
-    last = trains(launchers, 0)
-    return 1e6 * (time.monotonic() - begun) / (last - first)
+    steps = trains(launchers, 0) - first
+    return 1e6 * (time.monotonic() - begun) / steps, 1e6 * (processor_seconds(gang) - used) / steps
+
+
+def processor_seconds(gang: "Launchers | Plain") -> float:
+    """Return the processor time that the processes of `gang` have had."""
+    if isinstance(gang, Plain):
+        return sum(used_by(pid) for pid in gang.pids)
+    programs = [program_of(gang, seat) for seat in gang.processes]
+    launchers = [process.pid for process in gang.processes.values()]
+    return sum(used_by(pid) for pid in [*launchers, *(parent_of(program) for program in programs), *programs])
 
 
 class Plain:
@@ -158,6 +174,11 @@ class Plain:
             )
             for seat in (0, 1)
         ]
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes."""
+        return [process.pid for process in self._processes]
 
     def trains(self) -> None:
         """Return when they take steps."""
@@ -185,8 +206,24 @@ def memory_of(launchers: Launchers) -> dict[str, int]:
     """Return the proportional set sizes of launcher, warm process and program of member 1."""
     launcher = launchers.processes[1].pid
     program = program_of(launchers, 1)
-    warm = int(wait_for(lambda: Path(f"/proc/{program}/stat").read_text().rpartition(")")[2].split()[1]))
-    return {name: pss(pid) for name, pid in (("launcher", launcher), ("warm process", warm), ("program", program))}
+    found = (("launcher", launcher), ("warm process", parent_of(program)), ("program", program))
+    return {name: pss(pid) for name, pid in found}
+
+
+def used_by(pid: int) -> float:
+    """Return the seconds of processor time that a process has had."""
+    user, system = stat_of(pid)[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+def parent_of(pid: int) -> int:
+    """Return the process that has started `pid`."""
+    return int(stat_of(pid)[1])
+
+
+def stat_of(pid: int) -> list[str]:
+    """Return the fields of proc_pid_stat(5) from the third on: state, parent and so on."""
+    return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
 
 
 def pss(pid: int) -> int:

@@ -34,10 +34,14 @@ class Row:
     unit: str
     target: Target = NO_TARGET
     note: str = ""
+    by_turns: float | None = None
+    """The ratio, where the two took turns: see `Samples.ratio`."""
 
     @property
     def ratio(self) -> float | None:
         """Our figure as a part of the peer's."""
+        if self.by_turns is not None:
+            return self.by_turns
         return self.ours / self.peer if self.ours is not None and self.peer else None
 
     def to_json(self) -> dict[str, Any]:
@@ -69,6 +73,15 @@ class Samples:
     def median(self, name: str) -> float | None:
         """Return the median of a figure, or None where it was never measured."""
         return median(self.by_name.get(name, ()))
+
+    def ratio(self, ours: str, peer: str) -> float | None:
+        """Return the median over all turns of one figure as a part of the other, or None where there are none.
+
+        The two figures of a turn were measured one right after the other: a machine that is faster at one time than at
+        another changes both, where it would move their medians by different amounts.
+        """
+        pairs = zip(self.by_name.get(ours, ()), self.by_name.get(peer, ()), strict=True)
+        return median(mine / theirs for mine, theirs in pairs)
 
     def spread(self, name: str) -> str:
         """Say how far the measurements lie apart."""

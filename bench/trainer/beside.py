@@ -19,7 +19,7 @@ from bench.results import Row, Samples, Target
 from bench.trainer.processes import Gang
 from tfdist.contract import ProgressReport
 
-ROUNDS: Final = 9
+ROUNDS: Final = 15
 SECONDS: Final = 3.0
 """Of a turn; a step is told of every half second."""
 UNTIL_SECONDS: Final = 180.0
@@ -53,7 +53,8 @@ def run(config: dict[str, Any], folder: Path) -> list[Row]:
     kinds = ", ".join(f"{kind} {samples.median(kind):.3g} ms ({samples.spread(kind)})" for kind in KINDS)
     note = f"{kinds}; {scored} checkpoints scored on 60,000 examples each"
     title = "train: a step beside an evaluator on another CPU, beside a process there that counts"
-    return [Row(title, samples.median("beside"), samples.median("counting"), "ms", NOTHING, note)]
+    ratio = samples.ratio("beside", "counting")
+    return [Row(title, samples.median("beside"), samples.median("counting"), "ms", NOTHING, note, ratio)]
 
 
 def _turns(training: Gang, others: Mapping[str, int], results: Path) -> tuple[Samples, int]:

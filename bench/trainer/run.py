@@ -56,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", nargs="+", choices=choices, default=choices, help="default: all")
     parser.add_argument("--processes", nargs="+", type=int, default=[1, 2], help="default: 1 2")
     parser.add_argument(
-        "--rounds", type=int, default=5, help="of one turn each; the median counts; default: %(default)s"
+        "--rounds", type=int, default=15, help="of one turn each; the median counts; default: %(default)s"
     )
     parser.add_argument("--seconds", type=float, default=1.5, help="of a turn; default: %(default)s")
     parser.add_argument("--output", type=Path, default=report.RESULTS, help="default: bench/results.json")
@@ -111,8 +111,6 @@ def _compared(model: Model, size: int, base: dict[str, Any], folder: Path, optio
 
 def _row(title: str, samples: Samples, ours: str, peer: str, target: Target) -> Row:
     speeds = [samples.median(f"{name} speed") or 0.0 for name in (ours, peer)]
-    note = (
-        f"{speeds[0]:,.0f} and {speeds[1]:,.0f} examples/s: {speeds[0] / speeds[1]:.3f}; "
-        f"{samples.spread(ours)} and {samples.spread(peer)} us"
-    )
-    return Row(title, samples.median(ours), samples.median(peer), "us an example", target, note)
+    note = f"{speeds[0]:,.0f} and {speeds[1]:,.0f} examples/s; {samples.spread(ours)} and {samples.spread(peer)} us"
+    ratio = samples.ratio(ours, peer)
+    return Row(title, samples.median(ours), samples.median(peer), "us an example", target, note, ratio)
