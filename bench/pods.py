@@ -1,8 +1,8 @@
 """How long training stands still when its program is killed, on real pods: `make bench-pods`.
 
 On the kind cluster: in place under launchers, with new pods, and under the training operator with `OnFailure`, whose
-pods start their containers again. Every gang runs the same program; what counts is the time from the kill to the next
-step that the log of worker 0 tells of, both by the clock of the one machine.
+pods start their containers again. Every gang runs the demo's training; what counts is the time from the kill to the
+next step that the log of worker 0 tells of, both by the clock of the one machine.
 """
 
 import argparse
@@ -16,9 +16,9 @@ from typing import Any, Final
 
 import yaml
 from support.api import Api, Json, wait_for
-from support.e2e import Cluster, prepared
+from support.e2e import Cluster, example, prepared
 from support.failing import Scene
-from support.rounds import PROGRAM, Rounds, counting_job, started
+from support.rounds import Rounds
 
 from bench import cluster as control_planes
 from bench import report
@@ -30,7 +30,10 @@ from tfdist_cluster.paths import State
 from tfdist_demo import target
 from tfdist_images import build, content
 
+NAME: Final = "bench-recovery"
 PATIENCE: Final = Target(value=3.0, text="<= 3 s")
+LOOK_SECONDS: Final = 8.0
+"""Between two looks at the log, which tells when steps were done: looking must take nothing from a recovery."""
 PEER_KILLS: Final = 3
 """The kubelet waits twice as long before each further start of a container."""
 
@@ -85,8 +88,28 @@ def _measured(cluster: Cluster, images: dict[str, str], workers: int, options: a
 
 
 def _ours(cluster: Cluster, workers: int, kills: int, **spec: Any) -> Recoveries:
-    with started(cluster, "bench-recovery", replicas=workers, **spec) as gang:
+    gang = Rounds(Scene(cluster), NAME, look_seconds=LOOK_SECONDS)
+    cluster.delete_job(NAME)
+    before = gang.now()
+    gang.scene.start(_job(workers, **spec))
+    try:
+        gang.scene.runs(NAME, seconds=120)
+        gang.steps_after(before, saved=True)
         return _recoveries(gang, workers, kills, whole="command" in spec)
+    finally:
+        cluster.delete_job(NAME)
+
+
+def _job(workers: int, **spec: Any) -> Json:
+    """Return the demo's training without an end, which saves a checkpoint every few seconds."""
+    job = example(NAME, epochs=10**6)
+    del job["spec"]["evaluation"]
+    del job["spec"]["checkpoint"]["everySteps"]
+    job["spec"]["checkpoint"]["everySeconds"] = 2
+    resources = {"requests": {"cpu": "100m", "memory": "300Mi"}}
+    run_policy = {"backoffLimit": 20}
+    job["spec"] |= {"worker": {"replicas": workers}, "runPolicy": run_policy, "resources": resources} | spec
+    return job
 
 
 def _recoveries(gang: Rounds, workers: int, kills: int, *, whole: bool = False) -> Recoveries:
@@ -134,39 +157,41 @@ class Foreign(Rounds):
 @contextmanager
 def _tfjob(cluster: Cluster, image: str, workers: int) -> Iterator[Foreign]:
     """Run the same program as a TFJob until the block ends."""
-    name, in_namespace = "bench-recovery", f"--namespace={cluster.namespace}"
-    gang = Foreign(Scene(cluster), name)
-    cluster.kubectl.run("delete", "tfjob", name, in_namespace, "--ignore-not-found")
+    in_namespace = f"--namespace={cluster.namespace}"
+    gang = Foreign(Scene(cluster), NAME, look_seconds=LOOK_SECONDS)
+    cluster.kubectl.run("delete", "tfjob", NAME, in_namespace, "--ignore-not-found")
     before = gang.now()
-    folder = f"{name}-{datetime.now(UTC):%H%M%S}"
-    cluster.kubectl.apply(*_manifests(cluster.namespace, name, image, workers, folder))
+    folder = f"{NAME}-{datetime.now(UTC):%H%M%S}"
+    cluster.kubectl.apply(*_manifests(cluster.namespace, image, workers, folder))
     try:
         wait_for("the pods of the TFJob", lambda: len(gang.pods()) == workers, seconds=60)
         gang.steps_after(before, saved=True)
         yield gang
     finally:
-        cluster.kubectl.run("delete", "tfjob", name, in_namespace, "--ignore-not-found")
+        cluster.kubectl.run("delete", "tfjob", NAME, in_namespace, "--ignore-not-found")
 
 
-def _manifests(namespace: str, name: str, image: str, workers: int, folder: str) -> list[Json]:
-    """Return a TFJob that runs the counting job's program with its settings, and the ConfigMap of both."""
-    spec = counting_job(name)["spec"]
+def _manifests(namespace: str, image: str, workers: int, folder: str) -> list[Json]:
+    """Return a TFJob that trains as our job does, and the ConfigMap of its settings."""
+    spec = _job(workers)["spec"]
     checkpoint = spec["checkpoint"] | {"directory": f"/ckpt/{folder}"}
-    told = {"training": {k: v for k, v in spec["training"].items() if k != "source"}, "checkpoint": checkpoint}
-    code = {"name": "code", "configMap": {"name": name}}
+    told = {"training": spec["training"], "checkpoint": checkpoint}
+    settings = {"name": "settings", "configMap": {"name": NAME}}
     container = {
         "name": "tensorflow",
         "image": image,
         "imagePullPolicy": "IfNotPresent",
-        "command": ["python", "-m", "tfdist_trainer", "--config", "/code/job.yaml"],
-        "env": [{"name": "PYTHONPATH", "value": "/code"}],
+        "command": ["python", "-m", "tfdist_trainer", "--config", "/settings/job.yaml"],
         "resources": spec["resources"],
-        "volumeMounts": [*spec["volumeMounts"], {"name": "code", "mountPath": "/code"}],
+        "volumeMounts": [*spec["volumeMounts"], {"name": "settings", "mountPath": "/settings"}],
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
     }
-    template = {"spec": {"containers": [container], "volumes": [*spec["volumes"], code]}}
+    restricted = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    pod = {"containers": [container], "volumes": [*spec["volumes"], settings], "securityContext": restricted}
+    template = {"spec": pod}
     worker = {"replicas": workers, "restartPolicy": "OnFailure", "template": template}
-    metadata = {"name": name, "namespace": namespace}
-    files = {PROGRAM.name: PROGRAM.read_text(), "job.yaml": yaml.safe_dump(told)}
+    metadata = {"name": NAME, "namespace": namespace}
+    files = {"job.yaml": yaml.safe_dump(told)}
     return [
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": files},
         {

@@ -78,6 +78,24 @@ wait_for_end()
     end(launchers)
 
 
+def test_a_program_that_loses_nothing_is_killed_without_notice(launch: "Launch") -> None:
+    script = f"""
+sys.path[:0] = {sys.path!r}
+from tfdist_trainer import heartbeat
+heartbeat.attach(os.environ).lose_nothing()
+signal.signal(signal.SIGTERM, lambda *_: (folder / "told").touch())
+ready()
+wait_for_end()
+"""
+    launchers = launch(2, script=script)
+    pid = launchers.program(1, 0)
+    os.kill(launchers.program(0, 0), signal.SIGKILL)
+    launchers.program(1, 1)
+    assert not exists(pid)
+    assert not (launchers.folder / "told").exists()
+    end(launchers)
+
+
 def test_a_program_that_dies_at_once_every_time_ends_the_gang_at_its_limit(launch: "Launch") -> None:
     script = "ready()\nif seat == 1: os.kill(os.getpid(), signal.SIGSEGV)\nwait_for_end()"
     launchers = launch(2, script=script, settings={"backoffLimit": 2})

@@ -12,8 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.simulated_gang import JOB, Node, World
 
-from tfdist_launch.gang import Standing
-from tfdist_launch.member import MemberMachine
+from tfdist_launch.gang import Send, Standing
+from tfdist_launch.leader import DRAIN_SECONDS
+from tfdist_launch.member import STOP_GRACE_SECONDS, MemberMachine
+from tfdist_launch.messages import Ended, Outcome, Stop
 
 Faults = list[tuple[float, tuple[str, int, float]]]
 FAULT = st.one_of(
@@ -170,3 +172,26 @@ def test_past_the_limit_all_leave_with_the_code_of_the_root_cause() -> None:
     world.crash(0, 75)
     world.run(60)
     assert [n.exit_code for n in world.nodes] == [139, 139]
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "at_once", "grace_seconds"),
+    [
+        pytest.param(137, True, STOP_GRACE_SECONDS, id="killed: nobody waits for the others' words"),
+        pytest.param(70, True, STOP_GRACE_SECONDS, id="failed"),
+        pytest.param(75, False, STOP_GRACE_SECONDS, id="lost a peer, which may be about to say why"),
+        pytest.param(42, False, DRAIN_SECONDS, id="saved on notice, as the others are about to"),
+    ],
+)
+def test_the_others_are_stopped_at_once_where_the_cause_is_known(
+    exit_code: int, at_once: bool, grace_seconds: float
+) -> None:
+    world = settled(2)
+    ends, leads = world.at(1), world.at(0)
+    assert ends is not None
+    assert ends.link is not None
+    assert leads is not None
+    assert leads.leader is not None
+    effects = leads.leader.told(ends.link, Ended(round=0, outcome=Outcome(exit_code=exit_code)), world.now)
+    (stop,) = [effect.message for effect in effects if isinstance(effect, Send)]
+    assert stop == Stop(round=0, grace_seconds=grace_seconds, at_once=at_once)

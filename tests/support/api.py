@@ -81,7 +81,7 @@ class Api:
         self.do("PATCH", f"{PODS.format(ns=ns)}/{pod}/status", status, "merge-patch")
 
 
-def wait_for(what: str, probe: Callable[[], T], seconds: float = 60) -> T:
+def wait_for(what: str, probe: Callable[[], T], seconds: float = 60, every_seconds: float = 0.05) -> T:
     """Return the first true value of `probe`, which is asked again and again.
 
     Raises:
@@ -90,5 +90,5 @@ def wait_for(what: str, probe: Callable[[], T], seconds: float = 60) -> T:
     end = time.monotonic() + seconds
     while not (value := probe()):
         assert time.monotonic() < end, f"waited {seconds:.0f} s for {what}; last seen: {value!r}"
-        time.sleep(0.05)
+        time.sleep(every_seconds)
     return value

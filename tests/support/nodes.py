@@ -21,13 +21,16 @@ def require_own_nodes() -> None:
         pytest.skip("needs the kind cluster of this repository, whose nodes can be reached")
 
 
-def send_signal(pod: Json, signal: str) -> None:
-    """Send a signal, such as `KILL`, to process 1 of the container `tensorflow`, from outside of it."""
-    _on(_node(pod), "kill", f"-{signal}", _process_1(pod))
+def send_signal(pod: Json, signal: str) -> str:
+    """Send a signal, such as `KILL`, to process 1 of the container `tensorflow`, from outside of it.
+
+    Return when it was sent, as logs have it.
+    """
+    return _signal(_node(pod), _process_1(pod), signal)
 
 
-def signal_program(pod: Json, signal: str) -> None:
-    """Send a signal to the program that the launcher of a pod has started: its only grandchild."""
+def signal_program(pod: Json, signal: str) -> str:
+    """Send a signal to the program that the launcher of a pod has started, its only grandchild; return when."""
     node, launcher = _node(pod), _process_1(pod)
 
     def program() -> str:
@@ -35,7 +38,11 @@ def signal_program(pod: Json, signal: str) -> None:
         found = _children(node, warm[0]) if warm else []
         return found[0] if found else ""
 
-    _on(node, "kill", f"-{signal}", wait_for(f"a program in {pod['metadata']['name']}", program))
+    return _signal(node, wait_for(f"a program in {pod['metadata']['name']}", program), signal)
+
+
+def _signal(node: str, process: str, signal: str) -> str:
+    return _on(node, "sh", "-c", f"date -u +%Y-%m-%dT%H:%M:%S.%3NZ && kill -{signal} {process}").strip()
 
 
 @contextmanager

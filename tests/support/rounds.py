@@ -52,6 +52,8 @@ class Rounds:
     scene: Scene
     name: str
     leader: str = "worker-0"
+    look_seconds: float = 0.5
+    """Between two looks at the log. A look starts programs, and what they take on a small machine the gang has not."""
 
     @property
     def cluster(self) -> Cluster:
@@ -96,7 +98,7 @@ class Rounds:
             return str(steps[0])
 
         try:
-            return wait_for(f"steps of {self.name} after {since}", first, RECOVERY_SECONDS)
+            return wait_for(f"steps of {self.name} after {since}", first, RECOVERY_SECONDS, self.look_seconds)
         except AssertionError as error:
             logs = "\n".join(f"== {replica}\n{self.log(replica)[-3000:]}" for replica in self.pods())
             raise AssertionError(f"{error}\n{self.described()}\n{logs}") from None
@@ -106,10 +108,8 @@ class Rounds:
         return self.scene.described(self.name)
 
     def kill_program(self, replica: str, signal: str = "KILL", *, of_container: bool = False) -> str:
-        """Send a signal to the program of a replica, or to process 1 of its container; return the time just before."""
-        before, pod = self.now(), self.pods()[replica]
-        (send_signal if of_container else signal_program)(pod, signal)
-        return before
+        """Send a signal to the program of a replica, or to process 1 of its container; return when it was sent."""
+        return (send_signal if of_container else signal_program)(self.pods()[replica], signal)
 
     def root_causes(self, count: int) -> list[Json]:
         """Return the root causes in the status once there are `count`."""

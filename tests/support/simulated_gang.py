@@ -33,6 +33,17 @@ class Node:
     dead: bool = False
     isolated: bool = False
     """Whether its node answers nobody any more."""
+    missed_by: list["Node"] = field(default_factory=list)
+    """Whom it was connected to when its node stopped to answer."""
+
+    @property
+    def is_forgotten(self) -> bool:
+        """Whether nobody is left who could know that its program may still run.
+
+        When all launchers are others than before, none can tell a gang's first start from one beside a lost node. Then
+        the fence of its checkpoints alone protects what it has done, as with a gang of one.
+        """
+        return self.isolated and all(node.dead or node.isolated for node in self.missed_by)
 
 
 @dataclass(eq=False)
@@ -82,7 +93,7 @@ class World:
         self.now = until
 
     def check(self) -> None:
-        rounds = {(n.program) for n in self.nodes if n.program is not None}
+        rounds = {n.program for n in self.nodes if n.program is not None and not n.is_forgotten}
         if len(rounds) > 1:
             self.violations.append(f"{self.now}: programs of rounds {sorted(rounds)} run together")
 
@@ -222,13 +233,14 @@ class World:
     def split(self, seat: int) -> None:
         """The node of a launcher answers nobody any more, works on, and has a successor."""
         node = self.at(seat)
-        if node is None or self.size == 1:  # one alone cannot know; the fence of its checkpoints does
+        if node is None:
             return
         node.isolated = True
         for link, connection in self.connections.items():
             remote = connection.member is not connection.leader
             if remote and node in (connection.member, connection.leader) and not (connection.closed or connection.cut):
                 connection.cut = True
+                node.missed_by += [end for end in (connection.member, connection.leader) if end is not node]
                 self.silence(link)
         # Its successor takes longer than a program that is stopped: a pod is not made within a second.
         self.later(1.0, partial(self.boot, seat, beside=True))
@@ -261,4 +273,5 @@ class World:
 
     @property
     def running(self) -> list[int | None]:
-        return [node.program if (node := self.at(seat)) else None for seat in range(self.size)]
+        found = [self.at(seat) for seat in range(self.size)]
+        return [node.program if node and not node.is_forgotten else None for node in found]

@@ -120,8 +120,8 @@ class Launcher:
                 case Spawn(number):
                     log.event("round", number=number)
                     self._child.start(number)
-                case Terminate(grace):
-                    self._child.terminate(grace)
+                case Terminate(grace, at_once):
+                    self._child.terminate(grace, at_once=at_once)
                 case Greet(hello):
                     self._greet(hello)
                 case Leave() if self._leaving is not None and not self._leaving.done():

@@ -84,8 +84,15 @@ class Child:
         except OSError:
             self._nursery_gone()
 
-    def terminate(self, grace_seconds: float | None) -> None:
-        """Send SIGTERM, and after `grace_seconds` SIGKILL; with None only SIGTERM."""
+    def terminate(self, grace_seconds: float | None, *, at_once: bool = False) -> None:
+        """Send SIGTERM, and after `grace_seconds` SIGKILL; with None only SIGTERM.
+
+        With `at_once` a program that loses nothing by it gets SIGKILL alone: one that computes together with a peer
+        that is dead hears no SIGTERM before its grace period is over.
+        """
+        if at_once and self.pulse is not None and self.pulse.loses_nothing:
+            self._signal(signal.SIGKILL)
+            return
         if not self._signal(signal.SIGTERM):
             self._killing = True
         if grace_seconds is None:

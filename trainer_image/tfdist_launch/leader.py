@@ -91,7 +91,7 @@ class Leader:
         # One whose program is done, but that went silent, may have found a successor of this leader and begin anew.
         if self.standing is Standing.RUNNING and (was_active or silent) and not self._is_alone(seat):
             self._somebody_left = True
-            return self._end_round(STOP_GRACE_SECONDS) + self.tick(now)
+            return self._end_round() + self.tick(now)
         return self.tick(now)
 
     def told(self, link: Link, message: Message, now: float) -> list[Effect]:
@@ -116,7 +116,7 @@ class Leader:
             return []
         member = behind.member
         self._stalled = Casualty(role=member.role, index=member.index, exit_code=None, message=message), stacks
-        return self._end_round(STOP_GRACE_SECONDS) + self.tick(now)
+        return self._end_round() + self.tick(now)
 
     def tick(self, now: float) -> list[Effect]:
         """Return what the time, or what has just happened, allows."""
@@ -182,19 +182,23 @@ class Leader:
             seat.done = True
             return self._finish(Done()) if self._succeeded() else []
         if seat.leaving and self.standing is Standing.RUNNING:
-            return self._end_round(self._patience(outcome.exit_code))
+            return self._end_round(outcome.exit_code)
         seat.casualty = None if seat.leaving else casualty
         if self._is_alone(seat) and self.standing is Standing.RUNNING:
             return self._judge_alone(seat, casualty, now)
-        return self._end_round(self._patience(outcome.exit_code)) if self.standing is Standing.RUNNING else []
+        return self._end_round(outcome.exit_code) if self.standing is Standing.RUNNING else []
 
-    def _end_round(self, grace_seconds: float) -> list[Effect]:
+    def _end_round(self, exit_code: int | None = None) -> list[Effect]:
+        """Have all programs stopped; `exit_code` is that of one that has ended by itself."""
         self.standing = Standing.ENDING
+        grace = DRAIN_SECONDS if exit_code == ExitCode.STOPPED_ON_NOTICE else STOP_GRACE_SECONDS
+        # One that has lost a peer may be faster than the peer, which is still about to say what its matter is.
+        at_once = exit_code not in {ExitCode.STOPPED_ON_NOTICE, ExitCode.PEER_LOST}
         effects: list[Effect] = []
         for seat in self.seats:
             if seat.program is Program.RUNNING and seat.link is not None:
                 seat.program = Program.STOPPING
-                effects.append(Send(seat.link, Stop(round=seat.round, grace_seconds=grace_seconds)))
+                effects.append(Send(seat.link, Stop(round=seat.round, grace_seconds=grace, at_once=at_once)))
         return effects
 
     def _judge(self, now: float) -> list[Effect]:
@@ -292,7 +296,3 @@ class Leader:
 
     def _may_start_alone(self, seat: Seat, now: float) -> bool:
         return self._is_alone(seat) and seat.ready and not seat.done and now >= seat.not_before
-
-    @staticmethod
-    def _patience(exit_code: int) -> float:
-        return DRAIN_SECONDS if exit_code == ExitCode.STOPPED_ON_NOTICE else STOP_GRACE_SECONDS

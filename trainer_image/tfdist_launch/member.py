@@ -53,9 +53,13 @@ class Spawn:
 
 @dataclass(frozen=True, slots=True)
 class Terminate:
-    """Send SIGTERM to the program, and after `grace_seconds` SIGKILL; with None only SIGTERM."""
+    """Send SIGTERM to the program, and after `grace_seconds` SIGKILL; with None only SIGTERM.
+
+    With `at_once` a program that loses nothing by it gets SIGKILL alone.
+    """
 
     grace_seconds: float | None
+    at_once: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +121,7 @@ class MemberMachine:
             return [Greet(self._hello())]
         # Also one that had more time: the others count on this within a lease.
         self.state = State.STOPPING
-        return [Terminate(STOP_GRACE_SECONDS)]
+        return [Terminate(STOP_GRACE_SECONDS, at_once=True)]
 
     def heard(self, message: Message) -> list[Action]:
         """Return what a message of the leader leads to."""
@@ -125,9 +129,9 @@ class MemberMachine:
             case Start(round=number) if self.state is State.IDLE and number > self.round and not self.leaving:
                 self.round, self.state, self._outcome = number, State.RUNNING, None
                 return [Spawn(number)]
-            case Stop(round=number, grace_seconds=grace) if self.state is State.RUNNING and number == self.round:
+            case Stop(round=number) as stop if self.state is State.RUNNING and number == self.round:
                 self.state = State.STOPPING
-                return [Terminate(grace)]
+                return [Terminate(stop.grace_seconds, stop.at_once)]
             case Done():
                 return self._done()
             case GiveUp(exit_code=code, termination=text):
@@ -178,7 +182,7 @@ class MemberMachine:
         if self.state is State.STOPPING:
             return []
         self.state = State.STOPPING
-        return [Terminate(STOP_GRACE_SECONDS)]
+        return [Terminate(STOP_GRACE_SECONDS, at_once=True)]
 
     def _over(self, leave: Leave) -> list[Action]:
         self.state = State.OVER

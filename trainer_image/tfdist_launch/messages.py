@@ -101,6 +101,8 @@ class Stop(ContractModel):
     kind: Literal["stop"] = "stop"
     round: int
     grace_seconds: float
+    at_once: bool = False
+    """Whether nobody waits for what the program has to say: one that loses nothing by it is killed without notice."""
 
 
 class WantStacks(ContractModel):

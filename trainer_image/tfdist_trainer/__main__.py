@@ -46,7 +46,10 @@ def _attempt(reporter: Reporter, config: Path | None) -> int:
         member = environment.read_member(os.environ)
         port = environment.read_report_port(os.environ)
         reporter.replace(first_report(member))
-        reporter.tell_to(heartbeat.attach(os.environ))
+        heart = heartbeat.attach(os.environ)
+        if heart is not None:
+            heart.lose_nothing()  # checkpoints are renamed into place
+        reporter.tell_to(heart)
         if port:
             report_server.serve(reporter, port)
         run(member, reporter, notice)

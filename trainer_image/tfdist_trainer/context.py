@@ -82,17 +82,22 @@ class Supply:
         return steps_needed(self.counts, self.batch_size, self.gang.replicas_per_member)
 
     def iterator(self, seed: int | None, epochs: range, skip_steps: int = 0) -> object:
-        """Return a distributed iterator of the batches of `epochs`, without the first `skip_steps` steps.
+        """Return an iterator of the batches of `epochs`, for `Strategy.run`, without the first `skip_steps` steps.
 
         The order is that of `seed`, another one each epoch, or with None that of the files.
         """
         each = self.gang.replicas_per_member
         stretch = Stretch(batches=self.steps * each, epochs=epochs, skip=skip_steps * each)
 
-        def pipeline(_context: tf.distribute.InputContext) -> tf.data.Dataset:
+        def pipeline(_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
             return stream(self.examples, stretch, batch_size=self.batch_size, seed=seed)
 
-        iterator = iter(self.gang.strategy.distribute_datasets_from_function(pipeline))
+        if self.gang.computes_on_one_cpu:
+            # The batches are where they are needed, and there is nobody to share them with.
+            with tf.device("CPU:0"):
+                iterator = iter(pipeline())
+        else:
+            iterator = iter(self.gang.strategy.distribute_datasets_from_function(pipeline))
         _KEPT.append(iterator)
         return iterator
 

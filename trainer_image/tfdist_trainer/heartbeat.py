@@ -31,7 +31,7 @@ STACKS_SIGNAL: Final = signal.SIGUSR2
 SIZE: Final = 1 << 16
 BEAT_SECONDS: Final = 0.5
 
-_HEAD: Final = struct.Struct("<QQQQ")  # beats, whether stacks can be had, sequence, length
+_HEAD: Final = struct.Struct("<QQQQQ")  # beats, whether stacks can be had, sequence, length, whether it loses nothing
 _BODY: Final = 64
 
 
@@ -54,6 +54,10 @@ class Heart:
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+    def lose_nothing(self) -> None:
+        """Say that SIGKILL costs no more than what was done since the last checkpoint: nothing is left half written."""
+        self._put(32, 1)
 
     def tell(self, report: ProgressReport) -> None:
         """Make `report` the one that the launcher sees; only one thread calls this."""
@@ -110,10 +114,15 @@ class Pulse:
         """Whether the program says on `STACKS_SIGNAL` where its threads are; another would die of it."""
         return bool(_HEAD.unpack_from(self._map)[1])
 
+    @property
+    def loses_nothing(self) -> bool:
+        """Whether the program can be killed at any moment without harm; none has said so but the trainer."""
+        return bool(_HEAD.unpack_from(self._map)[4])
+
     def report(self) -> ProgressReport | None:
         """Return what the program has told last, or None."""
         for _ in range(3):
-            _, _, sequence, length = _HEAD.unpack_from(self._map)
+            _, _, sequence, length, _ = _HEAD.unpack_from(self._map)
             if sequence == self._last[0]:
                 break
             body = bytes(self._map[_BODY : _BODY + length])

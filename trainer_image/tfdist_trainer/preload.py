@@ -14,7 +14,10 @@ from typing import Final
 from tfdist.contract import JOB_ENV
 from tfdist_trainer import errors, runtime
 
-MODULES: Final = ("loop", "evaluate", "context", "programs.from_files", "programs.learned", "strategies.build")
+MODULES: Final = (
+    *("loop", "evaluate", "context", "strategies.build"),
+    *("programs.image_classification", "programs.tabular", "programs.text_classification"),
+)
 """Of this package, with all that they import."""
 
 

@@ -93,18 +93,22 @@ def stream(examples: Examples, stretch: Stretch, *, batch_size: int, seed: int |
         weights = tf.cast(present, tf.float32)
         return Batch(features, labels, weights * tf.cast(own[0], tf.float32) if own else weights, present)
 
-    plain = prepare(Order(batch_size))
-    spare = plain.map(_discount).repeat()
-    blank = tf.data.Dataset.from_tensors(_blank(plain.element_spec)).repeat()
+    def fill_up(own: tf.data.Dataset) -> tf.data.Dataset:
+        plain = prepare(Order(batch_size))
+        return own.concatenate(plain.map(_discount).repeat()).concatenate(_blank(plain.element_spec))
 
     @untranslated
     def epoch(number: tf.Tensor) -> tf.data.Dataset:
         skip = tf.where(number == stretch.epochs.start, tf.constant(stretch.skip, tf.int64), 0)
         order = Order(batch_size, None if seed is None else seed * 1_000_003 + number, skip)
-        return prepare(order).concatenate(spare).concatenate(blank).take(stretch.batches - skip)
+        batches = prepare(order)
+        if steps_needed([examples.count], batch_size, 1) < stretch.batches:
+            batches = fill_up(batches)
+        return batches.take(stretch.batches - skip)
 
     numbers = tf.data.Dataset.range(stretch.epochs.start, stretch.epochs.stop)
-    return numbers.flat_map(epoch).concatenate(blank).prefetch(2)
+    epochs = numbers.flat_map(epoch)
+    return epochs.concatenate(_blank(epochs.element_spec)).prefetch(2)
 
 
 @untranslated
@@ -112,6 +116,7 @@ def _discount(batch: Batch) -> Batch:
     return batch._replace(weights=tf.zeros_like(batch.weights), present=tf.zeros_like(batch.present))
 
 
-def _blank(spec: Batch) -> Batch:
-    blank: Batch = tf.nest.map_structure(lambda part: tf.zeros(part.shape, part.dtype), spec)
-    return blank
+def _blank(spec: Batch) -> tf.data.Dataset:
+    """Return an endless dataset of batches of zeros, that do not count."""
+    zeros: Batch = tf.nest.map_structure(lambda part: tf.zeros(part.shape, part.dtype), spec)
+    return tf.data.Dataset.from_tensors(zeros).repeat()

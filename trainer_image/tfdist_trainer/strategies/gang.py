@@ -23,6 +23,8 @@ class Gang:
         self.replicas: int = strategy.num_replicas_in_sync
         """Replicas of the whole gang; one for each accelerator, or one for each member without any."""
         self.replicas_per_member = self.replicas // member.size
+        self.computes_on_one_cpu = self.replicas_per_member == 1 and not tf.config.list_logical_devices("GPU")
+        """Whether this member has one replica, without an accelerator."""
         # Of any length: a graph for each would be traced before the first step, and the others wait for the slowest.
         self._add = graph(self._add_in_graph, input_signature=[tf.TensorSpec([None], tf.float64)])
 
