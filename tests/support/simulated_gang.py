@@ -243,7 +243,12 @@ class World:
                 node.missed_by += [end for end in (connection.member, connection.leader) if end is not node]
                 self.silence(link)
         # Its successor takes longer than a program that is stopped: a pod is not made within a second.
-        self.later(1.0, partial(self.boot, seat, beside=True))
+        self.later(1.0, partial(self.succeed, node))
+
+    def succeed(self, lost: Node) -> None:
+        """Start a launcher beside one that answers nobody, unless it has a successor."""
+        if self.at(lost.seat) is lost:
+            self.boot(lost.seat, beside=True)
 
     def silence(self, link: int) -> None:
         connection = self.connections[link]
