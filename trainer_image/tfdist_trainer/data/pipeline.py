@@ -93,18 +93,14 @@ def stream(examples: Examples, stretch: Stretch, *, batch_size: int, seed: int |
         weights = tf.cast(present, tf.float32)
         return Batch(features, labels, weights * tf.cast(own[0], tf.float32) if own else weights, present)
 
-    def fill_up(own: tf.data.Dataset) -> tf.data.Dataset:
-        plain = prepare(Order(batch_size))
-        return own.concatenate(plain.map(_discount).repeat()).concatenate(_blank(plain.element_spec))
-
     @untranslated
     def epoch(number: tf.Tensor) -> tf.data.Dataset:
         skip = tf.where(number == stretch.epochs.start, tf.constant(stretch.skip, tf.int64), 0)
         order = Order(batch_size, None if seed is None else seed * 1_000_003 + number, skip)
         batches = prepare(order)
         if steps_needed([examples.count], batch_size, 1) < stretch.batches:
-            batches = fill_up(batches)
-        return batches.take(stretch.batches - skip)
+            batches = batches.concatenate(prepare(Order(batch_size)).map(_discount).repeat())
+        return batches.concatenate(_blank(batches.element_spec)).take(stretch.batches - skip)
 
     numbers = tf.data.Dataset.range(stretch.epochs.start, stretch.epochs.stop)
     epochs = numbers.flat_map(epoch)
