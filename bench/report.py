@@ -17,8 +17,9 @@ from tfdist_cluster.paths import REPOSITORY
 RESULTS: Final = REPOSITORY / "bench" / "results.json"
 PAGE: Final = REPOSITORY / "docs" / "benchmarks.md"
 TRAINER: Final = "trainer"
+EVALUATOR: Final = "evaluator"
 RECOVERY: Final = "recovery"
-SECTIONS: Final = (TRAINER, RECOVERY)
+SECTIONS: Final = (TRAINER, EVALUATOR, RECOVERY)
 """Keys of results in the file, and before `results` in the page's marks; the controller's have none."""
 
 _GIB: Final = 1024**3

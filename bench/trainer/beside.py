@@ -1,10 +1,12 @@
 """What an evaluator beside a training costs its steps, where each has a CPU of its own, as pods with requests have.
 
-One training and its evaluator, which has another checkpoint to score at every moment. In every second turn the
-evaluator is stopped by a signal and a process that only counts has its CPU instead: so whatever else this machine does
-meets both kinds of turn alike. In every third that CPU is left to itself, for the remark.
+One training and its evaluator, which has another checkpoint to score at every moment. In other turns the evaluator is
+stopped by a signal, and a process that runs the same model for nobody has its CPU instead: what two CPUs of a machine
+share, caches and memory, both take alike, and the difference is what the training has to do with its evaluator. In
+further turns that CPU is left to itself, for the remark.
 """
 
+import json
 import os
 import signal
 import subprocess
@@ -16,20 +18,19 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.results import Row, Samples, Target
-from bench.trainer.processes import Gang
+from bench.trainer.processes import Gang, environ
 from tfdist.contract import ProgressReport
 
 ROUNDS: Final = 15
 SECONDS: Final = 3.0
 """Of a turn; a step is told of every half second."""
 UNTIL_SECONDS: Final = 180.0
-COUNTS: Final = "while True: pass"
-KINDS: Final = ("beside", "counting", "alone")
+KINDS: Final = ("beside", "foreign", "alone")
 NOTHING: Final = Target(ratio=1.02, text="<= 2 % more")
 
 
 def run(config: dict[str, Any], folder: Path) -> list[Row]:
-    """Return the time of a step beside an evaluator at work, and beside a process that counts; none on a single CPU."""
+    """Return the time of a step beside an evaluator at work, and beside a foreign process; none on a single CPU."""
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < 2:  # noqa: PLR2004  one for each
         return []
@@ -43,18 +44,21 @@ def run(config: dict[str, Any], folder: Path) -> list[Row]:
         os.sched_setaffinity(training.pids[0], {cores[0]})
         os.sched_setaffinity(scoring.pids[0], {cores[1]})
         _until(scoring, lambda report: report.evaluation is not None)
-        with subprocess.Popen([sys.executable, "-c", COUNTS]) as counting:
-            os.sched_setaffinity(counting.pid, {cores[1]})
-            others = {"beside": scoring.pids[0], "counting": counting.pid}
+        command = [sys.executable, "-m", "bench.trainer.foreign", json.dumps(whole)]
+        with subprocess.Popen(command, env=environ(), stdout=subprocess.PIPE) as foreign:
+            os.sched_setaffinity(foreign.pid, {cores[1]})
+            others = {"beside": scoring.pids[0], "foreign": foreign.pid}
             try:
+                assert foreign.stdout is not None  # noqa: S101  it is a pipe
+                foreign.stdout.readline()
                 samples, scored = _turns(training, others, folder / "checkpoints" / "evaluation")
             finally:
-                counting.kill()
+                foreign.kill()
     kinds = ", ".join(f"{kind} {samples.median(kind):.3g} ms ({samples.spread(kind)})" for kind in KINDS)
     note = f"{kinds}; {scored} checkpoints scored on 60,000 examples each"
-    title = "train: a step beside an evaluator on another CPU, beside a process there that counts"
-    ratio = samples.ratio("beside", "counting")
-    return [Row(title, samples.median("beside"), samples.median("counting"), "ms", NOTHING, note, ratio)]
+    title = "train: a step beside its evaluator on another CPU, beside the same model run there for nobody"
+    ratio = samples.ratio("beside", "foreign")
+    return [Row(title, samples.median("beside"), samples.median("foreign"), "ms", NOTHING, note, ratio)]
 
 
 def _turns(training: Gang, others: Mapping[str, int], results: Path) -> tuple[Samples, int]:

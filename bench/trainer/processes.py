@@ -35,8 +35,8 @@ class Gang:
         self._processes = []
         for index in range(size):
             with (folder / f"out-{index}").open("wb") as out, (folder / f"err-{index}").open("wb") as err:
-                environ = _environ(config, addresses, index, ports[size + index], job)
-                process = subprocess.Popen([sys.executable, *command], env=environ, stdout=out, stderr=err)
+                told = _environ(config, addresses, index, ports[size + index], job)
+                process = subprocess.Popen([sys.executable, *command], env=told, stdout=out, stderr=err)
                 self._processes.append(process)
 
     def __enter__(self) -> Self:
@@ -92,14 +92,15 @@ def _environ(
         "runtime": {"xla": "Off"},
         "training": {"program": "image_classification", "config": config},
     }
-    environ = {name: value for name, value in os.environ.items() if name != "TF_CONFIG"} | {
-        "TFDIST_JOB": json.dumps({**job, **more}),
-        "TFDIST_REPORT_PORT": str(report_port),
+    told = environ() | {"TFDIST_JOB": json.dumps({**job, **more}), "TFDIST_REPORT_PORT": str(report_port)}
+    if size > 1:
+        told["TF_CONFIG"] = json.dumps({"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}})
+    return told
+
+
+def environ() -> dict[str, str]:
+    """Return the environment of a process that is to find this package, and to say little."""
+    return {name: value for name, value in os.environ.items() if name != "TF_CONFIG"} | {
         "TF_CPP_MIN_LOG_LEVEL": "2",
         "PYTHONPATH": os.pathsep.join([str(REPOSITORY), os.environ.get("PYTHONPATH", "")]),
     }
-    if size > 1:
-        environ["TF_CONFIG"] = json.dumps(
-            {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
-        )
-    return environ

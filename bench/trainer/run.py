@@ -4,7 +4,7 @@ import argparse
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,13 +41,22 @@ ONE_PERCENT: Final = Target(ratio=1.01, text="<= 1 % more")
 def main(arguments: Sequence[str]) -> int:
     """Run and return the exit status: 0 even where a target is missed, for that is what the table says."""
     options = _parser().parse_args(arguments)
-    began, load = datetime.now(UTC), os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix="tfdist-bench-") as name:
-        rows = _measured(options, Path(name))
-    results = report.document(rows, began, load)
-    print(report.show(results))
-    report.write(results, options.output, report.TRAINER)
+        base = _data(Path(name))
+        _store(options, report.TRAINER, lambda: _measured(options, base, Path(name)))
+        if "beside" in options.only:
+            _store(options, report.EVALUATOR, lambda: _beside(base, Path(name)))
     return 0
+
+
+def _store(options: argparse.Namespace, section: str, measure: Callable[[], list[Row]]) -> None:
+    """Measure the rows of a section, and print and store them where there are any."""
+    began, load = datetime.now(UTC), os.getloadavg()[0]
+    rows = measure()
+    if rows:
+        results = report.document(rows, began, load)
+        print(report.show(results))
+        report.write(results, options.output, section)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -63,12 +72,16 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _measured(options: argparse.Namespace, folder: Path) -> list[Row]:
+def _data(folder: Path) -> dict[str, Any]:
+    """Return the part of a configuration that says where examples are, having made them."""
     data = folder / "train.npz"
     random = np.random.default_rng(0)
     images = random.integers(0, 256, (EXAMPLES, 28, 28, 1)).astype(np.uint8)
     np.savez(data, image=images, label=random.integers(0, 10, EXAMPLES))
-    base = {"data": {"train": str(data)}}
+    return {"data": {"train": str(data)}}
+
+
+def _measured(options: argparse.Namespace, base: dict[str, Any], folder: Path) -> list[Row]:
     rows: list[Row] = []
     for name in (name for name in MODELS if name in options.only):
         for size in options.processes:
@@ -77,10 +90,12 @@ def _measured(options: argparse.Namespace, folder: Path) -> list[Row]:
     if "start" in options.only:
         with console.step("start"):
             rows += start.run(base | MODELS["mlp"].config, folder)
-    if "beside" in options.only:
-        with console.step("beside an evaluator"):
-            rows += beside.run(base | MODELS["cnn"].config, folder)
     return rows
+
+
+def _beside(base: dict[str, Any], folder: Path) -> list[Row]:
+    with console.step("beside an evaluator"):
+        return beside.run(base | MODELS["cnn"].config, folder)
 
 
 def _compared(model: Model, size: int, base: dict[str, Any], folder: Path, options: argparse.Namespace) -> list[Row]:
