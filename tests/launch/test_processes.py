@@ -197,12 +197,14 @@ def test_a_launcher_of_an_earlier_attempt_is_turned_away(launch: "Launch") -> No
     end(launchers)
 
 
-def test_a_failure_shortly_before_the_end_is_told_to_who_follows_the_gang(launch: "Launch") -> None:
+@pytest.mark.parametrize("asked_before", [True, False])
+def test_a_failure_shortly_before_the_end_is_told_to_who_follows_the_gang(launch: "Launch", asked_before: bool) -> None:
     script = "ready()\nif number == 0: wait_for_end()"
     launchers = launch(2, script=script)
     launchers.program(0, 0)
-    assert launchers.gang_when(lambda gang: not gang.failures)
+    assert not asked_before or launchers.gang_when(lambda gang: not gang.failures)
     os.kill(launchers.program(1, 0), signal.SIGKILL)
+    wait_for((launchers.folder / "pid-1-1").exists)
     (failure,) = launchers.gang_when(lambda gang: gang.failures).failures
     assert (failure.index, failure.signal) == (1, signal.SIGKILL)
     assert launchers.wait() == [0, 0]

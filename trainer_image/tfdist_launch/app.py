@@ -156,10 +156,10 @@ class Launcher:
                 await asyncio.wait_for(self._all_told.wait(), LAST_WORD_SECONDS)
 
     def _knows_all(self, gang: GangReport) -> bool:
-        """Return whether who asks now and then has been told of every failure; also where nobody asks."""
+        """Return whether who asks now and then, or will, has been told of every failure; also without a port."""
         told = self._reporter.told
         known = {failure.id for failure in told.gang.failures} if told and told.gang else set()
-        return told is None or all(failure.id in known for failure in gang.failures)
+        return not self._report_port or all(failure.id in known for failure in gang.failures)
 
     # The report
 
