@@ -104,6 +104,17 @@ def test_a_claim_between_writing_and_renaming_is_respected(tmp_path: Path) -> No
     assert CheckpointReader(tmp_path).newest() is None
 
 
+def test_a_write_that_a_successor_sweeps_away_is_no_fault_of_the_storage(tmp_path: Path) -> None:
+    writer = store(tmp_path)
+
+    def swept_away(prefix: str) -> None:
+        store(tmp_path, writer=by(attempt=1))
+        Path(prefix).with_name("part").write_bytes(b"values")  # its folder is gone
+
+    with pytest.raises(CheckpointUnwritableError, match=r"belongs to attempt 1"):
+        writer.write(Position(step=5, examples=40), TIME, swept_away)
+
+
 def test_a_new_job_may_take_over_a_directory_and_the_old_one_stops(tmp_path: Path) -> None:
     old = store(tmp_path, writer=by(attempt=3))
     new = store(tmp_path, writer=by(attempt=0, job="uid-2"))

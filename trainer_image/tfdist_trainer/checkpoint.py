@@ -12,6 +12,7 @@ everything is there. What a disk has lost since is found by size and CRC, report
 This module knows files, not TensorFlow: what writes the variables is passed in.
 """
 
+import contextlib
 import shutil
 import zlib
 from collections.abc import Callable, Iterator
@@ -182,6 +183,8 @@ class CheckpointWriter(CheckpointReader):
             atomic.sync(self.directory)
             self._prune()
         except OSError as error:
+            with contextlib.suppress(OSError):
+                self._fence.check()  # a successor removes what this has half written: that is no fault of the storage
             raise atomic.storage_failure(error, self.directory) from error
         return CheckpointReport(step=position.step, path=str(final), time=time)
 
