@@ -1,13 +1,15 @@
 """The computation on two logical devices of one process: what replicas add up and what they average."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from tfdist.contract import ReplicaJob
+from tfdist_trainer import step as steps
 from tfdist_trainer.environment import Member
 from tfdist_trainer.metrics.sums import WeightedMean
 from tfdist_trainer.programs import choose
@@ -106,3 +108,61 @@ def test_absent_examples_count_for_nothing_even_when_they_are_not_numbers(gang: 
     nothing = np.full(3, np.nan)
     weighed = WeightedMean("nan", lambda *_: tf.constant(nothing)).sums(labels[:3], labels[:3], np.zeros(3))
     assert list(weighed.numpy()) == [0.0, 0.0]
+
+
+OPTIMIZERS: dict[str, Callable[[], Any]] = {
+    "adam": keras.optimizers.Adam,
+    "adam-bounded": lambda: keras.optimizers.Adam(0.01, beta_1=0.8, epsilon=1e-3, global_clipnorm=0.5),
+    "adamw-scheduled": lambda: keras.optimizers.AdamW(keras.optimizers.schedules.ExponentialDecay(0.01, 2, 0.9)),
+    "adam-averaged": lambda: keras.optimizers.Adam(use_ema=True, ema_momentum=0.5),
+    "scaled": lambda: keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam(), initial_scale=8.0),
+}
+
+
+class OfTheUser(keras.optimizers.Adam):  # type: ignore[misc]  # Keras ships no types
+    """An Adam with another rule."""
+
+
+def updated(gang: Gang, new_optimizer: Callable[[], Any], dtype: str = "float32") -> tuple[list[np.ndarray], int]:
+    """Return all variables after some steps, on both replicas, and how often the graph has the kernel of Adam."""
+    keras.utils.set_random_seed(1)
+    keras.config.set_dtype_policy(dtype)
+    try:
+        program = choose("image_classification", CONFIG).create()
+        with gang.strategy.scope():
+            model, optimizer = program.model(), new_optimizer()
+            optimizer.build(model.trainable_variables)
+    finally:
+        keras.config.set_dtype_policy("float32")
+    random = np.random.default_rng(0)
+    images = random.integers(0, 256, (8, 4, 4, 1)).astype(np.uint8)
+    labels = np.array([0, 1, 2, 0, 1, 2, 1, 0])
+    parts = [batch(images[part], labels[part], [True] * 4) for part in (slice(4), slice(4, 8))]
+    iterator = distributed(gang, parts)
+    train = TrainStep(gang, program, model, optimizer, StepOptions())
+    assert train.run(iterator, 5).done == 5
+    traced: Any = train.graph
+    library = traced.get_concrete_function(iterator, tf.constant(1)).graph.as_graph_def().library
+    kernels = sum(node.op == "ResourceApplyAdam" for function in library.function for node in function.node_def)
+    variables = [steps.raw(variable) for variable in (*model.variables, *optimizer.variables)]
+    return [on_replicas(gang, variable) for variable in variables], kernels
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_one_operation_changes_a_variable_as_keras_does_it_on_all_replicas(
+    name: str, gang: Gang, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fused, kernels = updated(gang, OPTIMIZERS[name])
+    monkeypatch.setattr(steps, "fuse", lambda _: None)
+    by_keras, none = updated(gang, OPTIMIZERS[name])
+    assert (kernels > 0, none) == (True, 0)
+    for ours, expected in zip(fused, by_keras, strict=True):
+        np.testing.assert_allclose(ours, expected, rtol=2e-5, atol=2e-6)
+        np.testing.assert_array_equal(ours[0], ours[-1])
+
+
+def test_what_the_kernel_does_not_know_is_left_to_keras(gang: Gang) -> None:
+    assert updated(gang, OfTheUser)[1] == 0
+    assert updated(gang, lambda: keras.optimizers.Adam(amsgrad=True))[1] == 0
+    assert updated(gang, keras.optimizers.SGD)[1] == 0
+    assert updated(gang, keras.optimizers.Adam, dtype="float64")[1] == 0

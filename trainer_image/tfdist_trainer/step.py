@@ -15,6 +15,7 @@ import tensorflow as tf
 from tfdist_trainer.autograph import graph, translated
 from tfdist_trainer.data.pipeline import Batch
 from tfdist_trainer.errors import ConfigurationError
+from tfdist_trainer.fused import fuse
 from tfdist_trainer.metrics.sums import SumsOf, WeightedMean
 from tfdist_trainer.programs.base import Program
 from tfdist_trainer.strategies.gang import Gang
@@ -71,6 +72,7 @@ class TrainStep:
         # An embedding's gradient is of a few rows; the whole would travel to the parameter servers.
         self._dense = gang.replicas > 1 or options.skip or isinstance(optimizer, keras.optimizers.Optimizer)
         reduce_only_once(optimizer)
+        fuse(optimizer)
         self.graph = graph(self._chunk)
         """(iterator, number of steps) -> `Outcome` of tensors."""
 
@@ -116,7 +118,7 @@ class TrainStep:
         *gradients, sums = mean_over_replicas(local(batch), self._gang.replicas)
         finite = tf.math.is_finite(tf.reduce_sum(sums))
         looked_at = last if not self._options.skip else tf.constant(True)
-        norm = tf.cond(looked_at, lambda: tf.linalg.global_norm(gradients), lambda: tf.constant(0.0))
+        norm = tf.cond(looked_at, lambda: _norm(gradients), lambda: tf.constant(0.0))
         if self._scaled:
             # Loss scaling tries how far it can go: an infinite gradient is no mistake, and it skips the step itself.
             norm /= tf.cast(raw(self._optimizer.dynamic_scale), norm.dtype)
@@ -283,6 +285,11 @@ def reduce_only_once(optimizer: Any) -> None:
         if not callable(getattr(each, name, None)):
             raise TypeError(f"this version of Keras has no Optimizer.{name}: gradients would be added up twice")
         setattr(each, name, lambda grads_and_vars: grads_and_vars)
+
+
+def _norm(gradients: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Return the norm of all, float32 []; a model may have several types of numbers."""
+    return tf.linalg.global_norm([tf.cast(gradient, tf.float32) for gradient in gradients])
 
 
 def _is_float(dtype: str) -> bool:

@@ -1,0 +1,65 @@
+"""Has Keras' Adam change each variable by one operation.
+
+Keras writes the rule of Adam (arXiv 1412.6980, end of section 2) as some twenty operations for each variable, which
+are traced and prepared with every start and recovery, and read and write all numbers of the variable several times a
+step. TensorFlow's kernel `ResourceApplyAdam` is the same rule, over the same variables of the optimizer: checkpoints
+written with one are read with the other.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final
+
+import keras
+import tensorflow as tf
+
+_UPDATE: Final = "_backend_update_step"
+"""Keras' method that changes all variables (`keras/src/backend/tensorflow/optimizer.py`)."""
+_PLACE, _MOMENTS, _VELOCITIES = "_get_variable_index", "_momentums", "_velocities"
+"""What an Adam has where a variable's moments are (`keras/src/optimizers/adam.py`)."""
+
+
+def fuse(optimizer: Any) -> None:
+    """Have `optimizer` update by TensorFlow's kernel where it is Keras' own Adam or AdamW; else change nothing.
+
+    It must have been built, and then be applied in a replica's context to gradients that are reduced already.
+    """
+    adam = getattr(optimizer, "inner_optimizer", optimizer)
+    # Not a subclass, which may have another rule.
+    if type(adam) not in {keras.optimizers.Adam, keras.optimizers.AdamW} or adam.amsgrad:
+        return
+    if all(hasattr(adam, name) for name in (_UPDATE, _PLACE, _MOMENTS, _VELOCITIES)):
+        setattr(adam, _UPDATE, partial(_update, adam, getattr(adam, _UPDATE)))
+
+
+def _update(
+    adam: Any, by_keras: Callable[..., None], gradients: Sequence[Any], variables: Sequence[Any], rate: Any
+) -> None:
+    """Take the part of `by_keras`, the method that it replaces."""
+    if not all(map(_is_plain, gradients, variables)):
+        by_keras(gradients, variables, rate)
+        return
+    step = tf.cast(tf.convert_to_tensor(adam.iterations) + 1, tf.float32)
+    alike = {
+        "beta1_power": tf.pow(tf.constant(adam.beta_1), step),
+        "beta2_power": tf.pow(tf.constant(adam.beta_2), step),
+        "lr": tf.cast(rate, tf.float32),
+        "beta1": adam.beta_1,
+        "beta2": adam.beta_2,
+        "epsilon": adam.epsilon,
+    }
+    place_of, moments, velocities = (getattr(adam, name) for name in (_PLACE, _MOMENTS, _VELOCITIES))
+    for gradient, variable in zip(gradients, variables, strict=True):
+        place = place_of(variable)
+        var, m, v = (each.value.handle for each in (variable, moments[place], velocities[place]))
+        tf.raw_ops.ResourceApplyAdam(var=var, m=m, v=v, grad=gradient, **alike)
+
+
+def _is_plain(gradient: Any, variable: Any) -> bool:
+    """Return whether the kernel takes them: a whole gradient, of a variable of Keras 3, both in float32."""
+    return (
+        isinstance(gradient, tf.Tensor)
+        and isinstance(variable, keras.Variable)
+        and gradient.dtype == tf.float32
+        and variable.dtype == "float32"
+    )
