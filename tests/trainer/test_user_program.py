@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from tfdist.contract import ExitCode
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.trainer
 
 LINE = '''
+import json
+import os
+
 import keras
 import tensorflow as tf
 import tfdist_trainer
@@ -79,6 +83,21 @@ class Mean(Line):
     def loss(self, labels, predictions):
         return tf.reduce_mean(super().loss(labels, predictions))
 
+class Apart(Line):
+    """Every worker would begin elsewhere, in what is in a checkpoint and in what is not; nothing is learned."""
+
+    def model(self):
+        own = 10.0 * json.loads(os.environ["TF_CONFIG"])["task"]["index"] + float(os.environ.get("BEGIN", 0))
+        self.offset = tf.Variable([own], dtype=tf.float32)
+        start = keras.initializers.Constant(own)
+        return keras.Sequential([keras.layers.Input([1]), keras.layers.Dense(1, kernel_initializer=start)])
+
+    def loss(self, labels, predictions):
+        return super().loss(labels, predictions + self.offset)
+
+    def optimizer(self, scale):
+        return keras.optimizers.SGD(0.0)
+
 class Stranger:
     pass
 '''
@@ -115,6 +134,23 @@ def test_a_class_on_the_python_path_is_trained(name: str, launch: "Launch", tmp_
     assert report is not None
     assert report.examples == 128
     assert report.metrics["loss"] < 1e-3
+
+
+@pytest.mark.usefixtures("source")
+def test_all_members_begin_as_the_chief_does_or_where_the_checkpoint_is(
+    launch: "Launch", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = {"checkpoint": {"directory": str(tmp_path / "ckpt")}}
+    points = np.linspace(-1.0, 1.0, 64)
+
+    def loss_after(epochs: int) -> float:
+        trained = launch(2, config={}, job=job("mine:Apart", {"epochs": epochs}, **directory), warm=True)
+        assert trained.wait() == [0, 0], trained.output()
+        return trained.termination().metrics["loss"]
+
+    assert loss_after(1) == pytest.approx(np.mean((3 * points - 1) ** 2)), "the chief's: 0, and no offset"
+    monkeypatch.setenv("BEGIN", "1")
+    assert loss_after(2) == pytest.approx(np.mean((3 * points - 2) ** 2)), "the checkpoint's 0, the chief's offset of 1"
 
 
 MISTAKES = {

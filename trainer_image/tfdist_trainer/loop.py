@@ -261,6 +261,7 @@ class Training:
     def _first_position(self) -> Position:
         """Return where training begins, after restoring what it begins from."""
         at = self._saver.restore()
+        self._state.align(self._gang, restored=at is not None)
         zeros = tuple(self._sums.zeros())
         if at is None:
             return Position(step=0, metric_sums=zeros)

@@ -1,6 +1,7 @@
 """The variables of a training, and their way into and out of checkpoints."""
 
 import errno
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +20,8 @@ from tfdist_trainer.checkpoint import (
 from tfdist_trainer.context import Context
 from tfdist_trainer.errors import StorageError, classify, one_line
 from tfdist_trainer.reporter import now_text
+from tfdist_trainer.step import raw
+from tfdist_trainer.strategies import first_values
 from tfdist_trainer.strategies.gang import Gang
 
 _ERRNOS: Final = {
@@ -33,11 +36,15 @@ _REMOTE: Final = "remote target /job:"
 
 
 class State:
-    """Model, optimizer, step and epoch as one `tf.train.Checkpoint`."""
+    """Model, optimizer, step and epoch as one `tf.train.Checkpoint`.
 
-    def __init__(self, model: Any, optimizer: Any) -> None:
+    `apart` are the variables whose first values the members do not know of one another; see `align`.
+    """
+
+    def __init__(self, model: Any, optimizer: Any, apart: Sequence[Any] = ()) -> None:
         self.model = model
         self.optimizer = optimizer
+        self._apart = list(apart)
         self._step = tf.Variable(0, dtype=tf.int64, trainable=False)
         self._epoch = tf.Variable(0, dtype=tf.int64, trainable=False)
         self._checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer, step=self._step, epoch=self._epoch)
@@ -47,6 +54,12 @@ class State:
         """Those of model and optimizer; of one that is divided its shards."""
         whole = [*self.model.variables, *self.optimizer.variables]
         return [part for variable in whole for part in getattr(variable, "variables", [variable])]
+
+    def align(self, gang: Gang, *, restored: bool) -> None:
+        """Give all members the chief's values of what has not been `restored`; a collective, before the first step."""
+        equal = {id(raw(variable)) for variable in self.variables} if restored else set()
+        first_values.send(gang, [variable for variable in self._apart if id(variable) not in equal])
+        self._apart.clear()
 
     def save(self, writer: CheckpointWriter, position: Position) -> CheckpointReport:
         """Write a checkpoint; only the chief calls this.
@@ -77,16 +90,16 @@ class State:
 
 
 def new_state(context: Context) -> State:
-    """Return a new model and optimizer, made in the strategy's scope."""
+    """Return a new model and optimizer, made in the strategy's scope; to be restored, and then aligned."""
     # Not 0: a shuffle compares the pair of this seed and its own with (0, 0), and its own is a tensor.
     keras.utils.set_random_seed(context.seed + 1)
-    with context.gang.strategy.scope():
+    with first_values.made_apart(context.gang.strategy) as apart:
         model = context.program.model()
         optimizer = context.program.optimizer(context.scale)
         if context.settings.mixed_precision == "float16" and isinstance(optimizer, keras.optimizers.Optimizer):
             optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
         optimizer.build(model.trainable_variables)
-    return State(model, optimizer)
+    return State(model, optimizer, apart)
 
 
 def restore_model(model: keras.Model, path: Path) -> None:
