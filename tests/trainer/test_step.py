@@ -11,6 +11,7 @@ import tensorflow as tf
 from tfdist.contract import ReplicaJob
 from tfdist_trainer import step as steps
 from tfdist_trainer.environment import Member
+from tfdist_trainer.kernels import adam, batch_normalization
 from tfdist_trainer.metrics.sums import WeightedMean
 from tfdist_trainer.programs import choose
 from tfdist_trainer.step import Averaging, EvaluateStep, FiniteCheck, StepOptions, TrainStep, metric_sums
@@ -123,12 +124,18 @@ class OfTheUser(keras.optimizers.Adam):  # type: ignore[misc]  # Keras ships no 
     """An Adam with another rule."""
 
 
-def updated(gang: Gang, new_optimizer: Callable[[], Any], dtype: str = "float32") -> tuple[list[np.ndarray], int]:
-    """Return all variables after some steps, on both replicas, and how often the graph has the kernel of Adam."""
+def updated(
+    gang: Gang,
+    new_optimizer: Callable[[], Any],
+    dtype: str = "float32",
+    kernel: str = "ResourceApplyAdam",
+    **config: Any,
+) -> tuple[list[np.ndarray], int]:
+    """Return all variables after some steps, on both replicas, and how often the graph has `kernel`."""
     keras.utils.set_random_seed(1)
     keras.config.set_dtype_policy(dtype)
     try:
-        program = choose("image_classification", CONFIG).create()
+        program = choose("image_classification", CONFIG | config).create()
         with gang.strategy.scope():
             model, optimizer = program.model(), new_optimizer()
             optimizer.build(model.trainable_variables)
@@ -143,7 +150,7 @@ def updated(gang: Gang, new_optimizer: Callable[[], Any], dtype: str = "float32"
     assert train.run(iterator, 5).done == 5
     traced: Any = train.graph
     library = traced.get_concrete_function(iterator, tf.constant(1)).graph.as_graph_def().library
-    kernels = sum(node.op == "ResourceApplyAdam" for function in library.function for node in function.node_def)
+    kernels = sum(node.op == kernel for function in library.function for node in function.node_def)
     variables = [steps.raw(variable) for variable in (*model.variables, *optimizer.variables)]
     return [on_replicas(gang, variable) for variable in variables], kernels
 
@@ -153,7 +160,7 @@ def test_one_operation_changes_a_variable_as_keras_does_it_on_all_replicas(
     name: str, gang: Gang, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fused, kernels = updated(gang, OPTIMIZERS[name])
-    monkeypatch.setattr(steps, "fuse", lambda _: None)
+    monkeypatch.setattr(adam, "fuse", lambda _: None)
     by_keras, none = updated(gang, OPTIMIZERS[name])
     assert (kernels > 0, none) == (True, 0)
     for ours, expected in zip(fused, by_keras, strict=True):
@@ -166,3 +173,57 @@ def test_what_the_kernel_does_not_know_is_left_to_keras(gang: Gang) -> None:
     assert updated(gang, lambda: keras.optimizers.Adam(amsgrad=True))[1] == 0
     assert updated(gang, keras.optimizers.SGD)[1] == 0
     assert updated(gang, keras.optimizers.Adam, dtype="float64")[1] == 0
+
+
+def test_images_are_normalized_by_one_operation_as_keras_does_it(gang: Gang, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: dict[str, Any] = {"kernel": "FusedBatchNormV3", "model": "resnet", "resnetBlocks": 1}
+    fused, kernels = updated(gang, keras.optimizers.SGD, **told)
+    monkeypatch.setattr(batch_normalization, "fuse", lambda _: None)
+    by_keras, none = updated(gang, keras.optimizers.SGD, **told)
+    assert (kernels > 0, none) == (True, 0)
+    for ours, expected in zip(fused, by_keras, strict=True):
+        np.testing.assert_allclose(ours, expected, rtol=1e-3, atol=1e-5)
+
+
+def normalized(layer: keras.layers.Layer, images: tf.Tensor) -> tuple[list[str], list[np.ndarray]]:
+    """Return the operations of a layer in training, and what it gives and keeps."""
+    model = keras.Sequential([keras.layers.Input(images.shape[1:]), layer])
+    batch_normalization.fuse(model)
+    function = tf.function(lambda: model(images, training=True)).get_concrete_function()
+    outcome = [function().numpy(), *(variable.numpy() for variable in layer.variables)]
+    return [node.op for node in function.graph.as_graph_def().node], outcome
+
+
+@pytest.mark.parametrize("options", [{}, {"scale": False, "center": False}, {"momentum": 0.5, "epsilon": 0.1}])
+def test_statistics_are_those_of_the_batch_to_the_last_example(options: dict[str, Any]) -> None:
+    images = np.random.default_rng(0).normal(3.0, 2.0, (3, 2, 1, 2)).astype(np.float32)
+    operations, (given, *kept) = normalized(keras.layers.BatchNormalization(**options), tf.constant(images))
+    assert "FusedBatchNormV3" in operations
+    mean, variance = images.mean(axis=(0, 1, 2)), images.var(axis=(0, 1, 2))
+    momentum = options.get("momentum", 0.99)
+    expected = (images - mean) / np.sqrt(variance + options.get("epsilon", 1e-3))
+    np.testing.assert_allclose(given, expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(kept[-2], mean * (1 - momentum), rtol=1e-4)
+    np.testing.assert_allclose(kept[-1], momentum + variance * (1 - momentum), rtol=1e-4)
+
+
+class NormalizesInItsWay(keras.layers.BatchNormalization):  # type: ignore[misc]  # Keras ships no types
+    """A layer of the user's."""
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape"),
+    [
+        (keras.layers.BatchNormalization, (4, 3)),
+        (lambda: keras.layers.BatchNormalization(axis=1), (4, 2, 2, 3)),
+        (lambda: keras.layers.BatchNormalization(epsilon=1e-6), (4, 2, 2, 3)),
+        (lambda: keras.layers.BatchNormalization(trainable=False), (4, 2, 2, 3)),
+        (lambda: keras.layers.BatchNormalization(dtype="mixed_float16"), (4, 2, 2, 3)),
+        (NormalizesInItsWay, (4, 2, 2, 3)),
+    ],
+)
+def test_a_layer_that_the_kernel_does_not_know_is_left_to_keras(
+    layer: Callable[[], keras.layers.Layer], shape: tuple[int, ...]
+) -> None:
+    operations, _ = normalized(layer(), tf.ones(shape))
+    assert "FusedBatchNormV3" not in operations

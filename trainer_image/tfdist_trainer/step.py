@@ -15,7 +15,7 @@ import tensorflow as tf
 from tfdist_trainer.autograph import graph, translated
 from tfdist_trainer.data.pipeline import Batch
 from tfdist_trainer.errors import ConfigurationError
-from tfdist_trainer.fused import fuse
+from tfdist_trainer.kernels import adam, batch_normalization
 from tfdist_trainer.metrics.sums import SumsOf, WeightedMean
 from tfdist_trainer.programs.base import Program
 from tfdist_trainer.strategies.gang import Gang
@@ -72,7 +72,8 @@ class TrainStep:
         # An embedding's gradient is of a few rows; the whole would travel to the parameter servers.
         self._dense = gang.replicas > 1 or options.skip or isinstance(optimizer, keras.optimizers.Optimizer)
         reduce_only_once(optimizer)
-        fuse(optimizer)
+        adam.fuse(optimizer)
+        batch_normalization.fuse(model)
         self.graph = graph(self._chunk)
         """(iterator, number of steps) -> `Outcome` of tensors."""
 

@@ -1,0 +1,55 @@
+"""Has Keras' BatchNormalization normalize images by one operation, and its gradient by another.
+
+Keras writes it as means, differences and products over the whole input (`keras/src/layers/normalization/
+batch_normalization.py`); each of them, and of their gradients, reads and writes all of it. TensorFlow's
+`FusedBatchNormV3` does the same sums (arXiv 1502.03167, algorithm 1).
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+import keras
+import tensorflow as tf
+
+from tfdist_trainer.autograph import untranslated
+
+_LEAST_EPSILON: Final = 1.001e-5
+"""What cuDNN takes (`CUDNN_BN_MIN_EPSILON`)."""
+_IMAGES: Final = 4
+"""The rank of a batch of them."""
+
+
+def fuse(model: Any) -> None:
+    """Have the layers of `model` that are Keras' own BatchNormalization train by TensorFlow's kernel, where it can."""
+    for layer in getattr(model, "_flatten_layers", tuple)():
+        # Not a subclass, which may compute something else.
+        if type(layer) is keras.layers.BatchNormalization and _is_plain(layer):
+            layer.call = untranslated(partial(_call, layer, layer.call))
+
+
+def _is_plain(layer: Any) -> bool:
+    alike = not layer.synchronized and not getattr(layer, "renorm", False)
+    return alike and layer.axis in {-1, _IMAGES - 1} and layer.epsilon >= _LEAST_EPSILON
+
+
+def _call(layer: Any, by_keras: Callable[..., Any], inputs: Any, training: Any = None, mask: Any = None) -> Any:
+    """Take the part of `by_keras`, the layer's method."""
+    known = inputs.dtype == tf.float32 and inputs.shape.rank == _IMAGES and mask is None
+    if training is not True or not layer.trainable or not known:
+        return by_keras(inputs, training=training, mask=mask)
+    channels = inputs.shape[-1]
+    normal = tf.raw_ops.FusedBatchNormV3(
+        x=inputs,
+        scale=layer.gamma.value if layer.scale else tf.ones([channels]),
+        offset=layer.beta.value if layer.center else tf.zeros([channels]),
+        mean=tf.constant([]),
+        variance=tf.constant([]),
+        epsilon=layer.epsilon,
+    )
+    # The kernel's variance is that of the population which the batch would be a sample of; Keras keeps the batch's.
+    count = tf.cast(tf.reduce_prod(tf.shape(inputs)[:-1]), tf.float32)
+    variance = normal.batch_variance * (tf.maximum(count - 1, 1) / count)
+    for moving, now in ((layer.moving_mean, normal.batch_mean), (layer.moving_variance, variance)):
+        moving.assign(moving.value * layer.momentum + now * (1.0 - layer.momentum))
+    return normal.y
