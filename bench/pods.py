@@ -18,7 +18,7 @@ import yaml
 from support.api import Api, Json, wait_for
 from support.e2e import Cluster, example, prepared
 from support.failing import Scene
-from support.rounds import Rounds
+from support.rounds import Rounds, training
 
 from bench import cluster as control_planes
 from bench import report
@@ -88,16 +88,9 @@ def _measured(cluster: Cluster, images: dict[str, str], workers: int, options: a
 
 
 def _ours(cluster: Cluster, workers: int, kills: int, **spec: Any) -> Recoveries:
-    gang = Rounds(Scene(cluster), NAME, look_seconds=LOOK_SECONDS)
-    cluster.delete_job(NAME)
-    before = gang.now()
-    gang.scene.start(_job(workers, **spec))
-    try:
-        gang.scene.runs(NAME, seconds=120)
-        gang.steps_after(before, saved=True)
+    rounds = Rounds(Scene(cluster), NAME, look_seconds=LOOK_SECONDS)
+    with training(rounds, _job(workers, **spec)) as gang:
         return _recoveries(gang, workers, kills, whole="command" in spec)
-    finally:
-        cluster.delete_job(NAME)
 
 
 def _job(workers: int, **spec: Any) -> Json:

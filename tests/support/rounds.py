@@ -136,18 +136,23 @@ class Rounds:
 @contextmanager
 def started(cluster: Cluster, name: str, *, leader: str = "worker-0", **job: Any) -> Iterator[Rounds]:
     """Start a counting job, wait until it has saved a checkpoint, and delete it when the block ends."""
-    kubectl, scene = cluster.kubectl, Scene(cluster)
     metadata = {"name": CONFIG_MAP, "namespace": cluster.namespace}
     of_program = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
-    kubectl.apply(of_program | {"data": {PROGRAM.name: PROGRAM.read_text()}})
-    cluster.delete_job(name)
+    cluster.kubectl.apply(of_program | {"data": {PROGRAM.name: PROGRAM.read_text()}})
     cluster.inside("rm", "-f", f"/volume/checkpoints/{_hurry(name)}")
-    rounds = Rounds(scene, name, leader)
+    with training(Rounds(Scene(cluster), name, leader), counting_job(name, **job)) as rounds:
+        yield rounds
+
+
+@contextmanager
+def training(rounds: Rounds, job: Json) -> Iterator[Rounds]:
+    """Start the job of `rounds`, wait until it has saved a checkpoint, and delete it when the block ends."""
+    rounds.cluster.delete_job(rounds.name)
     try:
         before = rounds.now()
-        scene.start(counting_job(name, **job))
-        scene.runs(name, seconds=120)
+        rounds.scene.start(job)
+        rounds.scene.runs(rounds.name, seconds=120)
         rounds.steps_after(before, saved=True)
         yield rounds
     finally:
-        cluster.delete_job(name)
+        rounds.cluster.delete_job(rounds.name)
