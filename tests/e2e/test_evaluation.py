@@ -13,7 +13,7 @@ import pytest
 from support.api import Json, wait_for
 from support.e2e import Cluster, example
 from support.failing import Scene
-from support.nodes import require_own_nodes, send_signal
+from support.nodes import send_signal
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
@@ -65,7 +65,6 @@ def alone(name: str, workers: int, restore: str) -> Json:
 
 @pytest.fixture(scope="module")
 def scene(cluster: Cluster, images: dict[str, str]) -> Iterator[Scene]:
-    require_own_nodes()
     scene = Scene(cluster)
     names = (BESIDE, AFTER, *ALONE)
     for name in names:

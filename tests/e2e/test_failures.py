@@ -6,7 +6,7 @@ import pytest
 from support.api import wait_for
 from support.e2e import Cluster
 from support.failing import WAITS, Scene, own_namespace, small_job
-from support.nodes import require_own_nodes, send_signal
+from support.nodes import send_signal
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
@@ -106,7 +106,6 @@ def test_a_replica_that_fits_nowhere_is_named_and_its_companions_are_let_go(scen
 
 
 def test_a_gang_that_stands_still_is_found_and_who_is_behind_is_named_with_the_stacks_of_all(scene: Scene) -> None:
-    require_own_nodes()
     name = "standing-still"
     send_signal(scene.runs(name)[1], "STOP")
     scene.change(name, {"runPolicy": {"progressDeadlineSeconds": 5}})

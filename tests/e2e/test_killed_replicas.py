@@ -6,7 +6,7 @@ import pytest
 from support.api import Json, wait_for
 from support.e2e import Cluster, example
 from support.failing import Scene
-from support.nodes import require_own_nodes, send_signal
+from support.nodes import send_signal
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(420)]
 
@@ -54,7 +54,6 @@ def _asynchronous() -> Json:
 @pytest.fixture(scope="module")
 def scene(cluster: Cluster) -> Iterator[Scene]:
     """All gangs started together, in the namespace where the data is."""
-    require_own_nodes()
     scene, names = Scene(cluster), (GANG, ASYNCHRONOUS)
     for name in names:
         cluster.delete_job(name)

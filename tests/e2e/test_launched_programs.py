@@ -7,7 +7,7 @@ import pytest
 from support.api import Json, wait_for
 from support.e2e import Cluster
 from support.failing import Scene, own_namespace, small_job
-from support.nodes import require_own_nodes, signal_program
+from support.nodes import signal_program
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(420)]
 
@@ -38,7 +38,6 @@ while os.environ["TFDIST_ROUND"] == "0" or counter.numpy() < 100:
 
 @pytest.fixture
 def scene(cluster: Cluster) -> Iterator[Scene]:
-    require_own_nodes()
     with own_namespace(cluster, "launched") as scene:
         yield scene
 

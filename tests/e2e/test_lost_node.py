@@ -16,6 +16,8 @@ from support.rounds import Rounds, started
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.timeout(420)]
 
+STOPS: Final = "makes a node stand still, and with it what others run there"
+"""Why it is for the kind cluster of this repository."""
 SPREAD: Final = {
     "topologySpreadConstraints": [
         {
@@ -31,7 +33,7 @@ SPREAD: Final = {
 
 @pytest.fixture
 def scene(cluster: Cluster) -> Iterator[Scene]:
-    require_own_nodes()
+    require_own_nodes(STOPS)
     with own_namespace(cluster, "lost-node") as scene:
         yield scene
 
@@ -72,7 +74,7 @@ class Apart:
 
 @pytest.fixture
 def apart(cluster: Cluster) -> Iterator[Apart]:
-    require_own_nodes()
+    require_own_nodes(STOPS)
     wait_for("every node to be back", lambda: _all_usable(cluster), seconds=120)
     workers = [name for name in _names(cluster.kubectl.get("nodes")) if not name.endswith("control-plane")]
     near = _nodes_of_controllers(cluster)[0]

@@ -28,7 +28,7 @@ Kubectl = Callable[..., str]
 @pytest.fixture
 def kubectl() -> Iterator[Kubectl]:
     """Run kubectl in a namespace of its own, gone afterwards."""
-    require_own_nodes()
+    require_own_nodes("shows how the network of this repository's kind cluster keeps policies")
     printed = [sys.executable, "-m", "tfdist_cluster"]
     environment = {**os.environ, "PYTHONPATH": str(CLUSTER)}
     kubeconfig, programs = (

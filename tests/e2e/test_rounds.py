@@ -9,17 +9,12 @@ from typing import Final
 import pytest
 from support.api import Json, wait_for
 from support.e2e import Cluster
-from support.nodes import cut, require_own_nodes, send_signal, signal_program
+from support.nodes import cut, send_signal, signal_program
 from support.rounds import Rounds, started
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
 KILLS: Final = 10
-
-
-@pytest.fixture(scope="module", autouse=True)
-def own_nodes() -> None:
-    require_own_nodes()
 
 
 @pytest.fixture

@@ -1,24 +1,33 @@
 """What nobody can do through the API server: signals to a container's processes, cut cables, a node that stands still.
 
-The nodes of the kind cluster are containers of this machine's Docker engine; on a cluster of the user's the tests
-that need them are skipped.
+On a cluster of the user's no node is made to stand still, for others may have pods there.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 import pytest
 
 from support.api import Json, wait_for
+from support.hands import on_node
 from tfdist_cluster import shell
 from tfdist_cluster.errors import CommandError
 from tfdist_demo import target
 
+PROCESS_1: Final = """
+for file in $(grep --files-with-matches --no-messages "$0" /proc/[0-9]*/cgroup); do
+    folder=${file%/cgroup}
+    if grep --quiet --no-messages "^NSpid:.*[[:space:]]1$" "$folder/status"; then echo "${folder#/proc/}"; fi
+done
+"""
+"""Prints the process that is number 1 in the container `$0`, by its number on the node."""
 
-def require_own_nodes() -> None:
-    """Skip the test where the nodes are not containers of ours."""
+
+def require_own_nodes(reason: str) -> None:
+    """Skip the test, for that `reason`, where the nodes are not those of this repository's kind cluster."""
     if not target.choose().own:
-        pytest.skip("needs the kind cluster of this repository, whose nodes can be reached")
+        pytest.skip(reason)
 
 
 def send_signal(pod: Json, signal: str) -> str:
@@ -42,7 +51,7 @@ def signal_program(pod: Json, signal: str) -> str:
 
 
 def _signal(node: str, process: str, signal: str) -> str:
-    return _on(node, "sh", "-c", f"date -u +%Y-%m-%dT%H:%M:%S.%3NZ && kill -{signal} {process}").strip()
+    return on_node(node, "sh", "-c", f"date -u +%Y-%m-%dT%H:%M:%S.%3NZ && kill -{signal} {process}").strip()
 
 
 @contextmanager
@@ -53,15 +62,24 @@ def cut(one: Json, other: Json) -> Iterator[None]:
     with the pod.
     """
     node, far = _node(one), other["status"]["podIP"]
-    inside = ["nsenter", f"--net=/proc/{_process_1(one)}/ns/net", "iptables", "--wait"]
+    # By the program of the node itself, which is in the mounts of its first process.
+    inside = [
+        "nsenter",
+        "--target=1",
+        "--mount",
+        "nsenter",
+        f"--net=/proc/{_process_1(one)}/ns/net",
+        "iptables",
+        "--wait",
+    ]
     rules = (["INPUT", "--source", far, "--jump", "DROP"], ["OUTPUT", "--destination", far, "--jump", "DROP"])
     for rule in rules:
-        _on(node, *inside, "--append", *rule)
+        on_node(node, *inside, "--append", *rule)
     try:
         yield
     finally:
         for rule in rules:
-            _on(node, *inside, "--delete", *rule)
+            on_node(node, *inside, "--delete", *rule)
 
 
 @contextmanager
@@ -77,20 +95,15 @@ def paused(node: str) -> Iterator[None]:
 def _process_1(pod: Json) -> str:
     container = next(c for c in pod["status"]["containerStatuses"] if c["name"] == "tensorflow")
     identity = container["containerID"].partition("://")[2]
-    tasks = (line.split() for line in _on(_node(pod), "ctr", "--namespace=k8s.io", "tasks", "list").splitlines())
-    return next(words[1] for words in tasks if words[0] == identity)
+    return on_node(_node(pod), "sh", "-c", PROCESS_1, identity).split()[0]
 
 
 def _children(node: str, process: str) -> list[str]:
     try:
-        return _on(node, "cat", f"/proc/{process}/task/{process}/children").split()
+        return on_node(node, "cat", f"/proc/{process}/task/{process}/children").split()
     except CommandError:
         return []  # it has ended meanwhile
 
 
 def _node(pod: Json) -> str:
     return str(pod["spec"]["nodeName"])
-
-
-def _on(node: str, *command: str) -> str:
-    return shell.run(["docker", "exec", node, *command], timeout_seconds=30)
