@@ -6,7 +6,6 @@ has rights like these.
 """
 
 import functools
-import json
 from typing import Any
 
 from support.api import Json
@@ -35,7 +34,10 @@ def on_node(node: str, *command: str) -> str:
 @functools.cache
 def _hand(kubectl: Kubectl, node: str) -> str:
     """Return the pod on a node, started when it is first needed; the namespace is removed with all of the tests'."""
-    (container,) = _inspector(kubectl)["spec"]["containers"]
+    # Its image is one that every node of the tests can get.
+    inspector = kubectl.get("pod", INSPECTOR, f"--namespace={kubectl.place.namespace}")
+    assert inspector is not None, "the fixture `cluster` runs it"
+    (container,) = inspector["spec"]["containers"]
     labels = {"pod-security.kubernetes.io/enforce": "privileged"}
     kubectl.apply(
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": labels}},
@@ -57,10 +59,3 @@ def _pod(node: str, image: str) -> Json:
         "containers": [container],
     }
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": node, "namespace": NAMESPACE}, "spec": spec}
-
-
-def _inspector(kubectl: Kubectl) -> Json:
-    """Return the pod whose image every node of the tests can get."""
-    printed = kubectl.run("get", "pod", INSPECTOR, f"--namespace={kubectl.place.namespace}", "--output=json")
-    found: Json = json.loads(printed)
-    return found
