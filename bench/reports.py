@@ -13,7 +13,8 @@ from collections.abc import Iterator
 
 from bench.cluster import machine_address, wait
 from tfdist import contract
-from tfdist.contract import Phase, ProgressReport, Role
+from tfdist.contract import Phase, Role
+from tfdist.contract_reports import ProgressReport
 from tfdist_cluster import shell
 from tfdist_cluster.errors import ClusterError
 

@@ -24,7 +24,7 @@ from support.prometheus import Prometheus
 from support.trainers import Tell, report
 from support.watched import Installation, watched
 
-from tfdist.contract import ProgressReport
+from tfdist.contract_reports import ProgressReport
 
 OUTPUT: Final = pathlib.Path(__file__).resolve().parents[1] / "docs/images"
 NAMESPACE: Final = "vision"

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from bench.results import Row, Samples, Target
 from bench.trainer.processes import Gang, environ
-from tfdist.contract import ProgressReport
+from tfdist.contract_reports import ProgressReport
 
 ROUNDS: Final = 15
 SECONDS: Final = 3.0

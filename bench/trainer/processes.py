@@ -11,7 +11,8 @@ from typing import Any, Final, Self
 
 from support.ports import free_ports
 
-from tfdist.contract import PROGRESS_PATH, ProgressReport
+from tfdist.contract import PROGRESS_PATH
+from tfdist.contract_reports import ProgressReport
 from tfdist_cluster.paths import REPOSITORY
 
 TIMEOUT_SECONDS: Final = 300

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final
 
 from tfdist.api.status import ConditionType
-from tfdist.contract import ProgressReport
+from tfdist.contract_reports import ProgressReport
 from tfdist.render.gang import Gang, evaluator_gang, training_gang
 from tfdist_operator.kube.job_store import JobStore, StoredJob
 from tfdist_operator.kube.memory import JobMemory, Memory

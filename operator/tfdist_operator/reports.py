@@ -13,7 +13,7 @@ import aiohttp
 from pydantic import ValidationError
 
 from tfdist import contract
-from tfdist.contract import ProgressReport
+from tfdist.contract_reports import ProgressReport
 from tfdist_operator.observed.view import Evidence
 from tfdist_operator.planner.plan import Question
 

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tfdist.contract import GangReport, MemberReport, Phase, ProgressReport, Restarts, Role, RoundFailure
+from tfdist.contract import Phase, Restarts, Role
+from tfdist.contract_reports import GangReport, MemberReport, ProgressReport, RoundFailure
 from tfdist.render.fingerprint import fingerprint
 from tfdist.validation import parse
 from tfdist_operator.observed.pod import PodState, PodSummary

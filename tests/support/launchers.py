@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from support.ports import free_ports
-from tfdist.contract import GangReport, ProgressReport, TerminationMessage
+from tfdist.contract_reports import GangReport, ProgressReport, TerminationMessage
 from tfdist_trainer.data import npz
 
 TIMEOUT_SECONDS = 240.0

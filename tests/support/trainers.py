@@ -8,7 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Final
 
 from support.api import PODS, Api, wait_for
-from tfdist.contract import REPORT_PORT, Phase, ProgressReport, Role
+from tfdist.contract import REPORT_PORT, Phase, Role
+from tfdist.contract_reports import ProgressReport
 
 Tell = Callable[[], ProgressReport]
 

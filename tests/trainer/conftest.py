@@ -20,7 +20,7 @@ import pytest
 from support.ports import free_ports
 from support.warm import Fork, Running
 
-from tfdist.contract import ProgressReport, TerminationMessage
+from tfdist.contract_reports import ProgressReport, TerminationMessage
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")

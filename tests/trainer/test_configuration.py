@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tfdist.contract import ExitCode, TerminationMessage
+from tfdist.contract import ExitCode
+from tfdist.contract_reports import TerminationMessage
 from tfdist_trainer.data.files import Split
 from tfdist_trainer.programs.config import OpenConfig, batch_size, files, parse_config, rate_scale
 

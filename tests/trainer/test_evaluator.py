@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from trainer.by_numpy import evaluation_set, metrics_by_numpy
 
-from tfdist.contract import CheckpointReport, Phase, ProgressReport, Role
+from tfdist.contract import Phase, Role
+from tfdist.contract_reports import CheckpointReport, ProgressReport
 from tfdist_trainer.checkpoint import CheckpointWriter, FinalRecord, Position, Record
 from tfdist_trainer.errors import ConfigurationError, StorageError
 from tfdist_trainer.fence import Writer

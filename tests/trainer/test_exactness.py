@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from tfdist.contract import EvaluationReport, ExitCode
+from tfdist.contract import ExitCode
+from tfdist.contract_reports import EvaluationReport
 
 if TYPE_CHECKING:
     from trainer.conftest import Launch

@@ -15,7 +15,8 @@ from support.held_program import COMPUTES
 from trainer.attempts import BEGUN, DONE, ENDLESS, EXAMPLES, SAVES, SECONDS, Attempts, job
 from trainer.conftest import launching
 
-from tfdist.contract import EvaluationReport, Phase
+from tfdist.contract import Phase
+from tfdist.contract_reports import EvaluationReport
 from tfdist_trainer.scores import Ledger
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ import pytest
 import yaml
 from support.ports import free_ports
 
-from tfdist.contract import JOB_ENV, REPORT_PORT_ENV, ExitCode, ProgressReport, ReplicaJob, TerminationMessage
+from tfdist.contract import JOB_ENV, REPORT_PORT_ENV, ExitCode, ReplicaJob
+from tfdist.contract_reports import ProgressReport, TerminationMessage
 from tfdist_trainer import local
 from tfdist_trainer.environment import read_member
 from tfdist_trainer.errors import ConfigurationError, UsageError

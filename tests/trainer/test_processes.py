@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from trainer.by_numpy import evaluation_set, metrics_by_numpy, model_variables
 
-from tfdist.contract import EvaluationReport, ExitCode, Phase
+from tfdist.contract import ExitCode, Phase
+from tfdist.contract_reports import EvaluationReport
 from tfdist_trainer.checkpoint import FinalRecord, Record, read_record
 
 if TYPE_CHECKING:

@@ -2,16 +2,8 @@
 
 import pytest
 
-from tfdist.contract import (
-    CheckpointReport,
-    CheckpointSettings,
-    EvaluationReport,
-    ExitCode,
-    Phase,
-    ProgressReport,
-    Role,
-    TerminationMessage,
-)
+from tfdist.contract import CheckpointSettings, ExitCode, Phase, Role
+from tfdist.contract_reports import CheckpointReport, EvaluationReport, ProgressReport, TerminationMessage
 from tfdist_trainer import termination
 from tfdist_trainer.errors import ConfigurationError, classify
 from tfdist_trainer.pace import MAX_CHUNK, Pace, SaveSchedule

@@ -7,7 +7,8 @@ from typing import Any, cast
 import pytest
 from support.factories import CHECKPOINT, NOW, UID, Story, created, manifest, pod, words
 
-from tfdist.contract import EvaluationReport, Phase, ProgressReport, Role
+from tfdist.contract import Phase, Role
+from tfdist.contract_reports import EvaluationReport, ProgressReport
 from tfdist_operator.kube.job_store import JobStore
 from tfdist_operator.kube.memory import Memory
 from tfdist_operator.kube.pod_store import Key, PodStore

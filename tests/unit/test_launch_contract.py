@@ -4,7 +4,8 @@ from typing import Any
 
 from support.factories import Story, created, manifest, told
 
-from tfdist.contract import JOB_ENV, LeaderSettings, Phase, ProgressReport, Role
+from tfdist.contract import JOB_ENV, LeaderSettings, Phase, Role
+from tfdist.contract_reports import ProgressReport
 from tfdist.render.gang import training_gang
 from tfdist.render.installation import Installation
 from tfdist.render.pod import Attempt, PodRenderer

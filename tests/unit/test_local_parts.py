@@ -10,7 +10,8 @@ from support.factories import manifest
 
 from tfdist.api.policies import FailurePolicy, SuccessPolicy
 from tfdist.api.status import JobPhase, TFDistJobStatus
-from tfdist.contract import EvaluationReport, ProgressReport, Role
+from tfdist.contract import Role
+from tfdist.contract_reports import EvaluationReport, ProgressReport
 from tfdist.local import progress
 from tfdist.local.logs import Tail
 from tfdist.local.outcome import Exit, Outcome, decided, describe

@@ -11,7 +11,8 @@ from prometheus_client import REGISTRY
 from support.factories import NOW, UID, failure_in_place, launchers_tell, manifest
 from support.raw import raw_pod
 
-from tfdist.contract import GangReport, Phase, ProgressReport, Role
+from tfdist.contract import Phase, Role
+from tfdist.contract_reports import GangReport, ProgressReport
 from tfdist_operator.kube.job_store import JobStore
 from tfdist_operator.kube.memory import Memory
 from tfdist_operator.kube.pod_store import Key, PodStore

@@ -8,7 +8,7 @@ import time
 from collections.abc import Coroutine, Mapping
 from typing import Final
 
-from tfdist.contract import GangReport, ProgressReport
+from tfdist.contract_reports import GangReport, ProgressReport
 from tfdist_launch.child import Child
 from tfdist_launch.coordinator import Coordinator
 from tfdist_launch.link import Following

@@ -5,7 +5,8 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from tfdist.contract import GangReport, LeaderSettings
+from tfdist.contract import LeaderSettings
+from tfdist.contract_reports import GangReport
 from tfdist_launch.gang import Close, Effect, Seat, Send, Standing
 from tfdist_launch.history import History
 from tfdist_launch.leader import Leader

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tfdist.contract import LaunchMember, ProgressReport
+from tfdist.contract import LaunchMember
+from tfdist.contract_reports import ProgressReport
 from tfdist_launch.limits import Casualty
 from tfdist_launch.messages import Beat, Message
 

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import Final
 
-from tfdist.contract import GangEnd, Phase, ProgressReport, RoundFailure
+from tfdist.contract import Phase
+from tfdist.contract_reports import GangEnd, ProgressReport, RoundFailure
 from tfdist_launch.limits import Casualty
 from tfdist_trainer import log, termination
 

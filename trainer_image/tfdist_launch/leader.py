@@ -11,7 +11,8 @@ others go on, under a new round number of the same counter.
 from collections.abc import Sequence
 from typing import Final
 
-from tfdist.contract import ExitCode, GangEnd, LeaderSettings, Role
+from tfdist.contract import ExitCode, LeaderSettings, Role
+from tfdist.contract_reports import GangEnd
 from tfdist.exits import SECONDARY, STALLED, Action, Verdict, root_cause, verdict
 from tfdist_launch.gang import Close, Effect, Link, Program, Seat, Send, Standing, missed, stood_still
 from tfdist_launch.history import History, last_words

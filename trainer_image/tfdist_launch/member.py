@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from tfdist.contract import ProgressReport
+from tfdist.contract_reports import ProgressReport
 from tfdist_launch.messages import Done, Ended, GiveUp, Hello, Leaving, Message, Outcome, Refused, Start, Stop, Stopped
 
 STOP_GRACE_SECONDS: Final = 0.5

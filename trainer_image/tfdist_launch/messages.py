@@ -8,8 +8,8 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, TypeAdapter
 
-from tfdist.contract import ProgressReport
 from tfdist.contract_model import ContractModel
+from tfdist.contract_reports import ProgressReport
 
 
 class Hello(ContractModel):

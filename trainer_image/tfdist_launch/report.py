@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from tfdist.contract import GangReport, MemberReport, Phase, ProgressReport, ReplicaJob
+from tfdist.contract import Phase, ReplicaJob
+from tfdist.contract_reports import GangReport, MemberReport, ProgressReport
 from tfdist_launch.gang import Seat, Standing
 from tfdist_launch.leader import Leader
 

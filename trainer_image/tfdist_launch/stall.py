@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from tfdist.contract import Phase, ProgressReport
+from tfdist.contract import Phase
+from tfdist.contract_reports import ProgressReport
 from tfdist_launch.gang import Seat
 
 LEARNED_MOVES: Final = 5

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from tfdist.contract import ExitCode, Phase, ProgressReport, Role
+from tfdist.contract import ExitCode, Phase, Role
+from tfdist.contract_reports import ProgressReport
 from tfdist_trainer import __version__, environment, errors, heartbeat, log, report_server, termination
 from tfdist_trainer.notice import Notice
 from tfdist_trainer.reporter import Reporter, first_report

@@ -21,8 +21,8 @@ from typing import Final
 
 import pydantic
 
-from tfdist.contract import CheckpointReport
 from tfdist.contract_model import ContractModel
+from tfdist.contract_reports import CheckpointReport
 from tfdist_trainer import atomic, log, scores
 from tfdist_trainer.errors import StorageError
 from tfdist_trainer.fence import Fence, Writer

@@ -13,7 +13,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfdist.contract import CheckpointSettings, EvaluationReport, Phase
+from tfdist.contract import CheckpointSettings, Phase
+from tfdist.contract_reports import EvaluationReport
 from tfdist_trainer import log
 from tfdist_trainer.checkpoint import CheckpointReader, Record, read_record
 from tfdist_trainer.context import Context, supply_of

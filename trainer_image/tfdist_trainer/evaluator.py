@@ -13,7 +13,8 @@ from typing import Final
 
 import pydantic
 
-from tfdist.contract import EvaluationReport, Phase
+from tfdist.contract import Phase
+from tfdist.contract_reports import EvaluationReport
 from tfdist_trainer import log
 from tfdist_trainer.checkpoint import RECORD, CheckpointReader, FinalRecord, Record, glance, read_record
 from tfdist_trainer.context import Context

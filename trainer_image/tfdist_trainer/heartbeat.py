@@ -21,7 +21,7 @@ from typing import Final
 
 import pydantic
 
-from tfdist.contract import ProgressReport
+from tfdist.contract_reports import ProgressReport
 
 HEARTBEAT_ENV: Final = "TFDIST_HEARTBEAT"
 """Environment variable with the file's path; set by the launcher."""

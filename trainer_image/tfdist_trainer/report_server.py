@@ -14,7 +14,8 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Final
 
-from tfdist.contract import HEALTH_PATH, PROGRESS_PATH, STACKS_PATH, ProgressReport
+from tfdist.contract import HEALTH_PATH, PROGRESS_PATH, STACKS_PATH
+from tfdist.contract_reports import ProgressReport
 from tfdist_trainer.errors import UsageError
 from tfdist_trainer.reporter import Reporter
 

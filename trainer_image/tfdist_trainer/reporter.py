@@ -7,7 +7,8 @@ is held across the two, so that a slow reader never delays a step and a stuck st
 import datetime as dt
 from typing import Any
 
-from tfdist.contract import Phase, ProgressReport
+from tfdist.contract import Phase
+from tfdist.contract_reports import ProgressReport
 from tfdist_trainer.environment import Member
 from tfdist_trainer.heartbeat import Heart
 

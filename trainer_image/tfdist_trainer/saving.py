@@ -9,7 +9,8 @@ they would pass for the newest, and have those of this job removed as the oldest
 from pathlib import Path
 from typing import Final
 
-from tfdist.contract import CheckpointReport, CheckpointSettings, Phase
+from tfdist.contract import CheckpointSettings, Phase
+from tfdist.contract_reports import CheckpointReport
 from tfdist_trainer import log, scores
 from tfdist_trainer.checkpoint import CheckpointReader, CheckpointWriter, Position, Record, read_record
 from tfdist_trainer.context import Context

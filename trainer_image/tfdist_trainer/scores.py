@@ -19,8 +19,8 @@ from typing import Any, Final, TypeVar
 
 import pydantic
 
-from tfdist.contract import EvaluationReport
 from tfdist.contract_model import ContractModel
+from tfdist.contract_reports import EvaluationReport
 from tfdist_trainer import atomic, log
 
 DIRECTORY: Final = "evaluation"

@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Final
 
-from tfdist.contract import JOB_ENV, REPORT_PORT_ENV, Phase, ProgressReport, Role
+from tfdist.contract import JOB_ENV, REPORT_PORT_ENV, Phase, Role
+from tfdist.contract_reports import ProgressReport
 from tfdist_trainer import environment, errors, heartbeat, log, report_server, termination
 from tfdist_trainer.reporter import Reporter, first_report, now_text
 

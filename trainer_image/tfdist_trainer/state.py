@@ -8,7 +8,8 @@ from typing import Any, Final
 import keras
 import tensorflow as tf
 
-from tfdist.contract import CheckpointReport, ExitCode
+from tfdist.contract import ExitCode
+from tfdist.contract_reports import CheckpointReport
 from tfdist_trainer.checkpoint import (
     VARIABLES,
     CheckpointReader,

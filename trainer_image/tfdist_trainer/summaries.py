@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from tfdist.contract import ProgressReport
+from tfdist.contract_reports import ProgressReport
 from tfdist_trainer import log
 from tfdist_trainer.context import Context
 from tfdist_trainer.errors import ConfigurationError, one_line

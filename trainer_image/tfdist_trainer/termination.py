@@ -10,13 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from tfdist.contract import (
-    TERMINATION_LOG_ENV,
-    TERMINATION_MESSAGE_BYTES,
-    GangEnd,
-    ProgressReport,
-    TerminationMessage,
-)
+from tfdist.contract import TERMINATION_LOG_ENV, TERMINATION_MESSAGE_BYTES
+from tfdist.contract_reports import GangEnd, ProgressReport, TerminationMessage
 
 PATH_ENV: Final = TERMINATION_LOG_ENV
 DEFAULT_PATH: Final = Path("/dev/termination-log")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tfdist.contract import ProgressReport
+from tfdist.contract_reports import ProgressReport
 from tfdist_operator.kube.pod_store import Key
 from tfdist_operator.observed.view import Evidence, Pace, Report
 

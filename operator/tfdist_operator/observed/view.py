@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tfdist.api.v1 import TFDistJob
-from tfdist.contract import ProgressReport
+from tfdist.contract_reports import ProgressReport
 from tfdist.validation import Problem
 from tfdist_operator.observed.pod import PodSummary
 

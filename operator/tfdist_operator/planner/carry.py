@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from tfdist.api.status import ConditionType
-from tfdist.contract import TerminationMessage
+from tfdist.contract_reports import TerminationMessage
 from tfdist.render.gang import GangName, Member, gangs
 from tfdist.render.installation import Installation
 from tfdist.render.launch import Past

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from tfdist.contract import RoundFailure
+from tfdist.contract_reports import RoundFailure
 from tfdist.render import names
 from tfdist.render.gang import Member
 from tfdist_operator.observed.gang import GangState, member_of

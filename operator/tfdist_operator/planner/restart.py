@@ -13,7 +13,8 @@ from typing import Any, Final
 from tfdist.api.status import ConditionType
 from tfdist.api.v1 import Strategy
 from tfdist.backoff import FREE_RESTARTS, restart_delay_seconds
-from tfdist.contract import GangEnd, Role
+from tfdist.contract import Role
+from tfdist.contract_reports import GangEnd
 from tfdist.exits import (
     APPLICATION_ERROR,
     DISRUPTION,

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from tfdist.contract import GangEnd, GangReport, Restarts, RoundFailure
+from tfdist.contract import Restarts
+from tfdist.contract_reports import GangEnd, GangReport, RoundFailure
 from tfdist.render.gang import Member
 from tfdist_operator.observed.gang import GangState
 from tfdist_operator.observed.pod import PodState, PodSummary

@@ -2,7 +2,7 @@
 
 from pydantic import ValidationError
 
-from tfdist.contract import TerminationMessage
+from tfdist.contract_reports import TerminationMessage
 from tfdist_operator.observed.pod import PodSummary
 
 _LONGEST = 512

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tfdist.contract import EvaluationReport, ProgressReport, TerminationMessage
+from tfdist.contract_reports import EvaluationReport, ProgressReport, TerminationMessage
 
 
 def evaluation_of(

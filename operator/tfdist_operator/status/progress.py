@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tfdist.contract import ProgressReport, TerminationMessage
+from tfdist.contract_reports import ProgressReport, TerminationMessage
 from tfdist_operator.observed.view import Report
 
 

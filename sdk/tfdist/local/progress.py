@@ -6,7 +6,8 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from tfdist.contract import PROGRESS_PATH, ProgressReport
+from tfdist.contract import PROGRESS_PATH
+from tfdist.contract_reports import ProgressReport
 from tfdist.local.ports import LOCAL_HOST
 
 _ANSWER_SECONDS: Final = 0.5

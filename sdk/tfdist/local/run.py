@@ -13,7 +13,8 @@ from tfdist.api.policies import SuccessPolicy
 from tfdist.api.status import JobPhase
 from tfdist.api.training import EvaluationSpec
 from tfdist.api.v1 import Strategy
-from tfdist.contract import EvaluationReport, Role, Task
+from tfdist.contract import Role, Task
+from tfdist.contract_reports import EvaluationReport
 from tfdist.local import progress
 from tfdist.local.interrupt import Interrupted, Interrupts
 from tfdist.local.outcome import DEADLINE_EXCEEDED, Outcome, decided, describe

@@ -19,7 +19,7 @@ from typing import IO, Any, Final
 
 from pydantic import ValidationError
 
-from tfdist.contract import TerminationMessage
+from tfdist.contract_reports import TerminationMessage
 from tfdist.local.volumes import Folder
 
 _LONGEST: Final = 512

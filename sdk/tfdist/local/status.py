@@ -19,7 +19,8 @@ from tfdist.api.status import (
     Restarts,
     TFDistJobStatus,
 )
-from tfdist.contract import EvaluationReport, ProgressReport, Role
+from tfdist.contract import Role
+from tfdist.contract_reports import EvaluationReport, ProgressReport
 from tfdist.local import progress
 
 

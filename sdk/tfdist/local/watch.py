@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 from tfdist.api.status import Failure, JobPhase
-from tfdist.contract import ProgressReport, Role
+from tfdist.contract import Role
+from tfdist.contract_reports import ProgressReport
 from tfdist.local import progress
 from tfdist.local.interrupt import Interrupts
 from tfdist.local.logs import Tail
