@@ -35,6 +35,17 @@ while os.environ["TFDIST_ROUND"] == "0" or counter.numpy() < 100:
 """
 """Asynchronous steps: in the first round without end, in a later one a hundred."""
 
+HOLDS: Final = """
+import os
+import pathlib
+import sys
+import time
+late = any("tfdist-launch" in word for word in sys.orig_argv) and os.uname().nodename.endswith("worker-1")
+while late and not pathlib.Path("/tmp/go").exists():
+    time.sleep(0.05)
+"""
+"""What the interpreter imports first: it keeps the launcher of worker 1 from beginning."""
+
 
 @pytest.fixture
 def scene(cluster: Cluster) -> Iterator[Scene]:
@@ -57,6 +68,30 @@ def launched(name: str, command: list[str], **spec: Any) -> Json:
     return job
 
 
+def with_file(job: Json, name: str, text: str) -> tuple[Json, Json]:
+    """Return a ConfigMap with a file, and the job with it in the folder /code."""
+    files = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "code"}, "data": {name: text}}
+    job["spec"] |= {
+        "volumes": [{"name": "code", "configMap": {"name": "code"}}],
+        "volumeMounts": [{"name": "code", "mountPath": "/code", "readOnly": True}],
+    }
+    return files, job
+
+
+def test_launchers_that_wait_for_each_other_to_begin_restart_nothing(scene: Scene) -> None:
+    python_path = [{"name": "PYTHONPATH", "value": "/code"}]
+    job = launched("meets", ["true"], replicas=2, env=python_path)
+    scene.start(*with_file(job, "sitecustomize.py", HOLDS))
+    scene.runs("meets")
+    waits = scene.tells("meets", "their launchers wait: worker-1: its launcher has not called")
+    assert "Restarting" not in waits
+    late = replica(scene, "meets", "worker-1")["metadata"]["name"]
+    scene.cluster.kubectl.run("exec", f"--namespace={scene.cluster.namespace}", late, "--", "touch", "/tmp/go")
+    status = scene.ended("meets")
+    assert (status["phase"], status["restarts"]["counted"]) == ("Succeeded", 0)
+    assert "Restarting" not in {condition["type"] for condition in status["conditions"]}
+
+
 def test_a_program_that_is_not_python_is_started_again_in_its_pod(scene: Scene) -> None:
     scene.start(launched("shell", ["sh", "-c", SHELL], replicas=2))
     scene.runs("shell")
@@ -70,14 +105,16 @@ def test_a_program_that_is_not_python_is_started_again_in_its_pod(scene: Scene) 
 
 
 def test_a_script_with_servers_of_its_own_loses_a_worker_and_then_its_parameter_server(scene: Scene) -> None:
-    files = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "counts"}, "data": {"counts.py": COUNTS}}
-    job = launched("counts", ["python", "/code/counts.py"], strategy="ParameterServer", chief={}, ps={"replicas": 1})
-    job["spec"] |= {
-        "env": [{"name": "CUDA_VISIBLE_DEVICES", "value": ""}],
-        "volumes": [{"name": "code", "configMap": {"name": "counts"}}],
-        "volumeMounts": [{"name": "code", "mountPath": "/code", "readOnly": True}],
-    }
-    scene.start(files, job)
+    without_gpu = [{"name": "CUDA_VISIBLE_DEVICES", "value": ""}]
+    job = launched(
+        "counts",
+        ["python", "/code/counts.py"],
+        strategy="ParameterServer",
+        chief={},
+        ps={"replicas": 1},
+        env=without_gpu,
+    )
+    scene.start(*with_file(job, "counts.py", COUNTS))
     scene.runs("counts", seconds=120)
     chief, pods = replica(scene, "counts", "chief-0")["metadata"]["name"], uids(scene, "counts")
     logs = ("logs", f"--namespace={scene.cluster.namespace}", chief)

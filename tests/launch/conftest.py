@@ -27,7 +27,7 @@ def wait_for_end():
 
 @pytest.fixture
 def launch(tmp_path: Path) -> Iterator[Launch]:
-    """A function that starts the launchers of a gang around a script, or a command."""
+    """A function that starts the launchers of a gang, but for `late` ones, around a script, or a command."""
     started: list[Launchers] = []
 
     def start(
@@ -37,6 +37,7 @@ def launch(tmp_path: Path) -> Iterator[Launch]:
         command: tuple[str, ...] = (),
         settings: dict[str, Any] | None = None,
         job: dict[str, Any] | None = None,
+        late: frozenset[int] = frozenset(),
         environ_of: Callable[[int], dict[str, str]] = lambda _: {},
         job_of: Callable[[int], dict[str, Any]] = lambda _: {},
     ) -> Launchers:
@@ -46,7 +47,7 @@ def launch(tmp_path: Path) -> Iterator[Launch]:
         ports = free_ports(2 * size)
         launchers = Launchers(tmp_path, whole, settings or {}, job or {}, ports[:size], ports[size:], environ_of)
         started.append(launchers)
-        for seat in range(size):
+        for seat in set(range(size)) - late:
             launchers.start(seat, **job_of(seat))
         return launchers
 

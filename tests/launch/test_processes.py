@@ -33,6 +33,15 @@ def test_a_killed_program_is_followed_by_a_round_of_all(launch: "Launch", seat: 
     end(launchers)
 
 
+def test_launchers_that_wait_for_the_first_round_have_had_none(launch: "Launch") -> None:
+    launchers = launch(2, late=frozenset({1}))
+    gang = launchers.gang_when(lambda gang: gang.waiting_for)
+    assert (gang.round, gang.waiting_for) == (-1, ["worker-1: its launcher has not called"])
+    launchers.start(1)
+    assert launchers.gang_when(lambda gang: not gang.waiting_for).round == 0
+    end(launchers)
+
+
 def test_a_killed_launcher_takes_its_program_along_and_its_successor_joins(launch: "Launch") -> None:
     launchers = launch(3)
     pids = [launchers.program(seat, 0) for seat in range(3)]

@@ -155,14 +155,18 @@ def failure_in_place(number: int, index: int = 1, **fields: Any) -> RoundFailure
 
 
 def launchers_tell(
-    *failures: RoundFailure, restarts: Restarts | None = None, waiting_for: str = "", attempt: int = 0
+    *failures: RoundFailure,
+    restarts: Restarts | None = None,
+    number: int = 0,
+    waiting_for: str = "",
+    attempt: int = 0,
 ) -> Report:
-    """Return the report of a gang that trains under launchers."""
+    """Return the report of a gang that trains under launchers, whose newest round is `number`."""
     members = [MemberReport(role=Role.WORKER, index=i, alive=True, phase=Phase.TRAINING) for i in range(2)]
     counted = sum(f.counted for f in failures)
     known = restarts or Restarts(counted=counted, since_checkpoint=counted)
     waits = [waiting_for] if waiting_for else []
-    gang = GangReport(members=members, failures=list(failures), restarts=known, waiting_for=waits)
+    gang = GangReport(members=members, failures=list(failures), restarts=known, round=number, waiting_for=waits)
     return report(5, attempt=attempt, gang=gang)
 
 

@@ -64,6 +64,23 @@ def test_what_the_next_round_waits_for_is_said_and_over_when_it_begins() -> None
     assert (story.says("Restarting")[0], story.status["phase"]) == ("False", "Running")
 
 
+def test_launchers_that_still_meet_for_the_first_time_restart_nothing() -> None:
+    story = Story(BOTH)
+    todo = story.look(BOTH, report=tells(number=-1, waiting_for="worker-1: its launcher has not called"))
+    assert (story.status["phase"], "Restarting" in told(todo)) == ("Running", False)
+    assert "their launchers wait: worker-1: its launcher has not called" in story.message("Running")
+    story.look(BOTH, report=tells())
+    assert (story.status["phase"], "wait" in story.message("Running")) == ("Running", False)
+
+
+def test_a_new_leader_that_waits_for_the_others_restarts_them() -> None:
+    story = launched()
+    story.look([pod("worker-1")])
+    both = [pod("worker-0", attempt=1), pod("worker-1")]
+    story.look(both, report=tells(number=-1, attempt=1, waiting_for="worker-1: its launcher has not called"))
+    assert (story.status["phase"], story.says("Restarting")) == ("Restarting", ("True", "InPlace"))
+
+
 @pytest.mark.parametrize(
     ("lost", "reason"),
     [

@@ -24,6 +24,7 @@ def gang_report(leader: Leader, now: float) -> GangReport:
         members=[_member(seat) for seat in leader.seats],
         failures=leader.history.failures,
         restarts=leader.limits.restarts,
+        round=leader.round,
         waiting_for=list(waiting_for(leader, now)),
     )
 

@@ -118,11 +118,13 @@ def _image_path(look: Look, role: Role) -> str:
 
 
 def _running(look: Look, state: GangState) -> Step:
-    text = f"all {len(state.gang.members)} replicas run (attempt {state.attempt}){_changed_since(look, state)}"
+    waits = rounds.waits(look, state)
+    text = f"all {len(state.gang.members)} replicas run (attempt {state.attempt}){_begins(waits)}"
+    text += _changed_since(look, state)
     conditions = [Condition(ConditionType.PODS_READY, True, "AllReplicasRun", "all replicas run")]
-    waits = _between_rounds(look, state)
-    if waits:
-        conditions.append(waits)
+    if waits and waits.restart:
+        restarts = f"the launchers restart the gang in place, and wait: {waits.text}"
+        conditions.append(Condition(ConditionType.RESTARTING, True, "InPlace", restarts))
     elif state.attempt or is_true(look.view.status, ConditionType.RESTARTING):
         conditions.append(Condition(ConditionType.RESTARTING, False, "AllReplicasRun", text))
     if state.gang.name is not GangName.TRAINING:
@@ -143,13 +145,9 @@ def _running(look: Look, state: GangState) -> Step:
     )
 
 
-def _between_rounds(look: Look, state: GangState) -> Condition | None:
-    """Return what the launchers say that the next round waits for."""
-    told = rounds.gang_report(look, state) if state.gang.name is GangName.TRAINING else None
-    if told is None or not told.waiting_for:
-        return None
-    text = f"the launchers restart the gang in place, and wait: {'; '.join(told.waiting_for)}"
-    return Condition(ConditionType.RESTARTING, True, "InPlace", text)
+def _begins(waits: rounds.Waits | None) -> str:
+    """Return what is to be said of launchers that meet for the first time; "" where they do not."""
+    return f"; their launchers wait: {waits.text}" if waits and not waits.restart else ""
 
 
 def _changed_since(look: Look, state: GangState) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from tfdist.contract import Restarts
 from tfdist.contract_reports import GangEnd, GangReport, RoundFailure
-from tfdist.render.gang import Member
+from tfdist.render.gang import GangName, Member
 from tfdist_operator.observed.gang import GangState
 from tfdist_operator.observed.pod import PodState, PodSummary
 from tfdist_operator.observed.record import GangRecord, replica_name
@@ -35,6 +35,14 @@ class News:
     events: tuple[Event, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """What the launchers of a training wait for, in words, and whether to `restart` it rather than to begin."""
+
+    text: str
+    restart: bool
+
+
 def gang_report(look: Look, state: GangState) -> GangReport | None:
     """Return what the leading launcher of this attempt has told last; None where there is none."""
     report = look.view.report
@@ -54,6 +62,15 @@ def news(look: Look, state: GangState) -> News:
         record = replace(record, told_failure=fresh[-1].id)
     failures = tuple(record_of_round(look, state, failure) for failure in fresh)
     return News(record, failures, tuple(_event(failure) for failure in fresh if failure.root_cause))
+
+
+def waits(look: Look, state: GangState) -> Waits | None:
+    """Return what the launchers of a training wait for; None where they wait for nothing, or tell nothing."""
+    told = gang_report(look, state) if state.gang.name is GangName.TRAINING else None
+    if told is None or not told.waiting_for:
+        return None
+    # A new leader knows of no round before the others have called.
+    return Waits("; ".join(told.waiting_for), restart=told.round >= 0 or state.attempt > 0)
 
 
 def _untold(failures: Sequence[RoundFailure], last: str) -> Sequence[RoundFailure]:
