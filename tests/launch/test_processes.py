@@ -151,20 +151,26 @@ def test_a_rule_of_the_job_decides_before_the_table(launch: "Launch") -> None:
     assert end_of_gang.reason == "FailurePolicy"
 
 
-def test_survivors_that_lost_their_peer_are_not_the_cause(launch: "Launch") -> None:
+def test_a_survivor_is_not_the_cause_although_it_ends_before_the_peer_that_it_has_lost(launch: "Launch") -> None:
     script = """
 ready()
 if number == 0 and seat == 1:
-    time.sleep(0.3)
-    os.kill(os.getpid(), 9)
+    while not (folder / "lost").exists():
+        time.sleep(0.001)
+    time.sleep(0.1)
+    os._exit(1)
 if number == 0 and seat == 0:
-    sys.exit(75)
+    while not (folder / "pid-1-0").exists():
+        time.sleep(0.001)
+    (folder / "lost").touch()
+    os._exit(75)
 wait_for_end()
 """
     launchers = launch(2, script=script, settings={"backoffLimit": 1})
     assert launchers.program(1, 1)
     gang = launchers.gang_when(lambda gang: gang.failures)
-    assert [f.counted for f in gang.failures if f.root_cause] == [True]
+    causes = [(f.index, f.exit_code, f.reason, f.counted) for f in gang.failures if f.root_cause]
+    assert causes == [(1, 1, "ApplicationError", True)]
     end(launchers)
 
 

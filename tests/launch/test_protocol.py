@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.simulated_gang import JOB, Node, World
 
-from tfdist_launch.gang import Send, Standing
-from tfdist_launch.leader import DRAIN_SECONDS
-from tfdist_launch.member import STOP_GRACE_SECONDS, MemberMachine
-from tfdist_launch.messages import Ended, Outcome, Stop
+from tfdist_launch.gang import DRAIN_SECONDS, Send, Standing
+from tfdist_launch.leader import WORDS_SECONDS, Leader
+from tfdist_launch.member import STOP_GRACE_SECONDS, SURE_SECONDS, Greet, MemberMachine
+from tfdist_launch.messages import Ended, Outcome, Start, Stop, Stopped
 
 Faults = list[tuple[float, tuple[str, int, float]]]
 FAULT = st.one_of(
@@ -82,15 +82,15 @@ def comes_to_one_round_or_an_end(size: int, faults: Faults, random: Any) -> None
             world.boot(seat)
     world.run(200)
     assert world.violations == []
-    leader = next(n.leader for n in reversed(world.nodes) if n.seat == 0)
-    assert leader is not None
-    if leader.standing is Standing.OVER:
+    lead = next(n.leader for n in reversed(world.nodes) if n.seat == 0)
+    assert lead is not None
+    if lead.standing is Standing.OVER:
         assert world.running == [None] * size
         return
-    seats_done = [s.done for s in leader.seats]
-    assert leader.standing is Standing.RUNNING, (leader.standing, world.running)
+    seats_done = [s.done for s in lead.seats]
+    assert lead.standing is Standing.RUNNING, (lead.standing, world.running)
     for seat, number in enumerate(world.running):
-        assert number == leader.round or (number is None and seats_done[seat])
+        assert number == lead.round or (number is None and seats_done[seat])
 
 
 def settled(size: int = 2, **options: Any) -> World:
@@ -99,6 +99,19 @@ def settled(size: int = 2, **options: Any) -> World:
     world.run(60)
     assert world.running == [0] * size
     return world
+
+
+def leader(world: World) -> Leader:
+    """Return the one that leads now."""
+    node = world.at(0)
+    assert node is not None
+    assert node.leader is not None
+    return node.leader
+
+
+def ended(exit_code: int) -> Ended:
+    """Return what is told of a program of the first round."""
+    return Ended(round=0, outcome=Outcome(exit_code=exit_code))
 
 
 @pytest.mark.parametrize("seat", [0, 1])
@@ -135,11 +148,25 @@ def test_a_member_cut_off_is_waited_for_and_comes_back() -> None:
     world.cut(2)
     world.run(90)
     assert world.running == [1, 1, 1]
-    leader = world.at(0)
-    assert leader is not None
-    assert leader.leader is not None
-    failure = leader.leader.history.failures[-1]
+    failure = leader(world).history.failures[-1]
     assert (failure.role, failure.index, failure.reason, failure.counted) == ("worker", 2, "Disruption", False)
+
+
+def test_a_leader_cut_off_is_waited_for_although_its_successor_is_lost_too() -> None:
+    member = MemberMachine(JOB, 1, 0, 0.0)
+    member.linked()
+    member.heard(Start(round=0))
+    member.unlinked(silent=True)
+    for _ in range(2):
+        [greets] = member.ended(0, Outcome(exit_code=143)) or member.unlinked(silent=False)
+        assert isinstance(greets, Greet)
+        assert greets.hello.wait_seconds == SURE_SECONDS, "its program may still run"
+        member.linked()
+    member.heard(Start(round=1))
+    member.ended(1, Outcome(exit_code=1))
+    [greets] = member.unlinked(silent=False)
+    assert isinstance(greets, Greet)
+    assert greets.hello.wait_seconds == 0, "a leader that was told has waited"
 
 
 def test_a_leader_cut_off_stops_although_the_others_are_done_since_they_may_begin_anew_with_its_successor() -> None:
@@ -179,7 +206,6 @@ def test_past_the_limit_all_leave_with_the_code_of_the_root_cause() -> None:
     [
         pytest.param(137, True, STOP_GRACE_SECONDS, id="killed: nobody waits for the others' words"),
         pytest.param(70, True, STOP_GRACE_SECONDS, id="failed"),
-        pytest.param(75, False, STOP_GRACE_SECONDS, id="lost a peer, which may be about to say why"),
         pytest.param(42, False, DRAIN_SECONDS, id="saved on notice, as the others are about to"),
     ],
 )
@@ -187,11 +213,35 @@ def test_the_others_are_stopped_at_once_where_the_cause_is_known(
     exit_code: int, at_once: bool, grace_seconds: float
 ) -> None:
     world = settled(2)
-    ends, leads = world.at(1), world.at(0)
-    assert ends is not None
-    assert ends.link is not None
-    assert leads is not None
-    assert leads.leader is not None
-    effects = leads.leader.told(ends.link, Ended(round=0, outcome=Outcome(exit_code=exit_code)), world.now)
+    lead = leader(world)
+    effects = lead.told(lead.seats[1].link or 0, ended(exit_code), world.now)
     (stop,) = [effect.message for effect in effects if isinstance(effect, Send)]
     assert stop == Stop(round=0, grace_seconds=grace_seconds, at_once=at_once)
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [
+        pytest.param((1, "ApplicationError"), id="its program has ended"),
+        pytest.param(None, id="its launcher is gone"),
+    ],
+)
+def test_the_peer_that_was_lost_is_the_cause_although_its_loss_is_told_first(cause: tuple[int, str] | None) -> None:
+    world = settled(3)
+    lead = leader(world)
+    links = [seat.link for seat in lead.seats]
+    assert lead.told(links[0] or 0, ended(75), world.now) == []
+    at = world.now + WORDS_SECONDS / 2
+    effects = lead.told(links[1] or 0, ended(1), at) if cause else lead.left(links[1] or 0, at, silent=False)
+    assert effects == [Send(links[2] or 0, Stop(round=0, grace_seconds=STOP_GRACE_SECONDS, at_once=True))]
+    lead.told(links[2] or 0, Stopped(round=0), at)
+    causes = [(f.index, f.reason) for f in lead.history.failures if f.root_cause]
+    assert causes == ([cause] if cause else []), "a pod that is gone is told of by the cluster"
+
+
+def test_a_lost_peer_of_which_nothing_more_is_heard_ends_the_round_all_the_same() -> None:
+    world = settled(3)
+    world.crash(0, 75)
+    world.run(30)
+    assert world.running == [1, 1, 1]
+    assert [(f.index, f.reason) for f in leader(world).history.failures] == [(0, "PeerLost")]

@@ -3,11 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
-from tfdist.contract import LaunchMember
+from tfdist.contract import ExitCode, LaunchMember
 from tfdist.contract_reports import ProgressReport
 from tfdist_launch.limits import Casualty
-from tfdist_launch.messages import Beat, Message
+from tfdist_launch.member import LEASE_SECONDS, STOP_GRACE_SECONDS
+from tfdist_launch.messages import Beat, Hello, Message, Stop
+
+DRAIN_SECONDS: Final = 20.0
+"""How long others may take to end by themselves after one has saved on notice: the chief may still be writing."""
 
 Link = int
 """Names a connection; never used again for another."""
@@ -95,6 +100,18 @@ class Seat:
         self.casualty = self.beat = None
 
 
+def refusal(seats: Sequence[Seat], job: str, hello: Hello) -> str:
+    """Return why a launcher that says hello to this gang is turned away; "" where it is not."""
+    if hello.job != job:
+        return f"this is job {job}, not {hello.job}"
+    if not 0 <= hello.seat < len(seats):
+        return f"there is no seat {hello.seat}"
+    seat = seats[hello.seat]
+    if hello.attempt < seat.member.attempt or hello.rank < seat.rank:
+        return f"a later launcher of {seat.name} has this seat"
+    return ""
+
+
 def missed(seats: Sequence[Seat]) -> Seat | None:
     """Return the member whose program runs and has stopped giving signs of life: whom the others may have lost.
 
@@ -108,3 +125,22 @@ def stood_still(seat: Seat) -> Casualty:
     """Return the failure of a member whose program is there and does nothing."""
     text = f"the program of {seat.name} gives no sign of life, and its peers have lost it: is it stopped, or starved?"
     return Casualty(role=seat.member.role, index=seat.member.index, exit_code=None, message=text)
+
+
+def was_away(seat: Seat, now: float) -> Casualty:
+    """Return the failure of a member whose launcher could not be reached until now."""
+    away = now - (seat.silent_since or now) + LEASE_SECONDS
+    text = f"nothing was heard of {seat.name} for {away:.0f} s: its node or the network did not answer"
+    return Casualty(role=seat.member.role, index=seat.member.index, exit_code=None, message=text)
+
+
+def stops(seats: Sequence[Seat], exit_code: int | None) -> list[Effect]:
+    """Have the programs of a round stopped; `exit_code` is that of the one that ended it by itself."""
+    notice = exit_code == ExitCode.STOPPED_ON_NOTICE
+    grace = DRAIN_SECONDS if notice else STOP_GRACE_SECONDS
+    effects: list[Effect] = []
+    for seat in seats:
+        if seat.program is Program.RUNNING and seat.link is not None:
+            seat.program = Program.STOPPING
+            effects.append(Send(seat.link, Stop(round=seat.round, grace_seconds=grace, at_once=not notice)))
+    return effects

@@ -14,10 +14,11 @@ from typing import Final
 from tfdist.contract import ExitCode, LeaderSettings, Role
 from tfdist.contract_reports import GangEnd
 from tfdist.exits import SECONDARY, STALLED, Action, Verdict, root_cause, verdict
-from tfdist_launch.gang import Close, Effect, Link, Program, Seat, Send, Standing, missed, stood_still
+from tfdist_launch import gang
+from tfdist_launch.gang import Close, Effect, Link, Program, Seat, Send, Standing
 from tfdist_launch.history import History, last_words
 from tfdist_launch.limits import Casualty, Limits, Ruling
-from tfdist_launch.member import LEASE_SECONDS, STOP_GRACE_SECONDS, SURE_SECONDS
+from tfdist_launch.member import SURE_SECONDS
 from tfdist_launch.messages import (
     Beat,
     Done,
@@ -28,12 +29,11 @@ from tfdist_launch.messages import (
     Message,
     Refused,
     Start,
-    Stop,
     Stopped,
 )
 
-DRAIN_SECONDS: Final = 20.0
-"""How long others may take to end by themselves after one has saved on notice: the chief may still be writing."""
+WORDS_SECONDS: Final = 0.5
+"""How long the others' programs go on after one has lost a peer: its loss may be told before how that one ended."""
 
 
 class Leader:
@@ -50,6 +50,8 @@ class Leader:
         self._alone = alone
         self._links: dict[Link, Seat] = {}
         self._first_failure = 0.0
+        self._stop_at: float | None = None
+        """When the programs of a round that ends are stopped, while nothing but the loss of a peer has ended it."""
         self._missed: Seat | None = None
         """Who showed no sign of life when the round's first program failed."""
         self._stalled: tuple[Casualty, str] | None = None
@@ -60,7 +62,7 @@ class Leader:
 
     def joined(self, link: Link, hello: Hello, now: float) -> list[Effect]:
         """A launcher has said hello over a new connection."""
-        reason = self._refusal(hello)
+        reason = gang.refusal(self.seats, self.limits.job, hello)
         if reason:
             return [Send(link, Refused(reason=reason)), Close(link)]
         if self._last_word is not None:
@@ -90,7 +92,7 @@ class Leader:
             seat.silent_since = now
             self.not_before = max(self.not_before, now + SURE_SECONDS)
         # One whose program is done, but that went silent, may have found a successor of this leader and begin anew.
-        if self.standing is Standing.RUNNING and (was_active or silent) and not self._is_alone(seat):
+        if self._is_unexplained and (was_active or silent) and not self._is_alone(seat):
             self._somebody_left = True
             return self._end_round() + self.tick(now)
         return self.tick(now)
@@ -121,6 +123,8 @@ class Leader:
 
     def tick(self, now: float) -> list[Effect]:
         """Return what the time, or what has just happened, allows."""
+        if self._stop_at is not None and now >= self._stop_at:
+            return self._end_round() + self.tick(now)
         if self.standing is Standing.ENDING and not any(seat.active for seat in self.seats):
             over = self._judge(now)
             if over:
@@ -170,7 +174,7 @@ class Leader:
             seat.beat = Beat(alive=False, report=message.report)
         outcome = message.outcome
         if self.standing is Standing.RUNNING:
-            self._first_failure, self._missed = now, missed(self.seats)
+            self._first_failure, self._missed = now, gang.missed(self.seats)
         casualty = Casualty(
             role=seat.member.role,
             index=seat.member.index,
@@ -182,29 +186,23 @@ class Leader:
         if outcome.ok or verdict(casualty, self.limits.policy).action is Action.IGNORE:
             seat.done = True
             return self._finish(Done()) if self._succeeded() else []
-        if seat.leaving and self.standing is Standing.RUNNING:
-            return self._end_round(outcome.exit_code)
         seat.casualty = None if seat.leaving else casualty
-        if self._is_alone(seat) and self.standing is Standing.RUNNING:
+        if self._is_alone(seat) and not seat.leaving and self.standing is Standing.RUNNING:
             return self._judge_alone(seat, casualty, now)
-        return self._end_round(outcome.exit_code) if self.standing is Standing.RUNNING else []
+        if outcome.exit_code != ExitCode.PEER_LOST or seat.leaving:
+            return self._end_round(outcome.exit_code) if self._is_unexplained else []
+        if self.standing is Standing.RUNNING:
+            self.standing, self._stop_at = Standing.ENDING, now + WORDS_SECONDS
+        return []
 
     def _end_round(self, exit_code: int | None = None) -> list[Effect]:
         """Have all programs stopped; `exit_code` is that of one that has ended by itself."""
-        self.standing = Standing.ENDING
-        grace = DRAIN_SECONDS if exit_code == ExitCode.STOPPED_ON_NOTICE else STOP_GRACE_SECONDS
-        # One that has lost a peer may be faster than the peer, which is still about to say what its matter is.
-        at_once = exit_code not in {ExitCode.STOPPED_ON_NOTICE, ExitCode.PEER_LOST}
-        effects: list[Effect] = []
-        for seat in self.seats:
-            if seat.program is Program.RUNNING and seat.link is not None:
-                seat.program = Program.STOPPING
-                effects.append(Send(seat.link, Stop(round=seat.round, grace_seconds=grace, at_once=at_once)))
-        return effects
+        self.standing, self._stop_at = Standing.ENDING, None
+        return gang.stops(self.seats, exit_code)
 
     def _judge(self, now: float) -> list[Effect]:
         """Every program of the round is gone: say why, and whether there is another."""
-        self.standing = Standing.WAITING
+        self.standing, self._stop_at = Standing.WAITING, None
         failed = [seat.casualty for seat in self.seats if seat.casualty is not None]
         stalled, self._stalled = self._stalled, None
         for seat in self.seats:
@@ -215,7 +213,7 @@ class Leader:
             return []
         cause = root_cause(failed, self.limits.policy)
         if self._missed is not None and not self._somebody_left and cause.exit_code == ExitCode.PEER_LOST:
-            return self._rule(stood_still(self._missed), STALLED, failed, now)
+            return self._rule(gang.stood_still(self._missed), STALLED, failed, now)
         if self._somebody_left and cause.exit_code in {ExitCode.PEER_LOST, ExitCode.STOPPED_ON_NOTICE}:
             self._follow(failed)
             return []
@@ -256,9 +254,7 @@ class Leader:
 
     def _was_away(self, seat: Seat, now: float) -> None:
         """Record that a launcher could not be reached for a while, and is the same."""
-        away = now - (seat.silent_since or now) + LEASE_SECONDS
-        text = f"nothing was heard of {seat.name} for {away:.0f} s: its node or the network did not answer"
-        casualty = Casualty(role=seat.member.role, index=seat.member.index, exit_code=None, message=text)
+        casualty = gang.was_away(seat, now)
         meaning = verdict(casualty)
         ruling = self.limits.rule(meaning, casualty, self.newest_checkpoint)
         self._blame(casualty, meaning, ruling)
@@ -282,15 +278,10 @@ class Leader:
 
     # Questions
 
-    def _refusal(self, hello: Hello) -> str:
-        if hello.job != self.limits.job:
-            return f"this is job {self.limits.job}, not {hello.job}"
-        if not 0 <= hello.seat < len(self.seats):
-            return f"there is no seat {hello.seat}"
-        seat = self.seats[hello.seat]
-        if hello.attempt < seat.member.attempt or hello.rank < seat.rank:
-            return f"a later launcher of {seat.name} has this seat"
-        return ""
+    @property
+    def _is_unexplained(self) -> bool:
+        """Whether nothing has ended the round yet, or nothing but the loss of a peer."""
+        return self.standing is Standing.RUNNING or self._stop_at is not None
 
     def _is_alone(self, seat: Seat) -> bool:
         return seat.member.role in self._alone

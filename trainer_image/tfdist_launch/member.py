@@ -99,6 +99,7 @@ class MemberMachine:
     _outcome: Outcome | None = None
     """How the program of the newest round ended by itself."""
     _wait_seconds: float = 0.0
+    """How long the next round has to wait for one of a leader that was lost in silence."""
     _verdict: Leave | None = field(default=None)
 
     def begin(self) -> list[Action]:
@@ -108,7 +109,6 @@ class MemberMachine:
     def linked(self) -> list[Action]:
         """The leader has been greeted."""
         self.connected = True
-        self._wait_seconds = 0.0
         return [Tell(Leaving())] if self.leaving else []
 
     def unlinked(self, *, silent: bool) -> list[Action]:
@@ -116,7 +116,8 @@ class MemberMachine:
         self.connected = False
         if self.state is State.OVER or self._released:
             return []
-        self._wait_seconds = SURE_SECONDS if silent else 0.0
+        # Kept until a round begins: the leader that was told of it may be lost too, and its successor knows nothing.
+        self._wait_seconds = SURE_SECONDS if silent else self._wait_seconds
         if self.state is State.IDLE:
             return [Greet(self._hello())]
         # Also one that had more time: the others count on this within a lease.
@@ -127,7 +128,7 @@ class MemberMachine:
         """Return what a message of the leader leads to."""
         match message:
             case Start(round=number) if self.state is State.IDLE and number > self.round and not self.leaving:
-                self.round, self.state, self._outcome = number, State.RUNNING, None
+                self.round, self.state, self._outcome, self._wait_seconds = number, State.RUNNING, None, 0.0
                 return [Spawn(number)]
             case Stop(round=number) as stop if self.state is State.RUNNING and number == self.round:
                 self.state = State.STOPPING
