@@ -1,8 +1,9 @@
 """How long training stands still when its program is killed, on real pods: `make bench-pods`.
 
-On the kind cluster: in place under launchers, with new pods, and under the training operator with `OnFailure`, whose
-pods start their containers again. Every gang runs the demo's training; what counts is the time from the kill to the
-next step that the log of worker 0 tells of, both by the clock of the one machine.
+On the kind cluster: in place under launchers, the same with programs in reserve (`runPolicy.standby`), with new pods,
+and under the training operator with `OnFailure`, whose pods start their containers again. Every gang runs the demo's
+training; what counts is the time from the kill to the next step that the log of worker 0 tells of, both by the clock of
+the one machine.
 """
 
 import argparse
@@ -34,6 +35,7 @@ NAME: Final = "bench-recovery"
 PATIENCE: Final = Target(value=3.0, text="<= 3 s")
 LOOK_SECONDS: Final = 8.0
 """Between two looks at the log, which tells when steps were done: looking must take nothing from a recovery."""
+_POLICY: Final = {"backoffLimit": 20}
 PEER_KILLS: Final = 3
 """The kubelet waits twice as long before each further start of a container."""
 
@@ -77,6 +79,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _measured(cluster: Cluster, images: dict[str, str], workers: int, options: argparse.Namespace) -> list[Row]:
     with console.step(f"{workers} workers in place"):
         in_place = _ours(cluster, workers, options.kills)
+    with console.step(f"{workers} workers in place, with programs in reserve"):
+        reserve = _ours(cluster, workers, options.kills, runPolicy={**_POLICY, "standby": True})
     with console.step(f"{workers} workers, new pods"):
         anew = _ours(cluster, workers, PEER_KILLS, command=["python", "-m", "tfdist_trainer"])
     peer = None
@@ -84,7 +88,11 @@ def _measured(cluster: Cluster, images: dict[str, str], workers: int, options: a
         with console.step(f"{workers} workers under the training operator"):
             peer = _peers(cluster, images["trainer"], workers)
     title = f"kill -9 of one of {workers} workers, until the next step"
-    return [in_place.row(f"{title}: in place", PATIENCE, peer), anew.row(f"{title}: new pods", peer=peer)]
+    return [
+        in_place.row(f"{title}: in place", PATIENCE, peer),
+        reserve.row(f"{title}: in place, standby", PATIENCE, peer),
+        anew.row(f"{title}: new pods", peer=peer),
+    ]
 
 
 def _ours(cluster: Cluster, workers: int, kills: int, **spec: Any) -> Recoveries:
@@ -100,8 +108,7 @@ def _job(workers: int, **spec: Any) -> Json:
     del job["spec"]["checkpoint"]["everySteps"]
     job["spec"]["checkpoint"]["everySeconds"] = 2
     resources = {"requests": {"cpu": "100m", "memory": "300Mi"}}
-    run_policy = {"backoffLimit": 20}
-    job["spec"] |= {"worker": {"replicas": workers}, "runPolicy": run_policy, "resources": resources} | spec
+    job["spec"] |= {"worker": {"replicas": workers}, "runPolicy": _POLICY, "resources": resources} | spec
     return job
 
 

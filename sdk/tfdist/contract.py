@@ -29,6 +29,8 @@ TERMINATION_LOG_ENV: Final = "TFDIST_TERMINATION_LOG"
 TF_PORT: Final = 2222
 """Default port of TensorFlow's gRPC server."""
 TF_PORT_NAME: Final = "tfdist-port"
+STANDBY_PORT_OFFSET: Final = 1
+"""From the port of TensorFlow's server to that of a program in reserve; they change places with each round."""
 
 REPORT_PORT: Final = 8790
 """Default port of the progress report."""
@@ -157,6 +159,9 @@ class LaunchSettings(ContractModel):
     """`host:port` of the launcher that leads."""
     seat: int
     """The place of this replica among the members; the one at 0 leads."""
+    standby: bool | None = None
+    """Whether the program of the next round is made ready while one trains. TensorFlow's servers of one round then
+    listen at the ports of `TF_CONFIG`, those of the next `STANDBY_PORT_OFFSET` beyond."""
     gang: LeaderSettings | None = None
     """Told to the leader alone: in hundreds of replicas it would be most of what a pod holds."""
 

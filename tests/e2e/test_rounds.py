@@ -28,9 +28,10 @@ def _who(failures: list[Json]) -> list[str]:
     return [f"{failure['role']}-{failure['index']}" for failure in failures]
 
 
-@pytest.mark.parametrize("replicas", [2, 4])
-def test_ten_kills_in_a_row_cost_no_pod_and_no_example(cluster: Cluster, replicas: int) -> None:
-    with started(cluster, f"kills-{replicas}", replicas=replicas, epochs=300) as gang:
+@pytest.mark.parametrize(("replicas", "standby"), [(2, False), (4, False), (4, True)])
+def test_ten_kills_in_a_row_cost_no_pod_and_no_example(cluster: Cluster, replicas: int, standby: bool) -> None:
+    policy = {"backoffLimit": 20, "standby": standby}
+    with started(cluster, f"kills-{replicas}", replicas=replicas, epochs=300, runPolicy=policy) as gang:
         pods, victims = gang.uids(), [f"worker-{(number + 1) % replicas}" for number in range(KILLS)]
         for victim in victims:
             gang.steps_after(gang.kill_program(victim), saved=True)
@@ -42,6 +43,23 @@ def test_ten_kills_in_a_row_cost_no_pod_and_no_example(cluster: Cluster, replica
         gang.hurry()
         status = gang.scene.ended(gang.name, seconds=240)
         assert (status["phase"], status["restarts"]["counted"]) == ("Succeeded", KILLS)
+        assert gang.each_example_once() == 300
+
+
+def test_programs_in_reserve_go_on_in_the_same_pods_with_the_next_example(cluster: Cluster) -> None:
+    policy = {"backoffLimit": 20, "standby": True}
+    with started(cluster, "standby", replicas=2, epochs=300, runPolicy=policy) as gang:
+        pods, victims = gang.uids(), ["worker-1", "worker-0", "worker-1"]
+        for number, victim in enumerate(victims, 1):
+            for replica in pods:
+                wait_for(f"{replica} to be ready", lambda: f" ready standby={number}" in gang.log(replica), seconds=60)  # noqa: B023  called at once
+            gang.steps_after(gang.kill_program(victim), saved=True)
+        assert _who(gang.root_causes(len(victims))) == victims
+        assert [gang.log(replica).count("standby=True") for replica in pods] == [len(victims)] * 2
+        assert gang.uids() == pods
+        gang.hurry()
+        status = gang.scene.ended(gang.name, seconds=240)
+        assert (status["phase"], status["restarts"]["counted"]) == ("Succeeded", len(victims))
         assert gang.each_example_once() == 300
 
 

@@ -38,6 +38,7 @@ def launch(tmp_path: Path) -> Iterator[Launch]:
         settings: dict[str, Any] | None = None,
         job: dict[str, Any] | None = None,
         late: frozenset[int] = frozenset(),
+        standby: frozenset[int] = frozenset(),
         environ_of: Callable[[int], dict[str, str]] = lambda _: {},
         job_of: Callable[[int], dict[str, Any]] = lambda _: {},
     ) -> Launchers:
@@ -45,7 +46,9 @@ def launch(tmp_path: Path) -> Iterator[Launch]:
         file.write_text(PRELUDE + script)
         whole = command or ("--cold", "--", sys.executable, "-S", str(file))
         ports = free_ports(2 * size)
-        launchers = Launchers(tmp_path, whole, settings or {}, job or {}, ports[:size], ports[size:], environ_of)
+        launchers = Launchers(
+            tmp_path, whole, settings or {}, job or {}, ports[:size], ports[size:], environ_of, standby
+        )
         started.append(launchers)
         for seat in set(range(size)) - late:
             launchers.start(seat, **job_of(seat))

@@ -15,7 +15,7 @@ from support.simulated_gang import JOB, Node, World
 from tfdist_launch.gang import DRAIN_SECONDS, Send, Standing
 from tfdist_launch.leader import WORDS_SECONDS, Leader
 from tfdist_launch.member import STOP_GRACE_SECONDS, SURE_SECONDS, Greet, MemberMachine
-from tfdist_launch.messages import Ended, Outcome, Start, Stop, Stopped
+from tfdist_launch.messages import Ended, Hello, Outcome, Start, Stop, Stopped
 
 Faults = list[tuple[float, tuple[str, int, float]]]
 FAULT = st.one_of(
@@ -112,6 +112,33 @@ def leader(world: World) -> Leader:
 def ended(exit_code: int) -> Ended:
     """Return what is told of a program of the first round."""
     return Ended(round=0, outcome=Outcome(exit_code=exit_code))
+
+
+@pytest.mark.parametrize(
+    ("reserves", "goes_on"),
+    [
+        pytest.param([1, 1, 1], True, id="every member has one"),
+        pytest.param([1, None, 1], False, id="one has none"),
+        pytest.param([1, 2, 1], False, id="one is for another round"),
+    ],
+)
+def test_a_round_goes_on_with_programs_in_reserve_only_together(reserves: list[int | None], goes_on: bool) -> None:
+    world = settled(3)
+    lead = leader(world)
+    for seat, reserve in zip(lead.seats, reserves, strict=True):
+        word = ended(137) if seat is lead.seats[0] else Stopped(round=0)
+        effects = lead.told(seat.link or 0, word.model_copy(update={"standby": reserve}), world.now)
+    assert [e.message for e in effects if isinstance(e, Send)] == [Start(round=1, standby=goes_on, other_port=True)] * 3
+
+
+def test_a_member_that_has_come_anew_has_nothing_in_reserve() -> None:
+    world = settled(2)
+    lead = leader(world)
+    lead.told(lead.seats[0].link or 0, ended(137).model_copy(update={"standby": 1}), world.now)
+    lead.left(lead.seats[1].link or 0, world.now, silent=False)
+    hello = Hello(job=JOB, seat=1, attempt=1, born=world.now, highest_round=-1)
+    effects = lead.joined(99, hello, world.now)
+    assert [e.message for e in effects if isinstance(e, Send)] == [Start(round=1, other_port=True)] * 2
 
 
 @pytest.mark.parametrize("seat", [0, 1])

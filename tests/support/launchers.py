@@ -42,6 +42,8 @@ class Launchers:
     ports: list[int]
     report_ports: list[int]
     environ_of: Callable[[int], dict[str, str]]
+    standby: frozenset[int] = frozenset()
+    """Seats that keep a program in reserve."""
     processes: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
     past: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
@@ -68,7 +70,7 @@ class Launchers:
             "role": "worker",
             "index": seat,
             "replicas": {"worker": len(self.ports)},
-            "launch": {"leader": f"127.0.0.1:{self.ports[0]}", "seat": seat} | ({} if seat else {"gang": self._gang()}),
+            "launch": self._told(seat),
         }
         return {key: value for key, value in os.environ.items() if key != "TF_CONFIG"} | {
             "TFDIST_JOB": json.dumps(told | self.job | job),
@@ -80,6 +82,10 @@ class Launchers:
             "PYTHONUNBUFFERED": "1",
             **self.environ_of(seat),
         }
+
+    def _told(self, seat: int) -> dict[str, Any]:
+        told = {"leader": f"127.0.0.1:{self.ports[0]}", "seat": seat, "standby": seat in self.standby}
+        return told if seat else told | {"gang": self._gang()}
 
     def _gang(self) -> dict[str, Any]:
         """Return what the leader is told."""
@@ -181,7 +187,7 @@ def training_job(folder: Path, *, epochs: int, every_steps: int = 100) -> dict[s
 
 def tf_environ(size: int) -> Callable[[int], dict[str, str]]:
     """Return what gives each seat of a gang its `TF_CONFIG`."""
-    cluster = [f"127.0.0.1:{port}" for port in free_ports(size)]
+    cluster = [f"127.0.0.1:{port}" for port in free_ports(size, together=2)]
 
     def environ(seat: int) -> dict[str, str]:
         spec = {"cluster": {"worker": cluster}, "task": {"type": "worker", "index": seat}}
@@ -204,8 +210,13 @@ def trains(launchers: Launchers, number: int, beyond: int = -1) -> int:
 
 def program_of(launchers: Launchers, seat: int) -> int:
     """Return the process of the program, a child of the warm process, which is a child of the launcher."""
+    return int(wait_for(lambda: programs_of(launchers, seat), launchers.output)[0])
+
+
+def programs_of(launchers: Launchers, seat: int) -> list[int]:
+    """Return the process of the program, and of the one in reserve where there is one."""
     (nursery,) = children(launchers.processes[seat].pid)
-    return int(wait_for(lambda: children(nursery), launchers.output)[0])
+    return children(nursery)
 
 
 def children(pid: int) -> list[int]:

@@ -2,7 +2,7 @@
 
 import random
 import socket
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Final
 
 RANGE: Final = range(12_000, 28_000)
@@ -10,13 +10,14 @@ RANGE: Final = range(12_000, 28_000)
 moment, and below those that Kubernetes gives to Services."""
 
 
-def free_ports(count: int) -> list[int]:
-    """Return `count` different ones; whoever comes first may take them."""
+def free_ports(count: int, *, together: int = 1) -> list[int]:
+    """Return `count` different ones, each the first of so many `together`; whoever comes first may take them."""
     found: list[int] = []
-    for port in random.sample(RANGE, len(RANGE)):
+    for port in random.sample(RANGE[::together], len(RANGE) // together):
         if len(found) == count:
             break
-        with socket.socket() as one, suppress(OSError):
-            one.bind(("", port))
+        with ExitStack() as held, suppress(OSError):
+            for each in range(port, port + together):
+                held.enter_context(socket.socket()).bind(("", each))
             found.append(port)
     return found

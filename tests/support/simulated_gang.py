@@ -29,6 +29,8 @@ class Node:
     """Its connection to the leader."""
     program: int | None = None
     """The round whose program runs."""
+    reserve: int | None = None
+    """The round for which a program waits."""
     exit_code: int | None = None
     dead: bool = False
     isolated: bool = False
@@ -106,7 +108,7 @@ class World:
         leader = None
         if seat == 0:
             limits = Limits.of(self.settings, JOB)
-            leader = Leader(self.settings, limits, History("x", lambda: "t"), alone=frozenset())
+            leader = Leader(self.settings, limits, History("x", lambda: "t"), alone=frozenset(), standby=True)
         born = self.now + len(self.nodes) * 1e-6  # no two launchers are born in one moment
         node = Node(seat, MemberMachine(JOB, seat, 0, born), leader)
         self.nodes.append(node)
@@ -143,9 +145,12 @@ class World:
                     self.later(self.delay(), partial(self.greet, node, hello))
                 case Tell(message):
                     self.send(node.link, message, to_leader=True)
-                case Spawn(number):
+                case Spawn(number, standby, other_port):
+                    assert other_port == (number % 2 == 1), "the next program could not be made ready beside it"
                     assert node.program is None, "a program of an earlier round still runs"
-                    node.program = number
+                    assert not standby or node.reserve == number, "there is none in reserve"
+                    node.program, node.reserve = number, None
+                    self.later(self.random.random() * 10, partial(self.prepare, node, number))
                 case Terminate(grace):
                     wait = self.random.random() * (3.0 if grace is None else grace)
                     self.later(wait, partial(self.end, node, node.program, 143))
@@ -155,12 +160,17 @@ class World:
                     # What was sent before is flushed, and a leader stays until it has been heard.
                     self.later(3.0 if node.seat == 0 else 0.0, lambda: self.bury(node))
 
+    def prepare(self, node: Node, number: int) -> None:
+        """Make the program of the round after `number` ready, while that one runs."""
+        if not node.dead and node.program == number:
+            node.reserve = number + 1
+
     def end(self, node: Node, number: int | None, code: int) -> None:
         """The program of a round ends."""
         if number is None or node.dead or node.program != number:
             return
         node.program = None
-        self.act(node, node.machine.ended(number, Outcome(exit_code=code)))
+        self.act(node, node.machine.ended(number, Outcome(exit_code=code), standby=node.reserve))
 
     def crash(self, seat: int, code: int) -> None:
         node = self.at(seat)

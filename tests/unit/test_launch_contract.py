@@ -2,12 +2,13 @@
 
 from typing import Any
 
-from support.factories import Story, created, manifest, told
+from support.factories import CHECKPOINT, Story, created, manifest, told
 
-from tfdist.contract import JOB_ENV, LeaderSettings, Phase, Role
+from tfdist.contract import JOB_ENV, STANDBY_PORT_OFFSET, TF_PORT, LeaderSettings, Phase, Role
 from tfdist.contract_reports import ProgressReport
 from tfdist.render.gang import training_gang
 from tfdist.render.installation import Installation
+from tfdist.render.network_policy import network_policy
 from tfdist.render.pod import Attempt, PodRenderer
 from tfdist.validation import parse
 from tfdist_launch.history import History
@@ -44,7 +45,9 @@ class Launchers:
     def __init__(self, **spec: Any) -> None:
         self._place = place(0, **spec)
         launch, uid = leads(self._place), self._place.job.uid
-        self.leader = Leader(launch, Limits.of(launch, uid), History("0-1a", lambda: TIME), alone=frozenset())
+        self.leader = Leader(
+            launch, Limits.of(launch, uid), History("0-1a", lambda: TIME), alone=frozenset(), standby=False
+        )
         for link in (0, 1):
             self.leader.joined(link, Hello(job=uid, seat=link, attempt=0, born=0.0, highest_round=-1), 0.0)
 
@@ -70,6 +73,26 @@ def test_each_launcher_finds_its_seat_and_the_limits_in_what_its_pod_is_told() -
     limits = Limits.of(leads(told_of[0]), "1")
     assert limits.settings.backoff_limit == 7
     assert limits.policy is not None
+
+
+def test_launchers_keep_programs_in_reserve_where_the_job_says_so_and_nobody_else_reaches_those() -> None:
+    spec: dict[str, Any] = {"runPolicy": {"standby": True}, "checkpoint": CHECKPOINT}
+    assert [place(i).launch.standby for i in range(2)] == [None, None]
+    job = parse(manifest(**spec))
+    gang = training_gang(job)
+    for member in gang.members:
+        made = PodRenderer(job, gang, Installation("trainer:1")).pod(member, Attempt(0, 0))
+        assert '"standby":true' in next(
+            v["value"] for v in made["spec"]["containers"][0]["env"] if v["name"] == JOB_ENV
+        )
+    assert not reaches(network_policy(job, "tfdist-system"), TF_PORT + STANDBY_PORT_OFFSET)
+    assert reaches(network_policy(parse(manifest()), "tfdist-system"), TF_PORT + STANDBY_PORT_OFFSET)
+
+
+def reaches(policy: dict[str, Any], port: int) -> bool:
+    """Return whether anybody may reach a TCP port of the pods."""
+    ranges = policy["spec"]["ingress"][-1]["ports"]
+    return any(r["port"] <= port <= r["endPort"] for r in ranges if r["protocol"] == "TCP")
 
 
 def test_launchers_wait_for_no_replica_that_serves_others_and_never_ends_by_itself() -> None:

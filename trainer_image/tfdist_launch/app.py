@@ -8,6 +8,7 @@ import time
 from collections.abc import Coroutine, Mapping
 from typing import Final
 
+from tfdist.contract import Phase
 from tfdist.contract_reports import GangReport, ProgressReport
 from tfdist_launch.child import Child
 from tfdist_launch.coordinator import Coordinator
@@ -23,6 +24,7 @@ from tfdist_launch.member import (
     Terminate,
 )
 from tfdist_launch.messages import Beat, Hello, Message, Outcome, Stacks, WantStacks
+from tfdist_launch.python_command import python_program
 from tfdist_launch.report import own_report
 from tfdist_launch.settings import Options, Place
 from tfdist_trainer import environment, log, report_server
@@ -34,6 +36,8 @@ LIFE_SECONDS: Final = 5.0
 """Without a beat for so long a program that can beat is said not to be alive."""
 STACKS_SECONDS: Final = 2.0
 STACKS_POLL_SECONDS: Final = 0.05
+RESERVE_SECONDS: Final = 1.0
+"""How long a round trains before the program of the next is made ready, which takes processor time from it."""
 LAST_WORD_SECONDS: Final = 10.0
 """How long a leader whose gang has succeeded waits to be asked once more, where a failure has not been told yet."""
 
@@ -55,6 +59,12 @@ class Launcher:
         self._tasks: set[asyncio.Task[None]] = set()
         self._last_report: ProgressReport | None = None
         self._beats: tuple[int, float] = 0, 0.0
+        self._trains_since: tuple[int, float] = -1, 0.0
+        """The newest round that has trained, and since when."""
+        program = python_program(options.command)
+        self._keeps_reserve = place.standby and program is not None and program.is_trainer
+        self._reserved = -1
+        """The newest round in which the program of the next one was asked for."""
 
     async def run(self) -> int:
         """Run this replica and return its exit code."""
@@ -67,6 +77,8 @@ class Launcher:
             report_server.serve(self._reporter, self._report_port, self._stacks_from_thread)
         if self._coordinator is not None:
             await self._coordinator.begin(self._place.port)
+        if self._place.standby and not self._keeps_reserve:
+            log.event("no-effect", field="runPolicy.standby", reason="only the bundled trainer can wait in reserve")
         self._child.warm_up()
         self._carry_out(self._machine.begin())
         self._background(self._tick())
@@ -92,7 +104,7 @@ class Launcher:
     def _ended(self, number: int, outcome: Outcome) -> None:
         if self._machine.state is State.RUNNING:
             log.event("program-ended", round=number, exitCode=outcome.exit_code, signal=outcome.signal)
-        self._carry_out(self._machine.ended(number, outcome, self._program_report()))
+        self._carry_out(self._machine.ended(number, outcome, self._program_report(), self._child.standby))
 
     def _terminated(self) -> None:
         log.event("told-to-stop", round=self._machine.round)
@@ -117,9 +129,9 @@ class Launcher:
             match action:
                 case Tell(message):
                     self._tell(message)
-                case Spawn(number):
-                    log.event("round", number=number)
-                    self._child.start(number)
+                case Spawn(number, standby, other_port):
+                    ready = self._child.start(number, standby=standby, other_port=other_port)
+                    log.event("round", number=number, standby=ready or None)
                 case Terminate(grace, at_once):
                     self._child.terminate(grace, at_once=at_once)
                 case Greet(hello):
@@ -180,6 +192,7 @@ class Launcher:
                 if self._knows_all(gang):
                     self._all_told.set()
             self._reporter.replace(report)
+            self._reserve(told, loop.time())
             if self._machine.state is State.RUNNING and loop.time() >= beat_at:
                 beat_at = loop.time() + BEAT_SECONDS
                 self._tell(Beat(alive=self._is_alive(loop.time()), report=self._program_report()))
@@ -187,6 +200,18 @@ class Launcher:
                 beat_at = loop.time() + BEAT_SECONDS
                 self._tell(Beat(alive=False))
             await asyncio.sleep(TICK_SECONDS)
+
+    def _reserve(self, told: ProgressReport | None, now: float) -> None:
+        """Have the program of the next round made ready, once in a round, a while after the first steps of this one."""
+        trains = told is not None and told.phase is Phase.TRAINING and told.last_checkpoint is not None
+        if not self._keeps_reserve or not trains or self._machine.state is not State.RUNNING:
+            return
+        number = self._machine.round
+        if self._trains_since[0] != number:
+            self._trains_since = number, now
+        elif self._reserved < number and now - self._trains_since[1] >= RESERVE_SECONDS:
+            self._reserved = number
+            self._child.reserve(number + 1)
 
     def _is_alive(self, now: float) -> bool:
         beats = self._child.pulse.beats if self._child.pulse else 0

@@ -45,7 +45,7 @@ class Coordinator:
         except ValueError as error:
             raise UsageError(f"TFDIST_JOB: launch.gang.rules: {error}") from None
         prefix = f"{job.attempt}-{int(time.time() * 1000):x}"
-        self.leader = Leader(gang, limits, History(prefix, now_text), alone=place.alone)
+        self.leader = Leader(gang, limits, History(prefix, now_text), alone=place.alone, standby=place.standby)
         self._on_message = on_message
         self._links = Leading(self._joined, self._told, self._left)
         self._watch = Watch(gang.progress_deadline_seconds)

@@ -69,6 +69,8 @@ class Seat:
     leaving: bool = False
     casualty: Casualty | None = None
     beat: Beat | None = None
+    standby: int | None = None
+    """The round for which it has told of a program in reserve."""
     silent_since: float | None = None
     """When it was last heard, where its connection was lost by silence."""
     not_before: float = 0.0
@@ -97,7 +99,7 @@ class Seat:
     def started(self, number: int) -> None:
         """Its program has been started for a round."""
         self.program, self.round, self.done = Program.RUNNING, number, False
-        self.casualty = self.beat = None
+        self.casualty = self.beat = self.standby = None
 
 
 def refusal(seats: Sequence[Seat], job: str, hello: Hello) -> str:

@@ -39,7 +39,10 @@ WORDS_SECONDS: Final = 0.5
 class Leader:
     """The gang as member 0's launcher leads it. Every input gives the effects to carry out."""
 
-    def __init__(self, settings: LeaderSettings, limits: Limits, history: History, *, alone: frozenset[Role]) -> None:
+    def __init__(
+        self, settings: LeaderSettings, limits: Limits, history: History, *, alone: frozenset[Role], standby: bool
+    ) -> None:
+        """Replicas of the roles `alone` start again by themselves; with `standby` each keeps a program in reserve."""
         self.seats = [Seat(member) for member in settings.members]
         self.standing = Standing.WAITING
         self.round = -1
@@ -47,7 +50,7 @@ class Leader:
         self.limits = limits
         self.history = history
         self.not_before = 0.0
-        self._alone = alone
+        self._alone, self._standby = alone, standby
         self._links: dict[Link, Seat] = {}
         self._first_failure = 0.0
         self._stop_at: float | None = None
@@ -87,7 +90,7 @@ class Leader:
         seat = self._links.pop(link, None)
         if seat is None:
             return []
-        seat.link, was_active, seat.program = None, seat.active, Program.NONE
+        seat.link, was_active, seat.program, seat.standby = None, seat.active, Program.NONE, None
         if silent:
             seat.silent_since = now
             self.not_before = max(self.not_before, now + SURE_SECONDS)
@@ -110,7 +113,7 @@ class Leader:
             case Ended(round=number) if seat.active and number == seat.round:
                 return self._ended(seat, message, now) + self.tick(now)
             case Stopped(round=number) if seat.program is Program.STOPPING and number == seat.round:
-                seat.program = Program.NONE
+                seat.program, seat.standby = Program.NONE, message.standby
         return self.tick(now)
 
     def stalled(self, behind: Seat, message: str, stacks: str, now: float) -> list[Effect]:
@@ -158,18 +161,19 @@ class Leader:
     def _start(self, seats: Sequence[Seat], *, alone: bool = False) -> list[Effect]:
         """Begin a round of `seats`: of one number together, or of one each."""
         effects: list[Effect] = []
-        if not alone:
-            self.round += 1
+        self.round += not alone
+        standby = not alone and all(seat.standby == self.round for seat in seats)
+        other_port = self._standby and self.round % 2 == 1
         for seat in seats:
             self.round += alone
             seat.started(self.round)
             if seat.link is not None:
-                effects.append(Send(seat.link, Start(round=self.round)))
+                effects.append(Send(seat.link, Start(round=self.round, standby=standby, other_port=other_port)))
         return effects
 
     def _ended(self, seat: Seat, message: Ended, now: float) -> list[Effect]:
         """The program of a seat has ended by itself."""
-        seat.program = Program.NONE
+        seat.program, seat.standby = Program.NONE, message.standby
         if message.report is not None:
             seat.beat = Beat(alive=False, report=message.report)
         outcome = message.outcome

@@ -46,9 +46,11 @@ class Tell:
 
 @dataclass(frozen=True, slots=True)
 class Spawn:
-    """Start the program of a round."""
+    """Start the program of a round, or have the one in reserve go on, with all as `Start` says."""
 
     round: int
+    standby: bool = False
+    other_port: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +129,9 @@ class MemberMachine:
     def heard(self, message: Message) -> list[Action]:
         """Return what a message of the leader leads to."""
         match message:
-            case Start(round=number) if self.state is State.IDLE and number > self.round and not self.leaving:
+            case Start(round=number) as start if self.state is State.IDLE and number > self.round and not self.leaving:
                 self.round, self.state, self._outcome, self._wait_seconds = number, State.RUNNING, None, 0.0
-                return [Spawn(number)]
+                return [Spawn(number, start.standby, start.other_port)]
             case Stop(round=number) as stop if self.state is State.RUNNING and number == self.round:
                 self.state = State.STOPPING
                 return [Terminate(stop.grace_seconds, stop.at_once)]
@@ -141,8 +143,10 @@ class MemberMachine:
                 return self._end(Leave(REPLACED))
         return []
 
-    def ended(self, number: int, outcome: Outcome, report: ProgressReport | None = None) -> list[Action]:
-        """The program of round `number` is gone, with all that it has started."""
+    def ended(
+        self, number: int, outcome: Outcome, report: ProgressReport | None = None, standby: int | None = None
+    ) -> list[Action]:
+        """The program of round `number` is gone, with all that it has started; one waits for round `standby`."""
         if number != self.round or self.state in {State.IDLE, State.OVER}:
             return []
         stopped, self.state = self.state is State.STOPPING, State.IDLE
@@ -155,8 +159,8 @@ class MemberMachine:
         if not self.connected:
             return [Greet(self._hello())]
         if stopped:
-            return [Tell(Stopped(round=number))]
-        return [Tell(Ended(round=number, outcome=outcome, report=report))]
+            return [Tell(Stopped(round=number, standby=standby))]
+        return [Tell(Ended(round=number, outcome=outcome, report=report, standby=standby))]
 
     def terminated(self) -> list[Action]:
         """This replica is told to go (SIGTERM): its program may save, and ends before the launcher."""

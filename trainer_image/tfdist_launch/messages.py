@@ -56,6 +56,8 @@ class Ended(ContractModel):
     round: int
     outcome: Outcome
     report: ProgressReport | None = None
+    standby: int | None = None
+    """The round for which a program waits in reserve, with all made ready."""
 
 
 class Stopped(ContractModel):
@@ -63,6 +65,8 @@ class Stopped(ContractModel):
 
     kind: Literal["stopped"] = "stopped"
     round: int
+    standby: int | None = None
+    """As of `Ended`."""
 
 
 class Leaving(ContractModel):
@@ -93,6 +97,10 @@ class Start(ContractModel):
 
     kind: Literal["start"] = "start"
     round: int
+    standby: bool = False
+    """Whether every member has one in reserve, which is to go on."""
+    other_port: bool = False
+    """Whether TensorFlow's servers of this round listen `STANDBY_PORT_OFFSET` beyond the ports of `TF_CONFIG`."""
 
 
 class Stop(ContractModel):

@@ -2,10 +2,11 @@
 
 Process 1 itself must stay light and answer at all times, so it does not fork programs but asks this one:
 
-    launcher -> nursery   {"round": 3, "env": {...}}     start the program of round 3
+    launcher -> nursery   {"program": 3, "env": {...}}   start a program, which is called 3 from now on
+                          {"drop": 3}                    kill it, and do what is asked next when it is gone
     nursery -> launcher   {"ready": true}                what is to be imported has been
-                          {"round": 3, "pid": 71}        it has been started, as the leader of a process group
-                          {"round": 3, "status": 9}      it is gone, with its group; `status` as of waitpid
+                          {"program": 3, "pid": 71}      it has been started, as the leader of a process group
+                          {"program": 3, "status": 9}    it is gone, with its group; `status` as of waitpid
 
 A Python program runs in the fork as `__main__`; another command, or any with `--cold`, replaces it by exec. When the
 launcher is killed, so is this process, and with it the program.
@@ -31,7 +32,6 @@ from tfdist_trainer import heartbeat, log, preload
 
 NOT_EXECUTABLE: Final = 126
 NOT_FOUND: Final = 127
-_TRAINER: Final = "tfdist_trainer"
 _PR_SET_PDEATHSIG: Final = 1
 
 
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str]) -> None:
 
 def _warm_up(program: PythonProgram) -> bool:
     """Import what the program will; return whether this process may be forked afterwards."""
-    if program.is_module and program.target == _TRAINER:
+    if program.is_trainer:
         preload.trainer()
     else:
         preload.script()
@@ -74,13 +74,13 @@ def _serve(channel: socket.socket) -> dict[str, Any] | None:
     signal.set_wakeup_fd(writing)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     _tell(channel, ready=True)
-    rounds: dict[int, int] = {}
+    programs: dict[int, int] = {}
     left = b""
     while True:
         ready, _, _ = select.select([channel.fileno(), reading], [], [])
         if reading in ready:
             os.read(reading, 4096)
-            _reap(channel, rounds)
+            _reap(channel, programs)
         if channel.fileno() not in ready:
             continue
         data = channel.recv(1 << 16)
@@ -89,13 +89,16 @@ def _serve(channel: socket.socket) -> dict[str, Any] | None:
         *lines, left = (left + data).split(b"\n")
         for line in lines:
             request: dict[str, Any] = json.loads(line)
+            if "drop" in request:
+                _drop(programs, request["drop"])
+                continue
             pid = os.fork()
             if pid == 0:
                 _become_program(channel, (reading, writing))
                 return request
             _own_group(pid)
-            rounds[pid] = request["round"]
-            _tell(channel, round=request["round"], pid=pid)
+            programs[pid] = request["program"]
+            _tell(channel, program=request["program"], pid=pid)
 
 
 def _become_program(channel: socket.socket, pipe: tuple[int, int]) -> None:
@@ -109,18 +112,30 @@ def _become_program(channel: socket.socket, pipe: tuple[int, int]) -> None:
         os.close(descriptor)
 
 
-def _reap(channel: socket.socket, rounds: dict[int, int]) -> None:
+def _drop(programs: dict[int, int], dropped: int) -> None:
+    """Kill a program that nobody wants to hear of any more, and return when it has left its ports."""
+    for pid in [pid for pid, program in programs.items() if program == dropped]:
+        del programs[pid]
+        _kill(pid)
+        os.waitpid(pid, 0)
+
+
+def _reap(channel: socket.socket, programs: dict[int, int]) -> None:
     """Tell of programs that are gone, after ending what they have left running."""
-    while rounds:
+    while programs:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if pid == 0:
             return
-        number = rounds.pop(pid, None)
-        if number is None:
+        program = programs.pop(pid, None)
+        if program is None:
             continue
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(pid, signal.SIGKILL)
-        _tell(channel, round=number, status=status)
+        _kill(pid)
+        _tell(channel, program=program, status=status)
+
+
+def _kill(group: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signal.SIGKILL)
 
 
 def _tell(channel: socket.socket, **message: Any) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+TRAINER: Final = "tfdist_trainer"
 _HARMLESS: Final = frozenset({"-u", "-B"})
 """Options that change nothing here: a launcher's output has no buffer, and an image's bytecode is written."""
 
@@ -22,6 +23,11 @@ class PythonProgram:
     target: str
     is_module: bool
     arguments: tuple[str, ...]
+
+    @property
+    def is_trainer(self) -> bool:
+        """Whether it is the bundled trainer."""
+        return self.is_module and self.target == TRAINER
 
 
 def python_program(command: Sequence[str]) -> PythonProgram | None:

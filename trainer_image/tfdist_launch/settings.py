@@ -25,6 +25,11 @@ class Place:
     """To listen on, where it leads."""
 
     @property
+    def standby(self) -> bool:
+        """Whether each replica keeps the program of the next round ready."""
+        return bool(self.launch.standby)
+
+    @property
     def alone(self) -> frozenset[Role]:
         """Roles of which each replica is started again by itself."""
         return frozenset({Role.WORKER}) if self.job.strategy == PARAMETER_SERVER else frozenset()

@@ -17,6 +17,7 @@ from tfdist_trainer.notice import Notice
 from tfdist_trainer.programs.base import Program
 from tfdist_trainer.programs.config import ProgramConfig, batch_size, rate_scale
 from tfdist_trainer.reporter import Reporter
+from tfdist_trainer.standby import Gate
 from tfdist_trainer.strategies.gang import Gang
 
 _KEPT: Final[list[object]] = []
@@ -35,6 +36,8 @@ class Context:
     reporter: Reporter
     notice: Notice
     settings: RuntimeSpec
+    gate: Gate | None = None
+    """Where this program is in reserve, what it waits at before it restores a checkpoint."""
 
     @property
     def seed(self) -> int:

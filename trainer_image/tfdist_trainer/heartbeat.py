@@ -31,7 +31,8 @@ STACKS_SIGNAL: Final = signal.SIGUSR2
 SIZE: Final = 1 << 16
 BEAT_SECONDS: Final = 0.5
 
-_HEAD: Final = struct.Struct("<QQQQQ")  # beats, whether stacks can be had, sequence, length, whether it loses nothing
+_HEAD: Final = struct.Struct("<QQQQQQ")
+"""Beats, whether stacks can be had, sequence, length, whether it loses nothing, whether it waits in reserve."""
 _BODY: Final = 64
 
 
@@ -58,6 +59,10 @@ class Heart:
     def lose_nothing(self) -> None:
         """Say that SIGKILL costs no more than what was done since the last checkpoint: nothing is left half written."""
         self._put(32, 1)
+
+    def be_ready(self) -> None:
+        """Say that this program in reserve can begin its round."""
+        self._put(40, 1)
 
     def tell(self, report: ProgressReport) -> None:
         """Make `report` the one that the launcher sees; only one thread calls this."""
@@ -119,10 +124,15 @@ class Pulse:
         """Whether the program can be killed at any moment without harm; none has said so but the trainer."""
         return bool(_HEAD.unpack_from(self._map)[4])
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether the program waits in reserve, with all made ready."""
+        return bool(_HEAD.unpack_from(self._map)[5])
+
     def report(self) -> ProgressReport | None:
         """Return what the program has told last, or None."""
         for _ in range(3):
-            _, _, sequence, length, _ = _HEAD.unpack_from(self._map)
+            _, _, sequence, length, _, _ = _HEAD.unpack_from(self._map)
             if sequence == self._last[0]:
                 break
             body = bytes(self._map[_BODY : _BODY + length])

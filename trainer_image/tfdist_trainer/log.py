@@ -4,10 +4,18 @@ import sys
 
 from tfdist_trainer.reporter import now_text
 
+_also: dict[str, object] = {}
+
+
+def also(**fields: object) -> None:
+    """Have `fields`, and no longer those of the last call, end every further line of an event."""
+    _also.clear()
+    _also.update(fields)
+
 
 def event(name: str, /, **fields: object) -> None:
     """Write `name` and `fields` as one line, floats with 4 significant digits."""
-    text = " ".join(f"{key}={_text(value)}" for key, value in fields.items() if value is not None)
+    text = " ".join(f"{key}={_text(value)}" for key, value in {**fields, **_also}.items() if value is not None)
     print(f"{now_text()} {name} {text}".rstrip(), flush=True)
 
 

@@ -19,6 +19,7 @@ from tfdist_trainer.errors import ConfigurationError, NotFiniteError, StoppedOnN
 from tfdist_trainer.pace import MAX_CHUNK, Decision, Pace, decide
 from tfdist_trainer.programs.config import last_epoch
 from tfdist_trainer.reporter import now_text
+from tfdist_trainer.resume import taken_up
 from tfdist_trainer.saving import Saver
 from tfdist_trainer.state import State, new_state
 from tfdist_trainer.step import Averaging, FiniteCheck, Outcome, StepOptions, TrainStep, metric_sums
@@ -49,7 +50,11 @@ def train(context: Context) -> None:
     """
     examples = context.program.examples(Split.TRAIN, context.shard)
     supply = supply_of(context, examples, "training.config.data.train")
-    Training(context, supply, new_state(context)).run()
+    training = Training(context, supply, new_state(context))
+    if context.gate is not None:
+        training.rehearse()
+        context.gate.wait()
+    training.run()
 
 
 class Training:
@@ -72,7 +77,7 @@ class Training:
         self._iterator: object = None
         self._enough = False
         self._said = 0.0
-        self._position = self._first_position()
+        self._position = Position(step=0, metric_sums=tuple(self._sums.zeros()))
         self._summaries = Summaries(context)
 
     @property
@@ -92,20 +97,26 @@ class Training:
     def _is_done(self) -> bool:
         return self._position.step >= self._total_steps
 
+    def rehearse(self) -> None:
+        """Take a step of the first batch, so that nothing of it is left to be made ready; a collective.
+
+        What it changes is restored from a checkpoint before `run` takes the first that counts.
+        """
+        self._gang.from_chief(0.0)
+        steps = self._steps_of(compiled=self._xla.propose(0))
+        steps.run(self._supply.iterator(self._context.seed, range(1)), decide(self._gang, Decision(steps=1)).steps)
+
     def run(self) -> None:
         """Train, save and finish; see `train`."""
-        at = self._position
+        at = self._position = self._first_position()
+        total = self._total_steps
         self._reporter.update(
-            step=at.step,
-            total_steps=self._total_steps,
-            epoch=at.epoch,
-            examples=at.examples,
-            phase=Phase.COMPILING,
+            step=at.step, total_steps=total, epoch=at.epoch, examples=at.examples, phase=Phase.COMPILING
         )
         log.event(
             "train-start",
             step=at.step,
-            totalSteps=self._total_steps,
+            totalSteps=total,
             members=self._gang.member.size,
             examples=sum(self._supply.counts),
             batchSize=self._supply.batch_size * self._gang.replicas,
@@ -186,11 +197,8 @@ class Training:
     def _compute(self, decision: Decision) -> Outcome | None:
         """Return the outcome of the steps; None when XLA cannot compile them, and nothing has been done."""
         compiled = decision.compiled
-        if compiled not in self._steps:
-            skip, timed = self._config.on_non_finite == "Skip", not self._context.settings.deterministic
-            self._steps[compiled] = self._new_steps(StepOptions(skip=skip, compiled=compiled, timed=timed))
         try:
-            return self._steps[compiled].run(self._iterator, decision.steps)
+            return self._steps_of(compiled=compiled).run(self._iterator, decision.steps)
         except (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError, tf.errors.NotFoundError) as error:
             if not compiled or not self._xla.compiles_next:
                 raise
@@ -203,6 +211,12 @@ class Training:
             # The step has taken a batch and not used it.
             self._start_iterator()
             return None
+
+    def _steps_of(self, *, compiled: bool) -> Steps:
+        if compiled not in self._steps:
+            skip, timed = self._config.on_non_finite == "Skip", not self._context.settings.deterministic
+            self._steps[compiled] = self._new_steps(StepOptions(skip=skip, compiled=compiled, timed=timed))
+        return self._steps[compiled]
 
     def _new_steps(self, options: StepOptions) -> Steps:
         return TrainStep(self._gang, self._context.program, self._state.model, self._state.optimizer, options)
@@ -262,19 +276,7 @@ class Training:
         """Return where training begins, after restoring what it begins from."""
         at = self._saver.restore()
         self._state.align(self._gang, restored=at is not None)
-        zeros = tuple(self._sums.zeros())
-        if at is None:
-            return Position(step=0, metric_sums=zeros)
-        if at.step_in_epoch and at.layout != self._layout:
-            log.event("epoch-restarted", epoch=at.epoch + 1, reason="the gang or its data has changed since")
-            return at.model_copy(update={"step_in_epoch": 0, "metric_sums": zeros})
-        if at.metrics == self._sums.sizes:
-            return at
-        if not at.step_in_epoch or not at.metrics:
-            return at.model_copy(update={"metric_sums": zeros})
-        new = [metric[0] for metric in self._sums.sizes if metric not in at.metrics]
-        log.event("metrics-changed", new=",".join(new) or None, reason="those are of the rest of this epoch alone")
-        return at.model_copy(update={"metric_sums": tuple(self._sums.taken_over(at.metric_sums, at.metrics))})
+        return self._position if at is None else taken_up(at, self._layout, self._sums)
 
     def _save(self) -> None:
         """Write a checkpoint at the present position; a collective, of which the chief writes."""

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final
 
 from tfdist.api.training import RuntimeSpec
 from tfdist.contract import Phase, Role, Task
-from tfdist_trainer import log, programs, runtime
+from tfdist_trainer import log, programs, runtime, standby
 from tfdist_trainer.data.files import Split
 from tfdist_trainer.environment import PARAMETER_SERVER, Member
-from tfdist_trainer.errors import ConfigurationError, PeerLostError
+from tfdist_trainer.errors import ConfigurationError, PeerLostError, UsageError
 from tfdist_trainer.notice import Notice
 from tfdist_trainer.programs.config import batch_size, files
 from tfdist_trainer.reporter import Reporter
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 def run(member: Member, reporter: Reporter, notice: Notice) -> None:
     """Do the task of `member`; any exception is a failure that `errors.classify` explains."""
+    gate = standby.gate_from(os.environ, member.round)
+    if gate is not None and not (member.job.task is Task.TRAIN and not member.cluster):
+        raise UsageError(f"{standby.GATE_ENV}: only a program that trains in step with its gang can wait in reserve")
     # Before the check, because the class of a user's program imports TensorFlow.
     settings = runtime.read(member.job.runtime)
     if member.cluster:
@@ -53,6 +56,7 @@ def run(member: Member, reporter: Reporter, notice: Notice) -> None:
         reporter=reporter,
         notice=notice,
         settings=settings,
+        gate=gate,
     )
     if member.job.role is Role.EVALUATOR:
         from tfdist_trainer.evaluator import await_checkpoint  # noqa: PLC0415

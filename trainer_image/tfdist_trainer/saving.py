@@ -58,8 +58,12 @@ class Saver:
         if self._writer is not None and settings.restore != LATEST:
             self._writer.set_aside(above=record.position.step if record else -1)
         if path is None or record is None:
+            if self._context.gate is not None:
+                raise StorageError("checkpoint: there is none from which this program in reserve could begin")
             return None
         self._state.restore(path)
+        if self._schedule is not None:
+            self._schedule.saved()
         self._saved = CheckpointReport(step=record.position.step, path=str(path), time=record.time)
         self._context.reporter.update(last_checkpoint=self._saved)
         log.event("restored", step=record.position.step, path=path, writer=record.writer)

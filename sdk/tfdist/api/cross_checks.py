@@ -192,5 +192,25 @@ _SIZES: Final = (
     ),
 )
 
-SPEC_CHECKS: Final = (*_ROLES, *_TASK, *_EVALUATION, *_SIZES)
+_STANDBY: Final = (
+    Check(
+        "!self.runPolicy.standby || (has(self.training) && has(self.checkpoint) && self.task == 'Train')",
+        "a program in reserve is one of the bundled trainer, which goes on from a checkpoint: set training and "
+        "checkpoint, or remove standby",
+        ".runPolicy.standby",
+        lambda self: (
+            not self.run_policy.standby
+            or (self.training is not None and self.checkpoint is not None and self.task == "Train")
+        ),
+    ),
+    Check(
+        "!self.runPolicy.standby || (self.strategy != 'ParameterServer' && self.strategy != 'Custom')",
+        "programs in reserve go on together: remove standby, or take a strategy whose replicas restart together, such "
+        "as MultiWorkerMirrored",
+        ".runPolicy.standby",
+        lambda self: not self.run_policy.standby or self.strategy not in {"ParameterServer", "Custom"},
+    ),
+)
+
+SPEC_CHECKS: Final = (*_ROLES, *_TASK, *_EVALUATION, *_SIZES, *_STANDBY)
 """Every rule between fields of the specification that the API server checks."""

@@ -68,6 +68,9 @@ class RunPolicy(ApiModel):
     backoff_limit: Annotated[Natural, Field(le=1000)] = 3
     """Restarts after which the next failure ends the job. Crashes count, evictions and lost nodes do not; the count
     begins anew with each new checkpoint."""
+    standby: Boolean = False
+    """Keep the program of the next start ready beside each that trains: a restart in place then takes about a
+    second, and each replica needs the memory of two. For the bundled trainer, on CPUs, with checkpoints."""
     clean_pod_policy: Literal["Running", "All", "None"] = "Running"
     """Which pods are deleted when the job has ended: those that still run, all, or none. Logs go with their pods."""
     keep_failed_pods: Annotated[Natural, Field(le=100)] = 3

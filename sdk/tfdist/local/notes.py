@@ -20,6 +20,7 @@ _MEANT: Final = frozenset({"containers", "initContainers", "terminationGracePeri
 _RUN_POLICY: Final = {
     "suspend": "you asked to run it",
     "progress_deadline_seconds": "watch the progress yourself",
+    "standby": "no program waits in reserve here",
 }
 _POLICIES: Final = {
     "elastic": "it runs with as many workers as `worker.replicas`",

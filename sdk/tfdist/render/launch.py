@@ -44,17 +44,28 @@ def launch_settings(
     ):
         return None
     leader = gang.leader
-    return settings_of(job, gang, names.address(job, leader.role, leader.index, LAUNCH_PORT, cluster_domain), past)
+    address = names.address(job, leader.role, leader.index, LAUNCH_PORT, cluster_domain)
+    return settings_of(job, gang, address, past, standby=job.spec.run_policy.standby)
 
 
-def settings_of(job: TFDistJob, gang: Gang, leader: str, past: Past = NO_PAST) -> Callable[[Member], LaunchSettings]:
-    """Return what the launcher of a member of `gang` is told, whose leader's launcher is at `leader` (`host:port`)."""
+def settings_of(
+    job: TFDistJob, gang: Gang, leader: str, past: Past = NO_PAST, *, standby: bool = False
+) -> Callable[[Member], LaunchSettings]:
+    """Return what the launcher of a member of `gang` is told.
+
+    Args:
+        job: the job.
+        gang: the gang.
+        leader: where the leader's launcher is, `host:port`.
+        past: what the gang has been through.
+        standby: whether each keeps a program in reserve.
+    """
     led = _led(job, gang, past)
     seats = {member: seat for seat, member in enumerate(gang.members)}
 
     def told(member: Member) -> LaunchSettings:
         seat = seats[member]
-        return LaunchSettings(leader=leader, seat=seat, gang=None if seat else led)
+        return LaunchSettings(leader=leader, seat=seat, standby=standby or None, gang=None if seat else led)
 
     return told
 

@@ -21,9 +21,10 @@ def network_policy(job: TFDistJob, controller_namespace: str) -> dict[str, Any]:
     namespace; `networkPolicy: Disabled` makes none.
     """
     roles = {member.role for gang in gangs(job) for member in gang.members}
-    closed = sorted(
-        {contract.LAUNCH_PORT, contract.REPORT_PORT, *(tensorflow_port(role_template(job, role)) for role in roles)}
-    )
+    servers = {tensorflow_port(role_template(job, role)) for role in roles}
+    if job.spec.run_policy.standby:
+        servers |= {port + contract.STANDBY_PORT_OFFSET for port in servers}
+    closed = sorted({contract.LAUNCH_PORT, contract.REPORT_PORT, *servers})
     own = {names.JOB_UID_LABEL: job.metadata.uid}
     return {
         "apiVersion": "networking.k8s.io/v1",

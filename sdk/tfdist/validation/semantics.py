@@ -10,6 +10,7 @@ from pydantic_core import SchemaError, SchemaValidator, core_schema
 from tfdist.api.v1 import Strategy, TFDistJob
 from tfdist.contract import MAIN_CONTAINER, Role
 from tfdist.podspec import merge, parse_quantity
+from tfdist.render.defaults import DEFAULT_COMMAND
 from tfdist.render.gang import gangs
 from tfdist.render.template import main_container, role_template
 from tfdist.validation.origin import origin
@@ -31,6 +32,7 @@ def merged_problems(job: TFDistJob, pod_defaults: Mapping[str, Any]) -> Iterator
                     seen.add(problem)
                     yield problem
     yield from _gpus(job, templates)
+    yield from _standby(job, templates)
     yield from _shared_checkpoints(job, templates)
     yield from _patterns(job)
 
@@ -111,6 +113,24 @@ def _gpus(job: TFDistJob, templates: Mapping[Role, Template]) -> Iterator[Proble
     if chief != worker:
         text = f"the chief has {chief} GPUs and each worker {worker}, and the strategy needs the same number on all"
         yield Problem("spec.chief.resources.limits", f"{text}; give resources once, at the job")
+
+
+def _standby(job: TFDistJob, templates: Mapping[Role, Template]) -> Iterator[Problem]:
+    """Yield that a replica cannot have a program in reserve: it has no launcher, or a GPU, whose memory is taken."""
+    if not job.spec.run_policy.standby:
+        return
+    path = "spec.runPolicy.standby"
+    for role, template in templates.items():
+        if role in {Role.EVALUATOR, Role.EVALUATION}:
+            continue
+        if gpus_of(template):
+            yield Problem(path, f"a GPU of {role} has no memory for a second program: remove standby, or the GPU")
+            return
+        command = [word for key in ("command", "args") for word in main_container(template).get(key, ())]
+        if command and command != list(DEFAULT_COMMAND):
+            text = f"{role} has a command of its own, and only the bundled trainer can wait in reserve"
+            yield Problem(path, f"{text}: remove standby, or command and args")
+            return
 
 
 def gpus_of(template: Template) -> Fraction:

@@ -10,6 +10,7 @@ MOUNTS: Final = [{"name": "data", "mountPath": "/data"}]
 MOUNTED: Final[dict[str, Any]] = {"volumes": VOLUMES, "volumeMounts": MOUNTS}
 AMOUNT: Final = "write an amount, such as 2, 500m or 16Gi, fractions in quotes"
 GPU: Final = "nvidia.com/gpu"
+STANDBY: Final[dict[str, Any]] = {"runPolicy": {"standby": True}, "checkpoint": CHECKPOINT}
 
 
 def gpus(number: Any) -> dict[str, Any]:
@@ -230,6 +231,14 @@ _AMOUNTS: Final = (
         "the chief has 4 GPUs and each worker 2",
         chief=gpus("4"),
         **gpus(2),
+    ),
+    pod("a GPU for two programs", ".runPolicy.standby", "a GPU of worker has no memory", **STANDBY, **gpus(1)),
+    pod(
+        "a reserve of programs that do not wait",
+        ".runPolicy.standby",
+        "worker has a command of its own, and only the bundled trainer can wait in reserve",
+        **STANDBY,
+        command=["tfdist-launch", "python", "train.py"],
     ),
 )
 

@@ -257,4 +257,21 @@ _PARTS: Final = (
     failure("a rule that matches everything", "", "a rule needs something to match"),
 )
 
-CASES: Final[tuple[Bad, ...]] = (*_ROLES, *_TASKS, *_EVALUATIONS, *_SIZES, *_PARTS)
+_STANDBY: Final = (
+    rule(
+        "a reserve of programs that could not go on",
+        ".runPolicy.standby",
+        "a program in reserve is one of the bundled trainer, which goes on from a checkpoint",
+        runPolicy={"standby": True},
+    ),
+    rule(
+        "a reserve of programs of the author's",
+        ".runPolicy.standby",
+        "programs in reserve go on together",
+        strategy="Custom",
+        checkpoint=URL,
+        runPolicy={"standby": True},
+    ),
+)
+
+CASES: Final[tuple[Bad, ...]] = (*_STANDBY, *_ROLES, *_TASKS, *_EVALUATIONS, *_SIZES, *_PARTS)
