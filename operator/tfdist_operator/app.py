@@ -93,7 +93,11 @@ class Controller:
         begin_at_zero()
         await self._client.__aenter__()
         await self._lease_client.__aenter__()
-        await self._probes.start(self._settings.port)
+        try:
+            await self._probes.start(self._settings.port)
+        except OSError as error:
+            # Nothing has begun that could be stopped, and kopf would end by SIGKILL after STOP_SECONDS.
+            _end_at_once("the controller cannot start", f"TFDIST_PORT={self._settings.port}: {error}")
         self._parts.start("event loop lag", self._lag.run())
         for informer in self._informers:
             self._parts.start(f"watch {informer.what}", informer.run())
@@ -124,7 +128,7 @@ class Controller:
         try:
             await self._elector.hold()
         except LeaseLost as lost:
-            _end_at_once(str(lost))
+            _end_at_once("leadership is lost; the process ends and starts again as a standby", str(lost))
 
     def _begin(self) -> None:
         """Act: look at every job there is, and at each that changes from now on."""
@@ -177,8 +181,8 @@ def _alone() -> bool:
     return True
 
 
-def _end_at_once(why: str) -> NoReturn:
-    log.error("leadership is lost; the process ends and starts again as a standby", extra={"why": why})
+def _end_at_once(what: str, why: str) -> NoReturn:
+    log.error(what, extra={"why": why})
     logging.shutdown()
     os._exit(1)
 

@@ -20,8 +20,9 @@ from typing import Any
 import pytest
 from support import controller as controllers
 from support.api import Api, Json
-from support.dying_controller import Run, dump
+from support.dying_controller import ENDED, Run, dump
 from support.factories import manifest, words
+from support.ports import free_ports
 
 pytestmark = pytest.mark.integration
 
@@ -107,6 +108,7 @@ def live(api: Api, runs: list[Run]) -> dict[str, tuple[Seen, Seen]]:
                 ends[namespace] = end.value
                 del awaited[namespace]
         logs = {run.die_before: pathlib.Path(run.log).read_text() for run in runs if run.namespace in awaited}
+        assert not any(ENDED in log for log in logs.values()), f"a controller ended that was not to: {logs}"
         assert time.monotonic() < last, f"stuck: { {n: seen.get(n) for n in awaited} }\n{logs}"
         time.sleep(0.2)
     return ends
@@ -117,9 +119,9 @@ def dying(api: Api, folder: pathlib.Path, points: range) -> Iterator[list[Run]]:
     """Have a job and controllers for each point at which to die, until the block ends."""
     with ExitStack() as stack:
         runs = []
-        for point in points:
+        for point, port in zip(points, free_ports(len(points)), strict=True):
             namespace = stack.enter_context(_namespace(api))
-            run = Run(namespace, controllers._free_port(), point, str(folder / f"{point}.log"))
+            run = Run(namespace, port, point, str(folder / f"{point}.log"))
             pathlib.Path(run.log).touch()
             made = manifest("fashion", namespace, runPolicy={"cleanPodPolicy": "All"})
             del made["metadata"]["uid"]
@@ -157,6 +159,7 @@ def _processes(api: Api, folder: pathlib.Path, runs: list[Run]) -> Iterator[None
         finally:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+            print((folder / "controllers.log").read_text())  # pytest shows it where a test failed
 
 
 def test_a_controller_killed_before_any_of_its_changes_leaves_no_trace_of_that(

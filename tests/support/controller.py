@@ -3,7 +3,6 @@
 import os
 import pathlib
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ import requests
 import yaml
 
 from support.api import Api, Json, wait_for
+from support.ports import free_ports
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SYSTEM = "tfdist-system"
@@ -102,7 +102,7 @@ class Controller:
 @contextmanager
 def controller(api: Api, folder: pathlib.Path, *, server: str = "", **environment: str) -> Iterator[Controller]:
     """Run the controller under its own account until the block ends; it reaches the API server as `server`."""
-    port = _free_port()
+    (port,) = free_ports(1)
     folder.mkdir(exist_ok=True)
     variables = {
         "KUBECONFIG": str(_kubeconfig(api, folder, server or api.host)),
@@ -143,10 +143,3 @@ def _kubeconfig(api: Api, folder: pathlib.Path, server: str) -> pathlib.Path:
     path = folder / "controller.kubeconfig"
     path.write_text(yaml.safe_dump(config))
     return path
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

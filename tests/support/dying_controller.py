@@ -14,6 +14,8 @@ from typing import Any, Final, NoReturn
 from tfdist_operator import app
 from tfdist_operator.kube.client import Client
 
+ENDED: Final = "ended with"
+"""Begins the line that a run's log gets where a controller has ended that was not to."""
 _DIED: Final = 77
 _CHANGES: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
@@ -66,7 +68,9 @@ def _supervise(run: Run) -> NoReturn:
     code = _control(run, run.die_before)
     if code == _DIED:
         code = _control(run, 0)
-    os._exit(code)
+    with pathlib.Path(run.log).open("a") as lines:
+        lines.write(f"{ENDED} {code}\n")
+    os._exit(1)
 
 
 def main() -> None:

@@ -1,5 +1,14 @@
-"""What the probes answer: a dead watch and a blocked loop are noticed, and a standby in sync is ready."""
+"""What the probes answer: a dead watch and a blocked loop are noticed, and a standby in sync is ready.
 
+A controller that cannot be asked says so and ends.
+"""
+
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator
 
@@ -83,3 +92,21 @@ async def test_a_scrape_tells_the_sizes_of_the_caches(replica: Replica) -> None:
     assert status == 200
     assert 'tfdist_cached_objects{resource="pods"} 0.0' in text
     assert 'tfdist_cached_objects{resource="tfdistjobs"} 0.0' in text
+
+
+def test_a_controller_whose_port_is_taken_says_so_and_ends_with_1(tmp_path: pathlib.Path) -> None:
+    config = tmp_path / "kubeconfig"
+    context = {"name": "c", "context": {"cluster": "c", "user": "c"}}
+    cluster = {"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}
+    users = [{"name": "c", "user": {}}]
+    whole = {"current-context": "c", "contexts": [context], "clusters": [cluster], "users": users}
+    config.write_text(json.dumps(whole))
+    with socket.create_server(("", 0)) as taken:
+        port = taken.getsockname()[1]
+        given = {"KUBECONFIG": str(config), "TFDIST_PORT": str(port), "TFDIST_TRAINER_IMAGE": "trainer:1"}
+        command = [sys.executable, "-m", "tfdist_operator.app"]
+        ended = subprocess.run(command, env=os.environ | given, capture_output=True, text=True, timeout=60, check=False)
+    last = json.loads((ended.stdout + ended.stderr).splitlines()[-1])
+    assert (ended.returncode, last["event"]) == (1, "the controller cannot start")
+    assert f"TFDIST_PORT={port}: " in last["why"]
+    assert "address already in use" in last["why"]
