@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 WIDTH: Final = 100
-BAR: Final = 14
+BAR: Final = 12
 _UNKNOWN: Final = dict.fromkeys(("pod", "exitCode", "reason", "message"), "?")
 
 
 def progress_line(job: Mapping[str, Any]) -> str:
-    """Return phase, a bar, step, speed, metric and the estimated rest, as far as the status knows them."""
+    """Return phase, a bar, step, speed, the estimated rest and metrics, as far as they are known and fit."""
     status = job.get("status") or {}
     progress = status.get("progress") or {}
     parts = [f"{status.get('phase') or 'Pending':<10}", bar(progress.get("percent"))]
@@ -18,12 +18,14 @@ def progress_line(job: Mapping[str, Any]) -> str:
         parts.append(f"{progress['step']}" + (f"/{total}" if total else "") + " steps")
     if progress.get("examplesPerSecond"):
         parts.append(f"{progress['examplesPerSecond']:,.0f} ex/s")
-    parts += [f"{name} {value:.3f}" for name, value in sorted((progress.get("metrics") or {}).items())]
     if progress.get("etaSeconds") is not None and status.get("phase") == "Running":
         parts.append(f"ETA {clock(progress['etaSeconds'])}")
+    parts += [f"{name} {value:.3f}" for name, value in sorted((progress.get("metrics") or {}).items())]
     if not progress and status.get("replicas"):
         parts.append(replicas(status["replicas"]))
-    return "  ".join(parts)[:WIDTH]
+    while len(line := "  ".join(parts)) > WIDTH:
+        parts.pop()  # half a number would be another one
+    return line
 
 
 def bar(percent: int | None) -> str:

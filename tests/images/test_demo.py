@@ -33,22 +33,28 @@ def test_a_running_job_shows_how_far_it_is() -> None:
     assert line.split() == (
         [
             "Running",
-            "[#####.........]",
+            "[#####.......]",
             "42",
             "%",
             "394/938",
             "steps",
             "15,812",
             "ex/s",
+            "ETA",
+            "1:15",
             "accuracy",
             "0.851",
             "loss",
             "0.412",
-            "ETA",
-            "1:15",
         ]
     )
     assert len(line) <= screen.WIDTH
+
+
+def test_what_does_not_fit_a_line_is_left_out_and_never_cut() -> None:
+    metrics = {"accuracy": 0.851, "loss": 0.412, "top_5_accuracy": 0.987}
+    line = screen.progress_line({"status": RUNNING | {"progress": RUNNING["progress"] | {"metrics": metrics}}})
+    assert line.endswith("ETA 1:15  accuracy 0.851  loss 0.412")
 
 
 def test_a_job_that_starts_shows_its_replicas() -> None:
