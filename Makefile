@@ -94,7 +94,9 @@ test-e2e: setup ## Real pods, on the cluster of KUBECONFIG or else on one made h
 	@$(PYTEST) tests/e2e -m "not long"
 test-e2e-clean: ## Removes what tests that were killed have left in the cluster of KUBECONFIG
 	@PYTHONPATH=cluster python3 -m tfdist_demo.borrowed clean
-test-long: setup ## What takes minutes: recovery of the cluster, every example
+test-long: setup ## What takes minutes: recovery of the cluster, lost nodes, thousands of histories
+	@$(CLUSTER) up
+	@$(IMAGES) load
 	@$(PYTEST) tests -m long
 
 ##@ Release

@@ -1,7 +1,7 @@
 """A cluster that runs pods, with the controller installed and Fashion-MNIST in a volume.
 
 It is the user's where KUBECONFIG names one, else the kind cluster that `make cluster-up` makes. `make test-e2e` builds
-and loads the images first.
+the images first.
 """
 
 import json
@@ -18,8 +18,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="session")
 def images() -> dict[str, str]:
-    command = [sys.executable, "-m", "tfdist_images", "names"]
-    printed = subprocess.run(command, cwd=ROOT / "cluster", check=True, stdout=subprocess.PIPE, text=True).stdout
+    command = [sys.executable, "-m", "tfdist_images"]
+    subprocess.run([*command, "load"], cwd=ROOT / "cluster", check=True)  # a test may have made the cluster anew
+    names = [*command, "names"]
+    printed = subprocess.run(names, cwd=ROOT / "cluster", check=True, stdout=subprocess.PIPE, text=True).stdout
     found: dict[str, str] = json.loads(printed)
     return found
 
