@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from support.bad_manifests import bounds, pods, roles, rules, shapes, storage, templates, types
+from support.bad_manifests import bounds, metadata, pods, roles, rules, shapes, storage, templates, types
 from support.bad_manifests.case import Bad
 
 BAD: Final[tuple[Bad, ...]] = (
@@ -13,6 +13,7 @@ BAD: Final[tuple[Bad, ...]] = (
     *rules.CASES,
     *pods.CASES,
     *storage.CASES,
+    *metadata.CASES,
     *templates.CASES,
 )
 

@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any, Final
 
-from support.bad_manifests.case import ABSENT, LONG, PATTERN, SHORT, TWICE, TYPE, Bad, container, field, pod
+from support.bad_manifests.case import ABSENT, SHORT, TWICE, TYPE, Bad, container, field, pod
 
 MAIN: Final = {"name": "tensorflow"}
 SIDE: Final = {"name": "log", "image": "log:1"}
@@ -24,37 +24,6 @@ def twice(name: str, part: str, message: str, items: list[dict[str, Any]]) -> Ba
     made = of_pod(name, f".{part}", "", **{part: items})
     return dataclasses.replace(made, says=f"spec.template.spec.{part}{message}", server=TWICE)
 
-
-def labels(name: str, path: str, value: Any, says: str, server: str | None) -> Bad:
-    return field(name, f"template.metadata.{path}", value, says, server)
-
-
-_METADATA: Final = (
-    labels("a template's label that is a number", "labels.tier", 1, "write text, numbers and true or false", TYPE),
-    labels("a template's label that is too long", "labels.tier", "x" * 64, "write at most 63 characters; got 64", LONG),
-    labels(
-        "a template's label with a space", "labels.team", "a b", "write letters, digits, dashes, underscores", PATTERN
-    ),
-    labels("a template's annotation that is a boolean", "annotations.debug", True, "write text, numbers", TYPE),
-    pod(
-        "a template's label of the controller's",
-        ".template.metadata.labels['tfdist.dev/job']",
-        "labels that begin with tfdist.dev/ are the controller's",
-        template={"metadata": {"labels": {"tfdist.dev/job": "x"}}},
-    ),
-    pod(
-        "a template's label without a name",
-        ".template.metadata.labels['example.com/']",
-        "the key is not well-formed",
-        template={"metadata": {"labels": {"example.com/": "x"}}},
-    ),
-    pod(
-        "a template's annotation with a space",
-        ".template.metadata.annotations['a b']",
-        "the key is not well-formed",
-        template={"metadata": {"annotations": {"a b": "x"}}},
-    ),
-)
 
 _PODS: Final = (
     of_pod(
@@ -310,4 +279,4 @@ _ROLES: Final = (
     field("a template's pod as a list", "template.spec", [], "must be an object, got a list", TYPE),
 )
 
-CASES: Final[tuple[Bad, ...]] = (*_METADATA, *_PODS, *_CONTAINERS, *_ROLES)
+CASES: Final[tuple[Bad, ...]] = (*_PODS, *_CONTAINERS, *_ROLES)
