@@ -1,7 +1,6 @@
 """The control plane that only the benchmarks use, its fake nodes, and namespaces emptied after each measurement."""
 
 import contextlib
-import socket
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -146,13 +145,6 @@ def wait(condition: Callable[[], bool], what: str, seconds: float = 60, pause: f
 def at(path: str, **query: str) -> str:
     """Return a path with parameters."""
     return f"{path}?{urlencode(query)}" if query else path
-
-
-def free_port() -> int:
-    """Return a port that nothing listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def machine_address() -> str:

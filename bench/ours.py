@@ -11,9 +11,10 @@ from typing import Any, Final
 import yaml
 from support import controller as shipped
 from support.api import JOBS
+from support.ports import free_ports
 
 from bench import process
-from bench.cluster import Cluster, free_port, wait
+from bench.cluster import Cluster, wait
 from bench.process import Process
 from bench.subject import has_condition
 
@@ -37,7 +38,7 @@ class Ours:
     @contextmanager
     def start(self, cluster: Cluster) -> Iterator[Process]:
         """Run the controller."""
-        port = free_port()
+        (port,) = free_ports(1)
         environment = {
             "KUBECONFIG": str(_kubeconfig(cluster)),
             "TFDIST_PORT": str(port),

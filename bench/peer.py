@@ -13,9 +13,10 @@ from typing import Any, Final
 
 import yaml
 from support import tfjob_examples
+from support.ports import free_ports
 
 from bench import process
-from bench.cluster import Cluster, free_port, wait
+from bench.cluster import Cluster, wait
 from bench.process import Process
 from bench.subject import CONTAINER, has_condition
 from tfdist_cluster import tools
@@ -54,7 +55,7 @@ class Peer:
     @contextmanager
     def start(self, cluster: Cluster) -> Iterator[Process]:
         """Run it, and give it the certificates that a kubelet would mount."""
-        metrics, probe, webhook = free_port(), free_port(), free_port()
+        metrics, probe, webhook = free_ports(3)
         addresses = (
             f"--metrics-bind-address=127.0.0.1:{metrics}",
             f"--health-probe-bind-address=127.0.0.1:{probe}",
