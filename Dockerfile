@@ -1,6 +1,6 @@
 # The controller's image, built from the repository's root: docker build -t tfdist/controller .
 # It needs any base with Python 3.11 and its venv module. Where no registry can be reached, docs/images.md
-# tells how the base and the wheels (a folder mounted at /wheels) are made on the machine itself.
+# describes how the base and the wheels (a folder mounted at /wheels) are made on the machine itself.
 ARG BASE_IMAGE=python:3.11-slim-bookworm
 
 # The project's own distributions, installed into a venv that holds nothing else.

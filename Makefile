@@ -58,13 +58,13 @@ fmt: setup ## Formats the code
 	@ruff format --quiet .
 generate: setup ## Writes the CRD, its reference, the list of samples, the role and the chart's values from their sources
 	@python crds/generate.py
-lock: setup ## Locks requirements/*.in anew, with hashes and without index addresses
+lock: setup ## Locks requirements/*.in again, with hashes and without index addresses
 	@bash requirements/lock.sh
 
 ##@ Check
 
-.PHONY: verify lint types imports generated
-verify: lint types imports generated ## Proves style, types, layers, and that generated files are up to date
+.PHONY: verify lint types imports vocabulary generated
+verify: lint types imports vocabulary generated ## Checks style, types, layers, vocabulary, and that generated files are up to date
 lint: setup
 	@ruff check .
 	@ruff format --check --quiet . || (echo "run 'make fmt'"; exit 1)
@@ -72,20 +72,25 @@ types: setup
 	@mypy
 imports: setup
 	@lint-imports --no-cache | tail -n 1
+vocabulary: ## Rejects words that a standard term replaced: .ci/vocabulary.toml
+	@python3 .ci/vocabulary
 generated: generate
 	@git --no-pager diff --exit-code -- crds operator/manifests docs helm || (echo "commit what 'make generate' wrote"; exit 1)
 
 ##@ Test
 
-.PHONY: test test-unit test-trainer test-integration test-helm test-e2e test-e2e-clean test-long
-test: test-unit test-trainer test-integration test-helm test-e2e ## Runs all tests but the long ones; installs and builds what it needs
+.PHONY: test test-without-pods test-unit test-trainer test-integration test-helm test-e2e test-e2e-clean test-long
+test: setup ## Runs all tests but the long ones; installs and builds what it needs. Tests on pods, which mostly wait, run in parallel with the others and print at their end
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-e2e test-without-pods
+test-without-pods: setup ## All of them that need no pods, one suite after the other
+	@MAKEFLAGS= $(MAKE) --no-print-directory test-unit test-trainer test-integration test-helm
 test-unit: setup ## Pure parts: seconds
 	@$(PYTEST) tests/unit tests/property tests/conformance tests/cluster tests/images -m "not long"
 test-trainer: setup ## Real TensorFlow processes on this machine, and launchers around them
 	@$(PYTEST) tests/launch tests/trainer -m "not long"
 test-integration: setup ## The controller against a real API server
 	@$(PYTEST) tests/integration -m "not long"
-test-helm: setup ## The chart: values, templates, alerts, and what a real API server says of it
+test-helm: setup ## The chart: values, templates, alerts, and how a real API server handles it
 	@$(PYTEST) tests/helm -m "not long"
 test-e2e: setup ## Real pods, on the cluster of KUBECONFIG or else on one made here; builds it and the images first
 	@PYTHONPATH=cluster python3 -m tfdist_demo.borrowed check
@@ -102,7 +107,7 @@ test-long: setup ## What takes minutes: recovery of the cluster, lost nodes, tho
 ##@ Release
 
 .PHONY: release audit sbom chart
-release: audit sbom chart ## Makes what a release has besides its images, in dist/
+release: audit sbom chart ## Builds the release files other than images in dist/
 audit: .state/release/.complete ## Asks the package index for known weaknesses of what the images hold
 	@for image in operator trainer-cpu trainer-gpu; do \
 	  .state/release/bin/pip-audit --disable-pip --require-hashes --strict -r requirements/$$image.txt; done
@@ -121,24 +126,34 @@ chart: ## Packs the chart in dist/
 ##@ Measure
 
 .PHONY: bench
-bench: setup ## Measures beside the training operator on one API server, half an hour: bench/results.json
+bench: setup ## Compares the controller with the training operator on one API server, half an hour: bench/results.json
 	@PYTHONPATH=cluster:tests python -m bench $(BENCH)
 
 .PHONY: bench-trainer
-bench-trainer: setup ## Measures the trainer beside a plain TensorFlow loop, ten minutes: bench/results.json
+bench-trainer: setup ## Compares the trainer with a plain TensorFlow loop, ten minutes: bench/results.json
 	@PYTHONPATH=cluster:tests python -m bench.trainer $(BENCH)
 
 .PHONY: bench-recovery
-bench-recovery: setup ## How long training stands still after a kill, minutes: bench/recovery.json
+bench-recovery: setup ## Measures how long training pauses after a kill, minutes: bench/recovery.json
 	@PYTHONPATH=tests python -m bench.recovery
 
 .PHONY: bench-pods
-bench-pods: setup ## The same on real pods, beside the training operator, a quarter of an hour: bench/results.json
+bench-pods: setup ## Compares recovery on real pods with the training operator, a quarter of an hour: bench/results.json
 	@[ -n "$${KUBECONFIG:-}" ] || $(CLUSTER) up
 	@$(IMAGES) load
 	@PYTHONPATH=cluster:tests python -m bench.pods $(BENCH)
 
 ##@ Document
+
+.PHONY: docs
+docs: .state/docs/.complete ## Builds the documentation site in dist/docs, with warnings and broken links as errors
+	@rm -rf dist/docs
+	@.state/docs/bin/sphinx-build --quiet --nitpicky --fail-on-warning --keep-going -d .state/docs/doctrees -c docs . dist/docs
+	@echo "open dist/docs/index.html"
+.state/docs/.complete: requirements/docs.txt
+	@python3 -m venv .state/docs
+	@.state/docs/bin/pip install --quiet --require-hashes --no-deps -r requirements/docs.txt
+	@touch $@
 
 .PHONY: dashboards-pictures
 dashboards-pictures: setup ## Draws the dashboards in docs/images from a controller and a Prometheus that run, five minutes

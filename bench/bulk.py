@@ -49,7 +49,7 @@ class Bulk:
         """Send all requests, in order, so many at a time.
 
         Raises:
-            ClusterError: one was refused.
+            ClusterError: one was rejected.
         """
         asyncio.run(self._send(requests, in_flight))
 
@@ -66,5 +66,5 @@ class Bulk:
             async with session.request(request.method, request.path, data=body, headers=headers) as answer:
                 text = await answer.read()
                 if not answer.ok:
-                    said = text.decode(errors="replace")[:500]
-                    raise ClusterError(f"{request.method} {request.path}: {answer.status} {said}")
+                    answered = text.decode(errors="replace")[:500]
+                    raise ClusterError(f"{request.method} {request.path}: {answer.status} {answered}")

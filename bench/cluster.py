@@ -4,7 +4,6 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from string import Template
 from typing import Any, Final
@@ -56,7 +55,7 @@ class Cluster:
         return len(page["items"]) + int(page["metadata"].get("remainingItemCount", 0))
 
     def any(self, path: str, **query: str) -> bool:
-        """Tell whether there is any such object."""
+        """Return whether there is any such object."""
         return bool(self.api.do("GET", at(path, limit="1", **query))["items"])
 
     def await_pods(self, namespace: str, number: int, *, seconds: float = 300) -> None:
@@ -68,12 +67,18 @@ class Cluster:
         """Wait until so many pods exist and none of them does not run."""
         self.await_pods(namespace, number, seconds=seconds)
         path = PODS.format(ns=namespace)
-        condition = partial(self.any, path, fieldSelector="status.phase!=Running")
-        pause = max(RARE_POLL_SECONDS, number / 5000)  # the server looks through all pods to answer
-        wait(lambda: not condition(), "all pods to run", seconds, pause)
+
+        def all_run() -> bool:
+            # A server that is busy with thousands of new pods may not answer within the client's timeout.
+            with contextlib.suppress(OSError):
+                return not self.any(path, fieldSelector="status.phase!=Running")
+            return False
+
+        pause = max(RARE_POLL_SECONDS, number / 5000)  # the server filters all pods for each answer
+        wait(all_run, "all pods to run", seconds, pause)
 
     def clear(self, namespace: str, jobs: str) -> None:
-        """Delete all that a measurement has made: at first the jobs, so that no controller mends what goes."""
+        """Delete all that a measurement has made: the jobs first, so that no controller creates their objects again."""
         for path in (jobs, PODS, _SERVICES):
             self._empty(path.format(ns=namespace))
         self.settle()
@@ -149,8 +154,8 @@ def at(path: str, **query: str) -> str:
 
 def machine_address() -> str:
     """Return an address of this machine that is not a loopback address, which no pod may have."""
-    told = shell.run(["hostname", "-I"]).split()
-    usable = [address for address in told if ":" not in address and not address.startswith("127.")]
+    addresses = shell.run(["hostname", "-I"]).split()
+    usable = [address for address in addresses if ":" not in address and not address.startswith("127.")]
     if not usable:
         raise ClusterError("this machine has no IPv4 address but the loopback's; fake pods need one")
     return usable[0]

@@ -49,7 +49,7 @@ def measure(cluster: Cluster, subject: Subject, process: Process, load: Load, na
     cluster.await_pods(namespace, load.pods)
     seconds = time.perf_counter() - start
     used = process.usage() - before
-    console.say(
+    console.info(
         f"    {subject.name} {load.key}: {seconds:.2f} s, {used.requests:.0f} requests, {used.cpu_millis:.0f} ms"
     )
     return {
@@ -117,7 +117,7 @@ _GIVEN_BY_SERVER: Final = ("namespace", "uid", "resourceVersion", "creationTimes
 def _bare(pod: dict[str, object]) -> dict[str, object]:
     """Return a pod as it was sent, with another owner: none, or the garbage collector would take it."""
     metadata = pod["metadata"]
-    assert isinstance(metadata, dict)  # noqa: S101  tells the type checker what JSON is
+    assert isinstance(metadata, dict)  # noqa: S101  narrows the type of JSON for the type checker
     left_out: Sequence[str] = (*_GIVEN_BY_SERVER, "ownerReferences", "labels")
     return {
         "apiVersion": "v1",

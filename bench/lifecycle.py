@@ -51,7 +51,7 @@ def _measured(cluster: Cluster, subject: Subject) -> Samples:
         samples.add(_until_success(cluster, subject, process))
         for number in range(RESTARTS):
             samples.add(_restart(cluster, subject, f"restart-{subject.name}-{number}"))
-    console.say(f"    {subject.name}: {samples.by_name}")
+    console.info(f"    {subject.name}: {samples.by_name}")
     return samples
 
 
@@ -83,13 +83,13 @@ def _until_success(cluster: Cluster, subject: Subject, process: Process) -> dict
 
 
 def await_condition(cluster: Cluster, subject: Subject, namespace: str, condition: str, seconds: float = 120) -> None:
-    """Wait until every job of a namespace says that a condition holds."""
+    """Wait until every job of a namespace reports a condition as true."""
 
-    def all_say() -> bool:
+    def all_report() -> bool:
         jobs = cluster.api.do("GET", subject.jobs.format(ns=namespace))["items"]
         return all(subject.is_(job, condition) for job in jobs)
 
-    wait(all_say, f"all jobs of {subject.name} to be {condition}", seconds, RARE_POLL_SECONDS)
+    wait(all_report, f"all jobs of {subject.name} to be {condition}", seconds, RARE_POLL_SECONDS)
 
 
 def _restart(cluster: Cluster, subject: Subject, namespace: str) -> dict[str, float]:
@@ -113,7 +113,7 @@ def _restart(cluster: Cluster, subject: Subject, namespace: str) -> dict[str, fl
 
 
 def _fresh(cluster: Cluster, namespace: str, old: set[str], phase: str = "") -> int:
-    """Return how many pods there are beside the old ones, in a phase where one is given."""
+    """Return the number of pods that are not old ones; with a phase, of those in it."""
     query = {"fieldSelector": f"status.phase={phase}"} if phase else {}
     pods: list[Json] = cluster.api.do("GET", at(PODS.format(ns=namespace), **query))["items"]
     return sum(pod["metadata"]["uid"] not in old for pod in pods)

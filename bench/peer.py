@@ -92,7 +92,7 @@ class Peer:
         }
 
     def is_(self, job: Json, condition: str) -> bool:
-        """Tell whether a job is `Running` or `Succeeded`."""
+        """Return whether a job is `Running` or `Succeeded`."""
         return has_condition(job, condition)
 
     def replaced(self, workers: int) -> int:

@@ -1,8 +1,8 @@
 """How long training stands still when its program is killed, on real pods: `make bench-pods`.
 
-On the kind cluster: in place under launchers, the same with programs in reserve (`runPolicy.standby`), with new pods,
+On the kind cluster: in place under launchers, the same with standby processes (`runPolicy.standby`), with new pods,
 and under the training operator with `OnFailure`, whose pods start their containers again. Every gang runs the demo's
-training; what counts is the time from the kill to the next step that the log of worker 0 tells of, both by the clock of
+training; what counts is the time from the kill to the next step in the log of worker 0, both by the clock of
 the one machine.
 """
 
@@ -33,8 +33,8 @@ from tfdist_images import build, content
 
 NAME: Final = "bench-recovery"
 PATIENCE: Final = Target(value=3.0, text="<= 3 s")
-LOOK_SECONDS: Final = 8.0
-"""Between two looks at the log, which tells when steps were done: looking must take nothing from a recovery."""
+POLL_SECONDS: Final = 8.0
+"""Between two reads of the log, which has the times of steps: reading must not slow a recovery down."""
 _POLICY: Final = {"backoffLimit": 20}
 PEER_KILLS: Final = 3
 """The kubelet waits twice as long before each further start of a container."""
@@ -49,10 +49,10 @@ class Recoveries:
     def row(self, name: str, goal: Target = NO_TARGET, peer: "Recoveries | None" = None) -> Row:
         """Return the median as a row, with the worst in the remark."""
         note = f"worst {max(self.seconds):.1f} s of {len(self.seconds)}"
-        beside = median(peer.seconds) if peer else None
+        other = median(peer.seconds) if peer else None
         if peer:
             note += f"; the peer's worst {max(peer.seconds):.1f} s of {len(peer.seconds)}"
-        return Row(name, median(self.seconds), beside, "s", goal, note)
+        return Row(name, median(self.seconds), other, "s", goal, note)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -79,10 +79,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _measured(cluster: Cluster, images: dict[str, str], workers: int, options: argparse.Namespace) -> list[Row]:
     with console.step(f"{workers} workers in place"):
         in_place = _ours(cluster, workers, options.kills)
-    with console.step(f"{workers} workers in place, with programs in reserve"):
+    with console.step(f"{workers} workers in place, with standby processes"):
         reserve = _ours(cluster, workers, options.kills, runPolicy={**_POLICY, "standby": True})
     with console.step(f"{workers} workers, new pods"):
-        anew = _ours(cluster, workers, PEER_KILLS, command=["python", "-m", "tfdist_trainer"])
+        new_pods = _ours(cluster, workers, PEER_KILLS, command=["python", "-m", "tfdist_trainer"])
     peer = None
     if not options.without_peer:
         with console.step(f"{workers} workers under the training operator"):
@@ -91,12 +91,12 @@ def _measured(cluster: Cluster, images: dict[str, str], workers: int, options: a
     return [
         in_place.row(f"{title}: in place", PATIENCE, peer),
         reserve.row(f"{title}: in place, standby", PATIENCE, peer),
-        anew.row(f"{title}: new pods", peer=peer),
+        new_pods.row(f"{title}: new pods", peer=peer),
     ]
 
 
 def _ours(cluster: Cluster, workers: int, kills: int, **spec: Any) -> Recoveries:
-    rounds = Rounds(Scene(cluster), NAME, look_seconds=LOOK_SECONDS)
+    rounds = Rounds(Scene(cluster), NAME, poll_seconds=POLL_SECONDS)
     with training(rounds, _job(workers, **spec)) as gang:
         return _recoveries(gang, workers, kills, whole="command" in spec)
 
@@ -131,7 +131,7 @@ def _peers(cluster: Cluster, image: str, workers: int) -> Recoveries:
 
 @contextmanager
 def _training_operator() -> Iterator[None]:
-    """Run the peer beside the cluster until the block ends."""
+    """Run the peer next to the controller until the block ends."""
     state, kubeconfig = State.from_environment(), Path(target.choose().kubeconfig)
     served = control_planes.Cluster(state, state, Api(kubeconfig), Bulk.of(kubeconfig), kubeconfig)
     peer = Peer("training-operator", ())
@@ -158,7 +158,7 @@ class Foreign(Rounds):
 def _tfjob(cluster: Cluster, image: str, workers: int) -> Iterator[Foreign]:
     """Run the same program as a TFJob until the block ends."""
     in_namespace = f"--namespace={cluster.namespace}"
-    gang = Foreign(Scene(cluster), NAME, look_seconds=LOOK_SECONDS)
+    gang = Foreign(Scene(cluster), NAME, poll_seconds=POLL_SECONDS)
     cluster.kubectl.run("delete", "tfjob", NAME, in_namespace, "--ignore-not-found")
     before = gang.now()
     folder = f"{NAME}-{datetime.now(UTC):%H%M%S}"
@@ -175,7 +175,7 @@ def _manifests(namespace: str, image: str, workers: int, folder: str) -> list[Js
     """Return a TFJob that trains as our job does, and the ConfigMap of its settings."""
     spec = _job(workers)["spec"]
     checkpoint = spec["checkpoint"] | {"directory": f"/ckpt/{folder}"}
-    told = {"training": spec["training"], "checkpoint": checkpoint}
+    job = {"training": spec["training"], "checkpoint": checkpoint}
     settings = {"name": "settings", "configMap": {"name": NAME}}
     container = {
         "name": "tensorflow",
@@ -191,7 +191,7 @@ def _manifests(namespace: str, image: str, workers: int, folder: str) -> list[Js
     template = {"spec": pod}
     worker = {"replicas": workers, "restartPolicy": "OnFailure", "template": template}
     metadata = {"name": NAME, "namespace": namespace}
-    files = {"job.yaml": yaml.safe_dump(told)}
+    files = {"job.yaml": yaml.safe_dump(job)}
     return [
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": files},
         {

@@ -1,4 +1,4 @@
-"""A contestant as a process: what the kernel and its own metrics say of it."""
+"""A measured program as a process, with the figures of the kernel and of its own metrics."""
 
 import contextlib
 import os
@@ -50,7 +50,7 @@ class Process:
         return sum(float(value) for labelled, value in found if labels in labelled)
 
     def answers(self, path: str) -> bool:
-        """Tell whether it answers a probe with 200.
+        """Return whether it answers a probe with 200.
 
         Raises:
             ClusterError: it has ended.
@@ -92,12 +92,12 @@ def cpu_millis(pid: int) -> float:
 
 @contextlib.contextmanager
 def running(
-    command: shell.Words, *, log: Path, environment: Mapping[str, str], address: str, counter: str
+    command: shell.Arguments, *, log: Path, environment: Mapping[str, str], address: str, counter: str
 ) -> Iterator[Process]:
     """Run a program until the block ends; the kernel ends it with this process."""
-    words = [str(word) for word in shell.bound(command)]
+    arguments = [str(argument) for argument in shell.bound(command)]
     with log.open("wb") as output:
-        child = subprocess.Popen(words, env=shell.environment(environment), stdout=output, stderr=output)
+        child = subprocess.Popen(arguments, env=shell.environment(environment), stdout=output, stderr=output)
     try:
         yield Process(child, address, counter)
     finally:

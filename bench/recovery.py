@@ -1,8 +1,9 @@
-"""How long training stands still when a program is killed: `make bench-recovery`.
+"""How long training pauses when a process is killed: `make bench-recovery`.
 
-Two workers of this machine train under launchers. Ten times, each of them in turn, the training program is killed with
-SIGKILL, and the time is taken until the gang has finished steps again. Beside it the same gang without launchers: both
-processes are started anew, as the containers of new pods would be, without what scheduling and images would add.
+Two workers of this machine train under launchers. Ten times, each of them in turn, the training process is killed with
+SIGKILL, and the time is taken until the gang has finished steps again. For comparison, in the same gang without
+launchers both processes are started again, as the containers of new pods would be, without the time of scheduling and
+images.
 """
 
 import argparse
@@ -26,14 +27,14 @@ RESULTS: Final = Path(__file__).with_name("recovery.json")
 COMMAND: Final = ("--", "python", "-m", "tfdist_trainer")
 MIB: Final = 1 << 20
 TURN_SECONDS: Final = 5.0
-EVENTS: Final = ("program-ended", "round-ended", "round", "met", "joined", "restored", "train")
+EVENTS: Final = ("process-exited", "round-failed", "round", "rendezvous-complete", "joined", "restored", "train")
 """What launchers and programs log on the way from a kill to the next step; docs/recovery_svg.py draws it."""
 _LINE: Final = re.compile(r"^(\d{4}-\S+Z) (\S+)", re.MULTILINE)
 
 
 def main() -> int:
     """Measure, print and store."""
-    parser = argparse.ArgumentParser(description="Measures how long training stands still after a kill")
+    parser = argparse.ArgumentParser(description="Measures how long training pauses after a kill")
     parser.add_argument("--kills", type=int, default=10, help="default: %(default)s")
     parser.add_argument("--starts", type=int, default=3, help="new starts to compare with; default: %(default)s")
     parser.add_argument("--turns", type=int, default=8, help="of the step's time each; default: %(default)s")
@@ -43,13 +44,13 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         launched, memory, events = in_place(Path(folder), options.kills)
     with tempfile.TemporaryDirectory() as folder:
-        anew = started_anew(Path(folder), options.starts)
+        restarted = start_again(Path(folder), options.starts)
     with tempfile.TemporaryDirectory() as folder:
-        steps, processor = steps_beside(Path(folder), options.turns)
+        steps, processor = compare_steps(Path(folder), options.turns)
     document = {
         "machine": {"cpus": os.cpu_count(), "loadBefore": round(load, 1)},
         "inPlaceSeconds": figures(launched),
-        "newProcessesSeconds": figures(anew),
+        "newProcessesSeconds": figures(restarted),
         "memoryMiB": memory,
         "stepMicros": steps,
         "stepProcessorMicros": processor,
@@ -85,20 +86,20 @@ def in_place(folder: Path, kills: int) -> tuple[list[float], dict[str, int], lis
 
 
 def timeline(launchers: Launchers, since: datetime) -> list[dict[str, Any]]:
-    """Return by whom and how many seconds after `since` each event of `EVENTS` was first told."""
+    """Return by whom and how many seconds after `since` each event of `EVENTS` was first logged."""
     found = []
-    for seat in sorted(launchers.processes):
-        log = (launchers.folder / f"out-{seat}").read_text(encoding="utf-8")
-        told: dict[str, float] = {}
+    for rank in sorted(launchers.processes):
+        log = (launchers.folder / f"out-{rank}").read_text(encoding="utf-8")
+        logged: dict[str, float] = {}
         for time_text, event in _LINE.findall(log):
             seconds = (datetime.fromisoformat(time_text) - since).total_seconds()
             if seconds >= 0 and event in EVENTS:
-                told.setdefault(event, round(seconds, 3))
-        found += [{"member": f"worker-{seat}", "event": event, "seconds": at} for event, at in told.items()]
+                logged.setdefault(event, round(seconds, 3))
+        found += [{"member": f"worker-{rank}", "event": event, "seconds": at} for event, at in logged.items()]
     return found
 
 
-def started_anew(folder: Path, starts: int) -> list[float]:
+def start_again(folder: Path, starts: int) -> list[float]:
     """Return the seconds from the kill of both processes until two new ones have finished steps."""
     taken: list[float] = []
     for attempt in range(starts + 1):
@@ -113,7 +114,7 @@ def started_anew(folder: Path, starts: int) -> list[float]:
     return taken
 
 
-def steps_beside(folder: Path, turns: int) -> tuple[dict[str, Any], dict[str, Any]]:
+def compare_steps(folder: Path, turns: int) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the microseconds of a step with and without launchers, then those of processor time.
 
     The two take turns, in new processes each time.
@@ -137,24 +138,24 @@ def steps_beside(folder: Path, turns: int) -> tuple[dict[str, Any], dict[str, An
 def step_micros(gang: "Launchers | Plain") -> tuple[float, float]:
     """Return the microseconds of a step, and those of the processor for all processes of the gang.
 
-    Taken over some seconds, once it trains, by the times at which the gang says that steps were done: a report is a
+    Taken over some seconds, once it trains, by the times of steps in the gang's reports: a report is a
     little old, and under launchers a little older.
     """
     launchers = gang.launchers if isinstance(gang, Plain) else gang
     trains(launchers, 0, beyond=200)
-    first, begun, used = step_told(launchers), time.monotonic(), processor_seconds(gang)
+    first, begun, used = reported_step(launchers), time.monotonic(), processor_seconds(gang)
     time.sleep(TURN_SECONDS)
     busy = (processor_seconds(gang) - used) / (time.monotonic() - begun)
-    last = step_told(launchers)
+    last = reported_step(launchers)
     micros = 1e6 * (last[1] - first[1]).total_seconds() / (last[0] - first[0])
     return micros, busy * micros
 
 
-def step_told(launchers: Launchers) -> tuple[int, datetime]:
-    """Return the step that the gang tells of, and when it was done."""
+def reported_step(launchers: Launchers) -> tuple[int, datetime]:
+    """Return the last step that the gang reports, and its time."""
     report = launchers.report()
     if report is None or report.step is None or report.step_at is None:
-        raise RuntimeError(f"the gang tells of no step: {launchers.output()}")
+        raise RuntimeError(f"the gang reports no step: {launchers.output()}")
     return report.step, datetime.fromisoformat(report.step_at)
 
 
@@ -162,7 +163,7 @@ def processor_seconds(gang: "Launchers | Plain") -> float:
     """Return the processor time that the processes of `gang` have had."""
     if isinstance(gang, Plain):
         return sum(used_by(pid) for pid in gang.pids)
-    programs = [program_of(gang, seat) for seat in gang.processes]
+    programs = [program_of(gang, rank) for rank in gang.processes]
     launchers = [process.pid for process in gang.processes.values()]
     return sum(used_by(pid) for pid in [*launchers, *(parent_of(program) for program in programs), *programs])
 
@@ -180,14 +181,14 @@ class Plain:
         self._processes = [
             subprocess.Popen(
                 [sys.executable, "-m", "tfdist_trainer"],
-                env=inside.environ(seat, attempt=attempt, launch=None),
+                env=inside.environ(rank, attempt=attempt, launch=None),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 # As under launchers, and as containers are scheduled: Linux gives every session its share of the
                 # processors, and two processes that exchange gradients ran a tenth faster within one.
                 start_new_session=True,
             )
-            for seat in (0, 1)
+            for rank in (0, 1)
         ]
 
     @property
@@ -212,16 +213,16 @@ def new_gang(folder: Path, backoff_limit: int) -> Launchers:
     job = training_job(folder, epochs=10**6)
     settings = {"backoffLimit": backoff_limit, "firstDelaySeconds": 0.0}
     launchers = Launchers(folder, COMMAND, settings, job, ports[:2], ports[2:], tf_environ(2))
-    for seat in (0, 1):
-        launchers.start(seat)
+    for rank in (0, 1):
+        launchers.start(rank)
     return launchers
 
 
 def memory_of(launchers: Launchers) -> dict[str, int]:
-    """Return the proportional set sizes of launcher, warm process and program of member 1."""
+    """Return the proportional set sizes of launcher, fork server and program of member 1."""
     launcher = launchers.processes[1].pid
     program = program_of(launchers, 1)
-    found = (("launcher", launcher), ("warm process", parent_of(program)), ("program", program))
+    found = (("launcher", launcher), ("fork server", parent_of(program)), ("program", program))
     return {name: pss(pid) for name, pid in found}
 
 

@@ -15,7 +15,7 @@ class Target:
     text: str = ""
 
     def met(self, ours: float, ratio: float | None) -> bool | None:
-        """Tell whether our figure meets the target, or None where there is none or nothing to compare with."""
+        """Return whether our figure meets the target, or None where there is none or nothing to compare with."""
         if self.value is not None:
             return ours <= self.value
         return None if self.ratio is None or ratio is None else ratio <= self.ratio
@@ -84,7 +84,7 @@ class Samples:
         return median(mine / theirs for mine, theirs in pairs)
 
     def spread(self, name: str) -> str:
-        """Say how far the measurements lie apart."""
+        """Return the spread of the measurements as text."""
         found = self.by_name.get(name, [])
         return f"{min(found):.3g}-{max(found):.3g}" if len(found) > 1 else ""
 

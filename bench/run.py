@@ -21,21 +21,21 @@ PARTS: Final = ("create", "lifecycle", "steady", "command-line")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run and return the exit status: 0 even where a target is missed, for that is what the table says."""
+    """Run and return the exit status: 0 even if a target is missed: the table shows it."""
     options = _parser().parse_args(arguments)
     if options.profile:
         options.profile.mkdir(parents=True, exist_ok=True)
         os.environ[PROFILE] = str(options.profile.resolve())
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)  # whoever stops the run, nothing of it stays
+        signal.signal(number, signal.default_int_handler)  # nothing of the run stays however it is stopped
     began, load = datetime.now(UTC), os.getloadavg()[0]
     try:
         rows = _measured(options)
     except ClusterError as error:
-        console.say(f"error: {error}")
+        console.info(f"error: {error}")
         return 1
     except KeyboardInterrupt:
-        console.say("interrupted; nothing is left running")
+        console.info("interrupted; nothing is left running")
         return 130
     results = report.document(rows, began, load)
     print(report.show(results))
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="bench", description="Measures TFDist beside the training operator")
+    parser = argparse.ArgumentParser(prog="bench", description="Measures TFDist and the training operator")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="parts to measure; default: all")
     parser.add_argument("--repeats", type=int, default=3, help="of creation; the median counts; default: %(default)s")
     parser.add_argument("--steady-jobs", type=int, default=1000, help="default: %(default)s")

@@ -33,12 +33,12 @@ class Size:
         return self.jobs * self.workers
 
     def target(self, value: float, text: str) -> Target:
-        """Return a target, which a measurement of fewer pods than it speaks of cannot meet."""
+        """Return a target, which a measurement with fewer pods cannot meet."""
         return Target(value=value, text=text) if self.pods >= TARGET_PODS else NO_TARGET
 
 
 def run(cluster: Cluster, ours: Subject, peer: Subject, size: Size) -> list[Row]:
-    """Measure both, and the restart of ours: the peer does not say when it knows its jobs again."""
+    """Measure both, and the restart of ours: the peer does not report when its caches are complete."""
     with console.step(f"{size.pods} running pods, {ours.name}"), reports.served():
         mine = _steady(cluster, ours, size)
         restart, writes = _restart(cluster, ours, size)
@@ -79,16 +79,16 @@ def _steady(cluster: Cluster, subject: Subject, size: Size) -> dict[str, float]:
             "memory": process.memory_megabytes(),
             "requests": used.requests * 60 / WINDOW_SECONDS,
         }
-    console.say(f"    {subject.name}: {figures}")
+    console.info(f"    {subject.name}: {figures}")
     return figures
 
 
 def _restart(cluster: Cluster, ours: Subject, size: Size) -> tuple[float, float]:
-    """Return the seconds until a new controller has looked at all, and how many objects it has made or deleted."""
+    """Return the seconds until a new controller has reconciled all jobs, and how many objects it created or deleted."""
     pods = cluster.count(PODS.format(ns=_namespace(ours)))
     start = time.perf_counter()
     with ours.start(cluster) as process:
-        # asked seldom: to tell its metrics costs the controller time that is measured here
+        # polled rarely: serving metrics costs the controller time that is measured here
         wait(lambda: _knows_all(process, size), f"{ours.name} to know {pods} pods", 300, RARE_POLL_SECONDS)
         seconds = time.perf_counter() - start
         made = sum(process.metric(process.counter, f'verb="{verb}"') for verb in ("POST", "DELETE"))
@@ -98,6 +98,6 @@ def _restart(cluster: Cluster, ours: Subject, size: Size) -> tuple[float, float]
 def _knows_all(process: Process, size: Size) -> bool:
     knows_pods = process.metric("tfdist_cached_objects", 'resource="pods"') >= size.pods
     knows_jobs = process.metric("tfdist_jobs", "Running") >= size.jobs
-    # the queue is first in, first out: so many looks are one at each job, whatever reports have come since
-    looked = process.metric("tfdist_reconcile_duration_seconds_count") >= size.jobs
-    return knows_pods and knows_jobs and looked
+    # the queue is first in, first out: this many reconciles include every job, whatever reports arrived since
+    reconciled = process.metric("tfdist_reconcile_duration_seconds_count") >= size.jobs
+    return knows_pods and knows_jobs and reconciled

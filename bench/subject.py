@@ -1,4 +1,4 @@
-"""Who is measured: how it is installed and started, and what its jobs look like."""
+"""The measured controllers: how each is installed and started, and the form of its jobs."""
 
 import contextlib
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ class Subject(Protocol):
         ...
 
     def is_(self, job: Json, condition: str) -> bool:
-        """Tell whether a job says of itself that it is `Running` or `Succeeded`."""
+        """Return whether the status of a job is `Running` or `Succeeded`."""
         ...
 
     def replaced(self, workers: int) -> int:
@@ -59,7 +59,7 @@ def create(cluster: Cluster, subject: Subject, namespace: str, jobs: int, worker
 
 
 def ended(namespace: str, pod: str, exit_code: int) -> Request:
-    """Return the request by which a kubelet says that the container of a pod has ended."""
+    """Return the request by which a kubelet reports that the container of a pod has terminated."""
     times = {"startedAt": "2030-01-01T00:00:00Z", "finishedAt": "2030-01-01T00:01:00Z"}
     reason = "Completed" if exit_code == 0 else "Error"
     container = {
@@ -76,7 +76,7 @@ def ended(namespace: str, pod: str, exit_code: int) -> Request:
 
 
 def has_condition(job: Json, kind: str) -> bool:
-    """Tell whether a condition of the status is true."""
+    """Return whether a condition of the status is true."""
     conditions = job.get("status", {}).get("conditions") or ()
     return any(c["type"] == kind and c["status"] == "True" for c in conditions)
 

@@ -1,6 +1,6 @@
-"""Writes all that is generated, each from its one source: CRD and reference from the models, the role from calls.
+"""Writes all generated files: CRD and reference from the models, the role from the controller's permissions.
 
-The chart's part and the picture of a recovery have programs of their own, which this one runs.
+The files of the chart and the diagram of a recovery have generators of their own, which this one runs.
 """
 
 import pathlib
@@ -9,7 +9,11 @@ import sys
 from typing import Any
 
 import yaml
-from exit_reasons import page as failures_page
+from conversion_example import page as conversion_page
+from failure_table import page as failures_page
+from features_page import page as features_page
+from program_schemas import text as program_schemas
+from reasons_page import page as reasons_page
 from reference import page
 from samples_index import index
 from trainer_reference import page as trainer_page
@@ -38,7 +42,11 @@ if __name__ == "__main__":
     write("operator/manifests/role.yaml", "operator/tfdist_operator/permissions.py", cluster_role(), lease_role())
     write_text("docs/reference/api.md", page())
     write_text("docs/reference/trainer.md", trainer_page())
+    write_text("sdk/tfdist/validation/programs.json", program_schemas())
     write_text("crds/samples/README.md", index())
     write_text("docs/failures.md", failures_page())
+    write_text("docs/features.md", features_page())
+    write_text("docs/tutorials/from-tfjob.md", conversion_page())
+    write_text("docs/reasons.md", reasons_page())
     for program in ("helm/generate.py", "docs/recovery_svg.py"):
         subprocess.run([sys.executable, str(ROOT / program)], check=True)

@@ -1,7 +1,7 @@
-"""Writes what tfdist knows of Kubernetes' pod template, from the OpenAPI document of a live API server.
+"""Generates the types of Kubernetes' pod template from the OpenAPI document of a running API server.
 
-`python crds/pod_schema.py KUBECONFIG` after a new version of Kubernetes; the integration tests prove that the
-committed file is what their API server says.
+Run `python crds/pod_schema.py KUBECONFIG` for a new version of Kubernetes; an integration test compares the committed
+file with its API server.
 """
 
 import json
@@ -47,7 +47,7 @@ def fetch(kubeconfig: str) -> Schema:
     """Return the OpenAPI document of the API server that `kubeconfig` names.
 
     Raises:
-        requests.RequestException: it does not answer, or refuses.
+        requests.RequestException: it does not respond, or rejects the request.
     """
     config: Any = kubernetes.client.Configuration()
     load: Any = kubernetes.config.load_kube_config
@@ -84,7 +84,7 @@ def _type(schema: Schema) -> Schema:
 
 
 def _field(schema: Schema) -> str | Schema:
-    """Return a field: the name of its type where that says all, or else an object that names the rest."""
+    """Return a field: the name of its type where that is sufficient, otherwise an object."""
     if schema.get("type") == "array":
         return {"list": _value(schema["items"]), **_enum(schema["items"]), **_patch(schema)}
     if "additionalProperties" in schema:
@@ -104,7 +104,7 @@ def _value(schema: Schema) -> str:
 
 
 def _patch(schema: Schema) -> Schema:
-    """Return how two lists become one, and what tells the items of one list apart where that is something else."""
+    """Return the merge strategy and merge key of a list, and the keys that identify its items if different."""
     patch: Schema = {}
     strategy, key = schema.get("x-kubernetes-patch-strategy"), schema.get("x-kubernetes-patch-merge-key")
     if strategy:

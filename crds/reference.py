@@ -1,6 +1,6 @@
-"""Writes the reference of the resource from the models: every field with its type, default, meaning and bounds.
+"""Generates the reference of the resource from the models: type, default, description and bounds of every field.
 
-The prose around the tables is in `reference_template.md`; what no model describes is in `reference_words.yaml`.
+The text around the tables is in `reference_template.md`; text about what no model describes in `reference_text.yaml`.
 """
 
 import inspect
@@ -15,8 +15,8 @@ from pydantic import BaseModel
 
 from tfdist import contract
 from tfdist.api.base import ApiModel
-from tfdist.api.crd import NAME_RULE, crd, default_in_words, structural
-from tfdist.api.patterns import WORDS
+from tfdist.api.crd import NAME_RULE, crd, default_sentence, structural
+from tfdist.api.patterns import PATTERN_DESCRIPTIONS
 from tfdist.api.pod_fields import PodFields
 from tfdist.api.scalars import INT32_MAX
 from tfdist.api.status import ConditionType, JobPhase, TFDistJobStatus
@@ -27,24 +27,24 @@ Schema = dict[str, Any]
 
 HERE: Final = pathlib.Path(__file__).resolve().parent
 EXAMPLE: Final = HERE / "samples" / "minimal.yaml"
-SHORT_FORMS: Final = "Short forms"
+POD_FIELDS: Final = "Pod fields"
 _PORTS: Final = {contract.TF_PORT_NAME: contract.TF_PORT, "tfdist-report": contract.REPORT_PORT}
-_TYPES: Final = {"integer": "whole number", "number": "number", "boolean": "true or false", "string": "text"}
+_TYPES: Final = {"integer": "integer", "number": "number", "boolean": "boolean", "string": "string"}
 
 
 @dataclass
 class Objects:
-    """The sections of a tree of models, each model once, where it is met first.
+    """The sections of a tree of models, each model once, where it occurs first.
 
-    `asked` is whether people write these objects: then a table says what they must write, and what they get else.
+    `with_defaults`: whether the tables have a column of defaults; the status has none.
     """
 
-    asked: bool = True
+    with_defaults: bool = True
     lines: list[str] = field(default_factory=list)
     titles: dict[type[BaseModel], str] = field(default_factory=dict)
 
     def add(self, model: type[BaseModel], schema: Schema, title: str, level: int, path: str, note: str = "") -> None:
-        """Add the section of `model`, and those of what it holds; the titles of these begin with `path`."""
+        """Add the section of `model`, and those of its fields, whose titles begin with `path`."""
         self.titles[model] = title
         own = _own_fields(model)
         inside: dict[type[BaseModel], list[Held]] = {}
@@ -70,13 +70,13 @@ class Objects:
             node = schema["properties"][alias]
             default = "*required*" if alias in schema.get("required", ()) else _default(node)
             kind = f"[{_type(node)}](#{anchor(self.titles[held.model])})" if held else _type(node)
-            rows.append((f"`{alias}`", kind, *([default] if self.asked else []), _meaning(node)))
-        return table(("field", "type", *(["default"] if self.asked else []), "meaning"), rows)
+            rows.append((f"`{alias}`", kind, *([default] if self.with_defaults else []), _meaning(node)))
+        return table(("field", "type", *(["default"] if self.with_defaults else []), "description"), rows)
 
 
 @dataclass(frozen=True)
 class Held:
-    """The model that a field holds, alone or in a list or map: its schema, and its place, as `rules[]`."""
+    """The model of a field, or of the items of its list or map: its schema, and its path, such as `rules[]`."""
 
     model: type[BaseModel]
     schema: Schema
@@ -85,7 +85,7 @@ class Held:
 
 def page() -> str:
     """Return the content of `docs/reference/api.md`."""
-    words = yaml.safe_load((HERE / "reference_words.yaml").read_text(encoding="utf-8"))
+    text_of = yaml.safe_load((HERE / "reference_text.yaml").read_text(encoding="utf-8"))
     parts = {
         **_identity(),
         "example": re.sub(r"^#.*\n", "", EXAMPLE.read_text(encoding="utf-8"), flags=re.MULTILINE).strip(),
@@ -94,14 +94,14 @@ def page() -> str:
         "merging": " ".join(inspect.cleandoc(PodFields.__doc__ or "").partition("\n\n")[2].split()),
         "name_rule": "The job's " + str(NAME_RULE["message"]).replace("metadata.name", "`metadata.name`"),
         "transitions": "\n".join(f"- `{r['fieldPath'][1:]}`: {r['message']}" for r in TRANSITION_RULES),
-        "phases": _listed("phase", {p: words["phases"][p] for p in map(str, JobPhase)}),
+        "phases": _listed("phase", {p: text_of["phases"][p] for p in map(str, JobPhase)}),
         "columns": _columns(),
         "container": contract.MAIN_CONTAINER,
-        "ports": _ports(words["ports"]),
-        "conditions": _listed("condition", {c: words["conditions"][c] for c in map(str, ConditionType)}),
-        "labels": _listed("label", words["labels"]),
-        "variables": _listed("variable", words["variables"]),
-        "exit_codes": _listed("code", {int(c): words["exit_codes"][c] for c in contract.ExitCode}),
+        "ports": _ports(text_of["ports"]),
+        "conditions": _listed("condition", {c: text_of["conditions"][c] for c in map(str, ConditionType)}),
+        "labels": _listed("label", text_of["labels"]),
+        "variables": _listed("variable", text_of["variables"]),
+        "exit_codes": _listed("code", {int(c): text_of["exit_codes"][c] for c in contract.ExitCode}),
     }
     text = (HERE / "reference_template.md").read_text(encoding="utf-8")
     text = re.sub(r"@(\w+)@", lambda found: parts.get(found[1], found[0]), text)
@@ -111,7 +111,7 @@ def page() -> str:
 
 
 def anchor(title: str) -> str:
-    """Return the anchor that GitHub gives a title."""
+    """Return GitHub's anchor of a title."""
     return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
 
@@ -131,8 +131,8 @@ def _identity() -> dict[str, str]:
 
 def _spec() -> str:
     schema, objects = structural(TFDistJobSpec), Objects()
-    objects.titles[PodFields] = SHORT_FORMS
-    objects.add(PodFields, schema, SHORT_FORMS, 3, "")
+    objects.titles[PodFields] = POD_FIELDS
+    objects.add(PodFields, schema, POD_FIELDS, 3, "")
     short = objects.lines
     objects.lines = []
     objects.add(TFDistJobSpec, schema, "Spec", 2, "spec.")
@@ -140,13 +140,13 @@ def _spec() -> str:
 
 
 def _status() -> str:
-    objects = Objects(asked=False)
+    objects = Objects(with_defaults=False)
     objects.add(TFDistJobStatus, structural(TFDistJobStatus), "Status", 2, "status.")
     return "\n".join(objects.lines[2:])
 
 
 def _own_fields(model: type[BaseModel]) -> list[str]:
-    """Return the fields that a section has to list; short forms are listed once for all."""
+    """Return the fields that a section lists; the pod fields have a section of their own."""
     shared = PodFields.model_fields if model is not PodFields and issubclass(model, PodFields) else {}
     return [name for name in model.model_fields if name not in shared]
 
@@ -154,18 +154,18 @@ def _own_fields(model: type[BaseModel]) -> list[str]:
 def _introduction(model: type[BaseModel]) -> str:
     text = " ".join(inspect.cleandoc(model.__doc__ or "").partition("\n\n")[0].split())
     if model is PodFields:
-        return f"{text} The job and each role have them; [how levels merge](#how-levels-merge) says which wins."
+        return f"{text} The job and each role have them; see [how levels merge](#how-levels-merge)."
     if issubclass(model, PodFields):
-        return f"{text} Beside these fields all of the [short forms](#{anchor(SHORT_FORMS)})."
+        return f"{text} It also has all [pod fields](#{anchor(POD_FIELDS)})."
     return f"{text} Any other field is as in Kubernetes." if model.model_config.get("extra") == "allow" else text
 
 
 def _rules(model: type[BaseModel]) -> list[str]:
-    checks = model.checks if issubclass(model, ApiModel) else ()
-    if not checks:
+    rules = model.cross_field_rules if issubclass(model, ApiModel) else ()
+    if not rules:
         return []
-    lines = [f"- `{c.path[1:]}`: {c.message}" if c.path else f"- {c.message}" for c in checks]
-    return ["Refused, with these words:", "", *lines, ""]
+    lines = [f"- `{c.path[1:]}`: {c.message}" if c.path else f"- {c.message}" for c in rules]
+    return ["Validation rules:", "", *lines, ""]
 
 
 def _held(model: type[BaseModel], name: str, schema: Schema) -> Held | None:
@@ -194,7 +194,7 @@ def _alias(model: type[BaseModel], name: str) -> str:
 
 def _type(node: Schema) -> str:
     if node.get("x-kubernetes-int-or-string"):
-        return "amount" if "pattern" in node else "whole number or text"
+        return "quantity" if "pattern" in node else "integer or string"
     if "items" in node:
         keys = " and ".join(node.get("x-kubernetes-list-map-keys", ()))
         distinct = "distinct " if node.get("x-kubernetes-list-type") == "set" else ""
@@ -206,17 +206,17 @@ def _type(node: Schema) -> str:
 
 def _plural(node: Schema) -> str:
     kind = _type(node)
-    return "values" if kind == "true or false" else f"{kind}s"
+    return "quantities" if kind == "quantity" else f"{kind}s"
 
 
 def _default(node: Schema) -> str:
-    value = default_in_words(node).removeprefix(" Default: ").removesuffix(".")
+    value = default_sentence(node).removeprefix(" Defaults to ").removesuffix(".")
     return f"`{value}`" if value else ""
 
 
 def _meaning(node: Schema) -> str:
-    """Return the description of a field and, in words, what the schema asks of its value."""
-    text = str(node.get("description", "")).removesuffix(default_in_words(node))
+    """Return the description of a field and, in text_of, what the schema asks of its value."""
+    text = str(node.get("description", "")).removesuffix(default_sentence(node))
     text = text.replace("docs/trainer.md", "[docs/trainer.md](../trainer.md)")
     return " ".join([text, *(f"{b[0].upper()}{b[1:]}." for b in _bounds(node, text))])
 
@@ -232,9 +232,9 @@ def _bounds(node: Schema, text: str) -> Iterator[str]:
     if not node.get("x-kubernetes-int-or-string"):
         yield from _numbers(node, "minLength", "maxLength", " characters")
         if pattern := node.get("pattern"):
-            yield WORDS[pattern].removeprefix("write ")
+            yield PATTERN_DESCRIPTIONS[pattern]
     for rule in node.get("x-kubernetes-validations", ()) if "properties" not in node else ():
-        yield rule["message"].removeprefix("write ")
+        yield rule["message"].removeprefix("must be ")
     if item.get("type") in _TYPES:
         yield from (f"each {bound}" for bound in _bounds(item, text) if not bound.startswith("one of"))
 
@@ -272,7 +272,7 @@ def _listed(head: str, meanings: Mapping[Any, str]) -> str:
 
 
 def _contents(text: str) -> str:
-    """Return the table of contents: a line for each chapter, with its sections behind it."""
+    """Return the table of contents: a line for each chapter and its sections."""
     lines: list[str] = []
     for marks, title in re.findall(r"^(##|###) (.+)$", text, flags=re.MULTILINE):
         link = f"[{title}](#{anchor(title)})"

@@ -1,4 +1,4 @@
-"""Writes the reference of the built-in programs from the models of their configurations."""
+"""Generates the reference of the built-in programs from the models of their configurations."""
 
 import inspect
 import re
@@ -31,7 +31,7 @@ OBJECTS: Final[dict[str, type[BaseModel]]] = {
     "optimizer": OptimizerConfig,
     "normalize": Statistics,
 }
-_WORDS: Final[dict[Any, str]] = {int: "whole number", float: "number", bool: "true or false", str: "text"}
+_TYPES: Final[dict[Any, str]] = {int: "integer", float: "number", bool: "boolean", str: "string"}
 
 
 def page() -> str:
@@ -41,7 +41,7 @@ def page() -> str:
         "",
         "# The programs' configuration",
         "",
-        "What `training.config` takes, by program. [The trainer](../trainer.md) says what it does with it.",
+        "Fields of `training.config`, by program. [The trainer](../trainer.md) describes their effect.",
         "",
         *_section("All programs", ProgramConfig, ()),
         *_section("All built-in programs", FilesConfig, tuple(ProgramConfig.model_fields)),
@@ -59,16 +59,16 @@ def _section(title: str, model: type[BaseModel], without: tuple[str, ...]) -> It
     fields = {key: field for key, field in model.model_fields.items() if key not in without}
     meanings = _docstrings(model)
     rows = [(f"`{field.alias}`", _type(field), _default(field), meanings[key]) for key, field in fields.items()]
-    yield from table(("field", "type", "default", "meaning"), rows)
+    yield from table(("field", "type", "default", "description"), rows)
     yield ""
 
 
 def _docstrings(model: type[BaseModel]) -> dict[str, str]:
-    """Return the text under each field, in the class and those it is derived from."""
+    """Return the docstring of each field, of the class and its bases."""
     found: dict[str, str] = {}
     for cls in reversed(model.__mro__):
         if issubclass(cls, BaseModel) and cls is not BaseModel:
-            source = inspect.getsource(cls)
+            source = re.sub(r"(?m)^    model_config.*\n", "", inspect.getsource(cls))
             pattern = r'^    (\w+): .*?\n    """(.*?)"""'
             for name, text in re.findall(pattern, source, re.DOTALL | re.MULTILINE):
                 found[name] = " ".join(text.split())
@@ -98,7 +98,7 @@ def _type(field: FieldInfo) -> str:
 
 
 def _type_of(annotation: Any) -> str:
-    """Return what people call the type `annotation`."""
+    """Return the name of the type `annotation`."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is typing.Annotated:
         return _type_of(arguments[0])
@@ -109,10 +109,10 @@ def _type_of(annotation: Any) -> str:
     if origin is tuple:
         return f"list of {_type_of(arguments[0])}"
     if origin is dict:
-        return f"map of text to {_type_of(arguments[1])}"
+        return f"map of string to {_type_of(arguments[1])}"
     if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
         return "object"
-    return _WORDS[annotation]
+    return _TYPES[annotation]
 
 
 def _bound(constraint: Any) -> str | None:

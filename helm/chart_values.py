@@ -1,209 +1,298 @@
 """The chart's values: one model from which `values.yaml`, its schema and the tables of the README are written.
 
-Every field has a default that is safe on any cluster, and a description that says what it is good for. The schema
-forbids what is not here, so that a typing mistake is refused by `helm install` and not ignored.
+Every field has a default that is safe on any cluster, and a description. The schema forbids unknown values, so that
+`helm install` rejects a misspelled one instead of ignoring it.
 """
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 from pydantic.alias_generators import to_camel
+
+from tfdist.api import patterns
 
 NamespaceName = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
 Port = Annotated[int, Field(ge=1, le=65535)]
-Amount = Annotated[str, Field(min_length=1)] | Annotated[int, Field(ge=0)]
+Amount = Annotated[str, Field(pattern=patterns.QUANTITY)] | Annotated[float, Field(ge=0)]
+"""A Kubernetes resource quantity, such as `50m`, `512Mi`, `2` or `0.5`."""
+
+
+def Kubernetes(name: str) -> WithJsonSchema:  # noqa: N802  used as a type
+    """Return the annotation of a value whose type Kubernetes defines; `generate.py` adds these types to the schema."""
+    return WithJsonSchema({"kubernetes": name})
 
 
 class Values(BaseModel):
-    """A level of the values."""
+    """Base class of each level of the values."""
 
     model_config = ConfigDict(alias_generator=to_camel, extra="forbid", populate_by_name=True)
 
 
 class Image(Values):
-    """An image."""
+    """A container image."""
 
-    repository: str = Field(min_length=1, description="Registry and repository.")
-    tag: str = Field("", description='Tag; "" is the version of the chart.')
-    digest: str = Field("", pattern=r"^(sha256:[0-9a-f]{64})?$", description="Digest, which goes before the tag.")
+    repository: str = Field(min_length=1, description="Image repository, including the registry.")
+    tag: str = Field("", description="Image tag. Defaults to the chart's appVersion.")
+    digest: str = Field(
+        "", pattern=r"^(sha256:[0-9a-f]{64})?$", description="Image digest. Takes precedence over the tag."
+    )
 
 
 class ControllerImage(Image):
-    """The controller's."""
+    """The image of the controller."""
 
-    repository: str = Field("tfdist/controller", min_length=1, description="Registry and repository.")
-    pull_policy: Literal["Always", "IfNotPresent", "Never"] = Field("IfNotPresent", description="When it is pulled.")
+    repository: str = Field("tfdist/controller", min_length=1, description="Image repository, including the registry.")
+    pull_policy: Literal["Always", "IfNotPresent", "Never"] = Field("IfNotPresent", description="Image pull policy.")
 
 
 class TrainerImage(Image):
-    """The default of jobs."""
+    """The default image of jobs."""
 
-    repository: str = Field("tfdist/trainer", min_length=1, description="Registry and repository.")
+    repository: str = Field("tfdist/trainer", min_length=1, description="Image repository, including the registry.")
+    bundled_programs: bool = Field(
+        True,
+        description="Whether the image contains exactly the bundled programs. If true, the controller validates "
+        "`training` of jobs that set no image. Set to false if the image contains other programs.",
+    )
 
 
 class Crds(Values):
-    """The resource definition."""
+    """The custom resource definition."""
 
     install: bool = Field(
         True,
-        description="Install and upgrade the definition of TFDistJob with this release. It is one for the whole "
-        "cluster: set false in all but one of several releases, or where an administrator applies it.",
+        description="Install and upgrade the CustomResourceDefinition of TFDistJob with this release. It is "
+        "cluster-scoped: set to false in all but one of several releases, or if an administrator applies it.",
     )
     keep: bool = Field(
         True,
-        description="Leave the definition in the cluster at `helm uninstall`. With false, all jobs of the cluster "
-        "go with it.",
+        description="Keep the CustomResourceDefinition at `helm uninstall`. If false, uninstalling deletes all "
+        "TFDistJobs of the cluster.",
     )
 
 
 class Rbac(Values):
-    """Rights."""
+    """Access of the controller and of users."""
 
-    create: bool = Field(True, description="Make the controller's roles and bindings: exactly the calls that it makes.")
+    create: bool = Field(
+        True, description="Create the controller's roles and bindings, which grant exactly the requests that it sends."
+    )
     user_roles: bool = Field(
         True,
-        description="Add TFDistJobs to the cluster's roles `view`, `edit` and `admin`. Only where `namespaces` is "
-        "empty, since these are roles of the cluster.",
+        description="Aggregate access to TFDistJobs to the ClusterRoles `view`, `edit` and `admin`. Ignored if "
+        "`namespaces` is set.",
     )
 
 
 class ServiceAccount(Values):
-    """The controller's account."""
+    """The ServiceAccount of the controller."""
 
-    create: bool = Field(True, description="Make the account.")
-    name: str = Field("", description='Its name; "" is the name of the Deployment.')
-    annotations: dict[str, str] = Field(default_factory=dict, description="Its annotations.")
+    create: bool = Field(True, description="Create the ServiceAccount.")
+    name: str = Field("", description="Name of the ServiceAccount. Defaults to the name of the Deployment.")
+    annotations: dict[str, str] = Field(default_factory=dict, description="Annotations of the ServiceAccount.")
 
 
 class Settings(Values):
-    """How the controller works."""
+    """Settings of the controller."""
 
-    workers: int = Field(16, ge=1, le=256, description="Jobs that are looked at in parallel.")
-    progress_poll_seconds: float = Field(2, gt=0, description="How often a running job is asked for its progress.")
+    workers: int = Field(16, ge=1, le=256, description="Number of jobs that are reconciled in parallel.")
+    progress_poll_seconds: float = Field(
+        2, gt=0, description="Interval at which the controller polls the report of a running job, in seconds."
+    )
     progress_write_seconds: float = Field(
-        10, gt=0, description="Least time between two writes of a job's status in which only counters moved."
+        10,
+        gt=0,
+        description="Minimum interval between two status updates of a job in which only counters changed, in seconds.",
     )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
-        "INFO", description="What the log holds; it is JSON."
+        "INFO", description="Log level. The log format is JSON."
     )
 
 
 class Resources(Values):
-    """What the controller needs."""
+    """Compute resources of a controller replica."""
 
     requests: dict[str, Amount] = Field(
         default_factory=lambda: dict[str, Amount](cpu="50m", memory="128Mi"),
-        description="A standby and a few jobs need no more; creating 300 jobs at once took 116 MB.",
+        description="Resource requests. Sufficient for a standby replica and a few jobs; creating 300 jobs at once "
+        "used 116 MB.",
     )
     limits: dict[str, Amount] = Field(
         default_factory=lambda: dict[str, Amount](memory="512Mi"),
-        description="Memory grows with the pods in the cache. No limit of CPU: throttled, it would lose its Lease.",
+        description="Resource limits. Memory grows with the number of cached pods. No CPU limit is set, because a "
+        "throttled controller can lose its Lease.",
     )
 
 
 class Budget(Values):
     """The PodDisruptionBudget."""
 
-    enabled: bool = Field(True, description="Let a drain take one replica at a time.")
+    enabled: bool = Field(
+        True, description="Create a PodDisruptionBudget, so that a node drain evicts one replica at a time."
+    )
 
 
 class NetworkPolicy(Values):
-    """Traffic of the controller."""
+    """The NetworkPolicy of the controller."""
 
     enabled: bool = Field(
         True,
-        description="Close all ports of the controller but that of metrics and probes, and all ways out but to the "
-        "API server, DNS and the report ports of jobs.",
+        description="Create a NetworkPolicy that allows ingress only to the port of metrics and probes, and egress "
+        "only to the API server, DNS and the report ports of jobs.",
     )
     metrics_from: list[dict[str, Any]] = Field(
         default_factory=lambda: [{"namespaceSelector": {}}],
-        description="Who reads the metrics, as peers of a NetworkPolicy; by default any pod of the cluster. "
-        "They tell names and progress of jobs.",
+        description="NetworkPolicyPeers that may read the metrics. Defaults to all pods of the cluster. The metrics "
+        "contain names and progress of jobs.",
     )
     api_server_ports: list[Port] = Field(
         default_factory=lambda: [443, 6443],
         min_length=1,
-        description="Ports on which the API server listens, behind its Service.",
+        description="Ports of the API server's Service and endpoints.",
+    )
+
+
+class Webhook(Values):
+    """The validating admission webhook."""
+
+    enabled: bool = Field(
+        False,
+        description="Create a ValidatingWebhookConfiguration, so that `kubectl apply` reports the errors that "
+        "`tfdist validate` reports. The controller creates and renews the certificate.",
+    )
+    failure_policy: Literal["Ignore", "Fail"] = Field(
+        "Ignore",
+        description="Failure policy of the webhook. `Ignore` admits a job if no replica responds, and the controller "
+        "validates it later. `Fail` rejects all requests to create or update jobs if no replica responds.",
+    )
+    timeout_seconds: int = Field(
+        5, ge=1, le=30, description="Time that the API server waits for a response of the webhook, in seconds."
+    )
+
+
+class AdmissionPolicies(Values):
+    """ValidatingAdmissionPolicies for TFDistJobs."""
+
+    enabled: bool = Field(
+        False,
+        description="Create a ValidatingAdmissionPolicy that rejects TFDistJobs with privileged containers, hostPath "
+        "volumes, host namespaces, or a ServiceAccount that is not in `serviceAccounts`. Requires Kubernetes 1.30.",
+    )
+    service_accounts: list[str] = Field(
+        default_factory=lambda: ["default"], description="ServiceAccounts that pods of jobs may use."
+    )
+    open_ports: bool = Field(
+        True, description="Whether jobs may set `networkPolicyIngress` and `networkPolicy: Disabled`."
+    )
+    namespace_selector: dict[str, Any] = Field(
+        default_factory=dict,
+        description="LabelSelector of the namespaces that the policy applies to. Defaults to `namespaces`.",
     )
 
 
 class ServiceMonitor(Values):
-    """How Prometheus' operator finds the metrics."""
+    """The ServiceMonitor of the Prometheus operator."""
 
-    enabled: bool = Field(False, description="Make a ServiceMonitor; needs the Prometheus operator.")
-    interval: str = Field("30s", pattern=r"^[0-9]+(ms|s|m)$", description="How often the metrics are read.")
-    labels: dict[str, str] = Field(default_factory=dict, description="Labels by which your Prometheus chooses it.")
+    enabled: bool = Field(False, description="Create a ServiceMonitor. Requires the Prometheus operator.")
+    interval: str = Field("30s", pattern=r"^[0-9]+(ms|s|m)$", description="Scrape interval.")
+    labels: dict[str, str] = Field(
+        default_factory=dict, description="Labels of the ServiceMonitor, for the selector of your Prometheus."
+    )
 
 
 class PrometheusRule(Values):
-    """Alerts."""
+    """The PrometheusRule with the alerts."""
 
-    enabled: bool = Field(False, description="Make the alerts of docs/operations.md; needs the Prometheus operator.")
-    labels: dict[str, str] = Field(default_factory=dict, description="Labels by which your Prometheus chooses them.")
+    enabled: bool = Field(
+        False,
+        description="Create a PrometheusRule with the alerts of docs/operations.md. Requires the Prometheus operator.",
+    )
+    labels: dict[str, str] = Field(
+        default_factory=dict, description="Labels of the PrometheusRule, for the selector of your Prometheus."
+    )
 
 
 class Dashboards(Values):
-    """Dashboards for Grafana."""
+    """Grafana dashboards."""
 
-    enabled: bool = Field(False, description="Make ConfigMaps with the dashboards of jobs and of the controller.")
+    enabled: bool = Field(False, description="Create ConfigMaps with the dashboards for jobs and for the controller.")
     labels: dict[str, str] = Field(
-        default_factory=lambda: {"grafana_dashboard": "1"}, description="Labels by which Grafana's sidecar finds them."
+        default_factory=lambda: {"grafana_dashboard": "1"},
+        description="Labels of the ConfigMaps, for the sidecar of Grafana.",
     )
 
 
 class Metrics(Values):
     """Monitoring."""
 
-    service_monitor: ServiceMonitor = Field(default_factory=ServiceMonitor, description="How metrics are found.")
-    prometheus_rule: PrometheusRule = Field(default_factory=PrometheusRule, description="Alerts.")
-    dashboards: Dashboards = Field(default_factory=Dashboards, description="Dashboards for Grafana.")
+    service_monitor: ServiceMonitor = Field(default_factory=ServiceMonitor, description="The ServiceMonitor.")
+    prometheus_rule: PrometheusRule = Field(default_factory=PrometheusRule, description="The alerts.")
+    dashboards: Dashboards = Field(default_factory=Dashboards, description="The Grafana dashboards.")
 
 
 class ChartValues(Values):
     """All values."""
 
-    image: ControllerImage = Field(default_factory=ControllerImage, description="The controller's image.")
-    trainer_image: TrainerImage = Field(default_factory=TrainerImage, description="Image of jobs that name none.")
+    image: ControllerImage = Field(default_factory=ControllerImage, description="Image of the controller.")
+    trainer_image: TrainerImage = Field(default_factory=TrainerImage, description="Image of jobs that do not set one.")
     image_pull_secrets: list[dict[str, str]] = Field(
-        default_factory=list, description="Secrets for the controller's image, such as `[{name: registry}]`."
+        default_factory=list, description="Image pull secrets of the controller, for example `[{name: registry}]`."
     )
     fullname_override: str = Field(
         "",
         pattern=r"^([a-z]([-a-z0-9]*[a-z0-9])?)?$",
         max_length=52,
-        description="Name of the Deployment, its Lease and roles, in place of `tfdist-controller`.",
+        description="Name of the Deployment, the Lease and the roles. Defaults to `tfdist-controller`.",
     )
     namespaces: list[NamespaceName] = Field(
         default_factory=list,
         json_schema_extra={"uniqueItems": True},
-        description="Namespaces that the controller acts in, which must exist; empty means all. With names it gets "
-        "Roles there and no ClusterRole, and neither sees nor touches anything elsewhere.",
+        description="Namespaces that the controller watches. They must exist. Defaults to all namespaces. If set, the "
+        "controller gets Roles in these namespaces instead of a ClusterRole, and has no access to any other.",
     )
-    crds: Crds = Field(default_factory=Crds, description="The definition of TFDistJob.")
-    rbac: Rbac = Field(default_factory=Rbac, description="Rights of the controller and of users.")
-    service_account: ServiceAccount = Field(default_factory=ServiceAccount, description="The controller's account.")
-    settings: Settings = Field(default_factory=Settings, description="How the controller works.")
-    pod_defaults: dict[str, Any] = Field(
+    crds: Crds = Field(default_factory=Crds, description="The CustomResourceDefinition of TFDistJob.")
+    rbac: Rbac = Field(default_factory=Rbac, description="Access of the controller and of users.")
+    service_account: ServiceAccount = Field(
+        default_factory=ServiceAccount, description="ServiceAccount of the controller."
+    )
+    settings: Settings = Field(default_factory=Settings, description="Settings of the controller.")
+    pod_defaults: Annotated[dict[str, Any], Kubernetes("PodTemplateSpec")] = Field(
         default_factory=dict,
-        description="Part of a PodTemplateSpec that the pods of all jobs begin with: node selectors, tolerations, pull "
-        "secrets, labels. Everything that a job says itself goes before it. A mistake in it stops the new controller "
-        "with the field in its log, and the old one goes on. Example: "
-        "`{spec: {nodeSelector: {pool: training}, imagePullSecrets: [{name: registry}]}}`.",
+        description="Partial PodTemplateSpec that is merged into the pods of all jobs: node selectors, tolerations, "
+        "pull secrets, labels. Fields that a job sets take precedence. `helm install` rejects unknown fields and wrong "
+        "types; on any other error the new controller exits, its log names the field, and the old one continues. "
+        "Example: `{spec: {nodeSelector: {pool: training}, imagePullSecrets: [{name: registry}]}}`.",
     )
-    replicas: int = Field(2, ge=1, le=9, description="Of the controller: one leads, the others take over in seconds.")
-    resources: Resources = Field(default_factory=Resources, description="What each replica needs.")
-    pod_disruption_budget: Budget = Field(default_factory=Budget, description="Drains.")
+    replicas: int = Field(
+        2,
+        ge=1,
+        le=9,
+        description="Number of controller replicas. Leader election keeps one active; a standby takes over within "
+        "seconds.",
+    )
+    resources: Resources = Field(default_factory=Resources, description="Compute resources of each replica.")
+    pod_disruption_budget: Budget = Field(default_factory=Budget, description="PodDisruptionBudget of the controller.")
     priority_class_name: str = Field(
-        "", description="Priority of the controller's pods, such as `system-cluster-critical`."
+        "", description="PriorityClass of the controller's pods, for example `system-cluster-critical`."
     )
-    node_selector: dict[str, str] = Field(default_factory=dict, description="Nodes for the controller.")
-    tolerations: list[dict[str, Any]] = Field(default_factory=list, description="Taints that the controller tolerates.")
-    affinity: dict[str, Any] = Field(
-        default_factory=dict, description="Affinity of the controller's pods; they spread over nodes in any case."
+    node_selector: dict[str, str] = Field(default_factory=dict, description="Node selector of the controller's pods.")
+    tolerations: list[Annotated[dict[str, Any], Kubernetes("Toleration")]] = Field(
+        default_factory=list,
+        description="Tolerations of the controller's pods. Tolerations of 30 s for `node.kubernetes.io/not-ready` and "
+        "`node.kubernetes.io/unreachable` are added unless these taints are listed here.",
     )
-    pod_labels: dict[str, str] = Field(default_factory=dict, description="Further labels of the controller's pods.")
-    pod_annotations: dict[str, str] = Field(default_factory=dict, description="Annotations of the controller's pods.")
-    network_policy: NetworkPolicy = Field(
-        default_factory=NetworkPolicy, description="Traffic from and to the controller."
+    affinity: Annotated[dict[str, Any], Kubernetes("Affinity")] = Field(
+        default_factory=dict,
+        description="Affinity of the controller's pods. A preference for different nodes and zones is added unless "
+        "`podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution` is set here.",
     )
-    metrics: Metrics = Field(default_factory=Metrics, description="Monitoring.")
+    pod_labels: dict[str, str] = Field(default_factory=dict, description="Additional labels of the controller's pods.")
+    pod_annotations: dict[str, str] = Field(
+        default_factory=dict, description="Additional annotations of the controller's pods."
+    )
+    network_policy: NetworkPolicy = Field(default_factory=NetworkPolicy, description="NetworkPolicy of the controller.")
+    webhook: Webhook = Field(default_factory=Webhook, description="Validating admission webhook for jobs.")
+    admission_policies: AdmissionPolicies = Field(
+        default_factory=AdmissionPolicies, description="ValidatingAdmissionPolicies for jobs."
+    )
+    metrics: Metrics = Field(default_factory=Metrics, description="Monitoring of the controller.")

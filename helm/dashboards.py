@@ -1,6 +1,6 @@
-"""The dashboards for Grafana: of jobs, and of the controller.
+"""The Grafana dashboards for jobs and for the controller.
 
-Each panel is a title, its unit and its queries, which tests hold against the controller's own metrics.
+Each panel has a title, a unit and queries. Tests compare the queries with the metrics that the controller exports.
 """
 
 import itertools
@@ -13,9 +13,9 @@ _WIDTH: Final = 24 // _COLUMNS
 _HEIGHT: Final = 8
 _SOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}
 _CHOSEN: Final = {"namespace": "", "name": 'namespace=~"$namespace"'}
-"""What a dashboard can choose by, and what narrows the choice."""
+"""The label of each variable of a dashboard, and the matcher that limits its values."""
 _MEASURED: Final = '__name__=~"tfdist_job_(progress_ratio|examples_per_second|step_time_seconds)"'
-"""A program need not tell all of them."""
+"""A program may report only some of them."""
 _OF_JOB: Final = '{namespace=~"$namespace",name=~"$name"}'
 
 
@@ -28,7 +28,7 @@ class Panel:
     unit: str = "short"
     kind: str = "timeseries"
     note: str = ""
-    """What else a reader should know, such as when there is nothing to show."""
+    """A remark for the reader, for example when the panel is empty."""
 
 
 def _quantiles(histogram: str) -> tuple[tuple[str, str], ...]:
@@ -39,45 +39,45 @@ def _quantiles(histogram: str) -> tuple[tuple[str, str], ...]:
 JOBS: Final = (
     Panel("Jobs by phase", (("max by (phase) (tfdist_jobs)", "{{phase}}"),)),
     Panel("Progress", ((f"tfdist_job_progress_ratio{_OF_JOB}", "{{namespace}}/{{name}}"),), "percentunit"),
-    Panel("Examples a second", ((f"tfdist_job_examples_per_second{_OF_JOB}", "{{namespace}}/{{name}}"),)),
+    Panel("Examples per second", ((f"tfdist_job_examples_per_second{_OF_JOB}", "{{namespace}}/{{name}}"),)),
     Panel("Step time", ((f"tfdist_job_step_time_seconds{_OF_JOB}", "{{namespace}}/{{name}}"),), "s"),
     Panel(
-        "Restarts an hour by cause",
+        "Restarts per hour by reason",
         (("sum by (reason) (increase(tfdist_restarts_total[1h])) > 0", "{{reason}}"),),
-        note="Empty while nothing is restarted.",
+        note="Empty if no job was restarted.",
     ),
     Panel(
-        "Jobs that ended, in an hour",
+        "Finished jobs per hour",
         (("sum by (result) (increase(tfdist_job_duration_seconds_count[1h]))", "{{result}}"),),
     ),
 )
 CONTROLLER: Final = (
     Panel("Leaders", (("sum(tfdist_leader)", "leaders"),), kind="stat"),
-    Panel("Jobs that wait for a look", (("max(tfdist_queue_depth)", "jobs"),)),
-    Panel("Wait for a look", _quantiles("tfdist_queue_latency_seconds"), "s"),
-    Panel("Duration of a look", _quantiles("tfdist_reconcile_duration_seconds"), "s"),
+    Panel("Work queue depth", (("max(tfdist_queue_depth)", "jobs"),)),
+    Panel("Queue latency", _quantiles("tfdist_queue_latency_seconds"), "s"),
+    Panel("Reconcile duration", _quantiles("tfdist_reconcile_duration_seconds"), "s"),
     Panel(
         "Requests to the API server",
         (("sum by (verb, resource) (rate(tfdist_api_requests_total[5m]))", "{{verb}} {{resource}}"),),
         "reqps",
     ),
     Panel(
-        "Requests that failed",
+        "Failed requests",
         (('sum by (resource, code) (rate(tfdist_api_requests_total{code!~"2.."}[5m])) > 0', "{{resource}} {{code}}"),),
         "reqps",
-        note="Empty while none fails. 409 and 404 are answers that the controller reckons with.",
+        note="Empty if no request failed. The controller expects some 404 and 409 responses.",
     ),
-    Panel("Event loop lag", (("max(tfdist_event_loop_lag_seconds)", "worst of a minute"),), "s"),
-    Panel("Objects in the caches", (("max by (resource) (tfdist_cached_objects)", "{{resource}}"),)),
+    Panel("Event loop lag", (("max(tfdist_event_loop_lag_seconds)", "maximum of a minute"),), "s"),
+    Panel("Cached objects", (("max by (resource) (tfdist_cached_objects)", "{{resource}}"),)),
     Panel(
-        "Watches that were resumed, in an hour",
+        "Watch restarts per hour",
         (("sum by (resource) (increase(tfdist_watch_restarts_total[1h]))", "{{resource}}"),),
     ),
 )
 
 
 def dashboard(uid: str, title: str, panels: Sequence[Panel], variables: Sequence[str] = ()) -> dict[str, Any]:
-    """Return a dashboard with its panels in rows of three; `variables` are labels of jobs to choose by."""
+    """Return a dashboard with its panels in rows of three; `variables` are the labels of jobs that select the data."""
     return {
         "uid": uid,
         "title": title,

@@ -1,7 +1,7 @@
 """Draws docs/images/dashboard-*.svg: `make dashboards-pictures`, some five minutes.
 
 Two replicas of the controller, an API server with fake nodes and a Prometheus run while a dozen jobs train, end, fail
-and are restarted. What the programs tell is made up; everything else in the pictures is measured.
+and are restarted. The reports of the programs are made up; everything else in the pictures is measured.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from support import controller as controllers
 from support.api import Api
 from support.control_plane import control_plane
 from support.prometheus import Prometheus
-from support.trainers import Tell, report
+from support.trainers import Reporter, report
 from support.watched import Installation, watched
 
 from tfdist.contract_reports import ProgressReport
@@ -33,7 +33,7 @@ EVERY_SECONDS: Final = 15.0
 """A new job as often."""
 NAMES: Final = ("fashion", "reviews", "penguins", "resnet", "segment", "embed", "forecast", "ranking")
 ENDS: Final = (0, 0, 137, 0, 0, 66, 0, 137, 0, 0, 0, 1)
-"""What becomes of the jobs: 0 is success, 66 a mistake of the user's, and the others are started once more."""
+"""What becomes of the jobs: 0 is success, 66 a user error, and the others are started once more."""
 
 
 def main() -> None:
@@ -47,13 +47,13 @@ def main() -> None:
         api.do("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
         with watched(api, NAMESPACE, pathlib.Path(folder), every_seconds=STEP_SECONDS) as made:
             started = time.time()
-            tell_story(made, started, options.seconds)
+            run_story(made, started, options.seconds)
             draw(made.prometheus, started, time.time())
 
 
-def tell_story(made: Installation, started: float, seconds: float) -> None:
+def run_story(made: Installation, started: float, seconds: float) -> None:
     """Submit jobs, let their programs speak, and end them, for so long."""
-    made.submit("refused", template={"spec": {"priorityClassName": "missing"}})
+    made.submit("rejected", template={"spec": {"priorityClassName": "missing"}})
     lives = [_life(made, number) for number in range(int(seconds // EVERY_SECONDS) - 1)]
     begun: list[Iterator[bool]] = []
     while (now := time.time() - started) < seconds:
@@ -76,23 +76,23 @@ def _life(made: Installation, number: int) -> Iterator[bool]:
             yield False
         born = time.time()
         life = lasts if code == 0 else lasts / 2
-        made.trainers.speak(f"{name}-worker-0{suffix}", _program(chance, born, pace, lasts))
+        made.trainers.serve(f"{name}-worker-0{suffix}", _program(chance, born, pace, lasts))
         while time.time() < born + life:
             yield False
         for worker in range(2 if code == 0 else 1):
             made.api.end_container(made.namespace, f"{name}-worker-{worker}{suffix}", code)
 
 
-def _program(chance: random.Random, born: float, steps_per_second: float, lasts: float) -> Tell:
+def _program(chance: random.Random, born: float, steps_per_second: float, lasts: float) -> Reporter:
     wave, size = chance.uniform(0, math.tau), chance.choice((32, 64, 128))
 
-    def tell() -> ProgressReport:
+    def current() -> ProgressReport:
         age = time.time() - born
         pace = steps_per_second * (1 + 0.08 * math.sin(age / 5 + wave))
         total = round(steps_per_second * lasts)
         return report(min(total, int(age * steps_per_second)), total, pace * size, 1000 / pace)
 
-    return tell
+    return current
 
 
 def draw(prometheus: Prometheus, start: float, end: float) -> None:

@@ -1,4 +1,4 @@
-"""Writes what is generated of the chart: values, their schema and README, roles, the definition, dashboards."""
+"""Generates files of the chart: values, their schema, README, roles, CustomResourceDefinition, dashboards."""
 
 import json
 import pathlib
@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 from chart_values import ChartValues
 from dashboards import DASHBOARDS
+from pod_types import definitions
 from pydantic import BaseModel
 
 from tfdist.api.crd import crd
@@ -42,15 +43,19 @@ def files() -> dict[str, str]:
 
 def values() -> str:
     """Return `values.yaml`, with each description above its value."""
-    header = "# Generated from helm/chart_values.py; edit that instead. What is forbidden is in values.schema.json.\n"
+    header = "# Generated from helm/chart_values.py; edit that instead. Constraints are in values.schema.json.\n"
     return header + "".join(_documented(ChartValues(), indent=0))
 
 
 def schema() -> dict[str, Any]:
-    """Return the JSON schema of the values."""
+    """Return the JSON schema of the values, with the Kubernetes types that they refer to."""
     result = ChartValues.model_json_schema(by_alias=True)
-    result["properties"]["global"] = {"type": "object", "description": "What a parent chart hands to all its parts."}
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **result}
+    result["properties"]["global"] = {
+        "type": "object",
+        "description": "Values that a parent chart passes to all its subcharts.",
+    }
+    result["$defs"] |= definitions()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_referring(result)}
 
 
 def readme() -> str:
@@ -69,13 +74,16 @@ def rules() -> str:
     named = {
         "controller": permissions.job_rules(),
         "lease": permissions.lease_rules("NAME"),
+        "webhook": permissions.webhook_rules("NAME-webhook"),
+        "webhookConfiguration": permissions.webhook_configuration_rules("NAME-webhook.NAMESPACE"),
         "view": permissions.user_rules(permissions.VIEW_VERBS),
         "edit": permissions.user_rules(permissions.EDIT_VERBS),
     }
     parts = (
         f'{{{{- define "tfdist.rules.{name}" -}}}}\n{_yaml(content)}{{{{- end }}}}\n' for name, content in named.items()
     )
-    return header + "".join(parts).replace("NAME", '{{ include "tfdist.name" . }}')
+    text = header + "".join(parts)
+    return text.replace("NAMESPACE", "{{ .Release.Namespace }}").replace("NAME", '{{ include "tfdist.name" . }}')
 
 
 def _documented(level: BaseModel, indent: int) -> Iterator[str]:
@@ -103,6 +111,18 @@ def _rows(level: BaseModel, prefix: str) -> Iterator[tuple[str, Any, str]]:
 
 def _yaml(content: Any) -> str:
     return yaml.safe_dump(content, sort_keys=False, width=WIDTH, allow_unicode=True)
+
+
+def _referring(schema: Any) -> Any:
+    """Return a schema with a reference for each `kubernetes: TYPE`; pydantic would try to resolve references."""
+    if isinstance(schema, list):
+        return [_referring(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    result = {key: _referring(value) for key, value in schema.items()}
+    if isinstance(name := result.pop("kubernetes", None), str):
+        result["$ref"] = f"#/$defs/{name}"
+    return result
 
 
 def _json(content: Any) -> str:

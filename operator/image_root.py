@@ -1,9 +1,9 @@
-"""Copies into a folder what the controller's image needs of its base: Python, the libraries it loads, certificates.
+"""Copies the files of the base that the controller's image needs to a folder: Python, its libraries, certificates.
 
-The image is that folder and the virtual environment beside it: no shell, no package manager, no compiler. The status
-of the packages that files come from goes along, as `/var/lib/dpkg/status.d`, where scanners of images look for it.
+The image consists of that folder and the virtual environment: no shell, no package manager, no compiler. The status of
+the Debian packages of the files is copied to `/var/lib/dpkg/status.d`, where image scanners read it.
 
-`python3 image_root.py FOLDER VENV`, in the stage of the Dockerfile that has installed the virtual environment.
+Usage: `python3 image_root.py FOLDER VENV`, in the stage of the Dockerfile that has installed the virtual environment.
 """
 
 import compileall
@@ -21,15 +21,15 @@ UNUSED: Final = (
     "__pycache__", "dist-packages", "site-packages", "ensurepip", "idlelib", "lib2to3", "pydoc_data", "test", "tkinter",
     "turtledemo", "_tkinter.*", "readline.*", "_curses*", "config-3*", "sitecustomize.py",
 )  # fmt: skip
-"""Of Python's own library: tests, editors, what draws windows or needs a terminal."""
+"""Parts of the standard library that the image lacks: tests, editors, modules for windows or terminals."""
 CERTIFICATES: Final = Path("/etc/ssl/certs/ca-certificates.crt")
 SETTINGS: Final = (Path("/etc/nsswitch.conf"), Path("/etc/ld.so.cache"), Path("/usr/lib/os-release"))
 MERGED: Final = ("lib", "lib64")
-"""Folders of the root that are links into /usr; programs name the loader by them."""
+"""Folders of the root that are links to folders of /usr; programs name the dynamic loader by them."""
 
 
 def main(folder: Path, environment: Path) -> None:
-    """Fill `folder` with what the programs of the virtual environment `environment` need."""
+    """Copy the files to `folder` that the programs of the virtual environment `environment` need."""
     for name in MERGED:
         _link(Path("/", name), folder)
     library = Path(sysconfig.get_path("stdlib"))
@@ -50,12 +50,12 @@ def main(folder: Path, environment: Path) -> None:
 
 def libraries(files: Iterable[Path]) -> set[Path]:
     """Return the shared libraries that programs and modules load, theirs included, as `ldd` finds them."""
-    told = subprocess.run(["ldd", *map(str, files)], capture_output=True, text=True, check=False).stdout
-    return {Path(path) for path in re.findall(r"^\s+(?:\S+ => )?(/\S+) \(0x", told, flags=re.MULTILINE)}
+    output = subprocess.run(["ldd", *map(str, files)], capture_output=True, text=True, check=False).stdout
+    return {Path(path) for path in re.findall(r"^\s+(?:\S+ => )?(/\S+) \(0x", output, flags=re.MULTILINE)}
 
 
 def _copy(paths: Iterable[Path], folder: Path) -> set[Path]:
-    """Copy files to where they are, with every link on the way; return where they really lie."""
+    """Copy files to the same path below `folder`, with all symbolic links; return their resolved paths."""
     for path in paths:
         place = path.parent.resolve() / path.name
         while place.is_symlink():
@@ -75,12 +75,12 @@ def _link(path: Path, folder: Path) -> None:
 
 
 def _write_packages(files: Iterable[Path], folder: Path) -> None:
-    """Write the status of every Debian package that a file belongs to; Python itself may be of none."""
+    """Write the status of the Debian package of every file; files of Python may be in no package."""
     folder.mkdir(parents=True)
     names = {str(path) for path in files}
-    both = names | {name.removeprefix("/usr") for name in names}  # dpkg knows many by the link /lib
-    told = subprocess.run(["dpkg-query", "--search", *sorted(both)], capture_output=True, text=True, check=False).stdout
-    for package in sorted(set(re.findall(r"^([^\s,:]+)(?::\w+)?: /", told, flags=re.MULTILINE))):
+    both = names | {name.removeprefix("/usr") for name in names}  # dpkg records many with the link /lib
+    text = subprocess.run(["dpkg-query", "--search", *sorted(both)], capture_output=True, text=True, check=False).stdout
+    for package in sorted(set(re.findall(r"^([^\s,:]+)(?::\w+)?: /", text, flags=re.MULTILINE))):
         status = subprocess.run(["dpkg-query", "--status", package], capture_output=True, text=True, check=True).stdout
         (folder / package).write_text(status, encoding="utf-8")
 

@@ -12,7 +12,7 @@ compile() {
 }
 compile dev.in --override without-tensorflow.txt -o dev.txt
 compile trainer-cpu.in --override without-tensorflow.txt -c dev.txt -o trainer-cpu.txt
-for name in build operator release trainer-gpu tools; do
+for name in build docs operator release trainer-gpu tools; do
   compile "$name.in" -c dev.txt -o "$name.txt"
 done
 compile --no-deps datasets.in -o datasets.txt

@@ -1,6 +1,6 @@
-"""Runs the model of a configuration for ever, for no job: what else a CPU beside a training may be busy with.
+"""Runs the model of a configuration for ever, for no job: a load on another CPU during a training.
 
-The argument is `training.config` as JSON. A line says that it has begun.
+The argument is `training.config` as JSON. A line is printed when it has begun.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""One process of a measurement: `TFDIST_JOB` and `TF_CONFIG` say which, the argument what to measure, as JSON.
+"""One process of a measurement: `TFDIST_JOB` and `TF_CONFIG` identify it, the argument is what to measure, as JSON.
 
 The chief prints one line of JSON: for each contestant the examples per second of each of its turns.
 """
@@ -15,20 +15,20 @@ from typing import Any, Final
 import keras
 import numpy as np
 
-from bench.trainer.plain import CHUNK, PlainLoop
+from bench.trainer.plain import STEPS_PER_EXECUTION, PlainLoop
 from bench.trainer.turns import TurnTaker
 from tfdist.contract import CheckpointSettings
 from tfdist_trainer import environment, programs, report_server, runtime
 from tfdist_trainer.context import Context
 from tfdist_trainer.loop import train
-from tfdist_trainer.notice import Notice
+from tfdist_trainer.preemption import PreemptionHandler
 from tfdist_trainer.programs.config import batch_size
 from tfdist_trainer.programs.image_classification_config import ImageClassificationConfig
 from tfdist_trainer.strategies.build import join
-from tfdist_trainer.strategies.gang import Gang
+from tfdist_trainer.strategies.replica_group import ReplicaGroup
 
-FULL_CHUNK_SECONDS: Final = 0.35
-"""From when on a chunk of ours is of its final length."""
+FULL_EXECUTION_SECONDS: Final = 0.35
+"""From this duration on, an execution of the trainer has its final number of steps."""
 
 Turn = Callable[[int], int]
 """Takes at least so many steps, and returns how many it took."""
@@ -50,18 +50,18 @@ def main() -> None:
     for number in range(wanted["rounds"]):
         order = list(turns) if number % 2 else list(reversed(turns))
         for name in order:
-            gang.share([0.0])
+            gang.all_reduce_sum([0.0])
             started = time.monotonic()
             taken = turns[name](steps[name])
             found[name].append(taken * batch / (time.monotonic() - started))
-    gang.share([0.0])
+    gang.all_reduce_sum([0.0])
     if member.is_chief:
         print(json.dumps(found), flush=True)
     time.sleep(1)  # the other may still be ending the last exchange
     os._exit(0)
 
 
-def _context(gang: Gang, settings: Any, checkpoint: CheckpointSettings | None) -> Context:
+def _context(gang: ReplicaGroup, settings: Any, checkpoint: CheckpointSettings | None) -> Context:
     training = gang.member.job.training
     assert training is not None  # noqa: S101  the parent process has set it
     choice = programs.choose(training.program, training.config)
@@ -71,7 +71,7 @@ def _context(gang: Gang, settings: Any, checkpoint: CheckpointSettings | None) -
         config=choice.config,
         checkpoint=checkpoint,
         reporter=TurnTaker(gang.member),
-        notice=Notice(lambda _reason, _message: None),
+        preemption=PreemptionHandler(lambda _reason, _message: None),
         settings=settings,
     )
 
@@ -103,8 +103,8 @@ def _plain(context: Context) -> Turn:
     return turn
 
 
-def _reporting(gang: Gang, settings: Any, folder: str) -> Turn:
-    """Return ours once more with all that it can tell: the report port, asked every second, and TensorBoard."""
+def _reporting(gang: ReplicaGroup, settings: Any, folder: str) -> Turn:
+    """Return ours once more with all reporting: the report port, polled every second, and TensorBoard."""
     context = _context(gang, settings, CheckpointSettings(directory=folder, every_steps=10**9))
     port = int(os.environ["TFDIST_REPORT_PORT"])
     report_server.serve(context.reporter, port)
@@ -118,17 +118,17 @@ def _reporting(gang: Gang, settings: Any, folder: str) -> Turn:
     return _ours(context)
 
 
-def _warm(gang: Gang, turn: Turn, seconds: float) -> int:
-    """Return how many steps a turn of `seconds` has, after tracing, and until chunks have their final length."""
+def _warm(gang: ReplicaGroup, turn: Turn, seconds: float) -> int:
+    """Return how many steps `seconds` have, after tracing, once executions have their final number of steps."""
     wanted, speeds = 1, [0.0]
     while True:
         started = time.monotonic()
         taken = turn(wanted)
-        took = gang.from_chief(time.monotonic() - started)
+        took = gang.broadcast_from_chief(time.monotonic() - started)
         speeds.append(taken / took)
-        if took >= FULL_CHUNK_SECONDS and len(speeds) > 4:  # noqa: PLR2004  the first trace and warm up
+        if took >= FULL_EXECUTION_SECONDS and len(speeds) > 4:  # noqa: PLR2004  the first trace and warm up
             return max(1, round(speeds[-1] * seconds))
-        wanted = min(8 * taken, max(1, round(speeds[-1] * FULL_CHUNK_SECONDS * 1.2)), 20 * CHUNK)
+        wanted = min(8 * taken, max(1, round(speeds[-1] * FULL_EXECUTION_SECONDS * 1.2)), 20 * STEPS_PER_EXECUTION)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 What TensorFlow's guides advise, and the one trick beyond them that pays on several processes: 100 steps inside one
 `tf.function`; `tf.data` with shuffle, batch, repeat and prefetch; Keras' model and Adam; loss and accuracy added up;
-gradients exchanged as one vector. It restores nothing, saves nothing, tells nothing, and drops the last batch.
+gradients exchanged as one vector. It restores nothing, saves nothing, reports nothing, and drops the last batch.
 """
 
 from typing import Any, Final
@@ -10,9 +10,9 @@ from typing import Any, Final
 import numpy.typing as npt
 import tensorflow as tf
 
-from tfdist_trainer.step import reduce_only_once
+from tfdist_trainer.upstream.keras_optimizers import disable_gradient_reduction
 
-CHUNK: Final = 100
+STEPS_PER_EXECUTION: Final = 100
 BUFFER: Final = 10_000
 
 
@@ -32,7 +32,7 @@ class PlainLoop:
         self._model = model
         self._optimizer = optimizer
         self._replicas = strategy.num_replicas_in_sync
-        reduce_only_once(optimizer)
+        disable_gradient_reduction(optimizer)
 
         def pipeline(context: tf.distribute.InputContext) -> tf.data.Dataset:
             with tf.device("CPU:0"):
@@ -41,15 +41,15 @@ class PlainLoop:
             return examples.batch(batch_size, drop_remainder=True).repeat().prefetch(tf.data.AUTOTUNE)
 
         self._iterator = iter(strategy.distribute_datasets_from_function(pipeline))
-        self._graph = tf.function(self._chunk)
+        self._graph = tf.function(self._execute)
 
     def run(self, steps: int) -> None:
         """Take `steps` steps."""
-        for done in range(0, steps, CHUNK):
-            loss, _ = self._graph(self._iterator, tf.constant(min(CHUNK, steps - done)))
+        for done in range(0, steps, STEPS_PER_EXECUTION):
+            loss, _ = self._graph(self._iterator, tf.constant(min(STEPS_PER_EXECUTION, steps - done)))
             float(loss)
 
-    def _chunk(self, iterator: Any, steps: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def _execute(self, iterator: Any, steps: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         loss, correct = tf.constant(0.0), tf.constant(0.0)
         for _ in tf.range(steps):
             results = self._strategy.run(self._step, args=(next(iterator),))

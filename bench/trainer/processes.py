@@ -1,4 +1,4 @@
-"""Starts the processes of a gang on this machine, told what pods would be."""
+"""Starts the processes of a gang on this machine, with the environment that pods would have."""
 
 import json
 import os
@@ -19,10 +19,10 @@ TIMEOUT_SECONDS: Final = 300
 _NOTHING: Final[Mapping[str, Any]] = {}
 
 
-class Gang:
+class ProcessGroup:
     """`size` workers that run `python *command`; those that are left are killed at the end.
 
-    `job` adds to what they are told.
+    `job` is added to their `TFDIST_JOB`.
     """
 
     def __init__(
@@ -36,8 +36,8 @@ class Gang:
         self._processes = []
         for index in range(size):
             with (folder / f"out-{index}").open("wb") as out, (folder / f"err-{index}").open("wb") as err:
-                told = _environ(config, addresses, index, ports[size + index], job)
-                process = subprocess.Popen([sys.executable, *command], env=told, stdout=out, stderr=err)
+                environment = _environ(config, addresses, index, ports[size + index], job)
+                process = subprocess.Popen([sys.executable, *command], env=environment, stdout=out, stderr=err)
                 self._processes.append(process)
 
     def __enter__(self) -> Self:
@@ -64,7 +64,7 @@ class Gang:
         return [process.pid for process in self._processes]
 
     def progress(self, index: int) -> ProgressReport | None:
-        """Return what one tells on its report port; None while it does not answer."""
+        """Return the report of one process; None while it does not answer."""
         try:
             address = f"http://127.0.0.1:{self._report_ports[index]}{PROGRESS_PATH}"
             with urllib.request.urlopen(address, timeout=5) as page:
@@ -93,14 +93,14 @@ def _environ(
         "runtime": {"xla": "Off"},
         "training": {"program": "image_classification", "config": config},
     }
-    told = environ() | {"TFDIST_JOB": json.dumps({**job, **more}), "TFDIST_REPORT_PORT": str(report_port)}
+    result = environ() | {"TFDIST_JOB": json.dumps({**job, **more}), "TFDIST_REPORT_PORT": str(report_port)}
     if size > 1:
-        told["TF_CONFIG"] = json.dumps({"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}})
-    return told
+        result["TF_CONFIG"] = json.dumps({"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}})
+    return result
 
 
 def environ() -> dict[str, str]:
-    """Return the environment of a process that is to find this package, and to say little."""
+    """Return the environment of a process that finds this package and logs little."""
     return {name: value for name, value in os.environ.items() if name != "TF_CONFIG"} | {
         "TF_CPP_MIN_LOG_LEVEL": "2",
         "PYTHONPATH": os.pathsep.join([str(REPOSITORY), os.environ.get("PYTHONPATH", "")]),

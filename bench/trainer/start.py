@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.results import Row, Samples
-from bench.trainer.processes import Gang
+from bench.trainer.processes import ProcessGroup
 
 REPEATS: Final = 3
 PARTS: Final = {
@@ -26,7 +26,7 @@ def run(config: dict[str, Any], folder: Path) -> list[Row]:
     samples = Samples()
     for number in range(REPEATS):
         began = datetime.now(UTC)
-        with Gang(2, config | {"steps": 3}, folder / f"start-{number}", ["-m", "tfdist_trainer"]) as gang:
+        with ProcessGroup(2, config | {"steps": 3}, folder / f"start-{number}", ["-m", "tfdist_trainer"]) as gang:
             gang.wait()
             samples.add(_parts(began, gang.output(0)))
     parts = ", ".join(f"{text} {samples.median(name):.2g} s" for name, text in PARTS.items())

@@ -1,7 +1,7 @@
 """Lets the trainer's own loop run for as many steps as its turn has, and then wait for the next.
 
-The loop is the real one, in a thread of its own. It tells of every chunk of steps through its reporter, and that is
-where it is held up: between chunks, when nothing is being computed.
+The loop is the real one, in a thread of its own. It reports every execution of steps through its reporter, which
+blocks it there: between executions, when nothing is being computed.
 """
 
 import os
@@ -31,7 +31,7 @@ class TurnTaker(Reporter):
             self._go.clear()
 
     def turn(self, steps: int) -> int:
-        """Have the loop take at least `steps` steps, to the end of a chunk, and return how many it took."""
+        """Have the loop take at least `steps` steps, to the end of an execution, and return how many it took."""
         before = self.current.step or 0
         self._until = before + steps
         self._done.clear()
@@ -47,7 +47,7 @@ class TurnTaker(Reporter):
                 train()
             except BaseException:
                 traceback.print_exc()
-            os._exit(1)  # whoever waits for the next turn must not wait for ever
+            os._exit(1)  # a process that waits for the next turn must not wait forever
 
         threading.Thread(target=run, daemon=True).start()
         self._done.wait()

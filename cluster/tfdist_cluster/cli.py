@@ -16,10 +16,10 @@ def main(arguments: Sequence[str]) -> int:
     try:
         return int(options.run(State.from_environment(), options) or 0)
     except ClusterError as error:
-        console.say(f"error: {error}")
+        console.info(f"error: {error}")
         return 1
     except KeyboardInterrupt:
-        console.say("interrupted; run the same command again to go on")
+        console.info("interrupted; run the same command again to continue")
         return 130
 
 
@@ -86,7 +86,7 @@ def _build(state: State, options: argparse.Namespace) -> None:
 def _engine(state: State, _: argparse.Namespace) -> None:
     engine.ensure(state)
     whose = "started by this tool" if engine.ours(state) else "the machine's own"
-    console.say(f"a Docker engine answers ({whose})")
+    console.info(f"a Docker engine answers ({whose})")
 
 
 def _tools(state: State, options: argparse.Namespace) -> None:

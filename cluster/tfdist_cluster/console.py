@@ -16,7 +16,7 @@ MINUTES_FROM_SECONDS = 90.0
 _writing = threading.Lock()
 
 
-def say(text: str) -> None:
+def info(text: str) -> None:
     """Print a line for people."""
     with _writing:
         print(text, file=sys.stderr, flush=True)
@@ -29,34 +29,34 @@ def nothing() -> str:
 
 @contextmanager
 def step(title: str, *, expected_seconds: float = 0, detail: Callable[[], str] = nothing) -> Iterator[None]:
-    """Announce a step, show while it runs that it does, and say how long it took.
+    """Announce a step, show its progress, and report how long it took.
 
     Args:
         title: what is done, starting with a verb.
-        expected_seconds: about how long it takes on two cores; told for steps of more than ten seconds.
+        expected_seconds: approximate duration on two cores in seconds; shown for steps of more than ten seconds.
         detail: called for every sign of life; a short text such as "812 packages".
     """
     about = f" (about {_duration(expected_seconds)})" if expected_seconds > LONG_SECONDS else ""
-    say(f"==> {title}{about}")
+    info(f"==> {title}{about}")
     started = time.monotonic()
     done = threading.Event()
 
     def beat() -> None:
         while not done.wait(HEARTBEAT_SECONDS):
             extra = detail()
-            say(f"... {title}: {_duration(time.monotonic() - started)}" + (f", {extra}" if extra else ""))
+            info(f"... {title}: {_duration(time.monotonic() - started)}" + (f", {extra}" if extra else ""))
 
     beating = threading.Thread(target=beat, daemon=True)
     beating.start()
     try:
         yield
     except BaseException:
-        say(f"!!! {title}: failed after {_duration(time.monotonic() - started)}")
+        info(f"!!! {title}: failed after {_duration(time.monotonic() - started)}")
         raise
     finally:
         done.set()
         beating.join()
-    say(f"    {title}: {_duration(time.monotonic() - started)}")
+    info(f"    {title}: {_duration(time.monotonic() - started)}")
 
 
 def _duration(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""Caching by content: an output is current exactly if the key stored beside it equals the hash of its inputs.
+"""Caching by content: an output is current exactly if the key stored next to it equals the hash of its inputs.
 
 An output is made under a temporary name, renamed, and only then is its key written; a build that is killed at any
 point leaves an output without the key that vouches for it.
@@ -43,7 +43,7 @@ def key_file(output: Path) -> Path:
 
 
 def is_current(output: Path, key: str) -> bool:
-    """Tell whether the output exists, is complete, and was made from these inputs."""
+    """Return whether the output exists, is complete, and was made from these inputs."""
     stored = key_file(output)
     return output.exists() and stored.is_file() and stored.read_text().strip() == key
 

@@ -2,7 +2,7 @@
 
 It needs one executable, neither root nor containers, and is ready within seconds: for tests of a controller, which
 need a true API server but no running pods. Each process has a recorded identity; `up` starts those that do not run,
-so it mends the control plane after any of them was killed. `down` stops them and removes all data.
+so it repairs the control plane after any of them was killed. `down` stops them and removes all data.
 """
 
 import json
@@ -20,7 +20,7 @@ from tfdist_cluster.paths import MANIFESTS, State
 READY_SECONDS = 60
 SERVERS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 FAKE = "kwok"
-NOWHERE = "192.0.2.1"  # an address for documentation; kubeadm refuses the loopback address
+NOWHERE = "192.0.2.1"  # an address for documentation; kubeadm rejects the loopback address
 FAKE_ANNOTATION = "kwok.x-k8s.io/node"
 
 
@@ -78,7 +78,7 @@ def running(state: State) -> Mapping[str, process.Identity | None]:
 
 
 def ready(state: State) -> bool:
-    """Tell whether the API server answers that it is ready."""
+    """Return whether the API server answers that it is ready."""
     return shell.succeeds(_kubectl(state, "get", "--raw", "/readyz"), timeout_seconds=5)
 
 
@@ -102,7 +102,7 @@ def _configure(state: State) -> Ports:
         ports = Ports(**json.loads(stored.read_text()))
         if any(running(state).values()) or not any(_listens(port) for port in asdict(ports).values()):
             return ports
-        console.say("    another program listens on a port of the control plane: choosing other ports")
+        console.info("    another program listens on a port of the control plane: choosing other ports")
     stored.unlink(missing_ok=True)
     ports = Ports.free()
     _make_certificates(state, ports)
@@ -188,7 +188,7 @@ def _api_server(ports: Ports, pki: Path) -> dict[str, object]:
         "etcd-servers": f"http://127.0.0.1:{ports.etcd}",
         "bind-address": "127.0.0.1",
         "secure-port": str(ports.api),
-        "endpoint-reconciler-type": "none",  # no pod will look for the API server
+        "endpoint-reconciler-type": "none",  # no pod connects to the API server
         "service-cluster-ip-range": versions.SERVICE_RANGE,
         "authorization-mode": "Node,RBAC",
         "allow-privileged": "true",

@@ -20,7 +20,7 @@ APT_LOCK_SECONDS = 600  # another installation, ours or not, may be under way
 
 
 def answers() -> bool:
-    """Tell whether a Docker engine can be used."""
+    """Return whether a Docker engine can be used."""
     return shell.succeeds(["docker", "version", "--format", "{{.Server.Version}}"], timeout_seconds=20)
 
 
@@ -55,7 +55,7 @@ def ensure(state: State) -> None:
 
 
 def restart(state: State) -> None:
-    """Stop the engine that was started here and start it anew, so that it sees which of its containers still run."""
+    """Restart the engine that was started here, so that it detects which of its containers still run."""
     with console.step("restart the Docker engine: containers that it takes for running are gone"):
         stop(state)
     ensure(state)
@@ -90,7 +90,7 @@ def _install() -> None:
 
 
 def apt_install(*packages: str) -> None:
-    """Install Debian packages, after saying so."""
+    """Print the names of Debian packages and install them."""
     noninteractive = {"DEBIAN_FRONTEND": "noninteractive"}
     with console.step(f"install {' '.join(packages)} with apt-get (system-wide)", expected_seconds=30):
         apt_get = ["apt-get", "-qq", "-o", f"DPkg::Lock::Timeout={APT_LOCK_SECONDS}"]
@@ -111,7 +111,7 @@ def missing_capabilities() -> list[str]:
 def _start(state: State) -> None:
     dockerd = _dockerd()
     if dockerd is None:
-        raise ClusterError("docker.io is installed but there is no `dockerd`; look at `dpkg -L docker.io`")
+        raise ClusterError("docker.io is installed but there is no `dockerd`; check `dpkg -L docker.io`")
     with console.step("start a Docker engine (dockerd) with its data in " + str(state.docker_data)):
         _forget_dead_containerd()
         log = state.logs / "dockerd.log"
@@ -135,7 +135,7 @@ def _runtime(state: State) -> list[str]:
     lacking = missing_capabilities()
     if not lacking:
         return []
-    console.say(f"    this machine lacks {', '.join(lacking)}: containers get a runc that does not ask for it")
+    console.info(f"    this machine lacks {', '.join(lacking)}: containers get a runc that does not require it")
     wrapper = state.engine / "runc-bounded"
     shutil.copyfile(runc_bounded.__file__, wrapper)
     wrapper.chmod(0o755)
@@ -156,7 +156,7 @@ def _forget_dead_containerd() -> None:
 
 
 def was_started(state: State) -> bool:
-    """Tell whether an engine was ever started here: what it left can only be removed by one that runs."""
+    """Return whether an engine was ever started here: what it left can only be removed by one that runs."""
     return os.geteuid() == 0 and any(state.docker_data.iterdir())
 
 
@@ -174,10 +174,12 @@ def _stop_left_containerd() -> None:
     config = str(EXEC_ROOT / "containerd")
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            words = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
+            arguments = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
         except (FileNotFoundError, ProcessLookupError):
             continue
-        if Path(words[0]).name.startswith("containerd") and any(word.startswith(config) for word in words):
+        if Path(arguments[0]).name.startswith("containerd") and any(
+            argument.startswith(config) for argument in arguments
+        ):
             started = process.start_time(int(folder.name))
             if started is not None:
                 _end(process.Identity(int(folder.name), started))

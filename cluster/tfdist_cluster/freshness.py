@@ -1,4 +1,4 @@
-"""Tells what the API server says of pods from what it merely still believes.
+"""Distinguishes current pod statuses from stale ones that the API server still has.
 
 When a node's container is started again, all its pods die with it, but the API server goes on reporting them as ready
 until the node's kubelet speaks: up to a minute. A pod's containers that started before their node did are such a

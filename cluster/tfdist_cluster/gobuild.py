@@ -1,6 +1,6 @@
 """Executables from Go modules: those of `cluster/go`, and a few tools at fixed versions.
 
-`go build` has a cache of its own; the key beside each executable spares even the seconds that asking it takes, and
+`go build` has its own cache; the key next to each executable saves even the seconds that a cache lookup takes, and
 lets an executable be used where Go's cache has been emptied.
 """
 
@@ -144,22 +144,24 @@ def require_go() -> None:
     needed = ".".join(str(number) for number in versions.MINIMUM_GO)
     if shutil.which("go") is None:
         raise ClusterError(f"`go` is not installed; Go {needed} or newer is needed to build Kubernetes")
-    told = shell.run(["go", "env", "GOVERSION"], env={"GOTOOLCHAIN": "local"}).strip()
-    found = re.match(r"go(\d+)\.(\d+)", told)
+    printed = shell.run(["go", "env", "GOVERSION"], env={"GOTOOLCHAIN": "local"}).strip()
+    found = re.match(r"go(\d+)\.(\d+)", printed)
     if found is None or (int(found[1]), int(found[2])) < versions.MINIMUM_GO:
-        raise ClusterError(f"Go {needed} or newer is needed to build Kubernetes; `go` in PATH is {told}")
+        raise ClusterError(f"Go {needed} or newer is needed to build Kubernetes; `go` in PATH is {printed}")
 
 
 def module_folder(module: str) -> Path:
     """Return the folder of a module that `cluster/go` requires, downloaded and verified."""
     require_go()
-    told = shell.run(["go", "list", "-m", "-f", "{{.Dir}}", module], cwd=GO_MODULE, env={"GOFLAGS": "-mod=mod"}).strip()
-    if not told:
+    printed = shell.run(
+        ["go", "list", "-m", "-f", "{{.Dir}}", module], cwd=GO_MODULE, env={"GOFLAGS": "-mod=mod"}
+    ).strip()
+    if not printed:
         shell.run(["go", "mod", "download", module], cwd=GO_MODULE)
-        told = shell.run(["go", "list", "-m", "-f", "{{.Dir}}", module], cwd=GO_MODULE).strip()
-    if not told:
+        printed = shell.run(["go", "list", "-m", "-f", "{{.Dir}}", module], cwd=GO_MODULE).strip()
+    if not printed:
         raise ClusterError(f"the Go module {module} could not be downloaded; check `go env GOPROXY`")
-    return Path(told)
+    return Path(printed)
 
 
 def require_architecture() -> None:

@@ -84,9 +84,9 @@ def busybox(root: Path) -> Image:
 
 
 def with_libraries(root: Path, programs: list[str]) -> dict[str, Entry]:
-    """Return programs with the libraries that they load, by the paths under which they are looked for."""
-    told = shell.run(["chroot", root, "sh", "-c", 'for p; do ldd "$p" || true; done', "sh", *programs])
-    libraries = set(re.findall(r"(/\S+) \(0x", told))
+    """Return programs with the libraries that they load, by the paths from which they are loaded."""
+    output = shell.run(["chroot", root, "sh", "-c", 'for p; do ldd "$p" || true; done', "sh", *programs])
+    libraries = set(re.findall(r"(/\S+) \(0x", output))
     return {path.lstrip("/"): Copy(inside(root, path)) for path in sorted({*programs, *libraries})}
 
 

@@ -1,4 +1,4 @@
-"""The kind cluster: created, mended, waited for, deleted.
+"""The kind cluster: creation, repair, readiness, deletion.
 
 Invariant of `ensure`: when it returns, every node is Ready and every server of the cluster is available, whatever
 state the containers were in before.
@@ -33,17 +33,17 @@ class Node:
 
     @property
     def settled(self) -> bool:
-        """Tell whether it has run for a minute; a killed engine restarts containers by itself."""
+        """Return whether it has run for a minute; a killed engine restarts containers by itself."""
         return self.state == "running" and "second" not in self.status
 
 
 def nodes(name: str) -> list[Node]:
     """Return the containers of a cluster, the control plane first."""
     line = '{{.Names}}\t{{.State}}\t{{.Label "io.x-k8s.kind.role"}}\t{{.Status}}'
-    told = shell.run(
+    printed = shell.run(
         ["docker", "ps", "--all", "--no-trunc", "--filter", f"label=io.x-k8s.kind.cluster={name}", "--format", line]
     )
-    found = [Node(*row.split("\t")) for row in told.splitlines()]
+    found = [Node(*row.split("\t")) for row in printed.splitlines()]
     return sorted(found, key=lambda node: (node.role != "control-plane", len(node.name), node.name))
 
 
@@ -75,7 +75,7 @@ def configuration(state: State, name: str, count: int, *, lacks_resource_capabil
     )
 
 
-# Without CAP_SYS_RESOURCE nobody can lower an oom_score_adj, and every sandbox would fail.
+# Without CAP_SYS_RESOURCE no process can lower an oom_score_adj, and every sandbox would fail.
 _RESTRICT_OOM_SCORE = """containerdConfigPatches:
 - |
   [plugins."io.containerd.grpc.v1.cri"]
@@ -90,28 +90,28 @@ def ensure(state: State, name: str, image: str, count: int) -> None:
     """
     existing = nodes(name)
     if existing and not _was_completed(existing):
-        console.say(f"    cluster {name} was not created to its end: creating it again")
+        console.info(f"    cluster {name} was created incompletely: creating it again")
         kind(state, "delete", "cluster", "--name", name)
         existing = []
     if engine.ours(state) is not None and any(map(_is_lost, existing)):
         engine.restart(state)
         existing = nodes(name)
-    mended = False
+    repaired = False
     if not existing:
         _create(state, name, image, count)
     else:
-        mended = _mend(existing)
+        repaired = _repair(existing)
         if len(existing) != count:
-            console.say(f"    cluster {name} has {len(existing)} nodes, not {count}: `down` and `up` change that")
+            console.info(f"    cluster {name} has {len(existing)} nodes, not {count}: `down` and `up` change that")
     kind(state, "export", "kubeconfig", "--name", name)
     if image == versions.RELEASED_NODE_IMAGE:
         _add_storage(state, nodes(name)[0])
-    wait(state, name, image, settle=mended)
+    wait(state, name, image, settle=repaired)
     _mark_completed(existing or nodes(name))
 
 
 def _is_lost(node: Node) -> bool:
-    """Tell whether Docker takes a node for running that nobody can enter: its processes or containerd were killed."""
+    """Return whether Docker lists a node as running although it cannot execute commands, as when it was killed."""
     return node.state == "running" and not shell.succeeds(["docker", "exec", node.name, "true"], timeout_seconds=20)
 
 
@@ -135,8 +135,8 @@ def _add_storage(state: State, control_plane: Node) -> None:
     kubectl(state, "apply", "-f", "-", stdin=node_image.manifest("storage.yaml"))
 
 
-def _mend(existing: list[Node]) -> bool:
-    """Let nodes run that do not, the control plane first; tell whether any is settling."""
+def _repair(existing: list[Node]) -> bool:
+    """Start nodes that do not run, the control plane first; return whether any is settling."""
     for node in existing:
         if node.state == "paused":
             with console.step(f"unpause node {node.name}"):
@@ -151,7 +151,7 @@ MARK = "/kind/tfdist-complete"
 
 
 def _was_completed(existing: list[Node]) -> bool:
-    """Tell whether creation came to its end; only then has the control plane's file system the mark."""
+    """Return whether creation completed; only then the control plane's file system has the marker."""
     if not existing or existing[0].role != "control-plane":
         return False
     return shell.succeeds(["docker", "cp", f"{existing[0].name}:{MARK}", "-"])
@@ -168,7 +168,7 @@ def wait(state: State, name: str, image: str, *, settle: bool) -> None:
         state: the state folder.
         name: of the cluster.
         image: the node image, which decides what servers there are.
-        settle: the cluster has just been mended: what it reports may still be from before, so it must report the
+        settle: the cluster has just been repaired: its reports may still be older than that, so it must report the
             same for some seconds.
     """
     servers = SERVERS if image == versions.RELEASED_NODE_IMAGE else SERVERS + BUILT_SERVERS
@@ -188,22 +188,22 @@ def wait(state: State, name: str, image: str, *, settle: bool) -> None:
 def _started(name: str) -> dict[str, str]:
     """Return when each node's container was last started, RFC 3339 in UTC."""
     names = [node.name for node in nodes(name)]
-    told = shell.run(["docker", "inspect", "--format", "{{.State.StartedAt}}", *names])
-    return dict(zip(names, told.split(), strict=True))
+    printed = shell.run(["docker", "inspect", "--format", "{{.State.StartedAt}}", *names])
+    return dict(zip(names, printed.split(), strict=True))
 
 
 def _available(state: State, servers: tuple[str, ...], started: dict[str, str]) -> bool:
-    """Tell whether the cluster reports, and not only believes, that everything is as it should be."""
+    """Return whether all nodes and servers are ready by reports that are current."""
     try:
-        told = kubectl(
+        printed = kubectl(
             state, "get", "nodes,deployments,daemonsets,pods", "--all-namespaces", "--output=json", timeout_seconds=20
         )
     except ClusterError:
         return False
-    told_items = json.loads(told)["items"]
-    items = {f"{item['kind'].lower()}/{item['metadata']['name']}": item for item in told_items}
-    found = [item for item in items.values() if item["kind"] == "Node"]
-    system = [i for i in told_items if i["kind"] == "Pod" and i["metadata"]["namespace"] == "kube-system"]
+    listed = json.loads(printed)["items"]
+    items = {f"{item['kind'].lower()}/{item['metadata']['name']}": item for item in listed}
+    found = [item for item in listed if item["kind"] == "Node"]
+    system = [i for i in listed if i["kind"] == "Pod" and i["metadata"]["namespace"] == "kube-system"]
     return (
         bool(found)
         and not believed_pods(system, started)
@@ -217,7 +217,7 @@ def _is_ready(status: dict[str, Any]) -> bool:
 
 
 def is_rolled_out(item: dict[str, Any]) -> bool:
-    """Tell whether all pods of a Deployment or DaemonSet are of its newest version and ready."""
+    """Return whether all pods of a Deployment or DaemonSet are of its newest version and ready."""
     status = item.get("status", {})
     if status.get("observedGeneration") != item["metadata"]["generation"]:
         return False

@@ -1,6 +1,6 @@
 """Which Kubernetes the plain control plane runs: the newest, or an older one that `TFDIST_KUBERNETES` names.
 
-Of an older one there are only the servers that a controller speaks with, from a Go module of its own
+Older versions have only the servers that a controller uses, from a separate Go module
 (`cluster/go-<version>`); etcd, kubeadm, kubectl and all of the kind cluster are the newest's.
 """
 

@@ -80,7 +80,7 @@ def load(archives: Iterable[Path]) -> None:
 def _load_into(node: str, contents: dict[Path, list[Archived]]) -> None:
     for archive, wanted in contents.items():
         if wanted and all(image_id(node, image.tag) == image.image_id for image in wanted):
-            console.say(f"    {node} has {', '.join(image.tag for image in wanted)}")
+            console.info(f"    {node} has {', '.join(image.tag for image in wanted)}")
             continue
         with console.step(f"load {archive.name} into {node}"), archive.open("rb") as opened:
             ctr = ["ctr", "--namespace=k8s.io", "images", "import", "--all-platforms", "--digests", "-"]

@@ -1,4 +1,4 @@
-"""One invocation at a time: a lock that the kernel gives back however its holder ends."""
+"""One invocation at a time: a lock that the kernel releases however its holder ends."""
 
 import fcntl
 import os
@@ -11,7 +11,7 @@ from tfdist_cluster import console
 
 @contextmanager
 def exclusive(path: Path) -> Iterator[None]:
-    """Hold the lock of a file; where another process holds it, say so and wait.
+    """Hold the lock of a file; if another process holds it, print a message and wait.
 
     The file stays: removing it would let two processes lock two files of the same name.
     """
@@ -23,7 +23,7 @@ def exclusive(path: Path) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
-            console.say(f"... another invocation (process {holder}) holds {path}; waiting for it")
+            console.info(f"... another invocation (process {holder}) holds {path}; waiting for it")
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)

@@ -35,7 +35,7 @@ ctr --namespace k8s.io images import --all-platforms --no-unpack --digests /imag
   { cat /tmp/containerd.log; exit 1; }
 """
 DOCKERFILE = """
-# tells systemd where it is, and with which signal it shuts down
+# sets systemd's container variable and its shutdown signal
 ENV container=docker
 STOPSIGNAL SIGRTMIN+3
 ENTRYPOINT ["/usr/local/bin/entrypoint", "/sbin/init"]
@@ -58,7 +58,7 @@ class Parts:
 
 
 def exists(image: str) -> bool:
-    """Tell whether the engine has an image."""
+    """Return whether the engine has an image."""
     return shell.succeeds(["docker", "image", "inspect", image])
 
 

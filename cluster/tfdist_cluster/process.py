@@ -25,7 +25,7 @@ class Identity:
     started: str
 
     def alive(self) -> bool:
-        """Tell whether exactly this process still runs; a zombie does not."""
+        """Return whether exactly this process still runs; a zombie does not."""
         return self.pid > 0 and start_time(self.pid) == self.started
 
     def signal(self, number: signal.Signals) -> None:
@@ -36,7 +36,7 @@ class Identity:
 
 
 def boot_id() -> str:
-    """Return what tells one boot of the machine from another."""
+    """Return an identifier of the current boot of the machine."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
@@ -73,7 +73,7 @@ def record(pid_file: Path, pid: int) -> Identity:
     return Identity(pid, started)
 
 
-def start(command: shell.Words, *, pid_file: Path, log: Path) -> Identity:
+def start(command: shell.Arguments, *, pid_file: Path, log: Path) -> Identity:
     """Start a server in a session of its own, so that it outlives this process, and record it."""
     with log.open("ab") as output:
         child = subprocess.Popen(

@@ -47,7 +47,7 @@ def _bootstrap(folder: Path, log: Path) -> None:
         (folder / path).mkdir()
 
 
-def private(command: shell.Words) -> list[object]:
+def private(command: shell.Arguments) -> list[object]:
     """Return a command in its own mount and process namespaces: killing this process ends and unmounts all of it."""
     return shell.bound(["unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--mount-proc", *command])
 
@@ -55,10 +55,10 @@ def private(command: shell.Words) -> list[object]:
 def mirror() -> list[str]:
     """Return the mirror that this machine's apt uses for the suite, or nothing: debootstrap's own default."""
     try:
-        told = shell.run(["apt-get", "indextargets", "--format", "$(CODENAME) $(SITE)", "Created-By: Packages"])
+        printed = shell.run(["apt-get", "indextargets", "--format", "$(CODENAME) $(SITE)", "Created-By: Packages"])
     except ClusterError:
         return []
-    sites = re.findall(rf"^{versions.DEBIAN_SUITE} (\S+)$", told, re.MULTILINE)
+    sites = re.findall(rf"^{versions.DEBIAN_SUITE} (\S+)$", printed, re.MULTILINE)
     return sites[:1]
 
 

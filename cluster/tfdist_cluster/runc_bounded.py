@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 # In the order of their numbers in linux/capability.h.
-CAPABILITIES = (  # noqa: SIM905  words are easier to check against the header than a column of strings
+CAPABILITIES = (  # noqa: SIM905  one string is easier to compare with the header than a column of strings
     "chown dac_override dac_read_search fowner fsetid kill setgid setuid setpcap linux_immutable net_bind_service "
     "net_broadcast net_admin net_raw ipc_lock ipc_owner sys_module sys_rawio sys_chroot sys_ptrace sys_pacct sys_admin "
     "sys_boot sys_nice sys_resource sys_time sys_tty_config mknod lease audit_write audit_control setfcap mac_override "

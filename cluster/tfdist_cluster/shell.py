@@ -1,4 +1,4 @@
-"""Starting other programs: always a list of arguments, always an error that shows what the program said."""
+"""Starting other programs: always a list of arguments, always an error that shows the program's output."""
 
 import os
 import shlex
@@ -11,7 +11,7 @@ from typing import IO
 
 from tfdist_cluster.errors import ClusterError, CommandError
 
-Words = Sequence[object]  # strings and paths; each becomes one argument
+Arguments = Sequence[object]  # strings and paths; each becomes one argument
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -20,13 +20,13 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     return {**os.environ, "PATH": f"{path}:/usr/local/sbin:/usr/sbin:/sbin", "LC_ALL": "C", **(extra or {})}
 
 
-def bound(command: Words) -> list[object]:
+def bound(command: Arguments) -> list[object]:
     """Return a command that the kernel kills together with this process, so that no half-done work goes on."""
     return ["setpriv", "--pdeathsig", "KILL", *command] if shutil.which("setpriv") else list(command)
 
 
 def run(
-    command: Words,
+    command: Arguments,
     *,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
@@ -48,21 +48,21 @@ def run(
         CommandError: it left with another status than 0, or took too long.
         ClusterError: there is no such program.
     """
-    words = [str(word) for word in command]
+    arguments = [str(argument) for argument in command]
     try:
-        completed = _run(words, env=env, cwd=cwd, log=log, stdin=stdin, timeout_seconds=timeout_seconds)
+        completed = _run(arguments, env=env, cwd=cwd, log=log, stdin=stdin, timeout_seconds=timeout_seconds)
     except FileNotFoundError as error:
-        raise ClusterError(f"`{words[0]}` is not installed (or {error.filename} does not exist)") from error
+        raise ClusterError(f"`{arguments[0]}` is not installed (or {error.filename} does not exist)") from error
     except subprocess.TimeoutExpired as error:
-        raise CommandError(shlex.join(words), -1, f"no end after {timeout_seconds} s") from error
+        raise CommandError(shlex.join(arguments), -1, f"no end after {timeout_seconds} s") from error
     if completed.returncode != 0:
         output = log.read_text(errors="replace") if log else f"{completed.stdout}\n{completed.stderr}"
-        raise CommandError(shlex.join(words), completed.returncode, output)
+        raise CommandError(shlex.join(arguments), completed.returncode, output)
     return completed.stdout or ""
 
 
 def _run(
-    words: list[str],
+    arguments: list[str],
     *,
     env: Mapping[str, str] | None,
     cwd: Path | None,
@@ -74,18 +74,18 @@ def _run(
     source = None if isinstance(stdin, str) else (stdin or subprocess.DEVNULL)
     if log is None:
         return subprocess.run(
-            words, env=environment(env), cwd=cwd, input=text, stdin=source, capture_output=True, text=True,
+            arguments, env=environment(env), cwd=cwd, input=text, stdin=source, capture_output=True, text=True,
             errors="replace", timeout=timeout_seconds, check=False,
         )  # fmt: skip
     with log.open("wb") as output:
         return subprocess.run(
-            words, env=environment(env), cwd=cwd, input=text, stdin=source, stdout=output, stderr=output,
+            arguments, env=environment(env), cwd=cwd, input=text, stdin=source, stdout=output, stderr=output,
             text=True, timeout=timeout_seconds, check=False,
         )  # fmt: skip
 
 
-def succeeds(command: Words, *, env: Mapping[str, str] | None = None, timeout_seconds: float = 30) -> bool:
-    """Tell whether a program leaves with status 0; a missing program does not."""
+def succeeds(command: Arguments, *, env: Mapping[str, str] | None = None, timeout_seconds: float = 30) -> bool:
+    """Return whether a program exits with status 0; a missing program does not."""
     try:
         run(command, env=env, timeout_seconds=timeout_seconds)
     except ClusterError:

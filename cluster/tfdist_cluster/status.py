@@ -1,4 +1,4 @@
-"""`status`: what runs, as a table for people; the exit status says whether it is usable."""
+"""`status`: the state as a table; the exit status is 0 if the cluster is usable."""
 
 from collections.abc import Iterable
 
@@ -57,10 +57,10 @@ def _ask(state: State, *arguments: str) -> dict[str, str]:
     """Return name and value of each line that kubectl prints; nothing where it cannot."""
     command = [state.bin / "kubectl", "--kubeconfig", state.kubeconfig, "--request-timeout=5s", *arguments]
     try:
-        told = shell.run(command, timeout_seconds=15)
+        output = shell.run(command, timeout_seconds=15)
     except ClusterError:
         return {}
-    return dict(line.split("\t", 1) for line in told.splitlines() if "\t" in line)
+    return dict(line.split("\t", 1) for line in output.splitlines() if "\t" in line)
 
 
 def show_control_plane(state: State) -> int:

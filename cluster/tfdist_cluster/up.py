@@ -30,7 +30,7 @@ def up(state: State, count: int) -> None:
         engine.ensure(state)
         image = _node_image(state)
         kind.ensure(state, cluster_name(), image, count)
-    console.say(f"cluster {cluster_name()} is usable; kubeconfig: {state.kubeconfig}")
+    console.info(f"cluster {cluster_name()} is usable; kubeconfig: {state.kubeconfig}")
 
 
 def _node_image(state: State) -> str:
@@ -43,7 +43,7 @@ def _node_image(state: State) -> str:
 
 
 def _pull(image: str) -> bool:
-    """Pull an image, if a registry says soon that it has it."""
+    """Pull an image, if a registry confirms within seconds that it has it."""
     if not shell.succeeds(["docker", "manifest", "inspect", image], timeout_seconds=15):
         return False
     with console.step(f"pull {image}", expected_seconds=60):
@@ -103,7 +103,7 @@ def down(state: State, *, purge: bool) -> None:
             if engine.ours(state) is not None:
                 shell.succeeds(["docker", "network", "rm", "kind"])  # its bridge would outlive the engine
         if engine.stop(state):
-            console.say("stopped the Docker engine that was started here")
+            console.info("stopped the Docker engine that was started here")
         for path in state.shared.iterdir():
             content.remove(path)
     if purge:

@@ -6,7 +6,7 @@ The Go versions themselves are in `cluster/go/go.mod`; what is repeated here is 
 from typing import Final
 
 KUBERNETES: Final = "v1.37.1"
-OLDER: Final = ("v1.29.15",)  # control planes for tests beside it, each of a module cluster/go-<version>
+OLDER: Final = ("v1.29.15",)  # additional control planes for tests, each from a module cluster/go-<version>
 ETCD_TAG: Final = "3.7.0-0"  # kubeadm's DefaultEtcdVersion of this Kubernetes
 COREDNS_TAG: Final = "v1.14.6"  # kubeadm's CoreDNSVersion
 PAUSE_TAG: Final = "3.10"  # sandbox_image in the containerd configuration of kind's base image

@@ -32,16 +32,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _demo(options.example, yes=options.yes or os.environ.get("YES", "") not in {"", "0"})
     except ClusterError as error:
-        console.say(f"error: {error}")
+        console.info(f"error: {error}")
         return 1
     except KeyboardInterrupt:
-        console.say("\ninterrupted; the same command goes on from here")
+        console.info("\ninterrupted; run the same command again to continue")
         return 130
 
 
 def _demo(path: Path, *, yes: bool) -> int:
     started = time.monotonic()
-    console.say(WELCOME)
+    console.info(WELCOME)
     cluster = target.choose()
     target.ask(cluster, yes=yes)
     names = _cluster_and_images(cluster)
@@ -54,12 +54,12 @@ def _demo(path: Path, *, yes: bool) -> int:
         )
     follow.start(kubectl, example)
     job = follow.until_ended(kubectl, example)
-    console.say(follow.final_table(kubectl, example))
-    console.say(f"\n{screen.result(job)} ({screen.duration(time.monotonic() - started)} in all)")
+    console.info(follow.final_table(kubectl, example))
+    console.info(f"\n{screen.result(job)} ({screen.duration(time.monotonic() - started)} in all)")
     if job["status"]["phase"] != "Succeeded":
-        console.say(follow.logs_of_failed(kubectl, example))
+        console.info(follow.logs_of_failed(kubectl, example))
         return 1
-    console.say(NEXT.format(kubeconfig=cluster.kubeconfig, kubectl=kubectl.program, job=example.job))
+    console.info(NEXT.format(kubeconfig=cluster.kubeconfig, kubectl=kubectl.program, job=example.job))
     return 0
 
 

@@ -1,8 +1,8 @@
-"""A cluster that is somebody else's, borrowed for the tests: looked at before, and left as it was.
+"""A user's cluster, used for the tests: inspected before, and restored afterwards.
 
 `python3 -m tfdist_demo.borrowed check|clean`, with the cluster in `KUBECONFIG`. Everything of the tests has a name of
 its own (`place.TESTS`) or is in a namespace that begins like it. What the definition of TFDistJob is to a cluster there
-can be only once, so where TFDist is installed the tests refuse to begin. What a run that was killed has left is known
+can be only once, so where TFDist is installed the tests do not start. What a run that was killed has left is known
 by its names; the next run, or `clean`, removes it.
 """
 
@@ -25,14 +25,14 @@ RELEASE_NAME: Final = "meta.helm.sh/release-name"
 RELEASE_NAMESPACE: Final = "meta.helm.sh/release-namespace"
 WAIT_SECONDS: Final = 300
 OF_CLUSTER: Final = ("clusterrolebinding", "clusterrole")
-"""Kinds without a namespace that the chart makes, besides the definition."""
+"""Kinds without a namespace that the chart makes, other than the definition."""
 
 
-def refuse_if_taken(kubectl: Kubectl) -> None:
+def require_free(kubectl: Kubectl) -> None:
     """Return if TFDist is not in the cluster, or only as an earlier run of the tests left it.
 
     Raises:
-        ClusterError: somebody has installed it.
+        ClusterError: TFDist is installed already.
     """
     found = kubectl.get("customresourcedefinition", DEFINITION)
     if found is None or is_ours(found):
@@ -45,15 +45,16 @@ def refuse_if_taken(kubectl: Kubectl) -> None:
 
 def is_ours(definition: Mapping[str, Any]) -> bool:
     """Return whether the tests have made the definition of TFDistJob."""
-    told = definition["metadata"].get("annotations") or {}
-    return (told.get(RELEASE_NAME), told.get(RELEASE_NAMESPACE)) == (TESTS.release, TESTS.system)
+    annotations = definition["metadata"].get("annotations") or {}
+    return (annotations.get(RELEASE_NAME), annotations.get(RELEASE_NAMESPACE)) == (TESTS.release, TESTS.system)
 
 
 def owner(definition: Mapping[str, Any]) -> str:
-    """Return who has made the definition, in words."""
-    told = definition["metadata"].get("annotations") or {}
-    if RELEASE_NAME in told:
-        return f"the release {told[RELEASE_NAME]} in the namespace {told.get(RELEASE_NAMESPACE, 'default')}"
+    """Return a description of the definition's owner."""
+    annotations = definition["metadata"].get("annotations") or {}
+    if RELEASE_NAME in annotations:
+        namespace = annotations.get(RELEASE_NAMESPACE, "default")
+        return f"the release {annotations[RELEASE_NAME]} in the namespace {namespace}"
     return f"the definition {DEFINITION} is there, made without Helm"
 
 
@@ -61,7 +62,7 @@ def clean(kubectl: Kubectl) -> None:
     """Remove all that the tests have made, and return when it is gone; everything is tried, whatever fails.
 
     Raises:
-        ClusterError: something could not be removed; the text says what.
+        ClusterError: something could not be removed; the message names it.
     """
     left: list[str] = []
     with console.step("remove what the tests made", expected_seconds=60):
@@ -158,9 +159,9 @@ def main() -> int:
         chosen = borrow(target.choose())
         if not chosen.own:
             kubectl = chosen.kubectl()
-            clean(kubectl) if sys.argv[1:] == ["clean"] else refuse_if_taken(kubectl)
+            clean(kubectl) if sys.argv[1:] == ["clean"] else require_free(kubectl)
     except ClusterError as error:
-        console.say(f"error: {error}")
+        console.info(f"error: {error}")
         return 1
     return 0
 

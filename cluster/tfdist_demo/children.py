@@ -1,4 +1,4 @@
-"""Commands of this project that run at the same time, their lines marked with who says them."""
+"""Commands of this project that run at the same time, each line of output prefixed with the command's name."""
 
 import os
 import signal
@@ -16,15 +16,15 @@ PYTHON_PATH = paths.CLUSTER
 
 
 def module(name: str, *arguments: str) -> list[str]:
-    """Return the command line of a module beside this package."""
+    """Return the command line of a module next to this package."""
     return [sys.executable, "-m", name, *arguments]
 
 
 def run_together(commands: Mapping[str, Sequence[str]]) -> None:
-    """Run commands (by a short name) until all have ended; when one fails the others are told to stop.
+    """Run commands (by a short name) until all have ended; when one fails the others are stopped.
 
     Raises:
-        ClusterError: naming the one that failed; its own last lines have said why.
+        ClusterError: one failed; its own output has the reason.
     """
     started = {name: _start(command) for name, command in commands.items()}
     width = max(map(len, started))
@@ -40,7 +40,7 @@ def run_together(commands: Mapping[str, Sequence[str]]) -> None:
     for reader in readers:
         reader.join(timeout=GRACE_SECONDS)
     if failed:
-        raise ClusterError(f"{failed} failed; its lines above say why. The same command goes on from there.")
+        raise ClusterError(f"{failed} failed; its output above has the reason. Run the same command again to continue.")
 
 
 def _start(command: Sequence[str]) -> "subprocess.Popen[str]":
@@ -54,7 +54,7 @@ def _start(command: Sequence[str]) -> "subprocess.Popen[str]":
 def _relay(name: str, child: "subprocess.Popen[str]") -> None:
     for line in child.stdout or ():
         if line.strip():
-            console.say(f"{name} | {line.rstrip()}")
+            console.info(f"{name} | {line.rstrip()}")
 
 
 def _first_failure(children: Mapping[str, "subprocess.Popen[str]"]) -> str | None:

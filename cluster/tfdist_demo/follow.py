@@ -1,6 +1,6 @@
 """Applies an example as a person would, and shows its job until it ends.
 
-A job of an earlier run is deleted first, whatever became of it: its checkpoints lie in a folder of its own.
+A job of an earlier run is deleted first in any phase; its checkpoints are in a separate folder.
 """
 
 import contextlib
@@ -75,8 +75,8 @@ def start(kubectl: Kubectl, example: Example) -> None:
     option, path = _from(example.path)
     with contextlib.suppress(ValueError):
         path = str(example.path.relative_to(paths.REPOSITORY))
-    console.say(f"\n$ kubectl apply {option} {path}")
-    console.say(kubectl.run("apply", *_from(example.path)).rstrip())
+    console.info(f"\n$ kubectl apply {option} {path}")
+    console.info(kubectl.run("apply", *_from(example.path)).rstrip())
 
 
 def until_ended(kubectl: Kubectl, example: Example) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def until_ended(kubectl: Kubectl, example: Example) -> dict[str, Any]:
     Raises:
         ClusterError: it is gone, its pods cannot run, or it takes too long.
     """
-    console.say(f"$ kubectl -n {manifests.NAMESPACE} get tfd {example.job}    (in another terminal, too)")
+    console.info(f"$ kubectl -n {manifests.NAMESPACE} get tfd {example.job}    (in another terminal, too)")
     view, started = _View(), time.monotonic()
     try:
         while True:
@@ -129,7 +129,7 @@ def _get_patiently(kubectl: Kubectl, job: str) -> dict[str, Any]:
 def _get(kubectl: Kubectl, name: str) -> dict[str, Any]:
     job = kubectl.get("tfdistjob", name, f"--namespace={manifests.NAMESPACE}")
     if job is None:
-        raise ClusterError(f"the job {name} is gone: somebody has deleted it")
+        raise ClusterError(f"the job {name} was deleted")
     return job
 
 
@@ -148,7 +148,7 @@ class _View:
         if line == self._shown:
             return
         if not self._terminal:
-            console.say(line)
+            console.info(line)
         else:
             phase = line.split(maxsplit=1)[0]
             new_phase = bool(self._shown) and not self._shown.startswith(phase)

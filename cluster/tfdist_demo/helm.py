@@ -24,7 +24,7 @@ class Helm:
         """Run one command and return what it prints.
 
         Raises:
-            ClusterError: it failed; the text holds what it said.
+            ClusterError: it failed; the message contains its output.
         """
         environment = {"KUBECONFIG": self.kubeconfig}
         return shell.run([self.program, *arguments], env=environment, timeout_seconds=TIMEOUT_SECONDS)
@@ -33,8 +33,8 @@ class Helm:
         """Pack a chart, as one of another version where one is given, and return the archive."""
         folder = paths.State.from_environment().folder("charts")
         options = [f"--version={version}"] if version else []
-        told = self.run("package", str(chart), f"--destination={folder}", *options)
-        return Path(told.rpartition("saved it to: ")[2].strip())
+        output = self.run("package", str(chart), f"--destination={folder}", *options)
+        return Path(output.rpartition("saved it to: ")[2].strip())
 
     def install(self, archive: Path, place: Place, *options: str) -> None:
         """Install a chart or upgrade its release; objects that were made without Helm become part of it."""

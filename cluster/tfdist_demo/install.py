@@ -43,14 +43,13 @@ def wait_until_ready(kubectl: Kubectl) -> None:
         explain_trouble(kubectl, place.system, place.selector, waited_seconds=waited)
         if waited > READY_SECONDS:
             raise ClusterError(
-                f"the controller is not ready after {READY_SECONDS} s. "
-                f"Look at: kubectl -n {place.system} get pods,events"
+                f"the controller is not ready after {READY_SECONDS} s. Check: kubectl -n {place.system} get pods,events"
             )
         time.sleep(0.5)
 
 
 def _is_ready(kubectl: Kubectl) -> bool:
-    """Tell whether the present version of the Deployment has all its replicas, and no old ones are left."""
+    """Return whether the present version of the Deployment has all its replicas, and no old ones are left."""
     deployment = kubectl.get("deployment", kubectl.place.controller, f"--namespace={kubectl.place.system}")
     if deployment is None:
         return False

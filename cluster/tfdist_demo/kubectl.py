@@ -27,7 +27,7 @@ class Kubectl:
         """Run one command and return what it prints.
 
         Raises:
-            ClusterError: it failed; the text holds what it said.
+            ClusterError: it failed; the message contains its output.
         """
         environment = {"KUBECONFIG": self.kubeconfig}
         return shell.run([self.program, *arguments], env=environment, stdin=stdin, timeout_seconds=timeout_seconds)
@@ -56,7 +56,7 @@ class Kubectl:
         return list(found["items"]) if found else []
 
     def logs(self, namespace: str, pod: str, lines: int = 15) -> str:
-        """Return the end of a pod's log, of its last run where the present one has said nothing; else nothing."""
+        """Return the end of a pod's log, or of its previous container's if the current log is empty."""
         for previous in ("--previous=false", "--previous=true"):
             try:
                 printed = self.run("logs", f"--namespace={namespace}", pod, f"--tail={lines}", previous)

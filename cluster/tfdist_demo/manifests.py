@@ -1,4 +1,4 @@
-"""The objects of the demonstration besides the job: namespace, volume, the pod that fills it; pure."""
+"""The objects of the demonstration other than the job: namespace, volume, the pod that fills it; pure."""
 
 from collections.abc import Mapping
 from typing import Final

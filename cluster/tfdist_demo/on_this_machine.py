@@ -36,14 +36,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("file", nargs="?", type=Path, default=EXAMPLE, help=f"file or folder (default: {EXAMPLE})")
     options = parser.parse_args(arguments)
     try:
-        console.say(WELCOME.format(file=options.file))
+        console.info(WELCOME.format(file=options.file))
         command = [sys.executable, "-m", "tfdist.cli", "run", "--local", str(options.file)]
         for claim in claims(options.file):
             folder = STATE / "demo" / claim
             fill(CONTENTS[claim](), folder)
             command += ["--volume", f"{claim}={folder}"]
     except ClusterError as error:
-        console.say(f"error: {error}")
+        console.info(f"error: {error}")
         return 1
     except KeyboardInterrupt:
         return 130

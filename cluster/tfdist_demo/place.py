@@ -25,6 +25,6 @@ class Place:
 DEMO = Place("tfdist-demo", "tfdist-system", "tfdist", "tfdist-controller")
 """Where people expect it: of `make demo`, and of the tests on the cluster that is made here."""
 TESTS = Place("tfdist-e2e", "tfdist-e2e-system", "tfdist-e2e", "tfdist-e2e")
-"""Where it is nobody else's: of the tests on a cluster of the user's."""
+"""Names that the tests use on a user's cluster."""
 TEST_NAMESPACES = "tfdist-e2e-"
 """How all further namespaces of the tests begin."""

@@ -1,7 +1,7 @@
 """Which cluster the demonstration uses, and the word of its owner before anything is changed there.
 
 A `KUBECONFIG` that is set names the user's cluster; otherwise it is the one that `tfdist_cluster` makes, which is
-nobody's but this checkout's and needs no question.
+owned by this checkout and needs no confirmation.
 """
 
 import os
@@ -59,19 +59,21 @@ def choose(environment: Mapping[str, str] = os.environ) -> Target:
 
 
 def ask(target: Target, *, yes: bool) -> None:
-    """Say what will change on the user's cluster and get an agreement.
+    """Show the changes to the user's cluster and ask for confirmation.
 
     Raises:
-        ClusterError: there is none, or nobody who could be asked.
+        ClusterError: the user declined, or there is no terminal to ask on.
     """
     if target.own:
         return
     context = target.kubectl().run("config", "current-context").strip()
-    console.say(changes(context, registry=os.environ.get("REGISTRY")))
+    console.info(changes(context, registry=os.environ.get("REGISTRY")))
     if yes:
         return
     if not sys.stdin.isatty():
-        raise ClusterError("nobody can be asked here. Agree with YES=1, or unset KUBECONFIG to use a cluster made here")
+        raise ClusterError(
+            "confirmation is needed and there is no terminal. Set YES=1, or unset KUBECONFIG to use a cluster made here"
+        )
     if input("Go on? [y/N] ").strip().lower() not in {"y", "yes"}:
         raise ClusterError("nothing was changed")
 

@@ -1,6 +1,6 @@
-"""What keeps a pod from running, in words, from the pod alone; pure.
+"""Why a pod does not run, derived from the pod alone; pure.
 
-What mends itself (an image that is being pulled, a container that is being made) is no trouble.
+Transient states (an image that is being pulled, a container that is being created) are not reported.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ ADVICE: Final = {
     "RunContainerError": "the container cannot be started",
     "CrashLoopBackOff": "the program ends again and again",
 }
-"""Reasons for which a container waits that waiting does not mend."""
+"""Reasons of waiting containers that do not resolve by themselves."""
 
 
 def of_pod(pod: Mapping[str, Any]) -> str | None:
@@ -26,8 +26,8 @@ def of_pod(pod: Mapping[str, Any]) -> str | None:
         waiting = (container.get("state") or {}).get("waiting") or {}
         reason = waiting.get("reason")
         if reason in ADVICE:
-            said = waiting.get("message", "")
-            return f"pod {name}: {reason}, {ADVICE[reason]}" + (f" ({said})" if said else "")
+            message = waiting.get("message", "")
+            return f"pod {name}: {reason}, {ADVICE[reason]}" + (f" ({message})" if message else "")
     return None
 
 

@@ -26,7 +26,7 @@ class Contents:
 
     claim: str
     what: str
-    """In words."""
+    """As text."""
     files: Mapping[str, Path]
     """Files of this machine, by their names below `folder`."""
     folder: str
@@ -49,7 +49,7 @@ def prepare(kubectl: Kubectl, trainer: str, contents: Contents, *, storage_class
         kubectl.apply(manifests.claim(contents.claim, namespace, storage_class=storage_class, access_mode=access_mode))
     claim = _claim(kubectl, contents.claim)
     if claim and claim["metadata"].get("annotations", {}).get(manifests.DATA_ANNOTATION) == contents.mark:
-        console.say(f"    the volume holds {contents.what} already")
+        console.info(f"    the volume holds {contents.what} already")
         return
     with (
         console.step(f"put {contents.what} into the volume", expected_seconds=30),
@@ -78,7 +78,7 @@ def _loader_pod(kubectl: Kubectl, trainer: str, claim: str) -> Iterator[None]:
             if waited > START_SECONDS:
                 raise ClusterError(
                     f"pod {manifests.LOADER} does not run after {START_SECONDS} s. "
-                    f"Look at: kubectl -n {kubectl.place.namespace} get pvc,pods,events"
+                    f"Check: kubectl -n {kubectl.place.namespace} get pvc,pods,events"
                 )
             time.sleep(0.5)
         yield

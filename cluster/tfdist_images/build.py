@@ -56,7 +56,7 @@ def build(recipes: Sequence[Recipe], root: Path = store.ROOT) -> list[Image]:
         missing = [image for image in images if not image.archive.exists()]
         for image in images:
             if image not in missing:
-                console.say(f"image {image.name} is up to date")
+                console.info(f"image {image.name} is up to date")
         if missing:
             _build_missing(missing, context)
     return images

@@ -57,7 +57,7 @@ class Choice:
 
 
 def choose(environment: Mapping[str, str] = os.environ) -> Choice:
-    """Return what was chosen before, or look at the machine; `BASE_IMAGE` and `IMAGE_BUILDER` decide otherwise."""
+    """Return the earlier choice, or choose by what the machine has; `BASE_IMAGE` and `IMAGE_BUILDER` override it."""
     asked_base, asked_builder = environment.get("BASE_IMAGE"), environment.get("IMAGE_BUILDER")
     if asked_base or asked_builder:
         builder = asked_builder or ("docker" if _engine_answers() else "buildah")
@@ -87,12 +87,12 @@ def _engine_answers() -> bool:
 
 
 def _engine_has(image: str) -> bool:
-    """Tell whether the Docker engine has the image or gets it; without a way to a registry the answer is no."""
+    """Return whether the Docker engine has or can pull the image; false if no registry is reachable."""
     if not _engine_answers():
         return False
     if shell.succeeds(["docker", "image", "inspect", image]):
         return True
-    console.say(f"asking the Docker engine for {image} (at most 2 min)")
+    console.info(f"asking the Docker engine for {image} (at most 2 min)")
     return shell.succeeds(["docker", "pull", "--quiet", image], timeout_seconds=120)
 
 
@@ -107,7 +107,7 @@ class Docker:
         """Do nothing: the engine pulls the base, pip downloads while it builds."""
 
     def release(self) -> None:
-        """Do nothing: the engine looks after itself."""
+        """Do nothing: the engine manages its own cache."""
 
     def build(self, context: Path, recipe: Recipe, name: str, arguments: Mapping[str, str]) -> None:
         """Run `docker build`."""

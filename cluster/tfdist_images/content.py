@@ -96,7 +96,7 @@ def input_files(root: Path, recipe: Recipe) -> list[str]:
 
 
 def _is_ignored(file: str) -> bool:
-    """Tell what tools leave beside the sources: caches, hidden files, editors' copies."""
+    """Return whether a file is left by a tool: a cache, a hidden file, an editor's copy."""
     parts = Path(file).parts
     return file.endswith(IGNORED_SUFFIXES) or any(
         part == "__pycache__" or part.startswith(".") or part.endswith(".egg-info") for part in parts
@@ -115,7 +115,7 @@ def content_hash(root: Path, files: Iterable[str], *, base: str, target: str | N
 
 
 def stage(root: Path, files: Iterable[str], context: Path) -> None:
-    """Copy `files` into the empty folder `context`, with their times, which builders' caches look at."""
+    """Copy `files` into the empty folder `context`, with their times, which builders' caches compare."""
     for file in files:
         copy = context / file
         copy.parent.mkdir(parents=True, exist_ok=True)

@@ -57,14 +57,14 @@ def load(images: Sequence[Image], environment: Mapping[str, str] = os.environ) -
     needed = [image for image in images if not _nodes_have(image)]
     for image in images:
         if image not in needed:
-            console.say(f"image {image.name} is in the cluster already")
+            console.info(f"image {image.name} is in the cluster already")
     for image in needed:
         with console.step(f"load {image.name} into the cluster", expected_seconds=20):
             shell.run(_command(where, context or "", image.archive))
 
 
 def is_own_cluster(environment: Mapping[str, str]) -> bool:
-    """Tell whether the cluster in use is the one that `tfdist_cluster` makes: no KUBECONFIG is set, or its own is."""
+    """Return whether the cluster in use is the one that `tfdist_cluster` makes: no KUBECONFIG is set, or its own is."""
     given = environment.get("KUBECONFIG")
     return not given or paths.State.from_environment().root in Path(given).resolve().parents
 
@@ -77,13 +77,13 @@ def _command(where: Destination, context: str, archive: Path) -> list[str | Path
 
 
 def _nodes_have(image: Image) -> bool:
-    """Tell whether every node lists the image; a node lists its 50 largest, which ours are among."""
+    """Return whether every node lists the image; a node lists its 50 largest, which ours are among."""
     printed = programs.output(["kubectl", "get", "nodes", "--output=json", "--request-timeout=20s"])
     return printed is not None and all_nodes_list(json.loads(printed), image.name)
 
 
 def all_nodes_list(nodes: Mapping[str, list[dict[str, dict[str, list[dict[str, list[str]]]]]]], name: str) -> bool:
-    """Tell whether each node of a NodeList that takes pods of ours has an image called `name`."""
+    """Return whether each node of a NodeList that takes pods of ours has an image called `name`."""
     workers = [node for node in nodes["items"] if not _is_control_plane(node)] or nodes["items"]
     return bool(workers) and all(
         any(known == name or known.endswith(f"/{name}") for known in _image_names(node)) for node in workers

@@ -23,7 +23,7 @@ def output(command: Sequence[str | Path], *, timeout_seconds: float = 30) -> str
 
 
 def need(packages: Mapping[str, str]) -> None:
-    """Install the Debian packages of missing programs (`program: package`), after saying so."""
+    """Install the Debian packages of missing programs (`program: package`), and print their names."""
     path = shell.environment()["PATH"]
     missing = sorted({package for program, package in packages.items() if shutil.which(program, path=path) is None})
     if not missing:

@@ -26,7 +26,7 @@ def log(name: str) -> Path:
 
 @contextmanager
 def complete_or_absent(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`, which becomes `path` when the body ends without an error.
+    """Yield a temporary path next to `path`, which becomes `path` when the body ends without an error.
 
     A file under the final name is therefore always complete. What an earlier, killed run left under the temporary
     name is removed first; callers hold the lock.

@@ -1,4 +1,4 @@
-"""An ordinary Keras script: `compile`, `fit`, `evaluate`. It knows nothing of what starts it but `TF_CONFIG`."""
+"""An ordinary Keras script: `compile`, `fit`, `evaluate`. It depends only on `TF_CONFIG`."""
 
 import glob
 import os

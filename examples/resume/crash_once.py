@@ -19,7 +19,7 @@ COUNT = 12_000
 
 
 class CrashOnce(tfdist_trainer.Program):
-    """Tells the class of 12,000 images."""
+    """Classifies 12,000 images."""
 
     def model(self) -> keras.Model:
         """Return one hidden layer."""

@@ -1,1 +1,1 @@
-"""The TFDist controller: turns TFDistJobs into pods, and what the pods do into the jobs' status."""
+"""The TFDist controller: it creates the pods of TFDistJobs, and reports their state in the jobs' status."""

@@ -1,8 +1,9 @@
-"""The composition root: makes the parts, runs them under kopf, and stops them in order.
+"""The composition root: builds the controller, runs it under kopf, and stops it in order.
 
-Every replica keeps its caches in sync; the one that leads also acts. If any part ends, the process ends: Kubernetes
-starts it anew, and everything is derived from the API server. A leader that may not lead any more ends at once,
-without a farewell: what is not running cannot write.
+kopf calls the controller through `handlers`: it watches the jobs, whose events update the job cache (`caches`). Every
+replica keeps its caches in sync; only the leader reconciles (`leader`). If a task ends, the process exits: Kubernetes
+restarts it, and all state is derived from the API server. On loss of the Lease the process exits immediately, without
+graceful shutdown, so that it cannot write any more.
 """
 
 import asyncio
@@ -11,174 +12,174 @@ import os
 import socket
 import sys
 import uuid
+from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final, NoReturn, cast
 
 import kopf
 import uvloop
 
-from tfdist.api.v1 import GROUP, PLURAL, VERSION
-from tfdist.render import names
+from tfdist.api.v1 import PLURAL
 from tfdist_operator import config, handlers
-from tfdist_operator.health import LoopLag, Probes
+from tfdist_operator.admission import Review, review
+from tfdist_operator.caches import Caches
+from tfdist_operator.health import HealthServer, LoopLag
 from tfdist_operator.kube.client import Client
 from tfdist_operator.kube.connection import authorization, find_connection, ssl_context
-from tfdist_operator.kube.elector import Elector, LeaseLost
-from tfdist_operator.kube.informer import Informer, Sink, Watched
-from tfdist_operator.kube.job_store import JobStore
-from tfdist_operator.kube.lease import Lease
-from tfdist_operator.kube.leftovers import Leftovers
-from tfdist_operator.kube.memory import Memory
-from tfdist_operator.kube.objects import Objects
-from tfdist_operator.kube.pod_store import Key
-from tfdist_operator.kube.queue import KeyedQueue
-from tfdist_operator.kube.reached import EVERYWHERE
-from tfdist_operator.kube.sinks import WatchedJobs, WatchedPods
+from tfdist_operator.kube.connectivity import Connectivity
+from tfdist_operator.kube.keys import ALL_NAMESPACES
+from tfdist_operator.kube.kopf_session import KopfSession
+from tfdist_operator.kube.leader_election import LeaderElector, LeadershipLost
+from tfdist_operator.kube.lease_lock import LeaseLock
+from tfdist_operator.kube.preflight import CrdMissing, await_crd, streams_lists
+from tfdist_operator.kube.stale_crd import CrdCheck
+from tfdist_operator.kube.webhook_certificate import WebhookCertificate, certificate
+from tfdist_operator.leader import start_leader_tasks
 from tfdist_operator.logs import configure
-from tfdist_operator.metrics import LEADER, begin_at_zero
-from tfdist_operator.parts import Parts
-from tfdist_operator.planner import Settings
-from tfdist_operator.progress import ProgressPoller
-from tfdist_operator.reconcile import Reconciler, utc_now
-from tfdist_operator.reports import Reports
-from tfdist_operator.rhythm import Rhythm
+from tfdist_operator.metrics import LEADER, initialize_series
+from tfdist_operator.replica_reports.diagnosis import Diagnosis
+from tfdist_operator.supervisor import TaskSupervisor
+from tfdist_operator.webhook_server import WebhookServer
 
 log = logging.getLogger(__name__)
 
 _LEASE_TIMEOUT_SECONDS: Final = 4.0
 """For a renewal: two can fail before the deadline without an answer."""
 _STOP_SECONDS: Final = 1.0
-"""How long the loops get to stop before the Lease is given up."""
+"""Time limit for the loops to stop before the Lease is released."""
 
 
 class Controller:
-    """One replica. `start` and `stop` are called by kopf; `stop_flag` tells kopf to stop, `failed` with what result."""
+    """One replica. kopf calls `start` and `stop`; `stop_flag` makes kopf stop, and `failed` sets the exit status."""
 
     def __init__(self, settings: config.Config) -> None:
         info = find_connection()
-        connection = info.server, ssl_context(info), authorization(info)
-        self._settings = settings
+        tls, authorized = ssl_context(info), authorization(info)
+        self._server, self._settings = info.server, settings
         self._instance = os.environ.get("HOSTNAME") or socket.gethostname()
-        # A client of its own: neither a full pool nor a server that asks for patience may delay a renewal.
-        self._lease_client = Client(*connection, connections=2, timeout_seconds=_LEASE_TIMEOUT_SECONDS)
-        lease = Lease(self._lease_client, settings.lease_namespace, settings.lease_name)
-        self._elector = Elector(lease, f"{self._instance}_{uuid.uuid4()}")
-        may_write = self._elector.may_act if settings.leader_election else _alone
-        self._client = Client(*connection, may_write=may_write)
-        self._queue: KeyedQueue[Key] = KeyedQueue()
-        self._leads = False
-        self._jobs = JobStore(settings.pod_defaults)
-        self._pods = WatchedPods(self._changed)
-        self._informers = self._make_informers()
+        connectivity = Connectivity()
+        connect = partial(Client, info.server, tls, authorized, connectivity=connectivity)
+        # A separate client: neither a full pool nor a Retry-After of the server may delay a renewal.
+        self._lease_client = connect(connections=2, timeout_seconds=_LEASE_TIMEOUT_SECONDS)
+        lease = LeaseLock(self._lease_client, settings.lease_namespace, settings.lease_name, info.token)
+        self._elector = LeaderElector(lease, f"{self._instance}_{uuid.uuid4()}")
+        self._client = connect(may_write=self._elector.is_leader if settings.leader_election else lambda: True)
+        self._kopf_session = KopfSession(tls, authorized, settings.namespaces or (ALL_NAMESPACES,))
+        self._caches = caches = Caches(self._client, self._kopf_session, settings)
         self._lag = LoopLag()
-        self._probes = Probes(self._informers, self._jobs, self._pods, self._queue, self._lag, self._role)
-        self._reports: Reports | None = None
-        self._parts = Parts(self._part_ended)
+        self._crd = CrdCheck(self._client)
+        stores = caches.jobs, caches.pods, caches.queue
+        role, leading_error = self._role, lambda: self._crd.problem
+        self._probes = HealthServer(caches.watches, connectivity, *stores, self._lag, role, leading_error)
+        self._diagnosis: Diagnosis | None = None
+        self._supervisor = TaskSupervisor(self._task_ended)
+        self.kopf_settings = handlers.settings()
+        self._webhook_client = connect(connections=2)  # without the fence of the leader: every replica serves
+        self._certificate: WebhookCertificate | None = None
+        if settings.webhook:
+            self._certificate = certificate(self._webhook_client, settings.webhook, config.own_namespace())
+            server = WebhookServer(settings.webhook_port, self._certificate.context, self._certificate.ready)
+            self.kopf_settings.admission.server = server
         self.stop_flag = asyncio.Event()
         self.failed = False
 
-    def _make_informers(self) -> tuple[Informer, ...]:
-        """Return those of jobs and pods for every namespace, or one of each for all namespaces."""
-        kinds: tuple[tuple[str, str, str, Sink], ...] = (
-            (f"apis/{GROUP}/{VERSION}", PLURAL, "", WatchedJobs(self._jobs, self._changed)),
-            ("api/v1", "pods", names.POD_SELECTOR, self._pods),
-        )
-        return tuple(
-            Informer(self._client, Watched.of(group, plural, namespace, selector), sink)
-            for namespace in self._settings.namespaces or (EVERYWHERE,)
-            for group, plural, selector, sink in kinds
-        )
+    def session(self) -> kopf.AiohttpSession:
+        """Return a new session with the API server, for kopf."""
+        return kopf.AiohttpSession(server=self._server, aiohttp_session=self._kopf_session.new())
+
+    def on_job_event(self, kind: str | None, raw: Any) -> None:
+        """Update the job cache from an event."""
+        jobs = self._caches.jobs
+        (jobs.on_delete if kind == "DELETED" else jobs.on_update)(raw)
+
+    def review(self, manifest: Mapping[str, Any], old: Mapping[str, Any] | None) -> Review:
+        """Return the answer of the admission webhook for a job that is created, or changed from `old`."""
+        settings = self._settings
+        return review(manifest, old, settings.pod_defaults, programs=settings.check_programs)
 
     async def start(self) -> None:
-        """Open the connections and start every loop of a standby."""
-        begin_at_zero()
+        """Open the connections and start every task of a standby; kopf watches once this returns."""
+        initialize_series()
         await self._client.__aenter__()
         await self._lease_client.__aenter__()
+        await self._webhook_client.__aenter__()
         try:
             await self._probes.start(self._settings.port)
         except OSError as error:
             # Nothing has begun that could be stopped, and kopf would end by SIGKILL after STOP_SECONDS.
             _end_at_once("the controller cannot start", f"TFDIST_PORT={self._settings.port}: {error}")
-        self._parts.start("event loop lag", self._lag.run())
-        for informer in self._informers:
-            self._parts.start(f"watch {informer.what}", informer.run())
-        self._parts.start("leadership", self._lead())
+        self._supervisor.start("event loop lag", self._lag.run())
+        await self._await_api()
+        if self._certificate is not None:
+            self._supervisor.start("certificate of the webhook", self._certificate.run())
+        for informer in self._caches.informers:
+            self._supervisor.start(f"watch {informer.what}", informer.run())
+        self._supervisor.start(f"watch {PLURAL}", self._caches.job_watch.run())
+        self._supervisor.start("leadership", self._lead())
+
+    async def _await_api(self) -> None:
+        try:
+            await await_crd(self._client)
+            self.kopf_settings.watching.initial_streaming = await streams_lists(
+                self._client, self._caches.namespaces[0]
+            )
+        except CrdMissing as error:
+            _end_at_once("the controller cannot start", str(error))
+        except asyncio.CancelledError:  # stopped before any task has started
+            os._exit(0)
 
     async def stop(self) -> None:
-        """Stop acting, then give the Lease up, then close what is open."""
-        await self._parts.stop(_STOP_SECONDS)
+        """Stop reconciling, then release the Lease, then close the connections."""
+        await self._supervisor.stop(_STOP_SECONDS)
         await self._elector.release()
         await self._probes.stop()
-        if self._reports is not None:
-            await self._reports.close()
+        if self._diagnosis is not None:
+            await self._diagnosis.close()
         await self._client.__aexit__()
         await self._lease_client.__aexit__()
-        self.stop_flag.set()  # or kopf waits 5 s for the task of its own that waits for this flag
+        await self._webhook_client.__aexit__()
+        self.stop_flag.set()  # otherwise kopf waits 5 s for its own task that waits for this flag
         log.info("controller has stopped")
 
     async def _lead(self) -> None:
-        """Wait until this replica is in sync and leads, then act for as long as it does."""
-        for informer in self._informers:
-            await informer.synced.wait()
-        log.info("in sync", extra={"jobs": len(self._jobs), "pods": len(self._pods)})
+        """Wait until the caches are synced and this replica leads; reconcile while it leads."""
+        for watch in self._caches.watches:
+            await watch.synced.wait()
+        log.info("in sync", extra={"jobs": len(self._caches.jobs), "pods": len(self._caches.pods)})
+        await self._crd.wait()
         if not self._settings.leader_election:
-            self._begin()
-            await asyncio.Event().wait()
+            await self._caches.resync.run(self._begin)
         await self._elector.acquire()
-        self._begin()
+        self._supervisor.start("resync", self._caches.resync.run(self._begin))
         try:
-            await self._elector.hold()
-        except LeaseLost as lost:
-            _end_at_once("leadership is lost; the process ends and starts again as a standby", str(lost))
+            await self._elector.renew_until_lost()
+        except LeadershipLost as lost:
+            _end_at_once("leadership is lost; the process exits and restarts as a standby", str(lost))
 
     def _begin(self) -> None:
-        """Act: look at every job there is, and at each that changes from now on."""
+        """Start to reconcile: every job now, and each job that changes from now on."""
         log.info("this replica leads", extra={"instance": self._instance})
         LEADER.set(1)
-        self._leads = True
-        self._start_acting()
-        for job in self._jobs.all():
-            self._queue.add(job.key)
+        self._caches.lead(self._start_leader_tasks)
 
-    def _start_acting(self) -> None:
-        """Start the loops that only the leader runs."""
-        settings, memory = self._settings, Memory()
-        reports = self._reports = Reports()
-        objects = Objects(self._client, self._instance)
-        planning = Settings(
-            settings.trainer_image,
-            namespace=config.own_namespace(),
-            pod_defaults=settings.pod_defaults,
+    def _start_leader_tasks(self) -> None:
+        self._diagnosis = start_leader_tasks(
+            self._supervisor, self._caches, self._client, self._settings, self._instance
         )
-        leftovers = Leftovers(objects, settings.namespaces or (EVERYWHERE,))
-        rhythm = Rhythm(settings.progress_poll_seconds, settings.progress_write_seconds)
-        reconciler = Reconciler(
-            self._jobs, self._pods, self._queue, objects, planning, memory, reports, leftovers, rhythm
-        )
-        poller = ProgressPoller(self._jobs, self._pods, memory, reports, self._queue.add_after, utc_now, rhythm)
-        self._parts.start("progress", poller.run())
-        for number in range(settings.workers):
-            self._parts.start(f"worker {number}", self._queue.work(reconciler.reconcile))
-
-    def _changed(self, key: Key) -> None:
-        """Mark a job dirty; a standby need not remember, since the leader begins with all of them."""
-        if self._leads:
-            self._queue.add(key)
 
     def _role(self) -> str:
-        """Return who leads, in words."""
-        if self._leads:
+        """Return the role of this replica, for messages."""
+        if self._caches.leads:
             return "leading"
+        if compared := self._caches.resync.waiting_for:
+            return f"takes over; {compared} are compared with the API server"
         return f"standby; the leader is {self._elector.leader or 'not known yet'}"
 
-    def _part_ended(self) -> None:
-        """End the process, in order if that is possible."""
+    def _task_ended(self) -> None:
+        """Stop in order, and exit with an error; a stop that exceeds its time limit is cut off."""
         self.failed = True
         self.stop_flag.set()
         asyncio.get_running_loop().call_later(handlers.STOP_SECONDS, os._exit, 1)
-
-
-def _alone() -> bool:
-    return True
 
 
 def _end_at_once(what: str, why: str) -> NoReturn:
@@ -188,19 +189,24 @@ def _end_at_once(what: str, why: str) -> NoReturn:
 
 
 async def run(settings: config.Config) -> NoReturn:
-    """Run the controller until it is told to stop or a part of it ends; end the process with 0 or 1."""
+    """Run the controller until it is stopped, or a task of it or of kopf ends; exit with 0 or 1."""
     controller = Controller(settings)
-    await kopf.operator(
-        registry=handlers.registry(find_connection, controller.start, controller.stop),
-        settings=handlers.settings(),
-        standalone=True,
-        # kopf would look up the user's name, which a numeric user of an image does not have
-        identity=cast("Any", "controller"),  # a NewType of str that kopf does not export
-        clusterwide=True,
-        stop_flag=controller.stop_flag,
-    )
+    try:
+        await kopf.operator(
+            registry=handlers.registry(controller, webhook=bool(settings.webhook)),
+            settings=controller.kopf_settings,
+            standalone=True,
+            # kopf would look up the user's name, which a numeric user of an image does not have
+            identity=cast("Any", "controller"),  # a NewType of str that kopf does not export
+            clusterwide=not settings.namespaces,
+            namespaces=settings.namespaces,
+            stop_flag=controller.stop_flag,
+        )
+    except Exception:
+        log.exception("kopf has ended")
+        controller.failed = True
     logging.shutdown()
-    os._exit(1 if controller.failed else 0)  # all is closed: tidying the interpreter up would only delay the end
+    os._exit(1 if controller.failed else 0)  # everything is closed: finalizing the interpreter only delays the exit
 
 
 def main() -> None:

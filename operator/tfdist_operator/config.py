@@ -1,5 +1,7 @@
-"""What the installation sets, from environment variables, checked once at the start."""
+"""The controller's configuration, read from environment variables and checked once at the start."""
 
+import json
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,65 +11,66 @@ from typing import Any, Final
 import orjson
 
 from tfdist import podspec
-from tfdist.validation.semantics import without_image
+from tfdist.render.installation import CONTROLLER_LABELS, NAME_LABEL
+from tfdist.validation.merged_pods import without_image
+from tfdist.validation.metadata import label_problems
 
 _OWN_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _EXAMPLE_DEFAULTS: Final = '{"spec": {"nodeSelector": {"pool": "training"}}}'
+_MOST_WORKERS: Final = 1000
+_LOG_LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR")
 _SWITCH: Final = {"true": True, "false": False}
 
 
 @dataclass(frozen=True)
 class Config:
-    """The controller's settings; each comes from the environment variable in its docstring."""
+    """The controller's settings; the docstring of each names its environment variable."""
 
     trainer_image: str
-    """TFDIST_TRAINER_IMAGE: image of jobs that name none."""
+    """TFDIST_TRAINER_IMAGE: default image of jobs."""
     namespaces: tuple[str, ...] = ()
-    """TFDIST_NAMESPACE: the namespaces to act in, separated by commas; none for all."""
+    """TFDIST_NAMESPACE: namespaces whose jobs are reconciled, separated by commas; empty for all."""
     pod_defaults: Mapping[str, Any] = field(default_factory=dict)
-    """TFDIST_POD_DEFAULTS: part of a PodTemplateSpec as JSON, below what every job says, such as tolerations."""
+    """TFDIST_POD_DEFAULTS: defaults of the pods of all jobs, part of a PodTemplateSpec as JSON, such as tolerations."""
+    check_programs: bool = True
+    """TFDIST_CHECK_PROGRAMS: `false` if the trainer image has other programs than the bundled ones; `training` of jobs
+    with the default image is then checked only by the program, when it starts."""
+    controller_labels: Mapping[str, str] = field(default_factory=lambda: CONTROLLER_LABELS)
+    """TFDIST_CONTROLLER_LABELS: labels as JSON that select the controller's pods in its namespace, for the
+    NetworkPolicies of jobs; by default `app.kubernetes.io/name` with the name of the Lease, as the chart sets both."""
     port: int = 8080
-    """TFDIST_PORT: of /healthz, /readyz and /metrics."""
+    """TFDIST_PORT: port of /healthz, /readyz and /metrics."""
     workers: int = 16
-    """TFDIST_WORKERS: jobs that are looked at in parallel."""
+    """TFDIST_WORKERS: number of workers of the queue, which is the number of jobs reconciled in parallel."""
     progress_poll_seconds: float = 2.0
-    """TFDIST_PROGRESS_POLL_SECONDS: how often a running job's coordinator is asked."""
+    """TFDIST_PROGRESS_POLL_SECONDS: interval at which a running job's coordinator is polled for its progress."""
     progress_write_seconds: float = 10.0
-    """TFDIST_PROGRESS_WRITE_SECONDS: least time between two writes of a status in which only counters moved."""
+    """TFDIST_PROGRESS_WRITE_SECONDS: minimum time between two writes of a status in which only counters changed."""
+    resync_seconds: float = 600.0
+    """TFDIST_RESYNC_SECONDS: interval of the resync, which reconciles every job, changed or not; ±10 %."""
     leader_election: bool = True
-    """TFDIST_LEADER_ELECTION: `false` for a controller that is alone, which then needs no Lease."""
+    """TFDIST_LEADER_ELECTION: `false` for a controller with one replica, which then needs no Lease."""
     lease_name: str = "tfdist-controller"
-    """TFDIST_LEASE_NAME: the Lease by which replicas elect a leader."""
+    """TFDIST_LEASE_NAME: name of the Lease of the leader election."""
     lease_namespace: str = "tfdist-system"
-    """TFDIST_LEASE_NAMESPACE: where it is; by default the controller's own namespace."""
+    """TFDIST_LEASE_NAMESPACE: namespace of the Lease; by default the controller's."""
+    webhook: str = ""
+    """TFDIST_WEBHOOK: name of the admission webhook's Service and Secret in the controller's namespace; empty for no
+    webhook. The name of its ValidatingWebhookConfiguration is this name, a dot, and the namespace."""
+    webhook_port: int = 9443
+    """TFDIST_WEBHOOK_PORT: port of the admission webhook."""
     log_level: str = "INFO"
-    """TFDIST_LOG_LEVEL: DEBUG, INFO, WARNING or ERROR."""
+    """TFDIST_LOG_LEVEL: log level: DEBUG, INFO, WARNING or ERROR."""
 
 
 def from_environment(environment: Mapping[str, str] = os.environ) -> Config:
     """Return the settings.
 
     Raises:
-        SystemExit: with every variable that is missing or malformed, and what it should be.
+        SystemExit: variables are missing or malformed; the message lists all of them with the expected values.
     """
     problems: list[str] = []
-
-    def number(name: str, default: float) -> float:
-        text = environment.get(name, str(default))
-        try:
-            value = float(text)
-        except ValueError:
-            value = -1.0
-        if value <= 0:
-            problems.append(f"{name}={text!r}: must be a positive number, such as {default}")
-        return value
-
-    def switch(name: str, *, default: bool) -> bool:
-        text = environment.get(name, str(default)).lower()
-        if text not in _SWITCH:
-            problems.append(f"{name}={text!r}: must be true or false")
-        return _SWITCH.get(text, default)
-
+    given = _Variables(environment, problems)
     image = environment.get("TFDIST_TRAINER_IMAGE", "")
     if not image:
         problems.append("TFDIST_TRAINER_IMAGE is not set: name the image for jobs that name none")
@@ -75,40 +78,106 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Config:
         trainer_image=image,
         namespaces=_names(environment.get("TFDIST_NAMESPACE", "")),
         pod_defaults=_pod_defaults(environment.get("TFDIST_POD_DEFAULTS") or "{}", problems),
-        port=int(number("TFDIST_PORT", Config.port)),
-        workers=int(number("TFDIST_WORKERS", Config.workers)),
-        progress_poll_seconds=number("TFDIST_PROGRESS_POLL_SECONDS", Config.progress_poll_seconds),
-        progress_write_seconds=number("TFDIST_PROGRESS_WRITE_SECONDS", Config.progress_write_seconds),
-        leader_election=switch("TFDIST_LEADER_ELECTION", default=Config.leader_election),
+        check_programs=given.switch("TFDIST_CHECK_PROGRAMS", default=Config.check_programs),
+        controller_labels=_controller_labels(environment, problems),
+        port=given.whole("TFDIST_PORT", Config.port, 65535),
+        workers=given.whole("TFDIST_WORKERS", Config.workers, _MOST_WORKERS),
+        progress_poll_seconds=given.number("TFDIST_PROGRESS_POLL_SECONDS", Config.progress_poll_seconds),
+        progress_write_seconds=given.number("TFDIST_PROGRESS_WRITE_SECONDS", Config.progress_write_seconds),
+        resync_seconds=given.number("TFDIST_RESYNC_SECONDS", Config.resync_seconds),
+        leader_election=given.switch("TFDIST_LEADER_ELECTION", default=Config.leader_election),
         lease_name=environment.get("TFDIST_LEASE_NAME", Config.lease_name),
         lease_namespace=environment.get("TFDIST_LEASE_NAMESPACE") or own_namespace(),
-        log_level=environment.get("TFDIST_LOG_LEVEL", Config.log_level),
+        webhook=environment.get("TFDIST_WEBHOOK", ""),
+        webhook_port=given.whole("TFDIST_WEBHOOK_PORT", Config.webhook_port, 65535),
+        log_level=given.log_level("TFDIST_LOG_LEVEL"),
     )
     if problems:
         raise SystemExit("the controller cannot start:\n  " + "\n  ".join(problems))
     return config
 
 
+@dataclass(frozen=True)
+class _Variables:
+    """Reads typed values from environment variables, and appends their errors to `problems`."""
+
+    environment: Mapping[str, str]
+    problems: list[str]
+
+    def number(self, name: str, default: float) -> float:
+        """Return a positive number."""
+        text = self.environment.get(name, str(default))
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not (math.isfinite(value) and value > 0):
+            self.problems.append(f"{name}={text!r}: must be a positive number, such as {default}")
+        return value
+
+    def whole(self, name: str, default: int, most: int) -> int:
+        """Return a whole number from 1 to `most`."""
+        text = self.environment.get(name, str(default))
+        value = int(text) if text.isascii() and text.isdigit() and len(text) <= len(str(most)) else 0
+        if not 1 <= value <= most:
+            self.problems.append(f"{name}={text!r}: must be a whole number from 1 to {most}, such as {default}")
+        return value
+
+    def switch(self, name: str, *, default: bool) -> bool:
+        """Return a boolean."""
+        text = self.environment.get(name, str(default)).lower()
+        if text not in _SWITCH:
+            self.problems.append(f"{name}={text!r}: must be true or false")
+        return _SWITCH.get(text, default)
+
+    def log_level(self, name: str) -> str:
+        """Return the name of a log level."""
+        text = self.environment.get(name, Config.log_level)
+        if text.upper() not in _LOG_LEVELS:
+            self.problems.append(f"{name}={text!r}: must be {', '.join(_LOG_LEVELS[:-1])} or {_LOG_LEVELS[-1]}")
+        return text.upper()
+
+
 def _names(text: str) -> tuple[str, ...]:
-    """Return the names that are separated by commas, each once."""
+    """Return the names of a comma-separated list without duplicates."""
     return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
 
 
 def _pod_defaults(text: str, problems: list[str]) -> Mapping[str, Any]:
-    """Return the template below those of all jobs; what is wrong with it joins `problems`."""
+    """Return the defaults for the pods of all jobs, and append their errors to `problems`."""
     try:
         given: Any = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         problems.append(f"TFDIST_POD_DEFAULTS: must be JSON, such as {_EXAMPLE_DEFAULTS}: {error}")
         return {}
     found = podspec.problems(given, "PodTemplateSpec", "", podspec.OVERLAY)
-    mistakes = [f"TFDIST_POD_DEFAULTS: {path}: {message}" for path, message in found]
-    if not mistakes:
-        mistakes = [f"TFDIST_POD_DEFAULTS: the container {name!r} lacks an image" for name in without_image(given)]
-    problems.extend(mistakes)
-    return {} if mistakes else dict(given)
+    errors = [f"TFDIST_POD_DEFAULTS: {path}: {message}" for path, message in found]
+    if not errors:
+        errors = [f"TFDIST_POD_DEFAULTS: the container {name!r} lacks an image" for name in without_image(given)]
+    problems.extend(errors)
+    return {} if errors else dict(given)
+
+
+def _controller_labels(environment: Mapping[str, str], problems: list[str]) -> Mapping[str, str]:
+    """Return the labels of the controller's pods, and append their errors to `problems`.
+
+    The default is for a chart of an earlier version, which does not set the variable. With labels that do not match,
+    jobs run and their progress is not read; an empty selector, which admits every pod of the namespace, is rejected.
+    """
+    default = {NAME_LABEL: environment.get("TFDIST_LEASE_NAME", Config.lease_name)}
+    text = environment.get("TFDIST_CONTROLLER_LABELS")
+    if not text:
+        return default
+    try:
+        given: Any = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        given = None
+    if isinstance(given, dict) and given and not list(label_problems({"labels": given}, "")):
+        return dict(given)
+    problems.append(f"TFDIST_CONTROLLER_LABELS={text!r}: must be labels as JSON, such as {json.dumps(default)}")
+    return default
 
 
 def own_namespace() -> str:
-    """Return the namespace of this pod; outside of a cluster, the one that the manifests use."""
+    """Return the namespace of this pod; outside of a cluster, the namespace in the manifests."""
     return _OWN_NAMESPACE.read_text(encoding="utf-8").strip() if _OWN_NAMESPACE.exists() else Config.lease_namespace

@@ -1,42 +1,46 @@
-"""What a probe and Prometheus ask: /healthz, /readyz, /metrics.
+"""The HTTP server of probes and metrics: /healthz, /readyz, /metrics.
 
-Healthy means that every watch has been heard of lately and that the event loop runs: a controller whose watch has died
-in silence is restarted by its probe instead of looking well for days. Ready means that the caches are in sync: a
-standby is as ready as the leader.
+Healthy means that the event loop runs and that every watch receives events or bookmarks: the liveness probe restarts a
+controller with a watch that has stopped without an error. An API server that answers no request causes no restart.
+Ready means that the caches are synced: a standby is ready, as the leader is.
 """
 
 import asyncio
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from typing import Final
+from datetime import UTC, datetime
+from typing import Final, Protocol
 
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from tfdist_operator import metrics
-from tfdist_operator.kube.informer import Informer
-from tfdist_operator.kube.job_store import JobStore
-from tfdist_operator.kube.pod_store import Key, PodStore
-from tfdist_operator.kube.queue import KeyedQueue
+from tfdist_operator.kube.connectivity import Connectivity
+from tfdist_operator.kube.job_cache import JobCache
+from tfdist_operator.kube.keys import NamespacedName
+from tfdist_operator.kube.pod_cache import PodCache
+from tfdist_operator.kube.workqueue import WorkQueue
+from tfdist_operator.status.starting import starting_seconds
 
-WATCH_SILENCE_SECONDS: Final = 300.0
+WATCH_SILENCE_SECONDS: Final = 180.0
+"""A watch receives a bookmark every minute, and is replaced after two minutes without data."""
 LOOP_BLOCKED_SECONDS: Final = 30.0
 
 _LAG_INTERVAL_SECONDS: Final = 0.5
 _LAG_MEMORY: Final = 120
-"""Measurements that are remembered: those of a minute."""
+"""Number of measurements kept: those of one minute."""
 
 
 class LoopLag:
-    """Measures how late the event loop is: what blocks it delays every probe, watch and renewal of the Lease."""
+    """Measures the lag of the event loop: a blocked loop delays every probe, watch and renewal of the Lease."""
 
     def __init__(self) -> None:
         self._lags: deque[float] = deque([0.0], maxlen=_LAG_MEMORY)
 
     @property
     def worst_seconds(self) -> float:
-        """The longest delay within the last minute."""
+        """The longest lag within the last minute."""
         return max(self._lags)
 
     async def run(self) -> None:
@@ -47,28 +51,58 @@ class LoopLag:
             self.note(time.monotonic() - due)
 
     def note(self, seconds: float) -> None:
-        """Remember one measurement."""
+        """Record one measurement."""
         self._lags.append(max(0.0, seconds))
 
 
-class Probes:
-    """Answers on the controller's port from what its parts say of themselves; `role` says who leads, in words."""
+class Watch(Protocol):
+    """The watch of one resource."""
+
+    synced: asyncio.Event
+    """Set once the cache holds all objects of one list."""
+
+    @property
+    def what(self) -> str:
+        """The resource and its namespace, for messages."""
+
+    @property
+    def last_contact(self) -> float:
+        """Time of the last received data, on the monotonic clock."""
+
+
+class HealthServer:
+    """Serves probes and metrics.
+
+    Args:
+        watches: the watches whose silence and sync are checked.
+        connectivity: of the API server.
+        jobs: for metrics, as are the next two.
+        pods: the cache of pods.
+        queue: the queue of jobs.
+        lag: the lag of the event loop.
+        role: returns the leader, for the message of /readyz.
+        leading_error: returns the reason why this replica cannot lead; "" for none.
+    """
 
     def __init__(
         self,
-        informers: Sequence[Informer],
-        jobs: JobStore,
-        pods: PodStore,
-        queue: KeyedQueue[Key],
+        watches: Sequence[Watch],
+        connectivity: Connectivity,
+        jobs: JobCache,
+        pods: PodCache,
+        queue: WorkQueue[NamespacedName],
         lag: LoopLag,
         role: Callable[[], str],
+        leading_error: Callable[[], str] = str,
     ) -> None:
-        self._informers = informers
+        self._watches = watches
+        self._connectivity = connectivity
         self._jobs = jobs
         self._pods = pods
         self._queue = queue
         self._lag = lag
         self._role = role
+        self._leading_error = leading_error
         self._runner: web.AppRunner | None = None
 
     async def start(self, port: int) -> None:
@@ -86,32 +120,33 @@ class Probes:
         await web.TCPSite(self._runner, port=port).start()
 
     async def stop(self) -> None:
-        """Serve no more."""
+        """Stop serving."""
         if self._runner is not None:
             await self._runner.cleanup()
 
     def problems(self) -> list[str]:
-        """Return what is wrong with this process such that a new one may do better."""
-        now = time.monotonic()
+        """Return the errors of this process that a restart may remove."""
+        silences = {watch.what: self._connectivity.reachable_seconds(watch.last_contact) for watch in self._watches}
         found = [
-            f"the watch of {informer.what} was last heard of {now - informer.last_contact:.0f} s ago"
-            for informer in self._informers
-            if now - informer.last_contact > WATCH_SILENCE_SECONDS
+            f"the watch of {what} has received nothing for {seconds:.0f} s, while the API server answers"
+            for what, seconds in silences.items()
+            if seconds > WATCH_SILENCE_SECONDS
         ]
         if self._lag.worst_seconds > LOOP_BLOCKED_SECONDS:
             found.append(f"the event loop was blocked for {self._lag.worst_seconds:.0f} s")
         return found
 
-    def not_in_sync(self) -> list[str]:
-        """Return what keeps this replica from being in sync."""
-        return [f"{informer.what} are being listed" for informer in self._informers if not informer.synced.is_set()]
+    def unready_reasons(self) -> list[str]:
+        """Return the reasons why the caches are not synced or this replica cannot lead."""
+        listing = [f"{watch.what} are being listed" for watch in self._watches if not watch.synced.is_set()]
+        return [*listing, *filter(None, [self._leading_error()])]
 
     async def _health(self, _: web.Request) -> web.Response:
         problems = self.problems()
         return web.Response(text="\n".join(problems or ["healthy"]) + "\n", status=503 if problems else 200)
 
     async def _readiness(self, _: web.Request) -> web.Response:
-        problems = self.not_in_sync() + self.problems()
+        problems = self.unready_reasons() + self.problems()
         text = "\n".join(problems or [f"ready; {self._role()}"])
         return web.Response(text=text + "\n", status=503 if problems else 200)
 
@@ -123,4 +158,7 @@ class Probes:
         metrics.JOBS.clear()
         for phase, count in Counter(j.status.get("phase", "Pending") for j in self._jobs.all()).items():
             metrics.JOBS.labels(phase=phase).set(count)
+        now = datetime.now(UTC)
+        longest = max((starting_seconds(job.status, now) for job in self._jobs.all()), default=0.0)
+        metrics.LONGEST_START_SECONDS.set(longest)
         return web.Response(body=generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})

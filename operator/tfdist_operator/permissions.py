@@ -1,4 +1,4 @@
-"""What the controller may do in the cluster: one list, from which its role is generated.
+"""The controller's rights in the cluster: one list, from which its role is generated.
 
 The integration tests run the controller under exactly this role.
 """
@@ -6,26 +6,26 @@ The integration tests run the controller under exactly this role.
 from typing import Any, Final
 
 from tfdist.api.v1 import GROUP, PLURAL
-from tfdist_operator.kube import lease
+from tfdist_operator.kube import lease_lock
 
 NAME: Final = "tfdist-controller"
 NAMESPACE: Final = "tfdist-system"
 
 RULES: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     ("", "pods", ("create", "delete", "list", "patch", "watch")),
-    ("", "services", ("create", "deletecollection", "list", "patch")),
-    ("apps", "deployments", ("create", "deletecollection", "patch")),
+    ("", "services", ("create", "delete", "list", "patch", "watch")),
+    ("apps", "deployments", ("create", "delete", "list", "patch", "watch")),
     ("events.k8s.io", "events", ("create",)),
-    ("networking.k8s.io", "networkpolicies", ("create", "deletecollection", "list", "patch")),
+    ("networking.k8s.io", "networkpolicies", ("create", "delete", "list", "patch", "watch")),
     (GROUP, PLURAL, ("delete", "list", "watch")),
     (GROUP, f"{PLURAL}/status", ("patch",)),
 )
 """API group, resource, verbs; in alphabetical order, so that none is missed or given twice."""
 
 VIEW_VERBS: Final = ("get", "list", "watch")
-"""What readers of a namespace may do with jobs."""
+"""Verbs of the view role for jobs."""
 EDIT_VERBS: Final = ("create", "delete", "deletecollection", "patch", "update")
-"""What its editors may do besides."""
+"""Additional verbs of the edit role."""
 
 Rules = list[dict[str, Any]]
 
@@ -38,9 +38,20 @@ def job_rules() -> Rules:
 def lease_rules(name: str) -> Rules:
     """Return the rules for the election in the controller's own namespace, by the Lease of that name."""
     return [  # a name cannot be given to a right to create
-        {"apiGroups": [lease.GROUP], "resources": ["leases"], "verbs": ["create"]},
-        {"apiGroups": [lease.GROUP], "resources": ["leases"], "resourceNames": [name], "verbs": ["get", "update"]},
+        {"apiGroups": [lease_lock.GROUP], "resources": ["leases"], "verbs": ["create"]},
+        {"apiGroups": [lease_lock.GROUP], "resources": ["leases"], "resourceNames": [name], "verbs": ["get", "update"]},
     ]
+
+
+def webhook_rules(name: str) -> Rules:
+    """Return the rules for the certificate of the admission webhook, in the Secret of that name."""
+    return [{"apiGroups": [""], "resources": ["secrets"], "resourceNames": [name], "verbs": ["get", "update"]}]
+
+
+def webhook_configuration_rules(name: str) -> Rules:
+    """Return the rules for the webhook's authority, in the configuration of that name."""
+    group, kind = "admissionregistration.k8s.io", "validatingwebhookconfigurations"
+    return [{"apiGroups": [group], "resources": [kind], "resourceNames": [name], "verbs": ["get", "patch"]}]
 
 
 def user_rules(verbs: tuple[str, ...]) -> Rules:

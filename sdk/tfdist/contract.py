@@ -1,19 +1,25 @@
-"""What a replica is told: the contract between the controller and any trainer image.
+"""The contract between the controller and any trainer image: environment, ports, exit codes, phases and roles.
 
-The controller writes `TF_CONFIG` and `TFDIST_JOB` into a pod, reads its exit code, and what `tfdist.contract_reports`
-has: the progress report and the termination message. Both sides use these models: what one would not understand fails
-in a test, not at night.
+The controller sets `TF_CONFIG` and `TFDIST_JOB` in a pod; it reads the exit code, the progress report and the
+termination message (`tfdist.contract_reports`). Both sides use these models, so that an incompatible change fails in a
+test.
 
-Every model ignores fields it does not know when it reads: a controller and a trainer image of different versions work
-together, and the newer one only adds optional fields.
+Every model ignores unknown fields: a controller and a trainer image of different versions work together, and a newer
+version adds optional fields only. Where a field has another name on the wire, the alias is the wire name.
 """
 
 from enum import IntEnum, StrEnum
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from pydantic import Field
+from pydantic import (
+    Field,
+    SerializationInfo,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
-from tfdist.contract_model import ContractModel
+from tfdist.contract_model import ContractModel, ReportModel, SmallCount, Step
 
 JOB_ENV: Final = "TFDIST_JOB"
 """Environment variable with the JSON of a `ReplicaJob`."""
@@ -24,13 +30,13 @@ TF_CONFIG_ENV: Final = "TF_CONFIG"
 REPORT_PORT_ENV: Final = "TFDIST_REPORT_PORT"
 
 TERMINATION_LOG_ENV: Final = "TFDIST_TERMINATION_LOG"
-"""Names the file of the termination message where it is not a container's `/dev/termination-log`."""
+"""Environment variable with the path of the termination message, if other than `/dev/termination-log`."""
 
 TF_PORT: Final = 2222
 """Default port of TensorFlow's gRPC server."""
 TF_PORT_NAME: Final = "tfdist-port"
 STANDBY_PORT_OFFSET: Final = 1
-"""From the port of TensorFlow's server to that of a program in reserve; they change places with each round."""
+"""Added to the port of TensorFlow's server for that of the standby process; the two alternate with each round."""
 
 REPORT_PORT: Final = 8790
 """Default port of the progress report."""
@@ -40,20 +46,24 @@ STACKS_PATH: Final = "/v1/stacks"
 HEALTH_PATH: Final = "/healthz"
 
 MAIN_CONTAINER: Final = "tensorflow"
-"""The container whose exit decides the outcome of a replica."""
+"""The container whose exit code is the replica's."""
 
 TERMINATION_MESSAGE_BYTES: Final = 1024
 
 LAUNCH_PORT: Final = 8791
-"""Default port at which the launcher of a gang's member 0 meets those of the others."""
+"""Default port on which the launcher of member 0 accepts those of the other members."""
 LAUNCH_PORT_ENV: Final = "TFDIST_LAUNCH_PORT"
+
+
+MAX_LISTED_MEMBERS: Final = 1000
+"""Members of a gang that `LeaderSettings` has one by one in JSON."""
 
 
 class ExitCode(IntEnum):
     """Exit codes of a replica; the numbers from 64 on are those of BSD's `sysexits.h`."""
 
     DONE = 0
-    STOPPED_ON_NOTICE = 42
+    PREEMPTED = 42
     USAGE = 64
     DATA_MALFORMED = 65
     DATA_MISSING = 66
@@ -65,7 +75,7 @@ class ExitCode(IntEnum):
 
 
 class Phase(StrEnum):
-    """What a replica is doing, as its progress report says."""
+    """Phase of a replica in its progress report."""
 
     STARTING = "starting"
     RENDEZVOUS = "rendezvous"
@@ -74,10 +84,12 @@ class Phase(StrEnum):
     CHECKPOINTING = "checkpointing"
     EVALUATING = "evaluating"
     FINISHED = "finished"
+    UNKNOWN = "unknown"
+    """Stands for a phase of another version."""
 
 
 class Role(StrEnum):
-    """The roles of a replica. `EVALUATION` is a member of the gang that evaluates after training."""
+    """Role of a replica. `EVALUATION` is a member of the gang that evaluates after training."""
 
     CHIEF = "chief"
     WORKER = "worker"
@@ -87,21 +99,21 @@ class Role(StrEnum):
 
 
 class Task(StrEnum):
-    """What the gang that a replica belongs to does."""
+    """Task of a gang."""
 
     TRAIN = "Train"
     EVALUATE = "Evaluate"
 
 
 class Training(ContractModel):
-    """`spec.training`: the program and its own configuration, which the program validates."""
+    """`spec.training`: the program, and its configuration, which the program validates."""
 
     program: str
     config: dict[str, Any] = Field(default_factory=dict)
 
 
 class CheckpointSettings(ContractModel):
-    """`spec.checkpoint` with placeholders replaced: where and how often checkpoints are written."""
+    """`spec.checkpoint` with its placeholders expanded."""
 
     directory: str
     every_steps: int | None = None
@@ -110,64 +122,114 @@ class CheckpointSettings(ContractModel):
     restore: str = "Latest"
 
 
-class Restarts(ContractModel):
-    """Restarts of a gang; `status.gangs` stores the same."""
+class Restarts(ReportModel):
+    """Restart counters of a gang, as in `status.gangs`."""
 
-    counted: int = 0
-    """Those that count, in all."""
-    uncounted: int = 0
-    """Those that do not, in all."""
-    since_checkpoint: int = 0
-    """Those that count, since the last new checkpoint: what `backoff_limit` limits."""
-    free_since_checkpoint: int = 0
-    """Those that do not count, since the last new checkpoint."""
-    checkpoint_step: int = -1
-    """Step of the newest checkpoint at the last restart."""
+    counted: SmallCount = 0
+    """Total number of counted restarts."""
+    uncounted: SmallCount = 0
+    """Total number of uncounted restarts."""
+    since_checkpoint: SmallCount = 0
+    """Counted restarts since the last new checkpoint; limited by `backoff_limit`."""
+    uncounted_since_checkpoint: Annotated[SmallCount, Field(alias="freeSinceCheckpoint")] = 0
+    """Uncounted restarts since the last new checkpoint."""
+    checkpoint_step: Step = -1
+    """Step of the newest checkpoint at the last restart, -1 for none."""
 
 
 class LaunchMember(ContractModel):
-    """One member of a gang, as its launchers know it."""
+    """A member of a gang, as in the settings of its leading launcher."""
 
     role: Role
     index: int
     attempt: int = 0
-    """Attempt of its pod: the launcher of an earlier one is turned away."""
-    decides: bool = True
-    """Whether its success is needed for the gang's; a parameter server is never waited for."""
+    """Attempt of its pod; the launcher of an earlier attempt is rejected."""
+    required_for_success: Annotated[bool, Field(alias="decides")] = True
+    """Whether the gang succeeds only after this member has; False for a parameter server."""
+
+
+class LaunchMemberRange(LaunchMember):
+    """`count` members of consecutive indexes from `index` on, which have all else in common."""
+
+    count: int
+
+    @property
+    def members(self) -> list[LaunchMember]:
+        """The members of the range, in order of index."""
+        shared = self.model_dump(exclude={"count", "index"})
+        return [LaunchMember(index=self.index + i, **shared) for i in range(self.count)]
+
+    def continues(self, member: LaunchMember) -> bool:
+        """Return whether `member` can be added to the end of the range."""
+        return member == LaunchMember(index=self.index + self.count, **self.model_dump(exclude={"count", "index"}))
 
 
 class LeaderSettings(ContractModel):
-    """What the launcher that leads a gang is told: who belongs to it, and which limits hold."""
+    """Settings of the leading launcher: the members of the gang and the limits of restarts.
+
+    More than `MAX_LISTED_MEMBERS` members are `memberRanges` in JSON: one by one they would exceed the size of an
+    environment variable. Fewer are a list, because launchers of earlier versions read only the list.
+    """
 
     members: list[LaunchMember]
-    """All members in order of their seats; that of seat 0 leads."""
+    """All members in order of rank; rank 0 leads."""
     backoff_limit: int = 3
     rules: list[dict[str, Any]] = Field(default_factory=list)
     """`spec.failurePolicy.rules`."""
     first_delay_seconds: float = 10.0
-    """Delay before the second counted restart without a new checkpoint; it doubles with each further one."""
+    """Delay in seconds before the second counted restart without a new checkpoint; it doubles with each further one."""
     progress_deadline_seconds: int | str | None = None
-    """Seconds without a step after which the gang is stalled; `Auto` learns them; None: never."""
-    used: Restarts = Field(default_factory=Restarts)
-    """Restarts before this replica was made."""
+    """Seconds without a completed step after which the gang is stalled; `Auto` derives them from the steps so far; None
+    disables the deadline."""
+    prior_restarts: Annotated[Restarts, Field(alias="used")] = Field(default_factory=Restarts)
+    """Restarts before the pods of this attempt were created."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _expand_ranges(cls, data: Any) -> Any:
+        if not isinstance(data, dict) or not isinstance(data.get("memberRanges"), list):
+            return data
+        ranges = [LaunchMemberRange.model_validate(each) for each in data["memberRanges"]]
+        return data | {"members": [member for each in ranges for member in each.members]}
+
+    @model_serializer(mode="wrap")
+    def _with_ranges(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
+        if len(self.members) <= MAX_LISTED_MEMBERS or not info.by_alias:
+            return dict(handler(self))
+        data = dict(handler(self.model_copy(update={"members": []})))
+        del data["members"]
+        return data | {"memberRanges": [each.model_dump(mode="json", by_alias=True) for each in _ranges(self.members)]}
+
+
+def _ranges(members: list[LaunchMember]) -> list[LaunchMemberRange]:
+    """Return `members` as ranges, in the same order."""
+    ranges: list[LaunchMemberRange] = []
+    for member in members:
+        if ranges and ranges[-1].continues(member):
+            ranges[-1] = ranges[-1].model_copy(update={"count": ranges[-1].count + 1})
+        else:
+            ranges.append(LaunchMemberRange(count=1, **member.model_dump()))
+    return ranges
 
 
 class LaunchSettings(ContractModel):
-    """How the launchers restart a gang in place; absent where the controller alone does it."""
+    """Settings of a launcher, which restarts the gang in place; absent where only the controller restarts it."""
 
     leader: str
-    """`host:port` of the launcher that leads."""
-    seat: int
-    """The place of this replica among the members; the one at 0 leads."""
+    """`host:port` of the leading launcher."""
+    rank: Annotated[int, Field(alias="seat")]
+    """Rank of this replica among the members; rank 0 leads."""
     standby: bool | None = None
-    """Whether the program of the next round is made ready while one trains. TensorFlow's servers of one round then
-    listen at the ports of `TF_CONFIG`, those of the next `STANDBY_PORT_OFFSET` beyond."""
+    """Whether a standby process for the next round is started while the current one trains. TensorFlow's servers then
+    alternate between the ports of `TF_CONFIG` and `STANDBY_PORT_OFFSET` above them, round by round."""
+    token: str | None = None
+    """Secret of the attempt, by which its launchers authenticate each other; None where the controller sets none."""
     gang: LeaderSettings | None = None
-    """Told to the leader alone: in hundreds of replicas it would be most of what a pod holds."""
+    """Set for rank 0 only: with hundreds of replicas it would be most of every pod's size."""
 
 
 class ReplicaJob(ContractModel):
-    """`TFDIST_JOB`: what one replica needs to know of its job beyond `TF_CONFIG`."""
+    """`TFDIST_JOB`: the job as one replica needs it, in addition to `TF_CONFIG`."""
 
     name: str
     namespace: str
@@ -180,11 +242,11 @@ class ReplicaJob(ContractModel):
     replicas: dict[str, int]
     """Number of replicas of each role in this replica's own gang."""
     addresses: dict[str, list[str]] = Field(default_factory=dict)
-    """`host:port` of each replica of each role in the gang, in order of index; left out where `TF_CONFIG` has them."""
+    """`host:port` of each replica of the gang, by role and in order of index; empty where `TF_CONFIG` has them."""
     training: Training | None = None
     checkpoint: CheckpointSettings | None = None
     evaluation: dict[str, Any] | None = None
     runtime: dict[str, Any] = Field(default_factory=dict)
     log_directory: str | None = None
-    """Where TensorBoard looks; None is below the checkpoint directory."""
+    """Log directory of TensorBoard; None for the checkpoint directory."""
     launch: LaunchSettings | None = None

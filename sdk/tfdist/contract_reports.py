@@ -1,132 +1,188 @@
-"""What a replica tells: the other half of `tfdist.contract`, by the same rules."""
+"""Progress report and termination message of a replica: the other half of `tfdist.contract`.
 
-from pydantic import Field
+The controller reads them from pods, which are untrusted: every value is bounded (`ReportModel`); a value out of bounds
+is dropped, and so is a list item that lacks a required field. Unknown fields and enum values are ignored.
+"""
+
+from typing import Annotated, Any, Final
+
+from pydantic import BeforeValidator, Field
 
 from tfdist.contract import Phase, Restarts, Role
-from tfdist.contract_model import ContractModel, Metrics
+from tfdist.contract_model import (
+    Amount,
+    Code,
+    Count,
+    Identity,
+    Lenient,
+    LongMessage,
+    Message,
+    Metrics,
+    Path,
+    Reason,
+    ReportModel,
+    Round,
+    ShortMessage,
+    SmallCount,
+    Time,
+    keep_first,
+    keep_last,
+)
+
+SCHEMA_VERSION: Final = 1
+"""Version of report and termination message; a field that changes its meaning raises it, a new field does not."""
+
+MAX_REPORT_BYTES: Final = 256 * 1024
+"""Limit of the body of `GET /v1/progress`; a larger one is rejected."""
+MAX_REPORTED_MEMBERS: Final = 32
+"""Largest number of members listed in a gang report, whatever the size of the gang."""
+MAX_REPORTED_FAILURES: Final = 50
+MAX_WAITING_FOR: Final = 16
 
 
-class CheckpointReport(ContractModel):
-    """The last complete checkpoint. `time` is RFC 3339 in UTC."""
-
-    step: int
-    path: str
-    time: str
+def _known_phase(value: Any) -> Any:
+    return Phase.UNKNOWN if isinstance(value, str) and value not in _PHASES else value
 
 
-class EvaluationReport(ContractModel):
-    """A finished evaluation: which checkpoint, over exactly how many examples, with which metrics."""
+_PHASES: Final = frozenset(str(phase) for phase in Phase)
 
-    step: int
-    checkpoint: str
+ReportedPhase = Annotated[Phase, BeforeValidator(_known_phase)]
+"""A phase; `unknown` for a phase of a newer version."""
+Waits = Annotated[list[Lenient[ShortMessage]], keep_first(MAX_WAITING_FOR)]
+
+
+class CheckpointReport(ReportModel):
+    """The last complete checkpoint."""
+
+    step: Count
+    path: Path
+    time: Time | None = None
+
+
+class EvaluationReport(ReportModel):
+    """A finished evaluation: checkpoint, exact number of examples, and metrics."""
+
+    step: Count
+    checkpoint: Path
     metrics: Metrics
-    examples: int
-    time: str
+    examples: Count
+    time: Time | None = None
 
 
-class MemberReport(ContractModel):
-    """One member of a gang, as the leader knows it."""
+class MemberReport(ReportModel):
+    """State of one member of a gang, as known to the leading launcher."""
 
     role: Role
-    index: int
+    index: SmallCount
     alive: bool
-    """Whether its launcher is connected and its program runs and answers."""
-    phase: Phase | None = None
-    step: int | None = None
-    input_wait_millis: float | None = None
+    """Whether its launcher is connected, and its training process runs and responds."""
+    phase: ReportedPhase | None = None
+    step: Count | None = None
+    input_wait_millis: Amount | None = None
 
 
-class RoundFailure(ContractModel):
-    """One failure that ended a round, or followed from one; as `status.failures` records those of pods."""
+class RoundFailure(ReportModel):
+    """A failure that ended a round, or was caused by one; `status.failures` has those of pods in the same form."""
 
-    id: str
-    """Unique in the job: the same failure is told in many reports."""
-    round: int
+    id: Identity
+    """Unique in the job; identifies a failure that is reported repeatedly."""
+    round: SmallCount
     role: Role
-    index: int
-    exit_code: int | None = None
-    signal: int | None = None
-    reason: str
-    message: str
-    stacks: str | None = None
+    index: SmallCount
+    exit_code: Code | None = None
+    signal: Code | None = None
+    reason: Reason
+    message: Message
+    stacks: LongMessage | None = None
     counted: bool = False
     root_cause: bool = False
-    time: str
-    step: int | None = None
+    time: Time | None = None
+    step: Count | None = None
 
 
-class GangReport(ContractModel):
-    """The whole gang, as the launcher that leads it sees it."""
+class GangReport(ReportModel):
+    """State of the whole gang, as known to the leading launcher; bounded whatever the size of the gang."""
 
-    members: list[MemberReport]
-    failures: list[RoundFailure] = Field(default_factory=list)
-    """The latest, oldest first."""
+    members: Annotated[list[Lenient[MemberReport]], keep_first(MAX_REPORTED_MEMBERS)] = Field(default_factory=list)
+    """Members that are not alive, then the slowest. Launchers older than `size` list all members."""
+    size: SmallCount | None = None
+    """Number of members."""
+    alive: SmallCount | None = None
+    """Number of members that are alive."""
+    phases: Annotated[dict[ReportedPhase, Lenient[SmallCount]], keep_first(len(Phase))] = Field(default_factory=dict)
+    """Number of members in each phase."""
+    failures: Annotated[list[Lenient[RoundFailure]], keep_last(MAX_REPORTED_FAILURES)] = Field(default_factory=list)
+    """The latest failures, oldest first."""
     restarts: Restarts = Field(default_factory=Restarts)
-    """Including those of `LeaderSettings.used`."""
-    round: int = -1
-    """The newest round that its leader knows of; -1 before the first."""
-    waiting_for: list[str] = Field(default_factory=list)
-    """What the next round waits for, in words; empty while one runs."""
+    """Restarts so far, including `LeaderSettings.prior_restarts`."""
+    round: Round = -1
+    """Number of the newest round; -1 before the first."""
+    waiting_for: Waits = Field(default_factory=list)
+    """Conditions that the next round waits for; empty while a round runs."""
 
 
-class GangEnd(ContractModel):
-    """Why the launchers of a gang gave up; each of them exits with the code of this root cause."""
+class GangEnd(ReportModel):
+    """The root cause for which all launchers of a gang gave up; each exits with its exit code."""
 
     role: Role
-    index: int
-    round: int
-    reason: str
-    """As `reason` of the failure, or `BackoffLimitExceeded`, `RepeatedError`, `FailurePolicy`."""
+    index: SmallCount
+    round: Round
+    reason: Reason
+    """Reason of the failure, or `BackoffLimitExceeded`, `RepeatedError` or `FailurePolicy`."""
     restarts: Restarts
 
 
-class ProgressReport(ContractModel):
+class ProgressReport(ReportModel):
     """The body of `GET /v1/progress`.
 
-    Times are RFC 3339 in UTC; `examples` counts those of the whole gang since the start of training;
-    `examples_per_second` is the whole gang's; durations are milliseconds of this replica.
+    Times are RFC 3339 in UTC; `examples` is the number processed by the whole gang since the start of training, and
+    `examples_per_second` its throughput; durations are milliseconds of this replica.
     """
 
-    role: Role
-    index: int
-    attempt: int
-    round: int = 0
-    phase: Phase
-    step: int | None = None
-    total_steps: int | None = None
-    epoch: int | None = None
-    examples: int | None = None
-    examples_per_second: float | None = None
-    step_time_millis: float | None = None
-    input_wait_millis: float | None = None
+    schema_version: SmallCount = SCHEMA_VERSION
+    role: Role | None = None
+    """None for a role of a newer version."""
+    index: SmallCount
+    attempt: SmallCount
+    round: SmallCount = 0
+    phase: ReportedPhase
+    step: Count | None = None
+    total_steps: Count | None = None
+    epoch: Count | None = None
+    examples: Count | None = None
+    examples_per_second: Amount | None = None
+    step_time_millis: Amount | None = None
+    input_wait_millis: Amount | None = None
     metrics: Metrics = Field(default_factory=dict)
     evaluation: EvaluationReport | None = None
-    """The newest result of an evaluation."""
+    """The newest evaluation."""
     best_evaluation: EvaluationReport | None = None
-    """That of the best checkpoint, as the evaluator beside training judges."""
+    """The evaluation of the best checkpoint so far, chosen by the evaluator."""
     final_evaluation: EvaluationReport | None = None
-    """That of the last checkpoint of a finished training, once the evaluator has scored it."""
+    """The evaluation of the last checkpoint of a finished training."""
     last_checkpoint: CheckpointReport | None = None
-    step_at: str | None = None
+    step_at: Time | None = None
     gang: GangReport | None = None
-    """Of the leader: the whole gang."""
-    waiting_for: list[str] = Field(default_factory=list)
-    """The addresses of members that have to come before this one can begin."""
+    """The state of the gang; only in the report of the leader."""
+    waiting_for: Waits = Field(default_factory=list)
+    """Addresses of pending members: this replica starts once all have joined the rendezvous."""
 
 
-class TerminationMessage(ContractModel):
-    """What a replica writes to its termination log before it exits, at most 1 KiB in all."""
+class TerminationMessage(ReportModel):
+    """Termination message of a replica: JSON of at most 1 KiB, written to its termination log before it exits."""
 
-    reason: str
-    message: str
-    step: int | None = None
-    attempt: int | None = None
+    schema_version: SmallCount = SCHEMA_VERSION
+    reason: ShortMessage
+    message: LongMessage
+    step: Count | None = None
+    epoch: Count | None = None
+    attempt: SmallCount | None = None
     metrics: Metrics = Field(default_factory=dict)
-    """The last training metrics: what the report port last said is gone with the pod."""
+    """The last training metrics: the progress report ends with the pod."""
     last_checkpoint: CheckpointReport | None = None
     evaluation: EvaluationReport | None = None
-    """The result of an evaluation gang, or the evaluator's last one, for the same reason."""
+    """The result of an evaluation gang, or the last one of the evaluator."""
     best_evaluation: EvaluationReport | None = None
-    """What the evaluator found best."""
+    """The evaluation of the best checkpoint."""
     gang_end: GangEnd | None = None
-    """Of a launcher that gave up: the report of the last round is gone with the leader."""
+    """Set by a launcher that gave up: the leader's report of the last round ends with its pod."""

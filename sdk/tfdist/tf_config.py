@@ -1,8 +1,8 @@
-"""`TF_CONFIG`: what TensorFlow's `TFConfigClusterResolver` reads to find the other replicas.
+"""`TF_CONFIG`: the cluster specification that TensorFlow's `TFConfigClusterResolver` reads.
 
 Source: tensorflow/python/distribute/cluster_resolver/tfconfig_cluster_resolver.py. The variable is absent for a
-single replica, because TensorFlow fails on an empty one; and it never names a replica that does not take part,
-because TensorFlow waits for every member it is told of.
+single replica, because TensorFlow fails on an empty one. It never lists a replica that does not take part, because
+TensorFlow waits for every member of the cluster.
 """
 
 import json
@@ -15,15 +15,15 @@ def tf_config(cluster: ClusterSpec, role: str, index: int) -> str | None:
     """Return the JSON of `TF_CONFIG` for one replica, or None where it must be absent.
 
     Args:
-        cluster: `host:port` of every member, in order of index, by the role's name in TensorFlow.
-        role: the replica's role in `cluster`.
-        index: the replica's place in that role, from 0.
+        cluster: `host:port` of every member in order of index, by TensorFlow's name of the role.
+        role: role of the replica in `cluster`.
+        index: index of the replica in its role, from 0.
 
     Raises:
-        ValueError: the replica is no member of the cluster.
+        ValueError: the replica is not a member of the cluster.
     """
     if not 0 <= index < len(cluster.get(role, ())):
-        msg = f"replica {role}-{index} is no member of the cluster {sorted(cluster)}"
+        msg = f"replica {role}-{index} is not a member of the cluster {sorted(cluster)}"
         raise ValueError(msg)
     if sum(len(members) for members in cluster.values()) == 1:
         return None

@@ -1,4 +1,4 @@
-"""The archive writer: what an engine reads back, and byte-equal output for equal input."""
+"""The archive writer: a container engine reads back what is written, and equal input gives byte-equal output."""
 
 import gzip
 import hashlib
@@ -26,7 +26,7 @@ def _entries(layer: Layer) -> dict[str, tarfile.TarInfo]:
         return {member.name: member for member in opened}
 
 
-def test_names_in_the_archive_are_digests_of_what_they_name(tmp_path: Path) -> None:
+def test_names_in_the_archive_are_digests_of_the_content(tmp_path: Path) -> None:
     archive.write([Image(("a:1",), ({"file": Text("x")},))], tmp_path / "a.tar")
     (entry,), files = _read(tmp_path / "a.tar")
     configuration = files[entry["Config"]]
@@ -40,7 +40,7 @@ def test_equal_input_gives_an_equal_archive(tmp_path: Path) -> None:
     program.write_bytes(b"binary")
     image = Image(("a:1", "b:1"), ({"bin/p": Copy(program), "tmp": Folder(0o1777), "bin/q": Link("p")},), ("/bin/p",))
     archive.write([image], tmp_path / "1.tar")
-    program.touch()  # another time of change
+    program.touch()  # a later modification time
     archive.write([image], tmp_path / "2.tar")
     assert (tmp_path / "1.tar").read_bytes() == (tmp_path / "2.tar").read_bytes()
 
@@ -53,14 +53,14 @@ def test_a_layer_that_images_share_is_written_once(tmp_path: Path) -> None:
     assert sum(name.endswith(".tar.gz") for name in files) == 2
 
 
-def test_folders_come_before_what_they_hold_with_usual_modes() -> None:
+def test_folders_precede_their_content_and_have_the_usual_modes() -> None:
     entries = _entries({"usr/local/bin/tool": Text("x"), "tmp": Folder(0o1777)})
     assert list(entries) == ["tmp", "usr", "usr/local", "usr/local/bin", "usr/local/bin/tool"]
     assert entries["usr"].mode == 0o755
     assert entries["tmp"].mode == 0o1777
 
 
-def test_copies_are_executable_and_links_stay_links(tmp_path: Path) -> None:
+def test_copied_files_are_executable_and_links_stay_links(tmp_path: Path) -> None:
     source = tmp_path / "program"
     source.write_bytes(b"binary")
     source.chmod(0o600)
@@ -104,7 +104,7 @@ def test_tags_are_completed_as_containerd_does(written: str, stored: str) -> Non
     assert load.canonical(written) == stored
 
 
-def test_a_file_that_is_no_archive_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_file_that_is_not_an_archive_is_rejected_with_its_name(tmp_path: Path) -> None:
     (tmp_path / "a.tar").write_text("no archive")
     with pytest.raises(ClusterError, match=r"a\.tar is not an image archive"):
         load.images(tmp_path / "a.tar")

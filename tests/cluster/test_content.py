@@ -30,7 +30,7 @@ def test_a_current_output_is_not_made_again(tmp_path: Path) -> None:
     assert output.read_text() == "first"
 
 
-def test_a_build_killed_while_it_writes_is_not_taken_for_complete(tmp_path: Path) -> None:
+def test_the_output_of_a_build_killed_while_writing_is_not_current(tmp_path: Path) -> None:
     output = tmp_path / "tool"
 
     def killed(path: Path) -> None:
@@ -44,7 +44,7 @@ def test_a_build_killed_while_it_writes_is_not_taken_for_complete(tmp_path: Path
     assert output.read_text() == "whole"
 
 
-def test_a_build_killed_while_it_replaces_an_older_output_leaves_that_not_current(tmp_path: Path) -> None:
+def test_an_older_output_is_not_current_after_a_build_killed_while_replacing_it(tmp_path: Path) -> None:
     output = tmp_path / "tool"
     content.publish(output, "old", _write("old"))
 
@@ -54,10 +54,10 @@ def test_a_build_killed_while_it_replaces_an_older_output_leaves_that_not_curren
     with pytest.raises(SystemExit):
         content.publish(output, "new", killed)
     assert not content.is_current(output, "new")
-    assert not content.is_current(output, "old")  # its key went first
+    assert not content.is_current(output, "old")  # its key is removed first
 
 
-def test_an_output_renamed_but_not_yet_vouched_for_is_made_again(tmp_path: Path) -> None:
+def test_an_output_that_was_renamed_before_its_key_was_written_is_made_again(tmp_path: Path) -> None:
     output = tmp_path / "tool"
     output.write_text("renamed by a build that was killed before it wrote the key")
     assert not content.is_current(output, "key")
@@ -65,7 +65,7 @@ def test_an_output_renamed_but_not_yet_vouched_for_is_made_again(tmp_path: Path)
     assert output.read_text() == "whole"
 
 
-def test_a_folder_left_half_made_is_removed_first(tmp_path: Path) -> None:
+def test_an_incomplete_folder_is_removed_first(tmp_path: Path) -> None:
     output = tmp_path / "root"
     left = tmp_path / ".root.partial"
     (left / "etc").mkdir(parents=True)
@@ -79,7 +79,7 @@ def test_a_folder_left_half_made_is_removed_first(tmp_path: Path) -> None:
     assert list(output.iterdir()) == []
 
 
-def test_files_digest_sees_names_and_contents_but_no_caches(tmp_path: Path) -> None:
+def test_the_digest_of_files_covers_names_and_contents_without_caches(tmp_path: Path) -> None:
     (tmp_path / "a.go").write_text("x")
     before = content.files_digest([tmp_path])
     (tmp_path / "__pycache__").mkdir()

@@ -1,4 +1,4 @@
-"""What the API server still believes of a node that was started again."""
+"""Pod status that the API server stores from before a node was restarted is stale."""
 
 from typing import Any
 
@@ -16,15 +16,15 @@ def pod(started: str | None, node: str = "worker") -> dict[str, Any]:
     }
 
 
-def test_a_container_older_than_its_node_is_only_believed_to_run() -> None:
+def test_the_running_state_of_a_container_older_than_its_node_is_stale() -> None:
     assert believed_pods([pod("2030-01-02T03:04:04Z")], NODES) == ["p"]
 
 
-def test_a_container_started_in_the_nodes_own_second_runs() -> None:
+def test_a_container_started_in_the_same_second_as_its_node_runs() -> None:
     assert believed_pods([pod("2030-01-02T03:04:05Z")], NODES) == []
 
 
-def test_readiness_that_was_probed_before_the_node_started_is_only_believed() -> None:
+def test_readiness_that_was_probed_before_the_node_started_is_stale() -> None:
     probed = pod("2030-01-02T03:04:09Z")
     probed["metadata"]["ownerReferences"] = [{"kind": "ReplicaSet"}]
     probed["spec"]["containers"] = [{"readinessProbe": {}}]
@@ -35,9 +35,9 @@ def test_readiness_that_was_probed_before_the_node_started_is_only_believed() ->
     assert believed_pods([probed], NODES) == []
 
 
-def test_a_container_that_waits_claims_nothing() -> None:
+def test_a_waiting_container_is_not_stale() -> None:
     assert believed_pods([pod(None)], NODES) == []
 
 
-def test_a_pod_without_a_node_of_ours_is_not_judged() -> None:
+def test_a_pod_on_no_node_of_this_cluster_is_not_checked() -> None:
     assert believed_pods([pod("2029-01-01T00:00:00Z", "elsewhere")], NODES) == []

@@ -1,4 +1,4 @@
-"""The lock serialises invocations and is given back even by one that is killed."""
+"""The lock serialises invocations, and the end of its holder releases it, even by SIGKILL."""
 
 import subprocess
 import sys
@@ -28,13 +28,15 @@ def _holder(path: Path, seconds: float) -> "subprocess.Popen[str]":
     return child
 
 
-def test_a_second_invocation_waits_and_says_for_whom(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_second_invocation_waits_and_reports_the_process_id_of_the_holder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with _holder(tmp_path / "lock", 0.3) as child, lock.exclusive(tmp_path / "lock"):
         assert child.wait() == 0
     assert f"another invocation (process {child.pid})" in capsys.readouterr().err
 
 
-def test_a_killed_holder_gives_the_lock_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_lock_of_a_killed_holder_is_released(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with _holder(tmp_path / "lock", 1000) as child:
         child.kill()
         child.wait()
@@ -43,7 +45,7 @@ def test_a_killed_holder_gives_the_lock_back(tmp_path: Path, capsys: pytest.Capt
     assert capsys.readouterr().err == ""
 
 
-def test_a_free_lock_is_taken_at_once_and_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_free_lock_is_acquired_at_once_and_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for _ in range(2):
         with lock.exclusive(tmp_path / "folder" / "lock"):
             pass

@@ -1,4 +1,4 @@
-"""Processes are known by id and start time, so that a reused id is never mistaken for the recorded process."""
+"""Processes are identified by id and start time, so that no other process with a reused id is stopped."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ def sleeper() -> Iterator["subprocess.Popen[bytes]"]:
         child.kill()
 
 
-def test_a_recorded_process_is_known_again(tmp_path: Path, sleeper: "subprocess.Popen[bytes]") -> None:
+def test_a_recorded_process_is_identified(tmp_path: Path, sleeper: "subprocess.Popen[bytes]") -> None:
     identity = process.record(tmp_path / "pid", sleeper.pid)
     assert process.read(tmp_path / "pid") == identity
     assert identity.alive()
@@ -32,10 +32,12 @@ def test_an_id_that_now_belongs_to_another_process_is_not_the_recorded_one(
     (tmp_path / "pid").write_text(f"{sleeper.pid} {process.boot_id()}:1\n")
     assert process.read(tmp_path / "pid") is None
     assert not process.stop(tmp_path / "pid")
-    assert sleeper.poll() is None  # it was left alone
+    assert sleeper.poll() is None  # no signal was sent to it
 
 
-def test_a_pid_file_of_an_earlier_boot_names_nobody(tmp_path: Path, sleeper: "subprocess.Popen[bytes]") -> None:
+def test_a_pid_file_of_an_earlier_boot_identifies_no_process(
+    tmp_path: Path, sleeper: "subprocess.Popen[bytes]"
+) -> None:
     started = process.start_time(sleeper.pid)
     assert started is not None
     ticks = started.rpartition(":")[2]
@@ -44,18 +46,18 @@ def test_a_pid_file_of_an_earlier_boot_names_nobody(tmp_path: Path, sleeper: "su
 
 
 @pytest.mark.parametrize("text", ["", "garbage", "12", "x y", "1 2 3"], ids=repr)
-def test_a_damaged_pid_file_names_nobody(tmp_path: Path, text: str) -> None:
+def test_a_damaged_pid_file_identifies_no_process(tmp_path: Path, text: str) -> None:
     (tmp_path / "pid").write_text(text)
     assert process.read(tmp_path / "pid") is None
 
 
 def test_a_zombie_is_not_alive() -> None:
     with subprocess.Popen(["true"]) as child:
-        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # ended, and not yet collected
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # ended, and not yet reaped
         assert process.start_time(child.pid) is None
 
 
-def test_a_name_with_spaces_and_parentheses_does_not_confuse(tmp_path: Path) -> None:
+def test_a_process_name_may_have_spaces_and_parentheses(tmp_path: Path) -> None:
     program = tmp_path / "a) S 1 (b"
     program.symlink_to("/bin/sleep")
     with subprocess.Popen([program, "1000"]) as child:
@@ -66,7 +68,7 @@ def test_a_name_with_spaces_and_parentheses_does_not_confuse(tmp_path: Path) -> 
         child.kill()
 
 
-def test_stop_ends_a_server_that_was_started_and_forgets_it(tmp_path: Path) -> None:
+def test_stop_ends_a_started_server_and_removes_its_pid_file(tmp_path: Path) -> None:
     identity = process.start(["sleep", "1000"], pid_file=tmp_path / "pid", log=tmp_path / "log")
     assert process.stop(tmp_path / "pid")
     assert not identity.alive()
@@ -74,7 +76,7 @@ def test_stop_ends_a_server_that_was_started_and_forgets_it(tmp_path: Path) -> N
     assert not process.stop(tmp_path / "pid")
 
 
-def test_stop_ends_a_server_that_ignores_the_polite_signal(tmp_path: Path) -> None:
+def test_stop_ends_a_server_that_ignores_sigterm(tmp_path: Path) -> None:
     ignore = (
         "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);print('deaf', flush=True); time.sleep(1000)"
     )
@@ -85,7 +87,7 @@ def test_stop_ends_a_server_that_ignores_the_polite_signal(tmp_path: Path) -> No
     assert not identity.alive()
 
 
-def test_a_signal_to_a_process_that_is_gone_goes_nowhere() -> None:
+def test_a_signal_to_a_process_that_has_ended_is_not_sent() -> None:
     with subprocess.Popen(["true"]) as child:
         identity = process.Identity(child.pid, "never")
     identity.signal(signal.SIGTERM)

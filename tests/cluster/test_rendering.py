@@ -1,4 +1,4 @@
-"""Configurations that are rendered: complete, and as kind and the servers want them."""
+"""Rendered configurations are complete and valid for kind and the servers."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -35,7 +35,7 @@ def test_kubelets_accept_cgroup_v1_and_dns_has_the_version_that_is_built(tmp_pat
 
 
 @pytest.mark.parametrize("name", ["network.yaml", "storage.yaml"])
-def test_manifests_use_only_images_that_the_node_carries(name: str) -> None:
+def test_manifests_use_only_images_of_the_node(name: str) -> None:
     documents = [document for document in yaml.safe_load_all(node_image.manifest(name)) if document]
     templates = [document["spec"]["template"] for document in documents if "template" in document.get("spec", {})]
     specifications = [template["spec"] for template in templates]
@@ -56,7 +56,7 @@ def test_exactly_one_storage_class_is_the_default() -> None:
     }
 
 
-def test_the_go_module_requires_the_versions_that_tags_name() -> None:
+def test_the_go_module_requires_the_versions_of_the_tags() -> None:
     required = (GO_MODULE / "go.mod").read_text()
     assert f"k8s.io/kubernetes {versions.KUBERNETES}" in required
     assert f"github.com/coredns/coredns {versions.COREDNS_TAG}" in required

@@ -1,4 +1,4 @@
-"""Capabilities: read from the kernel's mask, trimmed in specifications, nothing else touched."""
+"""Capabilities: read from the kernel's mask, trimmed in specifications, and nothing else is changed."""
 
 import json
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""`TF_CONFIG` as a TFJob's users know it, case by case, of a job that was converted from a TFJob.
+"""`TF_CONFIG` of a TFJob, case by case, for a job that was converted from a TFJob.
 
-Cases bear the numbers of `docs/tfjob-differences.md`. In all of them the address of a replica is
+The numbers of the cases are those of `docs/tfjob-differences.md`. In all of them the address of a replica is
 `<role>-<index>.<job>.<namespace>.svc`, and there is no `environment`, which only TensorFlow 1's Estimator read.
 """
 
@@ -41,7 +41,7 @@ def test_c28_a_single_worker_gets_none(domain: str) -> None:
     assert text(pods({"Worker": replica(1)}, domain)["worker-0"]) is None
 
 
-def test_c29_worker_and_ps_are_in_the_cluster_with_the_clusters_domain_behind() -> None:
+def test_c29_worker_and_ps_are_in_the_cluster_spec_with_the_domain_of_the_cluster() -> None:
     types = {"Worker": replica(1), "PS": replica(1)}
     assert text(pods(types, "tf.training.org", "ns2", name="test-tfjob")["worker-0"]) == (
         '{"cluster":{"ps":["ps-0.test-tfjob.ns2.svc.tf.training.org:2222"],'
@@ -49,8 +49,9 @@ def test_c29_worker_and_ps_are_in_the_cluster_with_the_clusters_domain_behind() 
     )
 
 
-def test_c30_an_evaluator_is_in_nobodys_cluster_but_its_own() -> None:
-    # the peer puts it into every replica's, and TensorFlow waits for a server that an evaluator does not start
+def test_c30_an_evaluator_is_only_in_its_own_cluster_spec() -> None:
+    # the training operator adds it to the cluster spec of every replica, and TensorFlow waits for a server that an
+    # evaluator does not start
     types = {"Worker": replica(1), "PS": replica(1), "Evaluator": replica(1)}
     made = pods(types, "", "ns3", name="test-tfjob")
     assert text(made["worker-0"]) == (
@@ -60,51 +61,51 @@ def test_c30_an_evaluator_is_in_nobodys_cluster_but_its_own() -> None:
     assert config(made["evaluator-0"])["cluster"]["evaluator"] == ["evaluator-0.test-tfjob.ns3.svc:2222"]
 
 
-def test_c31_what_is_distributed_gets_one_and_what_is_not_does_not() -> None:
+def test_c31_only_a_distributed_job_gets_tf_config() -> None:
     assert text(pods({"Worker": replica(1)})["worker-0"]) is None
     assert text(pods({"Chief": replica(1)})["chief-0"]) is None
     assert text(pods({"Worker": replica(1), "PS": replica(1)})["worker-0"]) is not None
     assert text(pods({"Chief": replica(1), "Worker": replica(1)})["chief-0"]) is not None
 
 
-def test_c31_parameter_servers_alone_are_refused() -> None:
-    # the peer runs them for ever: only a chief or worker can finish a job
-    with pytest.raises(CannotConvert, match="nothing trains"):
+def test_c31_parameter_servers_alone_are_rejected() -> None:
+    # the training operator runs them for ever: only a chief or worker can end a job
+    with pytest.raises(CannotConvert, match="a Chief or Worker is required"):
         convert(tfjob({"PS": replica(1)}))
 
 
-def test_c32_with_dynamic_workers_each_still_knows_the_whole_cluster() -> None:
-    # the peer gives each worker itself and the ps alone, a form that TensorFlow 2 does not read; TFDist changes
-    # the number of workers by a restart from the last checkpoint, when all learn of the new cluster
+def test_c32_each_dynamic_worker_gets_the_whole_cluster_spec() -> None:
+    # the training operator gives each worker a cluster spec of itself and the ps alone, a form that TensorFlow 2 does
+    # not read; TFDist changes the number of workers by a restart from the last checkpoint with a new cluster spec
     made = pods({"Worker": replica(2), "PS": replica(2)}, enableDynamicWorker=True)
     sizes = {name: {role: len(members) for role, members in config(p)["cluster"].items()} for name, p in made.items()}
     assert sizes == {name: {"worker": 2, "ps": 2} for name in ("worker-0", "worker-1", "ps-0", "ps-1")}
 
 
-def test_c33_the_chief_is_chief_and_knows_every_worker_at_the_address_that_it_has() -> None:
+def test_c33_the_chief_gets_the_task_chief_and_the_addresses_of_all_workers() -> None:
     made = pods({"Chief": replica(1), "Worker": replica(2), "PS": replica(1), "Evaluator": replica(1)})
     chief = config(made["chief-0"])
     assert chief["task"] == {"type": "chief", "index": 0}
     assert len(chief["cluster"]["chief"]) + len(chief["cluster"]["worker"]) == 3
     for name, pod in made.items():
-        told = config(pod)
-        own = told["cluster"][told["task"]["type"]][told["task"]["index"]]
+        parsed = config(pod)
+        own = parsed["cluster"][parsed["task"]["type"]][parsed["task"]["index"]]
         assert own == f"{name}.fashion.team.svc:2222"
 
 
-def test_c33_an_evaluator_is_told_its_task_and_where_training_is() -> None:
-    # Estimator drops the cluster of an evaluator; a TensorFlow 2 program forms a cluster of that one task
+def test_c33_an_evaluator_gets_its_task_and_the_addresses_of_training() -> None:
+    # Estimator removes the cluster of an evaluator; a TensorFlow 2 program makes a cluster of that one task
     made = pods({"Chief": replica(1), "Worker": replica(2), "Evaluator": replica(1)})
-    told = config(made["evaluator-0"])
-    assert told["task"] == {"type": "evaluator", "index": 0}
-    assert {role: len(members) for role, members in told["cluster"].items()} == {
+    parsed = config(made["evaluator-0"])
+    assert parsed["task"] == {"type": "evaluator", "index": 0}
+    assert {role: len(members) for role, members in parsed["cluster"].items()} == {
         "chief": 1,
         "worker": 2,
         "evaluator": 1,
     }
 
 
-def test_c34_each_types_own_port_is_in_the_addresses() -> None:
+def test_c34_addresses_have_the_port_of_their_replica_type() -> None:
     port = [{"name": "tfjob-port", "containerPort": 3333}]
     made = pods({"Worker": replica(1), "PS": replica(1, ports=port)})
     assert config(made["worker-0"])["cluster"] == {
@@ -114,7 +115,7 @@ def test_c34_each_types_own_port_is_in_the_addresses() -> None:
     assert {"name": "tfdist-port", "containerPort": 3333} in made["ps-0"]["spec"]["containers"][0]["ports"]
 
 
-def test_c35_only_the_container_tensorflow_gets_it() -> None:
+def test_c35_only_the_container_tensorflow_gets_tf_config() -> None:
     worker = replica(2)
     worker["template"]["spec"]["containers"].insert(0, {"name": "proxy", "image": "proxy:1"})
     made = pods({"Worker": worker})["worker-0"]
@@ -122,7 +123,7 @@ def test_c35_only_the_container_tensorflow_gets_it() -> None:
     assert text(made, "proxy") is None
 
 
-def test_c35_a_tf_config_of_ones_own_gives_way() -> None:
-    # the peer lets both stand, and the later one, its own, counts
+def test_c35_a_tf_config_of_the_template_is_replaced() -> None:
+    # the training operator keeps both variables; the later one, its own, is effective
     env = [{"name": "TF_CONFIG", "value": "mine"}]
     assert "mine" not in (text(pods({"Worker": replica(2, env=env)})["worker-0"]) or "")

@@ -1,4 +1,4 @@
-"""No field of the TFJob's API is lost in silence: each changes the converted job, or a note tells of it."""
+"""No field of the TFJob API is dropped silently: each changes the converted job or has a note."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ SET: dict[str, Json] = {
     "runPolicy.backoffLimit": tfjob(policy={"backoffLimit": 5}),
     "runPolicy.cleanPodPolicy": tfjob(policy={"cleanPodPolicy": "All"}),
     "runPolicy.managedBy": tfjob(policy={"managedBy": "kubeflow.org/training-operator"}),
-    POLICY: tfjob(policy={"schedulingPolicy": {"queue": "a"}}),
+    POLICY: tfjob(policy={"schedulingPolicy": {"priorityClass": "a"}}),
     f"{POLICY}.minAvailable": tfjob(policy={"schedulingPolicy": {"minAvailable": 1}}),
     f"{POLICY}.minResources": tfjob(policy={"schedulingPolicy": {"minResources": {"cpu": "1"}}}),
     f"{POLICY}.priorityClass": tfjob(policy={"schedulingPolicy": {"priorityClass": "a"}}),
@@ -34,10 +34,10 @@ SET: dict[str, Json] = {
     f"{TYPE}.restartPolicy": tfjob({"Worker": replica(2, restart_policy="OnFailure")}),
     f"{TYPE}.template": tfjob({"Worker": replica(2, command=["train"])}),
 }
-"""A TFJob for each field of the API, which differs in it from the plain one."""
+"""For each field of the API, a TFJob that differs from the plain one in that field."""
 
 
-def test_these_are_the_fields_of_the_peers_api() -> None:
+def test_these_are_the_fields_of_the_training_operators_api() -> None:
     assert set(SET) == fields()
 
 

@@ -87,8 +87,8 @@ def test_after_all_processes_are_gone_as_in_a_reboot(state: State, own_engine: p
     _up_makes_it_usable()
     before = set(_pod_uids(state).split())
     names = [node.name for node in kind.nodes(cluster_name())]
-    told = shell.run(["docker", "inspect", "--format", "{{.State.Pid}}", *names])
-    inits = [int(line) for line in told.split()]
+    pids = shell.run(["docker", "inspect", "--format", "{{.State.Pid}}", *names])
+    inits = [int(line) for line in pids.split()]
     shims = [_parent(pid) for pid in inits]
     containerd = int((engine.EXEC_ROOT / "containerd" / "containerd.pid").read_text())
     for pid in [own_engine.pid, containerd, *shims, *inits]:
@@ -109,17 +109,17 @@ def test_a_second_up_waits_for_the_first() -> None:
         subprocess.Popen(command, env=environment, text=True, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
         for _ in range(2)
     ]
-    told = [started.communicate()[1] for started in both]
-    assert [started.returncode for started in both] == [0, 0], told
-    assert any("another invocation" in text for text in told)
+    messages = [started.communicate()[1] for started in both]
+    assert [started.returncode for started in both] == [0, 0], messages
+    assert any("another invocation" in text for text in messages)
 
 
 @pytest.mark.usefixtures("own_engine")
 def test_containers_that_died_under_a_living_engine_come_back() -> None:
     _up_makes_it_usable()
     names = [node.name for node in kind.nodes(cluster_name())]
-    told = shell.run(["docker", "inspect", "--format", "{{.State.Pid}}", *names])
-    inits = [int(line) for line in told.split()]
+    pids = shell.run(["docker", "inspect", "--format", "{{.State.Pid}}", *names])
+    inits = [int(line) for line in pids.split()]
     containerd = int((engine.EXEC_ROOT / "containerd" / "containerd.pid").read_text())
     for pid in [containerd, *(_parent(pid) for pid in inits), *inits]:
         os.kill(pid, signal.SIGKILL)
@@ -139,12 +139,12 @@ def test_down_leaves_no_container_process_or_mount(state: State, own_engine: pro
     assert len(kind.nodes(cluster_name())) == 3
 
 
-def _processes_that_name(*words: str) -> list[str]:
+def _processes_that_name(*parts: str) -> list[str]:
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             line = (folder / "cmdline").read_bytes().decode(errors="replace").replace("\0", " ")
         except (FileNotFoundError, ProcessLookupError):
             continue
-        found += [line] if any(word in line for word in words) else []
+        found += [line] if any(part in line for part in parts) else []
     return found

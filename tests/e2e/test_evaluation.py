@@ -1,6 +1,6 @@
 """Evaluation of Fashion-MNIST on real pods, held against a computation that shares no code with the trainer.
 
-One job trains with an evaluator beside it, which is killed twice. Another has its evaluator start when training is
+One job has an evaluator during training, which is killed twice. Another has its evaluator start when training is
 over, and is evaluated by a gang of three as well, of which one is killed. Then four jobs only evaluate what that left.
 """
 
@@ -17,7 +17,7 @@ from support.nodes import send_signal
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
-BESIDE, AFTER = "evaluated-beside", "evaluated-after"
+DURING, AFTER = "evaluated-during", "evaluated-after"
 BY_PATH, BY_LATEST, OF_NOTHING, OF_DAMAGE = ALONE = ("by-path", "by-latest", "of-nothing", "of-damage")
 FOLDER = f"late-{uuid.uuid4().hex[:6]}"
 """Checkpoints of the second job, whose evaluator has to know their place before it starts."""
@@ -28,9 +28,9 @@ READS = "import glob, json, sys; print(json.dumps([json.load(open(path)) for pat
 PATIENCE_SECONDS = 400.0
 
 
-def beside() -> Json:
+def during() -> Json:
     """Return a job of five checkpoints, of which training keeps three and the best, with an evaluator."""
-    job = example(BESIDE, steps=1500)
+    job = example(DURING, steps=1500)
     del job["spec"]["training"]["config"]["epochs"]
     job["spec"] |= {"worker": {"replicas": 1}, "evaluation": {"mode": "Continuous"}}
     job["spec"]["checkpoint"] |= {"everySteps": 300, "keep": 3}
@@ -66,14 +66,14 @@ def alone(name: str, workers: int, restore: str) -> Json:
 @pytest.fixture(scope="module")
 def scene(cluster: Cluster, images: dict[str, str]) -> Iterator[Scene]:
     scene = Scene(cluster)
-    names = (BESIDE, AFTER, *ALONE)
+    names = (DURING, AFTER, *ALONE)
     for name in names:
         cluster.delete_job(name)
-    scene.start(beside())
+    scene.start(during())
     _kill_the_evaluator_twice(scene)
     scene.start(after(images["trainer"]))
     _kill_one_of_the_gang(scene)
-    for name in (AFTER, BESIDE):
+    for name in (AFTER, DURING):
         scene.ended(name, PATIENCE_SECONDS)
     damaged = f"{VOLUME}/{FOLDER}/damaged"
     cluster.inside("sh", "-c", f"cp -r {VOLUME}/{FOLDER}/{LAST} {damaged} && truncate -s 100 {damaged}/variables.data*")
@@ -98,15 +98,15 @@ def _pod(scene: Scene, name: str) -> Json:
 
 
 def _checkpoints(scene: Scene) -> str:
-    return f"{VOLUME}/{BESIDE}-{scene.cluster.job(BESIDE)['metadata']['uid']}"
+    return f"{VOLUME}/{DURING}-{scene.cluster.job(DURING)['metadata']['uid']}"
 
 
 def _kill_the_evaluator_twice(scene: Scene) -> None:
-    pod = _pod(scene, f"{BESIDE}-evaluator-0")
+    pod = _pod(scene, f"{DURING}-evaluator-0")
     scored = f"ls {_checkpoints(scene)}/evaluation 2>/dev/null | grep -c '^[0-9]*.json' || true"
     wait_for("a score", lambda: int(scene.cluster.inside("sh", "-c", scored)) > 0, PATIENCE_SECONDS)
     send_signal(pod, "KILL")
-    send_signal(_pod(scene, f"{BESIDE}-evaluator-0-r1"), "KILL")
+    send_signal(_pod(scene, f"{DURING}-evaluator-0-r1"), "KILL")
 
 
 def _kill_one_of_the_gang(scene: Scene) -> None:
@@ -140,8 +140,8 @@ def _independently(scene: Scene, checkpoint: str) -> Json:
 
 
 def test_every_checkpoint_that_is_there_was_scored_though_the_evaluator_was_killed_twice(scene: Scene) -> None:
-    status, folder = scene.ended(BESIDE), _checkpoints(scene)
-    assert status["phase"] == "Succeeded", scene.described(BESIDE)
+    status, folder = scene.ended(DURING), _checkpoints(scene)
+    assert status["phase"] == "Succeeded", scene.described(DURING)
     there = scene.cluster.inside("ls", folder).split()
     steps = {int(name.removeprefix("checkpoint-")) for name in there if name.startswith("checkpoint-")}
     scores = _scores(scene, folder)
@@ -150,15 +150,15 @@ def test_every_checkpoint_that_is_there_was_scored_though_the_evaluator_was_kill
     assert {score["examples"] for score in scores.values()} == {10_000}
 
 
-def test_training_heard_nothing_of_the_evaluators_end(scene: Scene) -> None:
-    status = scene.ended(BESIDE)
+def test_the_end_of_the_evaluator_does_not_affect_training(scene: Scene) -> None:
+    status = scene.ended(DURING)
     assert (status["attempt"], status["restarts"]["counted"]) == (0, 0)
     assert status["gangs"]["evaluator"]["counted"] == 2
     assert [f["role"] for f in status["failures"]] == ["evaluator", "evaluator"]
 
 
 def test_the_best_and_the_final_result_are_those_of_an_independent_computation(scene: Scene) -> None:
-    status = scene.ended(BESIDE)
+    status = scene.ended(DURING)
     best, final = status["evaluation"]["best"], status["evaluation"]["final"]
     assert final["step"] == status["progress"]["totalSteps"] == 1500, "it succeeded only with the last one scored"
     for result in (best, final):
@@ -168,7 +168,7 @@ def test_the_best_and_the_final_result_are_those_of_an_independent_computation(s
         assert result["metrics"]["loss"] == pytest.approx(expected["loss"], rel=1e-4)
     scores = _scores(scene, _checkpoints(scene))
     assert best["metrics"]["accuracy"] == max(score["metrics"]["accuracy"] for score in scores.values())
-    assert scene.printed(BESIDE)["METRIC"] == f"accuracy={final['metrics']['accuracy']:.4f}"
+    assert scene.printed(DURING)["METRIC"] == f"accuracy={final['metrics']['accuracy']:.4f}"
 
 
 def test_an_evaluator_that_starts_when_training_is_over_scores_its_last_checkpoint(scene: Scene) -> None:
@@ -193,15 +193,15 @@ def test_one_two_and_three_workers_find_the_same_though_one_of_three_was_killed(
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         (OF_NOTHING, f"checkpoint.restore: /ckpt/{FOLDER}/checkpoint-000000007 does not exist"),
         (OF_DAMAGE, f"checkpoint.restore: /ckpt/{FOLDER}/damaged: variables.data-00000-of-00001 is damaged"),
     ],
 )
 def test_a_checkpoint_that_is_missing_or_damaged_fails_the_job_with_its_path(
-    scene: Scene, name: str, said: str
+    scene: Scene, name: str, message: str
 ) -> None:
     status = scene.ended(name, PATIENCE_SECONDS)
     assert status["phase"] == "Failed"
-    assert said in scene.printed(name)["MESSAGE"]
+    assert message in scene.printed(name)["MESSAGE"]

@@ -17,8 +17,8 @@ NOWHERE = {"template": {"spec": {"nodeSelector": {"no-node": "has-this"}}}}
 NO_DATA = {"data": {"train": "/nowhere/train-*.tfrecord", "eval": "/nowhere/test-*.tfrecord"}}
 
 
-def beside(name: str, evaluator: Json, *, program: Json | None = None, **evaluation: Any) -> Json:
-    """Return a job whose evaluator runs for ever in its first attempt, unless `evaluator` says otherwise.
+def with_evaluator(name: str, evaluator: Json, *, program: Json | None = None, **evaluation: Any) -> Json:
+    """Return a job whose evaluator runs for ever in its first attempt, unless `evaluator` replaces its command.
 
     `program` is its `training`, without which the evaluator is one of the user's own.
     """
@@ -33,7 +33,7 @@ def beside(name: str, evaluator: Json, *, program: Json | None = None, **evaluat
 def without_data() -> Json:
     """Return a job whose evaluator is the trainer's, with files to evaluate that are not there."""
     program = {"program": "image_classification", "config": NO_DATA}
-    job = beside("no-data", {"resources": {"limits": {"memory": "512Mi"}}}, program=program)
+    job = with_evaluator("no-data", {"resources": {"limits": {"memory": "512Mi"}}}, program=program)
     del job["spec"]["command"]
     return job
 
@@ -44,13 +44,13 @@ def scene(cluster: Cluster) -> Iterator[Scene]:
     bundled = {"program": "image_classification"}
     with own_namespace(cluster, "evaluation") as scene:
         scene.start(
-            beside("late", {}, program=bundled, deadlineSeconds=5),
-            beside("late-fails", {}, program=bundled, deadlineSeconds=5, onFailure="FailJob"),
-            beside("own-script", {}, deadlineSeconds=5),
-            beside("no-place", NOWHERE, program=bundled, deadlineSeconds=5),
+            with_evaluator("late", {}, program=bundled, deadlineSeconds=5),
+            with_evaluator("late-fails", {}, program=bundled, deadlineSeconds=5, onFailure="FailJob"),
+            with_evaluator("own-script", {}, deadlineSeconds=5),
+            with_evaluator("no-place", NOWHERE, program=bundled, deadlineSeconds=5),
             without_data(),
-            beside("interrupted", {}),
-            beside("deleted", {}),
+            with_evaluator("interrupted", {}),
+            with_evaluator("deleted", {}),
         )
         yield scene
 
@@ -60,7 +60,7 @@ def conditions(status: Json) -> dict[str, tuple[str, str]]:
 
 
 @pytest.mark.parametrize(
-    ("name", "phase", "evaluated", "said"),
+    ("name", "phase", "evaluated", "message"),
     [
         ("late", "Succeeded", ("False", "EvaluationDeadlineExceeded"), "not finished 5 s after training"),
         ("late-fails", "Failed", ("False", "EvaluationDeadlineExceeded"), "not finished 5 s after training"),
@@ -70,14 +70,14 @@ def conditions(status: Json) -> dict[str, tuple[str, str]]:
     ],
 )
 def test_training_has_succeeded_whatever_becomes_of_the_evaluation(
-    scene: Scene, name: str, phase: str, evaluated: tuple[str, str], said: str
+    scene: Scene, name: str, phase: str, evaluated: tuple[str, str], message: str
 ) -> None:
     status = scene.ended(name)
     found = conditions(status)
     assert status["phase"] == phase, scene.described(name)
     assert found["Running"] == ("False", "TrainingSucceeded")
     assert found["Evaluated"] == evaluated
-    assert said in scene.printed(name)["MESSAGE"]
+    assert message in scene.printed(name)["MESSAGE"]
     assert status["replicas"]["worker"]["succeeded"] == 1
     assert (status["attempt"], status["restarts"]["counted"]) == (0, 0)
 
@@ -98,7 +98,7 @@ def test_a_job_that_is_suspended_while_it_evaluates_goes_on_with_the_evaluator_a
 def test_a_job_that_is_deleted_while_it_evaluates_leaves_nothing(scene: Scene) -> None:
     _await_evaluation(scene, "deleted")
     scene.cluster.delete_job("deleted")
-    wait_for("its pods to vanish", lambda: not scene.cluster.pods("deleted"), 60)
+    wait_for("its pods to be deleted", lambda: not scene.cluster.pods("deleted"), 60)
 
 
 def _await_evaluation(scene: Scene, name: str) -> None:

@@ -127,13 +127,13 @@ def test_every_example_is_found_wherever_it_lies(runs: dict[str, Run], name: str
     assert re.search(r"train-start .*examples=60000", runs[name].log)
 
 
-def test_penguins_are_told_apart_by_several_metrics(runs: dict[str, Run]) -> None:
+def test_penguins_are_classified_and_measured_by_several_metrics(runs: dict[str, Run]) -> None:
     metrics = runs["penguins.yaml"].final["metrics"]
     assert {"loss", "accuracy", "precision", "recall", "f1", "auc"} <= set(metrics)
     assert metrics["accuracy"] > 0.7, "the most frequent species makes 0.44"
 
 
-def test_verdicts_of_reviews_are_learned_and_the_best_checkpoint_is_known(runs: dict[str, Run]) -> None:
+def test_the_classes_of_reviews_are_learned_and_the_best_checkpoint_is_known(runs: dict[str, Run]) -> None:
     best, final = runs["reviews.yaml"].status["evaluation"]["best"], runs["reviews.yaml"].final
     assert (best["examples"], final["examples"]) == (2_699, 2_699)
     assert best["metrics"]["auc"] > 0.6, "chance is 0.5"
@@ -149,7 +149,7 @@ def test_a_lost_worker_costs_a_restart_and_no_example(runs: dict[str, Run]) -> N
     assert epochs == {"1": "0", "2": "0", "3": "0"}, "also in the interrupted epoch each example once"
 
 
-def test_the_settings_of_runtime_are_told_in_the_log(runs: dict[str, Run]) -> None:
+def test_the_settings_of_runtime_are_logged(runs: dict[str, Run]) -> None:
     assert "devices CPU=2" in runs["mirrored.yaml"].log
 
 

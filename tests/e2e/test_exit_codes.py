@@ -62,7 +62,7 @@ def scene(cluster: Cluster) -> Iterator[Scene]:
 
 
 @pytest.mark.parametrize("ending", ENDINGS, ids=lambda ending: ending.name)
-def test_an_exit_code_is_restarted_counted_or_final_and_said_in_words(scene: Scene, ending: Ending) -> None:
+def test_an_exit_code_is_restarted_counted_or_final_and_described(scene: Scene, ending: Ending) -> None:
     status = scene.ended(ending.name)
     assert status["phase"] == ending.phase, status["summary"]
     assert status["attempt"] == ending.restarts
@@ -86,4 +86,6 @@ def test_the_description_names_every_cause_and_what_followed(scene: Scene, endin
     scene.ended(ending.name)
     causes = [f"Reason: {reason} Role: worker Root Cause: true" for reason, _ in ending.causes]
     events = ["Warning Restarting"] if ending.restarts else []
-    scene.tells(ending.name, *causes, *events, f"Normal {ending.phase}" if ending.phase == "Succeeded" else "Failed")
+    scene.await_description(
+        ending.name, *causes, *events, f"Normal {ending.phase}" if ending.phase == "Succeeded" else "Failed"
+    )

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 import pytest
-from support.api import wait_for
-from support.e2e import Cluster
-from support.failing import WAITS, Scene, own_namespace, small_job
+from support.api import Json, wait_for
+from support.e2e import INSPECTOR, Cluster
+from support.failing import ENDS, WAITS, Scene, own_namespace, small_job
 from support.nodes import send_signal
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
@@ -48,8 +48,24 @@ def scene(cluster: Cluster) -> Iterator[Scene]:
             small_job("no-image", WAITS, image="localhost/no-such-image:1", runPolicy=SOON),
             one_without_place,
             small_job("standing-still", REPORTS, replicas=2, runPolicy={"backoffLimit": 1}),
+            _with_sidecar(cluster),
         )
         yield scene
+
+
+def _with_sidecar(cluster: Cluster) -> Json:
+    """Return a job that fails once and then succeeds, with a second, ordinary container that never ends."""
+    place = cluster.kubectl.place.namespace
+    inspector = cluster.kubectl.get("pod", INSPECTOR, f"--namespace={place}") or {}
+    image = inspector["spec"]["containers"][0]["image"]
+    job = small_job("with-sidecar", ENDS, "1 oops", "0", replicas=2)
+    job["spec"]["template"]["spec"]["containers"] = [
+        {"name": "ordinary", "image": image, "command": ["sleep", "infinity"], "securityContext": _RESTRICTED}
+    ]
+    return job
+
+
+_RESTRICTED = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 
 
 @pytest.mark.parametrize("name", LOST)
@@ -67,7 +83,7 @@ def test_a_pod_that_is_taken_away_restarts_the_gang_and_costs_no_restart(scene: 
     [cause] = scene.root_causes(name)
     assert (cause["reason"], cause["counted"], cause["pod"]) == ("Disruption", False, taken)
     assert scene.printed(name)["RESTARTS"] == "1"
-    scene.tells(name, "Reason: Disruption", "Warning Restarting", "worker-1")
+    scene.await_description(name, "Reason: Disruption", "Warning Restarting", "worker-1")
 
 
 def test_a_replica_that_is_killed_for_memory_is_restarted_and_called_so(scene: Scene) -> None:
@@ -76,9 +92,9 @@ def test_a_replica_that_is_killed_for_memory_is_restarted_and_called_so(scene: S
     assert status["restarts"]["counted"] == 2
     causes = scene.root_causes("out-of-memory")
     assert [(cause["exitCode"], cause["counted"]) for cause in causes] == [(137, True)] * 2
-    # containerd says `Error` where it hears of the end before it hears of the reason: then nobody can tell.
+    # containerd reports `Error` where it learns of the end before the reason: then the cause is unknown.
     assert "OutOfMemory" in {cause["reason"] for cause in causes}
-    scene.tells("out-of-memory", "Reason: OutOfMemory", "Warning Restarting")
+    scene.await_description("out-of-memory", "Reason: OutOfMemory", "Warning Restarting")
 
 
 def test_an_image_that_is_not_there_is_named_with_its_field_and_fails_at_the_deadline(scene: Scene) -> None:
@@ -89,7 +105,7 @@ def test_an_image_that_is_not_there_is_named_with_its_field_and_fails_at_the_dea
         assert part in printed["MESSAGE"], printed["MESSAGE"]
     failed = next(c for c in status["conditions"] if c["type"] == "Failed")
     assert failed["reason"] == "ImageError"
-    scene.tells("no-image", "Reason: ImageError", "Warning Failed")
+    scene.await_description("no-image", "Reason: ImageError", "Warning Failed")
     wait_for("its pods to go", lambda: not scene.cluster.pods("no-image"))
 
 
@@ -101,7 +117,7 @@ def test_a_replica_that_fits_nowhere_is_named_and_its_companions_are_let_go(scen
         assert part in printed["MESSAGE"], printed["MESSAGE"]
     failed = next(c for c in status["conditions"] if c["type"] == "Failed")
     assert failed["reason"] == "Unschedulable"
-    scene.tells("no-place", "Reason: Unschedulable", "Warning Failed")
+    scene.await_description("no-place", "Reason: Unschedulable", "Warning Failed")
     wait_for("the chief to go", lambda: not scene.cluster.pods("no-place"))
 
 
@@ -114,4 +130,18 @@ def test_a_gang_that_stands_still_is_found_and_who_is_behind_is_named_with_the_s
     assert (cause["reason"], cause["index"], cause["counted"]) == ("Stalled", 1, True)
     assert "worker-0: MainThread waits" in cause["stacks"]
     assert "worker-1: does not answer" in cause["stacks"]
-    scene.tells(name, "Warning Stalled", "worker-1 is behind", "Reason: Stalled", "Stacks: worker-0")
+    scene.await_description(name, "Warning Stalled", "worker-1 is behind", "Reason: Stalled", "Stacks: worker-0")
+
+
+def test_sidecars_end_with_their_replica_and_its_log_stays(scene: Scene) -> None:
+    name = "with-sidecar"
+    status = scene.ended(name)
+    assert (status["phase"], status["restarts"]["counted"]) == ("Succeeded", 1)
+
+    def phases() -> set[str]:
+        return {pod["status"]["phase"] for pod in scene.cluster.pods(name)}
+
+    wait_for("its pods, those of the failed attempt too, to hold nothing", lambda: phases() <= {"Succeeded", "Failed"})
+    [cause] = scene.root_causes(name)
+    place = f"--namespace={scene.cluster.namespace}"
+    assert "oops" in scene.cluster.kubectl.run("logs", place, cause["pod"], "--container=tensorflow")

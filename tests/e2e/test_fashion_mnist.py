@@ -1,4 +1,4 @@
-"""The README's job on real pods, looked at from outside with a user's means."""
+"""The README's job on real pods, checked from outside with a user's tools."""
 
 import json
 import pathlib
@@ -40,8 +40,8 @@ class Finished:
 def finished(cluster: Cluster) -> Iterator[Finished]:
     cluster.delete_job(JOB)
     # Long enough for steps to be seen on the way: the status follows a job every few seconds only.
-    said = cluster.apply(example(JOB, epochs=12))
-    assert "created" in said, said
+    output = cluster.apply(example(JOB, epochs=12))
+    assert "created" in output, output
     yield Finished(cluster)
     cluster.delete_job(JOB)
 
@@ -102,11 +102,11 @@ def test_worker_0_alone_wrote_checkpoints_and_nothing_else_is_left(finished: Fin
         assert sorted(files) == ["checkpoint.json", "variables.data-00000-of-00001", "variables.index"]
         writer = json.loads(inside("cat", f"{finished.checkpoints}/{step}/checkpoint.json"))["writer"]
         assert (writer["role"], writer["index"], writer["attempt"]) == ("worker", 0, 0)
-    wrote = {index: _says_that_it_wrote(finished.cluster, f"{JOB}-worker-{index}") for index in range(2)}
+    wrote = {index: _logged_a_checkpoint(finished.cluster, f"{JOB}-worker-{index}") for index in range(2)}
     assert wrote == {0: True, 1: False}
 
 
-def _says_that_it_wrote(cluster: Cluster, pod: str) -> bool:
+def _logged_a_checkpoint(cluster: Cluster, pod: str) -> bool:
     log = cluster.kubectl.run("logs", f"--namespace={cluster.namespace}", pod)
     return any(" checkpoint step=" in line for line in log.splitlines())
 
@@ -119,9 +119,11 @@ def test_the_end_is_final_even_for_a_new_controller(finished: Finished) -> None:
     controller = f"deployment/{kubectl.place.controller}", f"--namespace={kubectl.place.system}"
     kubectl.run("rollout", "restart", *controller)
     kubectl.run("rollout", "status", *controller, "--timeout=55s")
-    # the new controller has looked at every job once it has worked on one that came later
+    # the new controller has reconciled every job once it has reconciled a later one
     finished.cluster.apply(_canary())
-    wait_for("a look of the new controller", lambda: finished.cluster.job("canary").get("status", {}).get("phase"))
+    wait_for(
+        "a reconciliation by the new controller", lambda: finished.cluster.job("canary").get("status", {}).get("phase")
+    )
     finished.cluster.delete_job("canary")
     assert finished.cluster.job(JOB)["status"] == before["status"]
 
@@ -142,4 +144,4 @@ def test_deleting_the_job_leaves_no_object_of_it(cluster: Cluster) -> None:
         found = cluster.kubectl.get(kinds, f"--namespace={cluster.namespace}", "--selector=tfdist.dev/job=short-lived")
         return [item["kind"] for item in found["items"]] if found else []
 
-    wait_for("everything of it to vanish", lambda: not left(), seconds=90)
+    wait_for("all its objects to be deleted", lambda: not left(), seconds=90)

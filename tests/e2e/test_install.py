@@ -1,8 +1,9 @@
-"""The life of an installation beside a running job: upgrade, uninstallation, another controller, installation anew.
+"""The life of an installation during a running job: upgrade, uninstallation, another controller, reinstallation.
 
 No step may cost the job a pod or its progress, and a controller of one namespace touches nothing outside of it.
 """
 
+import json
 import pathlib
 import shutil
 import subprocess
@@ -42,10 +43,12 @@ class Installation:
         install.wait_until_ready(self.cluster.kubectl)
 
     def remove(self) -> None:
-        """Uninstall it; return when no pod of the controller is left."""
+        """Uninstall it; return when no pod of the controller is left, and no Lease."""
         kubectl, place = self.cluster.kubectl, self.cluster.kubectl.place
         self.helm.run("uninstall", place.release, f"--namespace={place.system}", "--wait")
         wait_for("the controller's end", lambda: not kubectl.pods(place.system, place.selector))
+        lease = ("lease", place.controller, f"--namespace={place.system}")
+        wait_for("its Lease to go", lambda: kubectl.get(*lease) is None)
 
 
 def chart_before(folder: pathlib.Path) -> pathlib.Path:
@@ -83,7 +86,7 @@ class Running:
     pods: dict[str, str]
 
     def step(self) -> int:
-        """Return the step that its status tells."""
+        """Return the step in its status."""
         status = self.cluster.job(JOB).get("status", {})
         return int(status.get("progress", {}).get("step", 0))
 
@@ -96,7 +99,7 @@ class Running:
         assert self.cluster.job(JOB)["status"]["attempt"] == 0
 
     def assert_advances(self, beyond: int) -> None:
-        """Wait until the status tells a later step, and assert that nothing was done anew for it."""
+        """Wait until the status has a later step, and assert that nothing was created again for it."""
         wait_for("a later step", lambda: self.step() > beyond, seconds=120)
         self.assert_untouched()
 
@@ -105,8 +108,8 @@ class Running:
 def running(installation: Installation) -> Iterator[Running]:
     cluster = installation.cluster
     cluster.delete_job(JOB)
-    said = cluster.apply(example(JOB, epochs=2000))
-    assert "created" in said, said
+    output = cluster.apply(example(JOB, epochs=2000))
+    assert "created" in output, output
     try:
         first = Running(cluster, {})
         wait_for("its first steps", lambda: first.step() > 0, seconds=300)
@@ -115,10 +118,10 @@ def running(installation: Installation) -> Iterator[Running]:
         cluster.delete_job(JOB)
 
 
-def test_the_release_says_of_itself_that_it_works(installation: Installation) -> None:
+def test_the_test_of_the_release_succeeds(installation: Installation) -> None:
     place = installation.cluster.kubectl.place
-    said = installation.helm.run("test", place.release, f"--namespace={place.system}")
-    assert "Phase:          Succeeded" in said
+    output = installation.helm.run("test", place.release, f"--namespace={place.system}")
+    assert "Phase:          Succeeded" in output
 
 
 def test_an_upgrade_costs_a_running_job_neither_a_pod_nor_progress(
@@ -152,7 +155,7 @@ def test_a_controller_of_one_namespace_neither_touches_nor_may_touch_another(
         options = ["--set", f"namespaces={{{INSIDE}}},crds.install=false"]
         place = Place(INSIDE, INSIDE, "inside", "inside")
         installation.helm.install(installation.helm.package(), place, *installation.images, *options)
-        wait_for("a look at the job inside", lambda: jobs[INSIDE].job("probe").get("status"), seconds=120)
+        wait_for("a reconciliation of the job inside", lambda: jobs[INSIDE].job("probe").get("status"), seconds=120)
         wait_for("its pod", lambda: jobs[INSIDE].pods("probe"))
         assert not jobs[OUTSIDE].job("probe").get("status")
         assert not jobs[OUTSIDE].pods("probe")
@@ -165,8 +168,26 @@ def test_a_controller_of_one_namespace_neither_touches_nor_may_touch_another(
         installation.put()
 
 
+def test_the_webhook_reports_at_apply_what_validate_reports(installation: Installation) -> None:
+    installation.put("--set", "webhook.enabled=true")
+    cluster = installation.cluster
+    broken = _job_without_volumes(cluster.namespace)
+    broken["spec"]["template"] = {"spec": {"containers": [{"name": "tensorflow", "imagePullPolicy": "Often"}]}}
+    path = "spec.template.spec.containers[0].imagePullPolicy"
+    wait_for("the API server to ask the webhook", lambda: path in _rejection(cluster.kubectl, broken))
+
+
+def _rejection(kubectl: Kubectl, job: Json) -> str:
+    """Return why a job would not be stored; "" if it would."""
+    try:
+        kubectl.run("apply", "--dry-run=server", "-f", "-", stdin=json.dumps(job))
+    except CommandError as error:
+        return error.output
+    return ""
+
+
 def _job_without_volumes(namespace: str) -> Json:
-    """Return a job that needs nothing of its namespace; its program does not exist, and nobody waits for its end."""
+    """Return a job that needs nothing of its namespace; its program does not exist, and no test waits for its end."""
     spec = {"worker": {"replicas": 1}, "training": {"program": "nothing:Nothing"}}
     metadata = {"name": "probe", "namespace": namespace}
     return {"apiVersion": "tfdist.dev/v1", "kind": "TFDistJob", "metadata": metadata, "spec": spec}
@@ -175,7 +196,7 @@ def _job_without_volumes(namespace: str) -> Json:
 def _may(kubectl: Kubectl, verb: str, resource: str, namespace: str) -> bool:
     """Return whether the controller of one namespace has a right in a namespace."""
     try:
-        told = kubectl.run("auth", "can-i", verb, resource, f"--namespace={namespace}", f"--as={ACCOUNT}")
-    except CommandError as error:  # kubectl ends with 1 to say no
-        told = error.output
-    return told.strip().endswith("yes")
+        answer = kubectl.run("auth", "can-i", verb, resource, f"--namespace={namespace}", f"--as={ACCOUNT}")
+    except CommandError as error:  # kubectl ends with 1 for the answer no
+        answer = error.output
+    return answer.strip().endswith("yes")

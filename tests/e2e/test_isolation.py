@@ -1,6 +1,6 @@
 """Who reaches what of a running job: its members and the controller do, a stranger of its namespace does not.
 
-TensorBoard is looked at as its user does, through `kubectl port-forward`.
+TensorBoard is read as by its user, through `kubectl port-forward`.
 """
 
 import json
@@ -21,6 +21,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 JOB = "e2e-isolated"
 BOARD = f"{JOB}-tensorboard"
 BOARD_PORT = 6006
+OPENED = f"{JOB}-opened"
 CONNECT = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 3)"
 
 
@@ -29,8 +30,8 @@ def running(cluster: Cluster) -> Iterator[Cluster]:
     cluster.delete_job(JOB)
     job = example(JOB, epochs=2000)
     job["spec"]["tensorBoard"] = {}
-    said = cluster.apply(job)
-    assert "created" in said, said
+    output = cluster.apply(job)
+    assert "created" in output, output
     try:
         yield cluster
     finally:
@@ -99,13 +100,18 @@ def test_a_stranger_does_not_reach_tensorboard(running: Cluster) -> None:
     assert not reaches(running, f"{BOARD}.{running.namespace}.svc", BOARD_PORT)
 
 
-def test_it_is_the_policy_that_keeps_strangers_out(running: Cluster) -> None:
+def test_it_is_the_policies_that_keep_strangers_out(running: Cluster) -> None:
     (address, *_) = (pod["status"]["podIP"] for pod in running.pods(JOB))
-    in_namespace = f"--namespace={running.namespace}"
-    running.kubectl.run("delete", "networkpolicy", JOB, BOARD, in_namespace)
-    wait_for("the report port to be open", lambda: reaches(running, address, contract.REPORT_PORT))
-    board = f"{BOARD}.{running.namespace}.svc"
-    wait_for("TensorBoard's port to be open", lambda: reaches(running, board, BOARD_PORT))
+    # One more policy, since policies add up: one that is deleted would be created again.
+    everything = {"podSelector": {}, "policyTypes": ["Ingress"], "ingress": [{}]}
+    kind = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy"}
+    running.apply(kind | {"metadata": {"name": OPENED, "namespace": running.namespace}, "spec": everything})
+    try:
+        wait_for("the report port to be open", lambda: reaches(running, address, contract.REPORT_PORT))
+        board = f"{BOARD}.{running.namespace}.svc"
+        wait_for("TensorBoard's port to be open", lambda: reaches(running, board, BOARD_PORT))
+    finally:
+        running.kubectl.run("delete", "networkpolicy", OPENED, f"--namespace={running.namespace}")
 
 
 def test_tensorboard_goes_with_its_job(running: Cluster) -> None:

@@ -32,8 +32,8 @@ def test_a_killed_build_is_completed_by_the_next(tmp_path: Path) -> None:
     subprocess.run(command, env=environment, check=True, timeout=800)
     assert content.is_current(state.build / "debian", rootfs.key())
     assert (state.build / "debian" / "usr" / "bin" / "containerd").exists()
-    told = shell.run([state.bin / gobuild.KUBE.name, "kubectl", "version", "--client"])
-    assert "v1.37.1" in told
+    output = shell.run([state.bin / gobuild.KUBE.name, "kubectl", "version", "--client"])
+    assert "v1.37.1" in output
 
 
 def _command_lines() -> str:

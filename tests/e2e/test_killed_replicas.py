@@ -78,7 +78,7 @@ def test_a_killed_member_of_a_synchronous_gang_restarts_all_of_it(scene: Scene, 
     assert f"{cause['role']}-{cause['index']}" == killed
     assert (cause["reason"], cause["exitCode"], cause["counted"]) == ("Crash", 137, True)
     assert scene.printed(GANG)["RESTARTS"] == str(attempt + 1)
-    scene.tells(GANG, f"{killed} (pod {cause['pod']}", "ended with exit code 137", "Warning Restarting")
+    scene.await_description(GANG, f"{killed} (pod {cause['pod']}", "ended with exit code 137", "Warning Restarting")
 
 
 def test_a_killed_worker_of_an_asynchronous_gang_is_replaced_alone(scene: Scene) -> None:

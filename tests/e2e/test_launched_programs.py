@@ -83,7 +83,7 @@ def test_launchers_that_wait_for_each_other_to_begin_restart_nothing(scene: Scen
     job = launched("meets", ["true"], replicas=2, env=python_path)
     scene.start(*with_file(job, "sitecustomize.py", HOLDS))
     scene.runs("meets")
-    waits = scene.tells("meets", "their launchers wait: worker-1: its launcher has not called")
+    waits = scene.await_description("meets", "their launchers wait: worker-1: its launcher is not connected")
     assert "Restarting" not in waits
     late = replica(scene, "meets", "worker-1")["metadata"]["name"]
     scene.cluster.kubectl.run("exec", f"--namespace={scene.cluster.namespace}", late, "--", "touch", "/tmp/go")
@@ -127,6 +127,6 @@ def test_a_script_with_servers_of_its_own_loses_a_worker_and_then_its_parameter_
     signal_program(replica(scene, "counts", "ps-0"), "KILL")
     status = scene.ended("counts", seconds=180)
     assert status["phase"] == "Succeeded", status["summary"]
-    told = [(f["role"], f["index"], f["reason"]) for f in scene.root_causes("counts")]
-    assert told == [("worker", 0, "Crash"), ("ps", 0, "Crash")]
+    causes = [(f["role"], f["index"], f["reason"]) for f in scene.root_causes("counts")]
+    assert causes == [("worker", 0, "Crash"), ("ps", 0, "Crash")]
     assert uids(scene, "counts") == pods

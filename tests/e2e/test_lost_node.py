@@ -1,8 +1,9 @@
-"""A node that stops answering: the gang goes on elsewhere, and waits for nobody who was on it.
+"""A node that stops answering: the gang continues on other nodes, and waits for no replica of that node.
 
 It takes Kubernetes 40 s to call a node lost, and the node carries what others run; so the test is marked long.
 """
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -11,7 +12,7 @@ import pytest
 from support.api import Json, wait_for
 from support.e2e import Cluster
 from support.failing import WAITS, Scene, own_namespace, small_job
-from support.nodes import paused, require_own_nodes
+from support.nodes import cut, paused, require_own_nodes
 from support.rounds import Rounds, started
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.timeout(420)]
@@ -49,7 +50,7 @@ def test_the_next_attempt_starts_on_other_nodes_while_the_old_pod_still_terminat
         [cause] = scene.root_causes("lost-node")
         assert (cause["reason"], cause["counted"], cause["node"]) == ("Disruption", False, lost)
         assert scene.printed("lost-node")["RESTARTS"] == "1"
-        scene.tells("lost-node", "Reason: Disruption", f"node {lost}", "Warning Restarting")
+        scene.await_description("lost-node", "Reason: Disruption", f"node {lost}", "Warning Restarting")
         later = [p for p in scene.cluster.pods("lost-node") if p["metadata"]["name"].endswith("-r1")]
         assert lost not in {p["spec"]["nodeName"] for p in later}
 
@@ -63,7 +64,7 @@ class Apart:
     pods: dict[str, Json]
 
     def go_on(self, after: str) -> None:
-        """Wait until the chief's log tells of a step behind some words."""
+        """Wait until the chief's log has a step after some text."""
         wait_for(f"steps after {after!r}", lambda: " train step=" in self.log.rpartition(after)[2], seconds=120)
 
     @property
@@ -80,7 +81,8 @@ def apart(cluster: Cluster) -> Iterator[Apart]:
     near = _nodes_of_controllers(cluster)[0]
     far = next(name for name in workers if name != near)
     roles = {"chief": {"template": _prefers(near)}, "worker": {"replicas": 1, "template": _prefers(far)}}
-    with started(cluster, "apart", leader="chief-0", **roles) as gang:
+    no_restart = {"backoffLimit": 0}
+    with started(cluster, "apart", leader="chief-0", runPolicy=no_restart, **roles) as gang:
         pods = gang.pods()
         assert [pods[name]["spec"]["nodeName"] for name in ("chief-0", "worker-0")] == [near, far]
         yield Apart(gang, far, pods)
@@ -111,7 +113,7 @@ def _prefers(node: str) -> Json:
 
 
 def test_a_node_that_stands_still_for_a_while_costs_no_pod_under_launchers(apart: Apart) -> None:
-    waits = "worker-0: its launcher has not called"
+    waits = "worker-0: its launcher is not connected"
     with paused(apart.node):
         wait_for("the chief to wait", lambda: waits in apart.log, seconds=60)
     apart.go_on(waits)
@@ -127,4 +129,37 @@ def test_under_launchers_the_replica_of_a_lost_node_is_replaced_alone(apart: Apa
         wait_for("a new pod of worker-0 on another node", moved, seconds=240)
         apart.go_on(" round number=")
     assert apart.gang.uids()["chief-0"] == apart.pods["chief-0"]["metadata"]["uid"]
+    apart.gang.each_example_once()
+
+
+@pytest.mark.parametrize("seconds", [15, 90])
+def test_a_node_that_stands_still_counts_nothing_and_no_healthy_replica_is_blamed(apart: Apart, seconds: int) -> None:
+    with paused(apart.node):
+        _pass(seconds)
+    _goes_on_uncounted(apart)
+
+
+def test_a_network_that_is_cut_between_two_pods_counts_nothing(apart: Apart) -> None:
+    with cut(apart.pods["chief-0"], apart.pods["worker-0"]):
+        _pass(30)
+    _goes_on_uncounted(apart)
+    assert apart.gang.uids() == {replica: pod["metadata"]["uid"] for replica, pod in apart.pods.items()}
+
+
+def _pass(seconds: float) -> None:
+    """Return after so many seconds: how long the fault lasts is what is tested."""
+    end = time.monotonic() + seconds
+    wait_for(f"{seconds} s to pass", lambda: time.monotonic() >= end, seconds=seconds + 30)
+
+
+def _goes_on_uncounted(apart: Apart) -> None:
+    """Wait until the gang, which has no restart left, trains again; see that only the silent one is blamed."""
+    apart.gang.steps_after(apart.gang.now(), saved=True)
+    status = apart.gang.cluster.job(apart.gang.name)["status"]
+    assert (status["phase"], status["restarts"]["counted"]) == ("Running", 0), apart.gang.described()
+    causes = apart.gang.scene.root_causes(apart.gang.name)
+    assert {(c["role"], c["reason"], c["counted"]) for c in causes} <= {
+        ("worker", "Disruption", False),
+        ("worker", "Preempted", False),
+    }, causes
     apart.gang.each_example_once()

@@ -46,7 +46,7 @@ def test_ten_kills_in_a_row_cost_no_pod_and_no_example(cluster: Cluster, replica
         assert gang.each_example_once() == 300
 
 
-def test_programs_in_reserve_go_on_in_the_same_pods_with_the_next_example(cluster: Cluster) -> None:
+def test_standby_processes_continue_in_the_same_pods_with_the_next_example(cluster: Cluster) -> None:
     policy = {"backoffLimit": 20, "standby": True}
     with started(cluster, "standby", replicas=2, epochs=300, runPolicy=policy) as gang:
         pods, victims = gang.uids(), ["worker-1", "worker-0", "worker-1"]
@@ -86,7 +86,7 @@ def test_members_that_cannot_reach_each_other_stop_and_go_on_when_they_can(gang:
     with cut(pods["worker-0"], pods["worker-1"]):
         wait_for(
             "the gang to wait for worker-1",
-            lambda: "worker-1: its launcher has not called" in gang.scene.described(gang.name),
+            lambda: "worker-1: its launcher is not connected" in gang.scene.described(gang.name),
             seconds=120,
         )
     gang.steps_after(gang.now(), saved=True)

@@ -62,7 +62,7 @@ def job(namespace: str) -> Json:
 def test_all_of_the_tests_goes_and_all_of_others_stays(kubectl: Kubectl) -> None:
     kubectl.apply(manifests.restricted_namespace("theirs"), volume("theirs", "theirs"))
     before = everything(kubectl)
-    borrowed.refuse_if_taken(kubectl)
+    borrowed.require_free(kubectl)
     borrowed.clean(kubectl)
     assert everything(kubectl) == before, "of a cluster that has nothing of ours nothing is removed"
 
@@ -72,19 +72,19 @@ def test_all_of_the_tests_goes_and_all_of_others_stays(kubectl: Kubectl) -> None
     kubectl.apply(volume("ours", TESTS.namespace))
     during = everything(kubectl)
     assert all(during[kind] - before[kind] for kind in KINDS)
-    borrowed.refuse_if_taken(kubectl)  # the next run may begin where this one was killed
+    borrowed.require_free(kubectl)  # the next run may begin where this one was killed
 
     borrowed.clean(kubectl)
     assert everything(kubectl) == before
 
 
-def test_an_installation_of_somebody_else_is_refused(kubectl: Kubectl) -> None:
+def test_a_cluster_with_another_installation_is_rejected(kubectl: Kubectl) -> None:
     theirs = Kubectl(kubectl.program, kubectl.kubeconfig, DEMO)
     install.install(theirs, **IMAGES)
     theirs.apply(manifests.restricted_namespace(DEMO.namespace), job(DEMO.namespace))
     before = everything(kubectl)
     with pytest.raises(ClusterError, match=f"the release {DEMO.release} in the namespace {DEMO.system}"):
-        borrowed.refuse_if_taken(kubectl)
-    borrowed.clean(kubectl)  # though nobody should
+        borrowed.require_free(kubectl)
+    borrowed.clean(kubectl)  # which is not intended, and must have no effect
     assert everything(kubectl) == before
     assert theirs.get("tfd", "fashion", f"--namespace={DEMO.namespace}") is not None

@@ -61,14 +61,14 @@ def test_a_query_names_metrics_and_labels_that_there_are(where: str) -> None:
     assert grouped | matched <= labels
 
 
-def test_each_alert_says_what_is_the_matter_and_what_to_do() -> None:
+def test_each_alert_has_a_cause_and_a_remedy() -> None:
     for rule in yaml.safe_load(ALERTS.read_text())["groups"][0]["rules"]:
         assert rule["labels"]["severity"] in {"critical", "warning"}
         assert rule["annotations"].keys() == {"summary", "description"}
 
 
 def check(*arguments: str | pathlib.Path) -> None:
-    """Run promtool, which ends with another status than 0 where it finds a mistake."""
+    """Run promtool, which ends with a status other than 0 where it finds an error."""
     done = subprocess.run([program("promtool"), *arguments], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -18,9 +18,9 @@ PANELS = (
 def test_equal_series_give_byte_equal_pictures_which_are_xml() -> None:
     text = drawn("TFDist / Test", PANELS, 10, 2)
     assert text == drawn("TFDist / Test", PANELS, 10, 2)
-    said = ["".join(node.itertext()) for node in ET.fromstring(text).iter() if node.tag.endswith("text")]  # noqa: S314  ours
+    texts = ["".join(node.itertext()) for node in ET.fromstring(text).iter() if node.tag.endswith("text")]  # noqa: S314  ours
     for expected in ("TFDist / Test", "a & b", "7", "No data. Empty while none fails.", "and 4 more"):
-        assert expected in said
+        assert expected in texts
 
 
 def test_what_is_not_there_is_not_joined() -> None:

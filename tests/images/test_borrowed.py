@@ -1,4 +1,4 @@
-"""A cluster that is somebody else's: refused where TFDist is, and nothing is removed but what the tests have made."""
+"""A user's cluster: rejected if TFDist is installed in it, and only objects of the tests are removed."""
 
 import json
 import os
@@ -21,7 +21,7 @@ with (folder / "calls").open("a") as calls:
 words = [word for word in sys.argv[1:] if not word.startswith("-")]
 answer = folder / "-".join(words[:2])
 if words[:2] == ["delete", "clusterrole"] and (folder / "broken").exists():
-    sys.exit("the server says no")
+    sys.exit("the server rejects it")
 print(answer.read_text() if answer.exists() else "")
 """
 
@@ -35,7 +35,7 @@ THEIRS = crd(**{borrowed.RELEASE_NAME: "tfdist", borrowed.RELEASE_NAMESPACE: "tf
 
 
 class Cluster:
-    """A cluster as far as its kubectl and helm tell: what they are asked, and what they answer."""
+    """A fake cluster: kubectl and helm programs that record their calls and print given answers."""
 
     def __init__(self, folder: pathlib.Path) -> None:
         self._folder = folder
@@ -77,27 +77,27 @@ def cluster(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     return Cluster(tmp_path)
 
 
-def test_a_cluster_without_tfdist_or_with_what_a_killed_run_left_is_taken(cluster: Cluster) -> None:
-    borrowed.refuse_if_taken(cluster.kubectl)
+def test_a_cluster_without_tfdist_or_with_objects_of_a_killed_run_is_accepted(cluster: Cluster) -> None:
+    borrowed.require_free(cluster.kubectl)
     cluster.has(OURS)
-    borrowed.refuse_if_taken(cluster.kubectl)
+    borrowed.require_free(cluster.kubectl)
 
 
 @pytest.mark.parametrize(
     ("definition", "owner"),
     [(THEIRS, "the release tfdist in the namespace tfdist-system"), (crd(), "made without Helm")],
 )
-def test_a_cluster_with_tfdist_is_refused_and_nothing_is_changed(
+def test_a_cluster_with_tfdist_is_rejected_and_nothing_is_changed(
     cluster: Cluster, definition: dict[str, Any], owner: str
 ) -> None:
     cluster.has(definition)
-    with pytest.raises(ClusterError, match="this cluster has TFDist already") as refused:
-        borrowed.refuse_if_taken(cluster.kubectl)
-    assert owner in str(refused.value)
+    with pytest.raises(ClusterError, match="this cluster has TFDist already") as rejected:
+        borrowed.require_free(cluster.kubectl)
+    assert owner in str(rejected.value)
     assert [call for call in cluster.calls if not call.startswith("get ")] == []
 
 
-def test_all_of_the_tests_is_removed_and_nothing_of_others(cluster: Cluster) -> None:
+def test_all_objects_of_the_tests_are_removed_and_no_others(cluster: Cluster) -> None:
     cluster.has(OURS)
     borrowed.clean(cluster.kubectl)
     deleted = [call for call in cluster.calls if call.startswith("delete ")]
@@ -111,22 +111,22 @@ def test_all_of_the_tests_is_removed_and_nothing_of_others(cluster: Cluster) -> 
     assert any(call.startswith(f"uninstall {TESTS.release} --namespace={TESTS.system}") for call in cluster.calls)
 
 
-def test_the_definition_and_jobs_of_somebody_else_stay(cluster: Cluster) -> None:
+def test_the_definition_and_jobs_of_another_installation_are_kept(cluster: Cluster) -> None:
     cluster.has(THEIRS)
     borrowed.clean(cluster.kubectl)
     assert not [call for call in cluster.calls if "customresourcedefinition" in call and call.startswith("delete")]
     assert not [call for call in cluster.calls if call.startswith("delete tfdistjobs")]
 
 
-def test_what_cannot_be_removed_is_told_after_the_rest_was(cluster: Cluster) -> None:
+def test_an_object_that_cannot_be_removed_is_reported_after_the_others_are_removed(cluster: Cluster) -> None:
     cluster.has(OURS)
     cluster.break_roles()
-    with pytest.raises(ClusterError, match="the server says no"):
+    with pytest.raises(ClusterError, match="the server rejects it"):
         borrowed.clean(cluster.kubectl)
     assert any(call.startswith("delete persistentvolume ") for call in cluster.calls)
 
 
-def test_the_tests_names_are_their_own_on_a_user_s_cluster_and_the_demonstration_s_here() -> None:
+def test_the_tests_have_names_of_their_own_on_a_user_s_cluster_and_those_of_the_demonstration_here() -> None:
     assert borrowed.borrow(target.choose({})).place == DEMO
     foreign = borrowed.borrow(target.choose({"KUBECONFIG": "/home/u/.kube/config"})).place
     assert foreign == TESTS

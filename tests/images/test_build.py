@@ -1,4 +1,4 @@
-"""Nothing half-made is ever taken for complete, whatever is cut off."""
+"""An interrupted build or download never counts as complete."""
 
 import json
 from pathlib import Path
@@ -28,7 +28,7 @@ def test_an_interrupted_write_leaves_nothing_under_the_final_name(tmp_path: Path
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_a_killed_write_left_is_replaced(tmp_path: Path) -> None:
+def test_the_incomplete_file_of_a_killed_write_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "image.tar"
     (tmp_path / ".image.tar.partial").write_text("left by a killed run")
     with store.complete_or_absent(path) as new:
@@ -38,7 +38,7 @@ def test_what_a_killed_write_left_is_replaced(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["image.tar"]
 
 
-def test_a_wheel_that_is_gone_makes_its_download_incomplete() -> None:
+def test_a_download_with_a_missing_wheel_is_incomplete() -> None:
     marker = wheels.folder() / "operator-abc.json"
     (wheels.folder() / "a.whl").touch()
     marker.write_text(json.dumps(["a.whl"]))
@@ -48,7 +48,7 @@ def test_a_wheel_that_is_gone_makes_its_download_incomplete() -> None:
     assert not wheels._is_complete(wheels.folder() / "other.json")
 
 
-def test_wheels_are_asked_for_the_base_s_python_and_c_library(tmp_path: Path) -> None:
+def test_wheels_are_downloaded_for_the_python_and_c_library_of_the_base(tmp_path: Path) -> None:
     arguments = wheels.pip_arguments(tmp_path, tmp_path / "r.txt", "x86_64")
     assert "--python-version=3.11" in arguments
     assert "--platform=manylinux_2_36_x86_64" in arguments
@@ -56,13 +56,13 @@ def test_wheels_are_asked_for_the_base_s_python_and_c_library(tmp_path: Path) ->
     assert "--require-hashes" in arguments
 
 
-def test_the_user_s_base_decides_and_is_not_remembered(state: Path) -> None:
+def test_the_base_that_the_user_sets_is_used_and_not_stored(state: Path) -> None:
     asked = {"BASE_IMAGE": "registry.example.com/python:3.11", "IMAGE_BUILDER": "buildah"}
     assert builders.choose(asked) == builders.Choice("buildah", "registry.example.com/python:3.11")
     assert not (state / "images/builder.json").exists()
 
 
-def test_a_choice_is_remembered_because_it_is_part_of_every_name(state: Path) -> None:
+def test_a_chosen_base_is_stored_because_it_is_part_of_every_name(state: Path) -> None:
     (state / "images").mkdir()
     (state / "images/builder.json").write_text(json.dumps({"builder": "buildah", "base": base.IMAGE}))
     assert builders.choose({}) == builders.Choice("buildah", base.IMAGE)

@@ -1,4 +1,4 @@
-"""The images as they are built: what is in them, who runs them, and that they start. Prints sizes and times."""
+"""The built images: their content, their user, and that they start. Prints sizes and times."""
 
 import json
 import tarfile
@@ -21,11 +21,11 @@ COMPILERS = {"cc", "gcc", "c++", "g++", "clang", "as", "ld", "make", "go", "rust
 IMPORTS = {
     "controller": "import kopf, tfdist_operator.app",
     "trainer": "import tensorflow, tfdist_trainer",
-    # On a machine without a GPU it says so, and computes on the CPU.
+    # On a machine without a GPU it logs that and computes on the CPU.
     "trainer-gpu": "import tensorflow as tf, tfdist_trainer; assert tf.test.is_built_with_cuda(); tf.zeros([1]) + 1",
 }
 SCRIPT = "import os; {}; print(os.getuid())"
-# With what every container has: TensorFlow looks there for random numbers and processors when it begins to compute.
+# With the mounts of every container: TensorFlow reads random numbers and the processors from them when it starts.
 CONTAINED = """
 for folder in dev proc sys; do
     mkdir -p "$0/$folder" && mount --rbind "/$folder" "$0/$folder"
@@ -51,7 +51,7 @@ def configuration(archive: Path) -> dict[str, dict[str, object]]:
         return dict(json.load(tar.extractfile(manifest[0]["Config"]) or pytest.fail("no configuration")))
 
 
-def test_it_runs_as_nobody_in_particular_and_says_what_it_is(image: build.Image) -> None:
+def test_it_runs_as_a_user_without_a_name_and_has_labels(image: build.Image) -> None:
     config = configuration(image.archive)["config"]
     assert config["User"] == "65532:65532"
     labels = config["Labels"]
@@ -71,7 +71,7 @@ def files(archive: Path) -> dict[str, int]:
 
 
 def programs(archive: Path) -> set[str]:
-    """Return the names of what an image has where programs are looked for."""
+    """Return the names of the programs in the folders of an image's PATH."""
     return {Path(path).name for path in files(archive) if Path(path).parent.name in {"bin", "sbin"}}
 
 
@@ -93,9 +93,9 @@ def test_no_image_has_a_compiler(image: build.Image) -> None:
     assert not programs(image.archive) & COMPILERS
 
 
-def test_the_controller_s_image_tells_scanners_which_packages_its_files_are_of(images: dict[str, build.Image]) -> None:
-    told = {Path(path).name for path in files(images["controller"].archive) if "/dpkg/status.d/" in path}
-    assert {"libc6", "libssl3"} <= told
+def test_the_controller_s_image_lists_the_packages_of_its_files_for_scanners(images: dict[str, build.Image]) -> None:
+    listed = {Path(path).name for path in files(images["controller"].archive) if "/dpkg/status.d/" in path}
+    assert {"libc6", "libssl3"} <= listed
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""An image's name follows from what it is made of, and from nothing else."""
+"""An image's name depends on its inputs and on nothing else."""
 
 import os
 import shutil
@@ -43,7 +43,7 @@ def digest(root: Path, recipe: Recipe, base: str = "base:1") -> str:
         ("sdk/tfdist/contract.py", True, True),
     ],
 )
-def test_a_changed_file_renames_the_images_that_it_is_in(
+def test_a_changed_file_changes_the_names_of_the_images_that_contain_it(
     tree: Path, changed: str, controller: bool, trainer: bool
 ) -> None:
     before = digest(tree, CONTROLLER), digest(tree, TRAINER)
@@ -63,14 +63,14 @@ def test_a_changed_file_renames_the_images_that_it_is_in(
         "README.md",
     ],
 )
-def test_what_tools_leave_beside_the_sources_changes_nothing(tree: Path, left: str) -> None:
+def test_files_of_tools_next_to_the_sources_do_not_change_the_name(tree: Path, left: str) -> None:
     before = digest(tree, CONTROLLER)
     (tree / left).parent.mkdir(parents=True, exist_ok=True)
     (tree / left).write_text("left")
     assert digest(tree, CONTROLLER) == before
 
 
-def test_a_new_file_a_renamed_file_and_an_executable_bit_count(tree: Path) -> None:
+def test_a_new_file_a_renamed_file_and_an_executable_bit_change_the_name(tree: Path) -> None:
     names = [digest(tree, CONTROLLER)]
     (tree / "sdk/tfdist/new.py").touch()
     names.append(digest(tree, CONTROLLER))
@@ -81,12 +81,12 @@ def test_a_new_file_a_renamed_file_and_an_executable_bit_count(tree: Path) -> No
     assert len(set(names)) == len(names)
 
 
-def test_time_and_place_do_not_count(tree: Path, original: Path) -> None:
+def test_modification_times_and_the_folder_do_not_change_the_name(tree: Path, original: Path) -> None:
     os.utime(tree / "Dockerfile", (0, 0))
     assert digest(tree, CONTROLLER) == digest(original, CONTROLLER)
 
 
-def test_the_base_and_the_target_count(tree: Path) -> None:
+def test_the_base_and_the_target_change_the_name(tree: Path) -> None:
     assert digest(tree, CONTROLLER, base="base:1") != digest(tree, CONTROLLER, base="base:2")
     assert digest(tree, TRAINER) != digest(tree, TRAINER_GPU)
 

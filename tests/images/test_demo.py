@@ -1,4 +1,4 @@
-"""The pure parts of the demonstration: what it shows, what it says of trouble, what it applies."""
+"""The pure functions of the demonstration: what it shows, how it reports problems, and what it applies."""
 
 import bz2
 import csv
@@ -28,7 +28,7 @@ RUNNING: dict[str, Any] = {
 }
 
 
-def test_a_running_job_shows_how_far_it_is() -> None:
+def test_a_running_job_shows_its_progress() -> None:
     line = screen.progress_line({"status": RUNNING})
     assert line.split() == (
         [
@@ -51,7 +51,7 @@ def test_a_running_job_shows_how_far_it_is() -> None:
     assert len(line) <= screen.WIDTH
 
 
-def test_what_does_not_fit_a_line_is_left_out_and_never_cut() -> None:
+def test_values_that_do_not_fit_the_line_are_left_out_and_never_cut() -> None:
     metrics = {"accuracy": 0.851, "loss": 0.412, "top_5_accuracy": 0.987}
     line = screen.progress_line({"status": RUNNING | {"progress": RUNNING["progress"] | {"metrics": metrics}}})
     assert line.endswith("ETA 1:15  accuracy 0.851  loss 0.412")
@@ -63,18 +63,18 @@ def test_a_job_that_starts_shows_its_replicas() -> None:
     assert screen.progress_line({}).startswith("Pending")
 
 
-def test_success_is_told_with_accuracy_and_examples() -> None:
+def test_success_is_shown_with_accuracy_and_examples() -> None:
     final = {"step": 938, "metrics": {"accuracy": 0.8912}, "examples": 10000}
-    told = screen.result({"status": {"phase": "Succeeded", "evaluation": {"final": final}}})
-    assert told == "Succeeded. Evaluation of step 938: accuracy 0.8912 over 10,000 examples"
+    shown = screen.result({"status": {"phase": "Succeeded", "evaluation": {"final": final}}})
+    assert shown == "Succeeded. Evaluation of step 938: accuracy 0.8912 over 10,000 examples"
 
 
-def test_failure_is_told_with_its_reasons() -> None:
+def test_failure_is_shown_with_its_reasons() -> None:
     condition = {"type": "Failed", "reason": "UserError", "message": "worker 0 ended with 66"}
     failure = {"pod": "fashion-worker-0", "exitCode": 66, "reason": "UserError", "message": "no file matches"}
-    told = screen.result({"status": {"phase": "Failed", "conditions": [condition], "failures": [failure]}})
-    assert "Failed: UserError: worker 0 ended with 66" in told
-    assert "fashion-worker-0 ended with 66: UserError: no file matches" in told
+    shown = screen.result({"status": {"phase": "Failed", "conditions": [condition], "failures": [failure]}})
+    assert "Failed: UserError: worker 0 ended with 66" in shown
+    assert "fashion-worker-0 ended with 66: UserError: no file matches" in shown
 
 
 def pod(**status: Any) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def pod(**status: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("reason", trouble.ADVICE)
-def test_waiting_that_does_not_mend_itself_is_trouble(reason: str) -> None:
+def test_a_waiting_state_that_needs_a_change_by_the_user_is_a_problem(reason: str) -> None:
     given = pod(containerStatuses=[{"state": {"waiting": {"reason": reason, "message": "details"}}}])
     assert reason in str(trouble.of_pod(given))
     assert "details" in str(trouble.of_pod(given))
@@ -97,11 +97,11 @@ def test_waiting_that_does_not_mend_itself_is_trouble(reason: str) -> None:
         pod(containerStatuses=[{"state": {"running": {}}}]),
     ],
 )
-def test_other_pods_are_no_trouble(given: dict[str, Any]) -> None:
+def test_other_pods_have_no_problem(given: dict[str, Any]) -> None:
     assert trouble.of_pod(given) is None
 
 
-def test_a_pod_that_fits_nowhere_is_told_with_the_scheduler_s_words() -> None:
+def test_an_unschedulable_pod_is_reported_with_the_message_of_the_scheduler() -> None:
     condition = {"type": "PodScheduled", "reason": "Unschedulable", "message": "0/3 nodes are available"}
     assert "0/3 nodes are available" in str(trouble.unschedulable(pod(conditions=[condition])))
     assert trouble.unschedulable(pod()) is None
@@ -116,7 +116,7 @@ def test_the_loader_passes_the_restricted_standard() -> None:
     assert security["capabilities"] == {"drop": ["ALL"]}
 
 
-def test_the_chart_gets_the_built_images_with_whatever_port_their_registry_has() -> None:
+def test_the_chart_gets_the_built_images_with_any_port_of_their_registry() -> None:
     assert helm.image_options({"image": "images.example.com:5000/tfdist/controller:a", "trainerImage": "t:b"}) == [
         "--set-string",
         "image.repository=images.example.com:5000/tfdist/controller,image.tag=a",
@@ -147,14 +147,14 @@ JOB: Final = {"kind": "TFDistJob", "metadata": {"name": "fit", "namespace": mani
     ],
     ids=["one object", "a folder's objects, one after another", "a list", "nothing"],
 )
-def test_what_kubectl_prints_of_an_example_is_read_however_many_objects_it_has(printed: str, names: list[str]) -> None:
+def test_the_output_of_kubectl_is_read_for_any_number_of_objects(printed: str, names: list[str]) -> None:
     assert [thing["metadata"]["name"] for thing in follow.objects(printed)] == names
 
 
-def test_a_user_s_cluster_is_told_everything_that_will_change() -> None:
-    told = target.changes("kind-dev", registry=None)
+def test_every_change_to_a_user_s_cluster_is_listed_before_it_is_made() -> None:
+    listed = target.changes("kind-dev", registry=None)
     for thing in ("kind-dev", "custom resource definition", "tfdist-system", "cluster role", "tfdist-demo", "images"):
-        assert thing in told
+        assert thing in listed
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_a_user_s_cluster_is_told_everything_that_will_change() -> None:
         ({"KUBECONFIG": "/k", "STORAGE_CLASS": "nfs", "ACCESS_MODE": "ReadWriteMany"}, False, "nfs", "ReadWriteMany"),
     ],
 )
-def test_volumes_are_asked_for_as_the_cluster_can_give_them(
+def test_claims_request_the_volumes_that_the_cluster_provides(
     environment: dict[str, str], own: bool, storage_class: str | None, access_mode: str
 ) -> None:
     chosen = target.choose(environment)
@@ -175,14 +175,14 @@ def test_volumes_are_asked_for_as_the_cluster_can_give_them(
 PENGUINS = "species,sex\n" + "".join(f"Adelie,{number}\n" for number in range(11))
 
 
-def test_every_penguin_is_either_learned_from_or_tested() -> None:
+def test_every_penguin_is_either_in_the_training_or_in_the_test_data() -> None:
     files = example_data.penguins(PENGUINS.encode())
     rows = {name: text.splitlines()[1:] for name, text in files.items()}
     assert rows["penguins/test.csv"] == ["Adelie,0", "Adelie,5", "Adelie,10"]
     assert sorted(itertools.chain(*rows.values())) == sorted(PENGUINS.splitlines()[1:])
 
 
-def test_a_film_is_either_learned_from_or_tested_and_plots_are_left_out() -> None:
+def test_every_film_is_either_in_the_training_or_in_the_test_data_and_plots_are_left_out() -> None:
     kinds = ("fresh", "rotten", "plot")
     lines = [f'{kinds[n % 3]},"review {n}, of two\nlines",film {n % 20}' for n in range(240)]
     files = example_data.reviews(bz2.compress("\n".join(["category,text,movie_name", *lines]).encode()))
@@ -194,7 +194,7 @@ def test_a_film_is_either_learned_from_or_tested_and_plots_are_left_out() -> Non
     assert {row["verdict"] for found in rows.values() for row in found} == {"fresh", "rotten"}
 
 
-def test_the_mark_of_a_volume_changes_with_what_it_holds(tmp_path: Path) -> None:
+def test_the_mark_of_a_volume_changes_with_its_content(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("1")
     holds = volume.Contents("claim", "a", {"x/a": tmp_path / "a"}, "/volume", (("true",),))
     (tmp_path / "b").write_text("2")

@@ -1,4 +1,4 @@
-"""The demonstration without a cluster: which data it prepares, and for which example."""
+"""The demonstration without a cluster: the data that it prepares for each example."""
 
 import sys
 from pathlib import Path
@@ -22,7 +22,7 @@ def test_the_data_of_every_example_is_known() -> None:
         assert set(on_this_machine.claims(path)) == wanted, name
 
 
-def test_an_example_that_is_not_there_is_told_in_words(tmp_path: Path) -> None:
+def test_a_missing_example_is_reported_with_the_setting_that_names_another(tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match="EXAMPLE=FILE names another"):
         on_this_machine.claims(tmp_path / "none.yaml")
 
@@ -46,7 +46,7 @@ def test_a_folder_is_filled_once_by_the_commands_for_the_volume(tmp_path: Path) 
     assert (folder / "made").read_text() == "kept"
 
 
-def test_a_command_that_fails_is_told_and_tried_again(tmp_path: Path) -> None:
+def test_a_failed_command_is_reported_and_run_again(tmp_path: Path) -> None:
     source, folder = tmp_path / "source", tmp_path / "volume"
     source.write_text("one")
     folder.mkdir()
@@ -55,10 +55,10 @@ def test_a_command_that_fails_is_told_and_tried_again(tmp_path: Path) -> None:
             on_this_machine.fill(contents(source, "import sys; sys.exit('no luck')"), folder)
 
 
-def test_a_pods_folders_and_python_have_their_places_here() -> None:
+def test_folders_and_python_of_a_pod_are_replaced_by_those_of_this_machine() -> None:
     places = {"/volume": "/x", "/tmp": "/y"}
-    words = ["python", "/volume", "/volume/a", "/volumes", "/tmp", "-m"]
-    assert [on_this_machine.here(word, places) for word in words] == [
+    command = ["python", "/volume", "/volume/a", "/volumes", "/tmp", "-m"]
+    assert [on_this_machine.here(word, places) for word in command] == [
         sys.executable,
         "/x",
         "/x/a",

@@ -1,4 +1,4 @@
-"""Rules of the Dockerfiles that no build would notice."""
+"""Rules of the Dockerfiles that a build does not check."""
 
 import re
 from pathlib import Path
@@ -51,7 +51,7 @@ def test_every_requirement_is_checked_against_its_hash(dockerfile: Path) -> None
         assert all("--require-hashes" in command or "--no-index" in command for command in commands)
 
 
-def test_builders_of_every_age_can_read_it(dockerfile: Path) -> None:
+def test_old_and_new_builders_can_read_it(dockerfile: Path) -> None:
     text = dockerfile.read_text()
     assert "--mount" not in text
     assert "<<" not in text
@@ -66,7 +66,7 @@ def test_labels(dockerfile: Path) -> None:
 
 
 @pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
-def test_what_a_recipe_hashes_is_what_its_dockerfile_copies(recipe: Recipe) -> None:
+def test_a_recipe_hashes_the_files_that_its_dockerfile_copies(recipe: Recipe) -> None:
     copies = [line.split() for line in instructions(REPOSITORY / recipe.dockerfile, "COPY") if "--from" not in line]
     copied = {source for *sources, _ in copies for source in sources}
     other_target = {"requirements/trainer-cpu.txt", "requirements/trainer-gpu.txt"} - set(recipe.inputs)

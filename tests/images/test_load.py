@@ -1,4 +1,4 @@
-"""Where images go follows from the current context, the registry, and nothing else."""
+"""The destination of images depends on the current context, the registry and nothing else."""
 
 from pathlib import Path
 from typing import Any
@@ -25,12 +25,12 @@ def test_destination(context: str | None, own: bool, registry: str | None, where
 
 
 @pytest.mark.parametrize("context", ["production", "", "minikube-2", None])
-def test_another_cluster_is_refused_with_what_to_set(context: str | None) -> None:
+def test_another_cluster_is_rejected_with_the_setting_that_allows_it(context: str | None) -> None:
     with pytest.raises(ClusterError, match="Set REGISTRY"):
         load.destination(context=context, own=False, registry=None)
 
 
-def test_the_own_cluster_is_known_by_its_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_own_cluster_is_identified_by_its_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TFDIST_STATE", str(tmp_path))
     assert load.is_own_cluster({})
     assert load.is_own_cluster({"KUBECONFIG": str(tmp_path / "kind/kubeconfig")})
@@ -54,5 +54,5 @@ def node(*images: str, control_plane: bool = False) -> dict[str, Any]:
         ([], False),
     ],
 )
-def test_an_image_is_there_when_every_node_that_runs_pods_lists_it(nodes: list[dict[str, Any]], have: bool) -> None:
+def test_an_image_is_loaded_when_every_node_that_runs_pods_lists_it(nodes: list[dict[str, Any]], have: bool) -> None:
     assert load.all_nodes_list({"items": nodes}, "tfdist/trainer:1") is have

@@ -1,4 +1,4 @@
-"""What GitHub runs is what there is here: targets of the Makefile, files, versions; actionlint knows the rest."""
+"""The workflows name existing targets of the Makefile, files and versions; actionlint checks the rest."""
 
 import pathlib
 import re
@@ -22,7 +22,7 @@ def steps(path: pathlib.Path) -> list[dict[str, Any]]:
 
 
 def values(path: pathlib.Path, key: str) -> list[Any]:
-    """Return what a key of a job's matrix may be, and of a step's settings."""
+    """Return the values of a key in the matrices of jobs and in the settings of steps."""
     jobs = yaml.safe_load(path.read_text())["jobs"].values()
     of_matrix = [job["strategy"]["matrix"].get(key, []) for job in jobs if "matrix" in job.get("strategy", {})]
     return [value for found in of_matrix for value in found]
@@ -38,11 +38,11 @@ def test_every_target_is_one_of_the_makefile_s(path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
-def test_nothing_may_write_but_what_says_so(path: pathlib.Path) -> None:
+def test_a_workflow_has_only_read_permissions_by_default(path: pathlib.Path) -> None:
     assert yaml.safe_load(path.read_text())["permissions"] == {"contents": "read"}
 
 
-def test_all_that_ci_runs_is_run_there() -> None:
+def test_the_workflow_runs_every_check_of_ci() -> None:
     ran = {step["run"] for step in steps(FOLDER / "ci.yaml") if "run" in step} | {
         f"make {target}" for target in values(FOLDER / "ci.yaml", "target")
     }

@@ -1,4 +1,4 @@
-"""Each bad manifest is refused by the API server, or told in the job's status where only the controller sees it."""
+"""The API server rejects each invalid manifest, or the controller reports its error in the status of the job."""
 
 import copy
 import uuid
@@ -12,9 +12,9 @@ from support.factories import condition, manifest
 
 pytestmark = pytest.mark.integration
 
-REFUSED = [bad for bad in BAD if bad.server]
-MENDED = [bad for bad in BAD if bad.mended]
-HIDDEN = {f"bad-{number}": bad for number, bad in enumerate(BAD) if not bad.server and not bad.mended}
+REJECTED = [bad for bad in BAD if bad.server]
+DROPPED = [bad for bad in BAD if bad.dropped]
+HIDDEN = {f"bad-{number}": bad for number, bad in enumerate(BAD) if not bad.server and not bad.dropped}
 
 
 @pytest.fixture(scope="module")
@@ -27,8 +27,8 @@ def shared(api: Api) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def looked_at(api: Api, shared: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Json]:
-    """Every bad job that the API server takes, and a good one among them, as the controller leaves them."""
+def reconciled(api: Api, shared: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Json]:
+    """Every invalid job that the API server accepts, and a valid one, after their reconcile."""
     names = [*HIDDEN, "good"]
     with controllers.controller(api, tmp_path_factory.mktemp("controller")) as running:
         for name, bad in HIDDEN.items():
@@ -47,8 +47,8 @@ def placed(bad: Json, namespace: str, name: str | None = None) -> Json:
     return made
 
 
-@pytest.mark.parametrize("bad", REFUSED, ids=str)
-def test_a_mistake_is_refused_at_apply_time(api: Api, shared: str, bad: Bad) -> None:
+@pytest.mark.parametrize("bad", REJECTED, ids=str)
+def test_the_api_server_rejects_an_invalid_manifest(api: Api, shared: str, bad: Bad) -> None:
     answer = api.send(
         "POST", JOBS.format(ns=shared), placed(bad.manifest, shared), dryRun="All", fieldValidation="Strict"
     )
@@ -57,8 +57,8 @@ def test_a_mistake_is_refused_at_apply_time(api: Api, shared: str, bad: Bad) -> 
     assert bad.server in answer.json()["message"]
 
 
-@pytest.mark.parametrize("bad", MENDED, ids=str)
-def test_an_empty_field_is_dropped_by_the_api_server(api: Api, shared: str, bad: Bad) -> None:
+@pytest.mark.parametrize("bad", DROPPED, ids=str)
+def test_the_api_server_drops_null_fields(api: Api, shared: str, bad: Bad) -> None:
     answer = api.send(
         "POST", JOBS.format(ns=shared), placed(bad.manifest, shared), dryRun="All", fieldValidation="Strict"
     )
@@ -67,16 +67,20 @@ def test_an_empty_field_is_dropped_by_the_api_server(api: Api, shared: str, bad:
 
 
 @pytest.mark.parametrize("name", HIDDEN, ids=lambda name: str(HIDDEN[name]))
-def test_a_mistake_that_the_api_server_cannot_see_is_told_in_the_status(looked_at: dict[str, Json], name: str) -> None:
-    status = looked_at[name]["status"]
+def test_an_error_that_the_api_server_does_not_detect_is_reported_in_the_status(
+    reconciled: dict[str, Json], name: str
+) -> None:
+    status = reconciled[name]["status"]
     assert status["phase"] == "Invalid"
     assert condition(status, "Invalid")["status"] == "True"
-    assert condition(status, "Invalid")["message"].startswith(HIDDEN[name].says)
+    message = condition(status, "Invalid")["message"]
+    assert message.startswith(f"{HIDDEN[name].path}: ")
+    assert HIDDEN[name].message in message
 
 
-def test_a_bad_job_costs_a_good_one_nothing(looked_at: dict[str, Json]) -> None:
-    assert looked_at["good"]["status"]["phase"] in {"Pending", "Starting", "Running"}
+def test_an_invalid_job_does_not_affect_a_valid_one(reconciled: dict[str, Json]) -> None:
+    assert reconciled["good"]["status"]["phase"] in {"Pending", "Starting", "Running"}
 
 
-def test_the_status_of_a_bad_job_speaks_of_the_manifest_that_was_applied(looked_at: dict[str, Json]) -> None:
-    assert all(job["status"]["observedGeneration"] == job["metadata"]["generation"] for job in looked_at.values())
+def test_the_status_of_a_bad_job_speaks_of_the_manifest_that_was_applied(reconciled: dict[str, Json]) -> None:
+    assert all(job["status"]["observedGeneration"] == job["metadata"]["generation"] for job in reconciled.values())

@@ -64,7 +64,7 @@ def test_c73_a_limit_of_0_is_exceeded_by_the_first_failure(job: Moved) -> None:
 
 @situation(types("OnFailure", worker=2), "worker-0:R3 worker-1:R", policy={"backoffLimit": 3})
 def test_c73_restarts_of_a_container_in_its_pod_do_not_count(job: Moved) -> None:
-    """The peer fails the job here; no container of TFDist restarts in its pod, so the number is not looked at."""
+    """The peer fails the job here; no container of TFDist restarts in its pod, so the number is not read."""
     job.await_phase("Running")
 
 
@@ -84,14 +84,14 @@ def test_c74_a_deadline_ends_the_job_and_without_one_it_runs_on(jobs: list[Moved
 
 @situation(types(worker=1), "worker-0:R", policy={"activeDeadlineSeconds": 0})
 def test_c75_a_deadline_of_0_becomes_1_and_ends_the_job(job: Moved) -> None:
-    """The peer fails the job before it has begun, for which nobody needs a job; TFDist's least deadline is 1 s."""
+    """The peer fails the job before its start, and no user needs such a job; TFDist's least deadline is 1 s."""
     job.await_phase("Failed")
 
 
 @situation(types("OnFailure", worker=2), CRASHED, policy={"backoffLimit": 0, "cleanPodPolicy": "None"})
 @situation(types("OnFailure", worker=2), CRASHED, policy={"backoffLimit": 0, "cleanPodPolicy": "Running"})
 @situation(types("OnFailure", worker=2), CRASHED, policy={"backoffLimit": 0, "cleanPodPolicy": "All"})
-def test_c76_after_too_many_failures_the_policy_says_which_pods_go(jobs: list[Moved]) -> None:
+def test_c76_after_too_many_failures_the_policy_selects_the_pods_to_delete(jobs: list[Moved]) -> None:
     none, running, every = jobs
     for job in jobs:
         job.await_phase("Failed")
@@ -115,7 +115,7 @@ def test_c77_policy_all_removes_all_pods_and_running_those_that_run(jobs: list[M
 @situation(SIX, SIX_DONE, status=LONG_AGO, policy={"cleanPodPolicy": "None"})
 @situation(SIX, SIX_RUN, status=LONG_AGO, policy={"cleanPodPolicy": "None"})
 def test_c77_policy_none_keeps_all_pods_and_running_those_that_have_ended(stage: Stage, jobs: list[Moved]) -> None:
-    stage.await_looks()
+    stage.await_reconciliations()
     for job in jobs:
         assert len(job.pods()) == 6
         assert job.has_service()
@@ -140,7 +140,7 @@ SEVEN = types(chief=1, worker=4, ps=2)
 @situation(SEVEN, TRAINED, policy={"cleanPodPolicy": "All"})
 @situation(SEVEN, TRAINED, policy={"cleanPodPolicy": "Running"})
 @situation(SEVEN, TRAINED, policy={"cleanPodPolicy": "None"})
-def test_c79_after_success_endless_parameter_servers_go_as_the_policy_says(jobs: list[Moved]) -> None:
+def test_c79_after_success_endless_parameter_servers_are_deleted_by_the_policy(jobs: list[Moved]) -> None:
     """The peer removes them at once, in the middle of what they may be writing."""
     every, running, none = jobs
     for job in jobs:
@@ -168,7 +168,7 @@ def test_c81_without_a_time_to_live_a_job_stays_and_after_it_it_goes(stage: Stag
     kept, long_ago, at_once, suspended = jobs
     for job in (long_ago, at_once):
         wait_for("the job to be deleted", job.is_gone)
-    stage.await_looks()
+    stage.await_reconciliations()
     assert not kept.is_gone()
     assert suspended.await_phase("Suspended")
 
@@ -194,7 +194,7 @@ def test_c82_the_timer_is_set_to_the_end_of_the_time_to_live(
 ) -> None:
     assert NOW.isoformat() == "2030-01-02T03:04:05+00:00"
     given = tfjob(types(worker=1), policy={} if ttl is None else {"ttlSecondsAfterFinished": ttl})
-    plan = planned("worker-0:S", ended("Succeeded", ended_at), job=parse(convert(given).manifest), swept=True)
+    plan = planned("worker-0:S", ended("Succeeded", ended_at), job=parse(convert(given).manifest))
     assert plan.requeue_after_seconds == seconds
 
 

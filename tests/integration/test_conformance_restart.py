@@ -36,17 +36,17 @@ def fails(job: Moved) -> None:
 def test_c60_under_exit_code_a_pod_that_a_signal_ended_is_replaced(stage: Stage) -> None:
     """The peer deletes the pod and makes one of the same name, so its logs are gone; TFDist keeps it.
 
-    `keepFailedPods` says how many such pods stay.
+    `keepFailedPods` is the number of such pods that stay.
     """
     job = stage.submit(types("ExitCode", worker=1))
     job.await_attempt(0)
     job.end("worker-0:F130")
     job.await_attempt(1)
-    job.await_pods("the new pod beside the old", "worker-0", "worker-0-r1")
+    job.await_pods("the new pod in addition to the old", "worker-0", "worker-0-r1")
 
 
 @situation(types("ExitCode", worker=1), "worker-0:F1")
-def test_c61_under_exit_code_a_mistake_fails_the_job_and_names_the_replica(job: Moved) -> None:
+def test_c61_under_exit_code_a_permanent_error_fails_the_job_and_names_the_replica(job: Moved) -> None:
     job.await_phase("Failed")
     failed = job.condition("Failed")
     assert failed is not None

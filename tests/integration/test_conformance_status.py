@@ -1,7 +1,7 @@
-"""Cases C36 to C59: what the pods of a moved TFJob make of its status.
+"""Cases C36 to C59: the status that follows from the pods of a moved TFJob.
 
-In each situation the controller finds the pods as given, in one look. Where TFDist differs on purpose, the test's
-docstring says how the training operator behaves, and why TFDist does not.
+In each situation the controller finds the pods as given, in one reconciliation. Where TFDist differs on purpose, the
+test's docstring states the training operator's behaviour and the reason for the difference.
 """
 
 import pytest
@@ -31,7 +31,7 @@ def test_c37_with_a_running_chief_the_job_runs(job: Moved) -> None:
 
 @situation(types(chief=1, worker=1), "chief-0:R worker-0:P")
 def test_c37_a_running_chief_does_not_make_a_running_job_while_others_wait(job: Moved) -> None:
-    """The peer says Running here; see C17: a job that waits for a place should not look as if it worked."""
+    """The peer reports Running here; see C17: a job that waits for a place should not appear to train."""
     job.await_phase("Starting")
 
 
@@ -82,10 +82,10 @@ def test_c44_a_worker_that_failed_fails_the_job_while_others_have_succeeded(job:
 
 
 @situation(FOUR, "worker-0,1:S worker-2,3:F1")
-def test_c44_when_worker_0_has_succeeded_a_failure_in_the_same_look_does_not_count(job: Moved) -> None:
-    """The peer says Failed, or Succeeded when the failure comes a moment later.
+def test_c44_when_worker_0_has_succeeded_a_failure_in_the_same_reconciliation_does_not_count(job: Moved) -> None:
+    """The peer reports Failed, or Succeeded when the failure comes a moment later.
 
-    Worker 0 decides, and it has done its work; which look shows what is chance, and must not decide.
+    Worker 0 decides, and it has succeeded; which reconciliation sees which pod is chance, and must not decide.
     """
     job.await_phase("Succeeded")
     assert job.holds() == {"Succeeded"}
@@ -111,7 +111,7 @@ def test_c48_with_all_workers_one_failure_fails_the_job(job: Moved) -> None:
     job.await_phase("Failed")
 
 
-# A chief beside others
+# A chief and other replicas
 
 
 @situation(types(chief=1, worker=4), "chief-0:R worker-0,1,2,3:F1")
@@ -138,7 +138,7 @@ def test_c52_a_chief_that_failed_fails_the_job_though_the_workers_succeeded(job:
 
 @situation(types(chief=1, worker=4), "chief-0:S worker-0,1,2,3:F1")
 def test_c53_a_chief_that_succeeded_ends_the_job_though_workers_failed(job: Moved) -> None:
-    """The peer sets Failed beside Succeeded; the chief decides, and a job has one end."""
+    """The peer sets Failed in addition to Succeeded; the chief decides, and a job has one end."""
     job.await_phase("Succeeded")
     assert job.holds() == {"Succeeded"}
 
@@ -180,7 +180,7 @@ def test_c56_worker_0_that_failed_has_not_completed(job: Moved) -> None:
 
 
 def test_c57_conditions_follow_the_jobs_life(stage: Stage) -> None:
-    """The peer begins with Created, which says nothing that the object itself does not; and it removes a condition
+    """The peer begins with Created, which repeats that the object exists; and it removes a condition
     that another replaces, where TFDist sets it to False, so that one can see since when."""
     job = stage.submit({"Worker": replica(2, restart_policy="OnFailure")})
     job.await_attempt(0)
@@ -191,7 +191,7 @@ def test_c57_conditions_follow_the_jobs_life(stage: Stage) -> None:
     assert restarting is not None
     assert restarting["status"] == "False"
     assert "Restarting" in job.events()
-    job.end("worker-1-r1:F64")  # a mistake in the command line, which no restart cures
+    job.end("worker-1-r1:F64")  # an error in the command line, which no restart cures
     job.await_phase("Failed")
     assert job.holds() & {"Running", "Restarting", "Succeeded", "Failed"} == {"Failed"}
 
@@ -214,7 +214,7 @@ def test_c59_a_suspended_job_has_not_ended(job: Moved) -> None:
     job.await_phase("Starting")
 
 
-def test_c55_no_job_that_has_ended_says_that_it_runs(stage: Stage) -> None:
+def test_c55_no_job_that_has_ended_has_the_condition_running(stage: Stage) -> None:
     ended = [j for given in stage.situations.values() for j in given if j.holds() & {"Succeeded", "Failed"}]
     assert len(ended) >= 15
     for job in ended:

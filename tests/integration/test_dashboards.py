@@ -31,23 +31,23 @@ def as_shown(expression: str) -> str:
 
 @pytest.fixture(scope="module")
 def installation(api: Api, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    """Jobs that train, succeed, fail, are restarted, are refused, and Prometheus has seen all of it."""
+    """Jobs that train, succeed, fail, are restarted or get no pods; Prometheus has scraped all of it."""
     namespace = f"test-{uuid.uuid4().hex[:8]}"
     api.do("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
     with watched(api, namespace, tmp_path_factory.mktemp("watched")) as made:
-        for name in ("trains", "done", "mistaken", "crashed"):
+        for name in ("trains", "done", "failed", "crashed"):
             made.submit(name)
-        made.submit("refused", template={"spec": {"priorityClassName": "missing"}})
-        for name in ("trains", "done", "mistaken", "crashed"):
+        made.submit("rejected", template={"spec": {"priorityClassName": "missing"}})
+        for name in ("trains", "done", "failed", "crashed"):
             made.await_phase(name, "Running")
-        made.trainers.speak("trains-worker-0", lambda: report(300, 1000, 512.0, 125.0))
-        made.trainers.speak("done-worker-0", lambda: report(990, 1000, 256.0, 250.0))
+        made.trainers.serve("trains-worker-0", lambda: report(300, 1000, 512.0, 125.0))
+        made.trainers.serve("done-worker-0", lambda: report(990, 1000, 256.0, 250.0))
         wait_for("progress of both", lambda: len(made.prometheus.now("tfdist_job_progress_ratio")) == 2)
         made.end("done", 0)
-        made.end("mistaken", 66, workers=1)
+        made.end("failed", 66, workers=1)
         made.end("crashed", 137, workers=1)
         made.await_phase("done", "Succeeded")
-        made.await_phase("mistaken", "Failed")
+        made.await_phase("failed", "Failed")
         made.await_phase("crashed", "Running", attempt=1)
         wait_for("Prometheus to see all of it", lambda: has_seen(made), 120)
         yield made
@@ -78,7 +78,7 @@ def panel(installation: Installation, title: str, number: str = "A") -> list[Ser
     return installation.prometheus.now(as_shown(query))
 
 
-def test_the_panels_tell_what_has_happened(installation: Installation) -> None:
+def test_the_panels_show_the_state_of_the_jobs(installation: Installation) -> None:
     jobs = installation.api.do("GET", JOBS.format(ns=installation.namespace))["items"]
     phases = by("phase", panel(installation, "Jobs by phase"))
     assert sum(phases.values()) == len(jobs)
@@ -87,9 +87,9 @@ def test_the_panels_tell_what_has_happened(installation: Installation) -> None:
         "Succeeded": 1,
         "Failed": 1,
     }
-    ended = by("result", panel(installation, "Jobs that ended, in an hour"))
+    ended = by("result", panel(installation, "Finished jobs per hour"))
     assert {result: is_about_one(value) for result, value in ended.items()} == {"Succeeded": True, "Failed": True}
-    restarts = by("reason", panel(installation, "Restarts an hour by cause"))
+    restarts = by("reason", panel(installation, "Restarts per hour by reason"))
     assert {reason: is_about_one(value) for reason, value in restarts.items()} == {"Crash": True}
     assert [one.last for one in panel(installation, "Leaders")] == [1]
 
@@ -100,13 +100,13 @@ def is_about_one(increase: float) -> bool:
 
 
 def test_a_job_s_series_are_those_of_its_coordinator_and_end_with_it(installation: Installation) -> None:
-    for title, value in (("Progress", 0.3), ("Examples a second", 512.0), ("Step time", 0.125)):
-        told = {(one.labels["namespace"], one.labels["name"]): one.last for one in panel(installation, title)}
-        assert told == {(installation.namespace, "trains"): value}
+    for title, value in (("Progress", 0.3), ("Examples per second", 512.0), ("Step time", 0.125)):
+        shown = {(one.labels["namespace"], one.labels["name"]): one.last for one in panel(installation, title)}
+        assert shown == {(installation.namespace, "trains"): value}
 
 
-def test_a_refused_request_shows_among_those_that_failed(installation: Installation) -> None:
-    found = panel(installation, "Requests that failed")
+def test_a_rejected_request_is_among_the_failed_ones(installation: Installation) -> None:
+    found = panel(installation, "Failed requests")
     assert ("pods", "403") in {(one.labels["resource"], one.labels["code"]) for one in found}
 
 
@@ -118,4 +118,4 @@ def test_every_alert_is_evaluated_and_none_fires_of_itself(installation: Install
     rules = installation.prometheus.rules()
     assert len(rules) >= 6
     assert {rule["health"] for rule in rules} == {"ok"}
-    assert {rule["name"] for rule in rules if rule["state"] != "inactive"} <= {"TFDistRequestsRefused"}
+    assert {rule["name"] for rule in rules if rule["state"] != "inactive"} <= {"TFDistAPIRequestsRejected"}

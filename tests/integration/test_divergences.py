@@ -1,4 +1,4 @@
-"""What the training operator is known to do wrong, and no test of it says: what TFDist does with the same TFJob."""
+"""Known bugs of the training operator that its tests do not cover: the behaviour of TFDist with the same TFJob."""
 
 import pytest
 from support import kubelet
@@ -21,8 +21,8 @@ def test_a_type_with_0_replicas_is_left_out(stage: Stage) -> None:
     assert "worker" not in job.status["replicas"]
 
 
-def test_a_job_of_which_nothing_trains_is_refused() -> None:
-    with pytest.raises(CannotConvert, match="nothing trains"):
+def test_a_job_without_training_replicas_is_rejected() -> None:
+    with pytest.raises(CannotConvert, match="a Chief or Worker is required"):
         convert(tfjob(types(worker=0)))
 
 
@@ -108,7 +108,7 @@ def test_an_evaluator_that_failed_does_not_fail_training(job: Moved) -> None:
     assert evaluated["status"] == "False"
 
 
-# A dead node: the peer waits for its pods to vanish, which they never do
+# A dead node: the peer waits for the deletion of its pods, which never ends
 
 
 def preferring(node: str) -> Json:
@@ -118,7 +118,7 @@ def preferring(node: str) -> Json:
     return {"affinity": {"nodeAffinity": wish}, "tolerations": [kubelet.SILENT]}
 
 
-def test_a_job_goes_on_elsewhere_while_a_pod_of_a_dead_node_never_vanishes(stage: Stage) -> None:
+def test_a_job_continues_on_another_node_while_a_pod_of_a_dead_node_is_never_deleted(stage: Stage) -> None:
     silent_node = stage.silent_node
     job = stage.submit({"Chief": replica(1, pod=preferring(silent_node)), "Worker": replica(1)})
     wait_for("the chief's place", lambda: job.node_of("chief-0") == silent_node)
@@ -132,11 +132,11 @@ def test_a_job_goes_on_elsewhere_while_a_pod_of_a_dead_node_never_vanishes(stage
     assert job.node_of("chief-0-r1") != silent_node
 
 
-# Success and failure in one look: the peer sets both conditions
+# Success and failure in one reconciliation: the peer sets both conditions
 
 
 @situation(types(chief=1, worker=2), "chief-0:S worker-0:F1 worker-1:R")
-def test_success_of_who_decides_wins_over_a_failure_in_the_same_look(job: Moved) -> None:
+def test_success_of_the_deciding_replica_wins_over_a_failure_in_the_same_reconciliation(job: Moved) -> None:
     job.await_phase("Succeeded")
     assert job.holds() == {"Succeeded"}
 

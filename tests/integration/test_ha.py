@@ -13,6 +13,7 @@ from support.api import JOBS, Api, Json, wait_for
 from support.controller import SYSTEM, Controller
 from support.controller import controller as run_controller
 from support.factories import manifest
+from support.holding_proxy import holding_proxy
 from support.proxy import proxy
 
 from tfdist_cluster import control_plane
@@ -86,7 +87,8 @@ def test_a_standby_is_ready_and_leaves_all_to_the_leader(api: Api, namespace: st
     _, standby = replicas.pair()
     new_job(api, namespace, "one")
     await_running(api, namespace, "one")
-    assert standby.readiness().startswith("ready; standby; the leader is first_")
+    known = "ready; standby; the leader is first_"
+    wait_for("the standby to have read the Lease", lambda: standby.readiness().startswith(known))
     assert standby.requests_made() == {}
 
 
@@ -103,18 +105,44 @@ def test_a_killed_leader_is_replaced_and_its_work_completed(api: Api, namespace:
     assert_one_pod_for_each_replica(api, namespace, 22)
 
 
-def test_a_leader_that_is_told_to_stop_hands_over_at_once(api: Api, namespace: str, replicas: Replicas) -> None:
+def test_a_leader_that_receives_sigterm_hands_over_at_once(api: Api, namespace: str, replicas: Replicas) -> None:
     leader, standby = replicas.pair()
     new_job(api, namespace, "before", workers=20)
     wait_for("the first pod", lambda: api.pods(namespace))
     leader.process.send_signal(signal.SIGTERM)
-    told = time.monotonic()
+    signalled = time.monotonic()
     assert leader.process.wait(timeout=RELEASE_SECONDS) == 0
-    print(f"ended {time.monotonic() - told:.2f} s after SIGTERM")
+    print(f"ended {time.monotonic() - signalled:.2f} s after SIGTERM")
     wait_for("the standby to lead", standby.leads, RELEASE_SECONDS)
-    print(f"took over {time.monotonic() - told:.2f} s after SIGTERM")
+    print(f"took over {time.monotonic() - signalled:.2f} s after SIGTERM")
     await_running(api, namespace, "before")
     assert_one_pod_for_each_replica(api, namespace, 20)
+
+
+def test_a_standby_whose_watch_of_pods_is_cut_off_does_not_restart_a_gang_when_it_takes_over(
+    api: Api, namespace: str, replicas: Replicas
+) -> None:
+    # given a standby whose pod watch is held after it has seen attempt 0, while its watch of jobs goes on
+    with holding_proxy(api) as line:
+        leader = replicas.start("first")
+        wait_for("a leader", leader.leads)
+        standby = replicas.start("second", line.address)
+        new_job(api, namespace, "before")
+        await_running(api, namespace, "before")
+        assert line.hold("pods") == 1
+        # and a gang that the leader restarts
+        api.end_container(namespace, "before-worker-1", 137)
+        wait_for("the next attempt", lambda: api.job(namespace, "before")["status"].get("attempt") == 1)
+        await_running(api, namespace, "before")
+        # when the standby takes over
+        leader.process.send_signal(signal.SIGTERM)
+        wait_for("the standby to lead", standby.leads, TAKEOVER_SECONDS)
+        new_job(api, namespace, "after")
+        await_running(api, namespace, "after")
+        # then the gang goes on as it is
+        status = api.job(namespace, "before")["status"]
+        assert (status["phase"], status["attempt"], status["restarts"]["counted"]) == ("Running", 1, 1)
+        assert leader.process.wait(timeout=RELEASE_SECONDS) == 0
 
 
 def test_a_leader_that_is_cut_off_ends_before_another_can_lead(api: Api, namespace: str, replicas: Replicas) -> None:

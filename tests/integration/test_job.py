@@ -9,7 +9,7 @@ import pytest
 from support.api import JOBS, PODS, Api, Json, wait_for
 from support.controller import Controller
 from support.controller import controller as run_controller
-from support.factories import EVALUATED, manifest, words
+from support.factories import EVALUATED, manifest, termination_message
 
 pytestmark = pytest.mark.integration
 
@@ -34,8 +34,11 @@ def new_job(api: Api, namespace: str, name: str = "fashion", **spec: Any) -> Jso
 
 @pytest.fixture
 def alone(api: Api, namespace: str, tmp_path: pathlib.Path) -> Iterator[Controller]:
-    """Run a controller for the test's namespace alone, so that what it counts is the test's."""
-    with run_controller(api, tmp_path, TFDIST_NAMESPACE=namespace) as running:
+    """Run a controller for the test's namespace alone, so that the requests it counts are the test's.
+
+    It writes no counters: how many such writes a job costs depends on how long the fake nodes take.
+    """
+    with run_controller(api, tmp_path, TFDIST_NAMESPACE=namespace, TFDIST_PROGRESS_WRITE_SECONDS="3600") as running:
         yield running
 
 
@@ -56,12 +59,12 @@ def end_gang(api: Api, namespace: str, role: str, message: str = "") -> None:
 
 
 @pytest.mark.usefixtures("controller")
-def test_a_job_trains_then_evaluates_and_tells_the_result(api: Api, namespace: str) -> None:
+def test_a_job_trains_then_evaluates_and_reports_the_result(api: Api, namespace: str) -> None:
     new_job(api, namespace, **EVALUATED | {"checkpoint": SHARED})
     await_phase(api, namespace, "Running")
-    end_gang(api, namespace, "worker", words(step=10))
+    end_gang(api, namespace, "worker", termination_message(step=10))
     wait_for("the evaluation gang", lambda: len(api.pods(namespace)) == 4)
-    end_gang(api, namespace, "evaluation", words(evaluation=RESULT))
+    end_gang(api, namespace, "evaluation", termination_message(evaluation=RESULT))
     status = await_phase(api, namespace, "Succeeded")["status"]
     assert status["evaluation"]["final"] == RESULT
     assert status["progress"]["step"] == 10
@@ -74,7 +77,7 @@ def test_a_job_of_n_replicas_costs_at_most_n_plus_8_requests(
 ) -> None:
     new_job(api, namespace, worker={"replicas": workers})
     await_phase(api, namespace, "Running")
-    end_gang(api, namespace, "worker", words(step=10))
+    end_gang(api, namespace, "worker", termination_message(step=10))
     await_phase(api, namespace, "Succeeded")
     wait_for("the last event", lambda: "Succeeded" in reasons(api, namespace))
     made = alone.requests_made()
@@ -84,10 +87,10 @@ def test_a_job_of_n_replicas_costs_at_most_n_plus_8_requests(
 def test_with_evaluation_its_replicas_count_as_replicas(api: Api, namespace: str, alone: Controller) -> None:
     new_job(api, namespace, **EVALUATED | {"checkpoint": SHARED})
     await_phase(api, namespace, "Running")
-    end_gang(api, namespace, "worker", words(step=10))
+    end_gang(api, namespace, "worker", termination_message(step=10))
     wait_for("the evaluation gang", lambda: len(api.pods(namespace)) == 4)
     wait_for("them to run", lambda: all(p["status"]["phase"] != "Pending" for p in api.pods(namespace)))
-    end_gang(api, namespace, "evaluation", words(evaluation=RESULT))
+    end_gang(api, namespace, "evaluation", termination_message(evaluation=RESULT))
     await_phase(api, namespace, "Succeeded")
     wait_for("the last event", lambda: "Succeeded" in reasons(api, namespace))
     made = alone.requests_made()
@@ -104,9 +107,9 @@ def test_deleting_a_job_leaves_no_object_of_it(api: Api, namespace: str) -> None
     new_job(api, namespace)
     await_phase(api, namespace, "Running")
     api.do("DELETE", f"{JOBS.format(ns=namespace)}/fashion")
-    wait_for("the pods to vanish", lambda: not api.pods(namespace))
+    wait_for("the pods to be deleted", lambda: not api.pods(namespace))
     services = f"/api/v1/namespaces/{namespace}/services"
-    wait_for("the service to vanish", lambda: not api.do("GET", services)["items"])
+    wait_for("the service to be deleted", lambda: not api.do("GET", services)["items"])
 
 
 @pytest.mark.usefixtures("controller")
@@ -126,17 +129,17 @@ def test_a_crash_of_one_replica_restarts_the_gang_under_new_names(api: Api, name
 
 
 @pytest.mark.usefixtures("controller")
-def test_a_job_that_cannot_be_created_says_so_and_others_run_on(api: Api, namespace: str) -> None:
+def test_a_job_whose_pods_cannot_be_created_reports_it_and_others_continue(api: Api, namespace: str) -> None:
     new_job(api, namespace, "bad", template={"spec": {"priorityClassName": "missing"}})
     new_job(api, namespace, "good")
     await_phase(api, namespace, "Running", "good")
 
     def complaint() -> str:
         status: Json = api.job(namespace, "bad").get("status", {})
-        found = [c["message"] for c in status.get("conditions", ()) if c["reason"] == "CreationRefused"]
+        found = [c["message"] for c in status.get("conditions", ()) if c["reason"] == "FailedCreate"]
         return found[0] if found else ""
 
-    assert "missing" in wait_for("the refusal in the status", complaint)
+    assert "missing" in wait_for("the rejection in the status", complaint)
 
 
 @pytest.mark.usefixtures("controller")
@@ -166,7 +169,7 @@ def test_a_killed_controllers_work_is_completed_by_the_next_one(
 
 
 @pytest.mark.usefixtures("controller")
-def test_every_pod_is_told_the_same_cluster_and_its_own_task(api: Api, namespace: str) -> None:
+def test_every_pod_has_the_same_cluster_and_its_own_task(api: Api, namespace: str) -> None:
     new_job(api, namespace)
     await_phase(api, namespace, "Running")
     for pod in api.do("GET", PODS.format(ns=namespace))["items"]:
@@ -178,10 +181,14 @@ def test_every_pod_is_told_the_same_cluster_and_its_own_task(api: Api, namespace
 
 
 @pytest.mark.usefixtures("controller")
-def test_a_job_deleted_in_the_foreground_is_not_started_again_while_its_pods_vanish(api: Api, namespace: str) -> None:
+def test_a_job_deleted_in_the_foreground_is_not_started_again_while_its_pods_terminate(
+    api: Api, namespace: str
+) -> None:
     new_job(api, namespace)
     await_phase(api, namespace, "Running")
     api.do("DELETE", f"{JOBS.format(ns=namespace)}/fashion", {"propagationPolicy": "Foreground"})
-    wait_for("the job to vanish", lambda: api.send("GET", f"{JOBS.format(ns=namespace)}/fashion").status_code == 404)
+    wait_for(
+        "the job to be deleted", lambda: api.send("GET", f"{JOBS.format(ns=namespace)}/fashion").status_code == 404
+    )
     names = [pod["metadata"]["name"] for pod in api.pods(namespace)]
     assert not [name for name in names if name.endswith("-r1")]

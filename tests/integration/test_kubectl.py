@@ -15,6 +15,7 @@ from support.api import JOBS, Api, Json
 from support.controller import ROOT
 from support.factories import EVALUATED, manifest
 
+from tfdist.render.names import worker_selector
 from tfdist_cluster.paths import State
 
 pytestmark = pytest.mark.integration
@@ -61,14 +62,14 @@ class Kubectl:
             check=False,
         )
 
-    def says(self, *arguments: str, stdin: str = "", **environment: str) -> str:
+    def output(self, *arguments: str, stdin: str = "", **environment: str) -> str:
         """Run a command that must succeed, and return what it prints."""
         done = self(*arguments, stdin=stdin, **environment)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    def refuses(self, *arguments: str, stdin: str = "", **environment: str) -> str:
-        """Run a command that must fail, and return what it says."""
+    def error(self, *arguments: str, stdin: str = "", **environment: str) -> str:
+        """Run a command that must fail, and return its messages."""
         done = self(*arguments, stdin=stdin, **environment)
         assert done.returncode != 0, done.stdout
         return done.stderr
@@ -100,19 +101,19 @@ def started(api: Api, namespace: str, **status: Any) -> None:
 @pytest.mark.parametrize("mode", [(), ("--server-side",)], ids=["by the client", "by the server"])
 def test_apply_creates_then_changes_then_leaves_alone(kubectl: Kubectl, namespace: str, mode: Sequence[str]) -> None:
     more = written(namespace, runPolicy={"backoffLimit": 9})
-    said = [kubectl.says("apply", *mode, "-f", "-", stdin=text) for text in (written(namespace), more, more)]
+    printed = [kubectl.output("apply", *mode, "-f", "-", stdin=text) for text in (written(namespace), more, more)]
     last = "serverside-applied" if mode else "unchanged"
-    assert [re.sub(".* ", "", line.strip()) for line in said][::2] == [
+    assert [re.sub(".* ", "", line.strip()) for line in printed][::2] == [
         "serverside-applied" if mode else "created",
         last,
     ]
-    assert kubectl.says("get", "tfd", "fashion", "-o", "jsonpath={.spec.runPolicy.backoffLimit}") == "9"
+    assert kubectl.output("get", "tfd", "fashion", "-o", "jsonpath={.spec.runPolicy.backoffLimit}") == "9"
 
 
 def test_a_field_taken_out_of_the_manifest_goes_back_to_its_default(kubectl: Kubectl, namespace: str) -> None:
-    kubectl.says("apply", "-f", "-", stdin=written(namespace, runPolicy={"backoffLimit": 9}))
-    kubectl.says("apply", "-f", "-", stdin=written(namespace))
-    assert kubectl.says("get", "tfd", "fashion", "-o", "jsonpath={.spec.runPolicy.backoffLimit}") == "3"
+    kubectl.output("apply", "-f", "-", stdin=written(namespace, runPolicy={"backoffLimit": 9}))
+    kubectl.output("apply", "-f", "-", stdin=written(namespace))
+    assert kubectl.output("get", "tfd", "fashion", "-o", "jsonpath={.spec.runPolicy.backoffLimit}") == "3"
 
 
 def test_two_people_apply_their_own_variables_without_a_conflict(kubectl: Kubectl, namespace: str) -> None:
@@ -121,23 +122,23 @@ def test_two_people_apply_their_own_variables_without_a_conflict(kubectl: Kubect
         return yaml.safe_dump(made | {"spec": {**made["spec"], "env": [{"name": name, "value": "1"}]}})
 
     for person in ("ann", "bob"):
-        kubectl.says("apply", "--server-side", "--field-manager", person, "-f", "-", stdin=variable(person.upper()))
-    assert kubectl.says("get", "tfd", "fashion", "-o", "jsonpath={.spec.env[*].name}") == "ANN BOB"
+        kubectl.output("apply", "--server-side", "--field-manager", person, "-f", "-", stdin=variable(person.upper()))
+    assert kubectl.output("get", "tfd", "fashion", "-o", "jsonpath={.spec.env[*].name}") == "ANN BOB"
 
 
 def test_strict_validation_names_a_typo(kubectl: Kubectl, namespace: str) -> None:
-    assert 'unknown field "spec.wroker"' in kubectl.refuses("apply", "-f", "-", stdin=written(namespace, wroker={}))
+    assert 'unknown field "spec.wroker"' in kubectl.error("apply", "-f", "-", stdin=written(namespace, wroker={}))
 
 
-def test_edit_saves_what_is_valid_and_tells_what_is_not(
+def test_edit_saves_what_is_valid_and_reports_what_is_not(
     kubectl: Kubectl, namespace: str, tmp_path: pathlib.Path
 ) -> None:
-    kubectl.says("apply", "-f", "-", stdin=written(namespace))
-    assert "edited" in kubectl.says(
+    kubectl.output("apply", "-f", "-", stdin=written(namespace))
+    assert "edited" in kubectl.output(
         "edit", "tfd", "fashion", KUBE_EDITOR=kubectl.editor("backoffLimit: 3", "backoffLimit: 5")
     )
     bad = kubectl.editor("strategy: MultiWorkerMirrored", "strategy: Mirored")
-    assert '"fashion" is invalid' in kubectl.refuses("edit", "tfd", "fashion", KUBE_EDITOR=bad, TMPDIR=str(tmp_path))
+    assert '"fashion" is invalid' in kubectl.error("edit", "tfd", "fashion", KUBE_EDITOR=bad, TMPDIR=str(tmp_path))
     shown = "".join(copy.read_text() for copy in tmp_path.glob("kubectl-edit-*"))
     assert '# * spec.strategy: Unsupported value: "Mirored"' in shown, "what the editor shows next"
 
@@ -145,21 +146,47 @@ def test_edit_saves_what_is_valid_and_tells_what_is_not(
 def test_the_workers_are_scaled_before_the_start_and_while_suspended(
     api: Api, kubectl: Kubectl, namespace: str
 ) -> None:
-    kubectl.says("apply", "-f", "-", stdin=written(namespace))
-    assert "scaled" in kubectl.says("scale", "tfd", "fashion", "--replicas=3")
+    kubectl.output("apply", "-f", "-", stdin=written(namespace))
+    assert "scaled" in kubectl.output("scale", "tfd", "fashion", "--replicas=3")
     started(api, namespace)
-    refused = kubectl.refuses("scale", "tfd", "fashion", "--replicas=4")
-    assert "suspend the job (runPolicy.suspend: true), change it, and resume" in refused
-    kubectl.says(
+    rejected = kubectl.error("scale", "tfd", "fashion", "--replicas=4")
+    assert "suspend the job (runPolicy.suspend: true), change it, and resume" in rejected
+    kubectl.output(
         "patch", "tfd", "fashion", "--type=merge", "-p", json.dumps({"spec": {"runPolicy": {"suspend": True}}})
     )
-    assert "scaled" in kubectl.says("scale", "tfd", "fashion", "--replicas=4")
-    assert kubectl.says("get", "tfd", "fashion", "-o", "jsonpath={.spec.worker.replicas}") == "4"
+    assert "scaled" in kubectl.output("scale", "tfd", "fashion", "--replicas=4")
+    assert kubectl.output("get", "tfd", "fashion", "-o", "jsonpath={.spec.worker.replicas}") == "4"
 
 
-def test_more_workers_than_the_bounds_allow_are_refused(kubectl: Kubectl, namespace: str) -> None:
-    kubectl.says("apply", "-f", "-", stdin=written(namespace))
-    assert "should be greater than or equal to 1" in kubectl.refuses("scale", "tfd", "fashion", "--replicas=0")
+def test_a_number_of_workers_outside_of_the_bounds_is_rejected(kubectl: Kubectl, namespace: str) -> None:
+    kubectl.output("apply", "-f", "-", stdin=written(namespace))
+    assert "should be greater than or equal to 1" in kubectl.error("scale", "tfd", "fashion", "--replicas=0")
+
+
+def served(api: Api) -> Json:
+    """The version of the definition as the API server stores it; one before 1.30 drops `selectableFields`."""
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/tfdistjobs.tfdist.dev"
+    version: Json = api.do("GET", path)["spec"]["versions"][0]
+    return version
+
+
+def test_jobs_are_selected_by_their_phase(api: Api, kubectl: Kubectl, namespace: str) -> None:
+    kubectl.output("apply", "-f", "-", stdin=written(namespace))
+    started(api, namespace, phase="Running")
+    ask = ("get", "tfd", "-o", "name", "--field-selector")
+    if "selectableFields" not in served(api):
+        assert "field label not supported" in kubectl.error(*ask, "status.phase=Running")
+        return
+    assert kubectl.output(*ask, "status.phase=Running") == "tfdistjob.tfdist.dev/fashion\n"
+    assert kubectl.output(*ask, "status.phase=Failed") == ""
+
+
+def test_scale_has_the_selector_of_the_workers(api: Api, kubectl: Kubectl, namespace: str) -> None:
+    kubectl.output("apply", "-f", "-", stdin=written(namespace))
+    path = f"{JOBS.format(ns=namespace)}/fashion"
+    api.do("PATCH", f"{path}/status", {"status": {"selector": worker_selector("u-1")}}, "merge-patch")
+    scale = api.do("GET", f"{path}/scale")
+    assert scale["status"]["selector"] == "tfdist.dev/job-uid=u-1,tfdist.dev/role=worker"
 
 
 def columns(table: str) -> dict[str, str]:
@@ -171,9 +198,9 @@ def columns(table: str) -> dict[str, str]:
 
 
 def test_get_shows_a_running_job_in_columns(api: Api, kubectl: Kubectl, namespace: str) -> None:
-    kubectl.says("apply", "-f", "-", stdin=written(namespace, **EVALUATED))
+    kubectl.output("apply", "-f", "-", stdin=written(namespace, **EVALUATED))
     started(api, namespace, **RUNNING)
-    shown = columns(kubectl.says("get", "tfd"))
+    shown = columns(kubectl.output("get", "tfd"))
     age = shown.pop("AGE")
     assert re.fullmatch(r"\d+s", age)
     assert shown == {
@@ -187,13 +214,13 @@ def test_get_shows_a_running_job_in_columns(api: Api, kubectl: Kubectl, namespac
         "METRIC": "accuracy=0.9123",
         "RESTARTS": "1",
     }
-    wide = columns(kubectl.says("get", "tfdj", "-o", "wide"))
+    wide = columns(kubectl.output("get", "tfdj", "-o", "wide"))
     assert (wide["EXAMPLES/S"], wide["CHECKPOINT"], wide["MESSAGE"]) == ("5120.5", "1000", "step 1200")
 
 
 def test_get_shows_a_new_job_without_garbage(kubectl: Kubectl, namespace: str) -> None:
-    kubectl.says("apply", "-f", "-", stdin=written(namespace))
-    table = kubectl.says("get", "tfdistjobs", "-o", "wide")
+    kubectl.output("apply", "-f", "-", stdin=written(namespace))
+    table = kubectl.output("get", "tfdistjobs", "-o", "wide")
     assert columns(table)["NAME"] == "fashion"
     assert "<unknown>" not in table
     assert "<nil>" not in table
@@ -201,28 +228,30 @@ def test_get_shows_a_new_job_without_garbage(kubectl: Kubectl, namespace: str) -
 
 
 def test_get_all_shows_jobs(kubectl: Kubectl, namespace: str) -> None:
-    kubectl.says("apply", "-f", "-", stdin=written(namespace))
-    assert "tfdistjob.tfdist.dev/fashion" in kubectl.says("get", "all")
+    kubectl.output("apply", "-f", "-", stdin=written(namespace))
+    assert "tfdistjob.tfdist.dev/fashion" in kubectl.output("get", "all")
 
 
 @pytest.mark.parametrize(
     "field", ["spec", "spec.runPolicy", "spec.worker", "spec.failurePolicy.rules", "spec.template"]
 )
 def test_explain_describes_every_field(kubectl: Kubectl, field: str) -> None:
-    told = kubectl.says("explain", f"tfdistjob.{field}")
-    lines = told.splitlines()
+    explained = kubectl.output("explain", f"tfdistjob.{field}")
+    lines = explained.splitlines()
     fields = [i for i, line in enumerate(lines) if re.match(r"  \w+\t<", line)]
     assert fields
     assert [lines[i] for i in fields if "<no description>" in lines[i + 1] or not lines[i + 1].strip()] == []
 
 
 def test_explain_lists_all_fields_of_all_levels(kubectl: Kubectl) -> None:
-    told = kubectl.says("explain", "tfdistjob.spec", "--recursive")
-    assert {"onPodConditions", "gpuMemoryLimitMiB", "claimName", "memoryFactor"} <= set(re.findall(r"(\w+)\t<", told))
+    explained = kubectl.output("explain", "tfdistjob.spec", "--recursive")
+    assert {"onPodConditions", "gpuMemoryLimitMiB", "claimName", "memoryFactor"} <= set(
+        re.findall(r"(\w+)\t<", explained)
+    )
 
 
 def test_the_crd_can_be_applied_by_the_client(kubectl: Kubectl) -> None:
     file = str(ROOT / "crds" / "tfdistjobs.yaml")
-    made = json.loads(kubectl.says("apply", "--dry-run=server", "--output=json", "-f", file))
+    made = json.loads(kubectl.output("apply", "--dry-run=server", "--output=json", "-f", file))
     kept = made["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"]
     assert len(kept) < 262144 * 0.8, "room to grow below the limit of annotations"

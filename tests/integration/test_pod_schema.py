@@ -8,7 +8,7 @@ import pytest
 from support.api import Api
 
 from tfdist.podspec import merge, problems, schema
-from tfdist.podspec.one_of import choices, chosen
+from tfdist.podspec.unions import members_set, union_members
 from tfdist_cluster import kubernetes
 from tfdist_cluster.versions import KUBERNETES
 
@@ -83,7 +83,7 @@ LAYERS: dict[str, Json] = {
 
 
 def patch(value: Any, type_name: str) -> Any:
-    """The patch of `kubectl apply` for a layer: it says that choices that are no longer named are to go."""
+    """Return the patch of `kubectl apply` for a layer: it removes choices that are no longer named."""
     kind = schema.types().get(type_name)
     if kind is None:
         return value
@@ -93,8 +93,8 @@ def patch(value: Any, type_name: str) -> Any:
         made[name] = [patch(item, of) for item in content] if isinstance(content, list) else patch(content, of)
         if kind.fields[name].shape == "map":
             made[name] = content
-    if chosen(value, type_name):
-        made["$retainKeys"] = sorted((kind.fields.keys() - choices(type_name)) | value.keys())
+    if members_set(value, type_name):
+        made["$retainKeys"] = sorted((kind.fields.keys() - union_members(type_name)) | value.keys())
     return made
 
 

@@ -1,4 +1,4 @@
-"""A job's TensorBoard on a real API server: made beside the pods, removed on demand, and never in their way."""
+"""A job's TensorBoard on a real API server: created with the pods, removed on demand, and without effect on them."""
 
 import pytest
 from support.api import JOBS, Api, Json, wait_for
@@ -43,7 +43,7 @@ def test_it_belongs_to_the_job_and_goes_with_the_field(api: Api, namespace: str)
     assert "tensorBoard" not in api.job(namespace, "shown")["status"]
 
 
-def test_one_that_is_refused_is_told_and_the_job_runs(api: Api, namespace: str) -> None:
+def test_a_rejected_one_is_reported_and_the_job_runs(api: Api, namespace: str) -> None:
     quota = {"metadata": {"name": "none"}, "spec": {"hard": {"count/deployments.apps": "0"}}}
     path = f"/api/v1/namespaces/{namespace}/resourcequotas"
     api.do("POST", path, quota)
@@ -51,12 +51,12 @@ def test_one_that_is_refused_is_told_and_the_job_runs(api: Api, namespace: str) 
     new_job(api, namespace)
     wait_for("it to run", lambda: api.job(namespace, "shown").get("status", {}).get("phase") == "Running")
 
-    def told() -> list[str]:
+    def notes() -> list[str]:
         events = api.do("GET", f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")["items"]
-        return [event["note"] for event in events if event["reason"] == "TensorBoardRefused"]
+        return [event["note"] for event in events if event["reason"] == "TensorBoardRejected"]
 
-    (note,) = wait_for("the event", told)
-    assert note.startswith("spec.tensorBoard: the API server refuses it: ")
+    (note,) = wait_for("the event", notes)
+    assert note.startswith("spec.tensorBoard: rejected by the API server: ")
     assert "exceeded quota" in note
 
     api.do("DELETE", f"{path}/none")

@@ -1,4 +1,4 @@
-"""What of a job may change when: everything before its start, little after it, and nobody else may take it over."""
+"""The fields of a job that may change: all before its start, few after it; and no other manager may take it over."""
 
 import copy
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from tfdist.api.transitions import TRANSITION_RULES
 
 pytestmark = pytest.mark.integration
 
-ANEW = "cannot change once the job has started; delete the job and create it anew"
+IMMUTABLE = "is immutable once the job has started; delete and recreate the job"
 SUSPENDED: Json = {"runPolicy": {"suspend": True}}
 ONE: Json = {"worker": {"replicas": 1}}
 PS: Json = {"strategy": "ParameterServer", "chief": {"replicas": 1}, "ps": {"replicas": 1}}
@@ -21,7 +21,7 @@ ROLES: Json = {"strategy": "Custom", "chief": {"replicas": 1}, "ps": {"replicas"
 
 @dataclass(frozen=True)
 class Change:
-    """A merge patch of the specification, the job it is made to, and why it is refused after the start."""
+    """A merge patch of the specification, the job it is made to, and why it is rejected after the start."""
 
     name: str
     patch: Json
@@ -33,31 +33,31 @@ class Change:
 
 
 FIXED = (
-    Change("the strategy", {"strategy": "Mirrored"}, f"spec.strategy {ANEW}", ONE),
-    Change("the task", {"task": "Evaluate"}, f"spec.task {ANEW}", {"checkpoint": CHECKPOINT}),
-    Change("a chief that joins", {"chief": {}}, "chief can neither be added nor removed"),
-    Change("a chief that leaves", {"chief": None}, "chief can neither be added nor removed", {"chief": {}}),
-    Change("a chief of no replica", {"chief": {"replicas": 0}}, f"chief.replicas {ANEW}", {"chief": {}}),
-    Change(
-        "workers that join", {"worker": {}}, "worker can neither be added nor removed", {"worker": None, "chief": {}}
-    ),
-    Change("workers that leave", {"worker": None}, "worker can neither be added nor removed", {"chief": {}}),
-    Change("more workers", {"worker": {"replicas": 3}}, "worker.replicas of a running job changes only with elastic"),
-    Change("parameter servers that join", {"ps": {}}, "ps can neither be added nor removed", {"strategy": "Custom"}),
-    Change("parameter servers that leave", {"ps": None}, "ps can neither be added nor removed", ROLES),
-    Change("more parameter servers", {"ps": {"replicas": 2}}, f"ps.replicas {ANEW}", PS),
-    Change("an evaluator that joins", {"evaluator": {}}, "evaluator can neither be added nor removed"),
-    Change("an evaluator that leaves", {"evaluator": None}, "evaluator can neither be added nor removed", ROLES),
-    Change("an evaluator of no replica", {"evaluator": {"replicas": 0}}, f"evaluator.replicas {ANEW}", ROLES),
+    Change("the strategy", {"strategy": "Mirrored"}, f"spec.strategy {IMMUTABLE}", ONE),
+    Change("the task", {"task": "Evaluate"}, f"spec.task {IMMUTABLE}", {"checkpoint": CHECKPOINT}),
+    Change("a chief that joins", {"chief": {}}, "chief cannot be added or removed"),
+    Change("a chief that leaves", {"chief": None}, "chief cannot be added or removed", {"chief": {}}),
+    Change("a chief of no replica", {"chief": {"replicas": 0}}, f"chief.replicas {IMMUTABLE}", {"chief": {}}),
+    Change("workers that join", {"worker": {}}, "worker cannot be added or removed", {"worker": None, "chief": {}}),
+    Change("workers that leave", {"worker": None}, "worker cannot be added or removed", {"chief": {}}),
+    Change("more workers", {"worker": {"replicas": 3}}, "worker.replicas of a running job is immutable; suspend"),
+    Change("parameter servers that join", {"ps": {}}, "ps cannot be added or removed", {"strategy": "Custom"}),
+    Change("parameter servers that leave", {"ps": None}, "ps cannot be added or removed", ROLES),
+    Change("more parameter servers", {"ps": {"replicas": 2}}, f"ps.replicas {IMMUTABLE}", PS),
+    Change("an evaluator that joins", {"evaluator": {}}, "evaluator cannot be added or removed"),
+    Change("an evaluator that leaves", {"evaluator": None}, "evaluator cannot be added or removed", ROLES),
+    Change("an evaluator of no replica", {"evaluator": {"replicas": 0}}, f"evaluator.replicas {IMMUTABLE}", ROLES),
     Change(
         "another directory",
         {"checkpoint": {"directory": "/other"}},
-        f"checkpoint.directory {ANEW}",
+        f"checkpoint.directory {IMMUTABLE}",
         {"checkpoint": CHECKPOINT},
     ),
-    Change("checkpoints that begin", {"checkpoint": CHECKPOINT}, f"checkpoint.directory {ANEW}"),
-    Change("checkpoints that end", {"checkpoint": None}, f"checkpoint.directory {ANEW}", {"checkpoint": CHECKPOINT}),
-    Change("another scheduler", {"scheduling": {"gang": "None"}}, f"spec.scheduling.gang {ANEW}"),
+    Change("checkpoints that begin", {"checkpoint": CHECKPOINT}, f"checkpoint.directory {IMMUTABLE}"),
+    Change(
+        "checkpoints that end", {"checkpoint": None}, f"checkpoint.directory {IMMUTABLE}", {"checkpoint": CHECKPOINT}
+    ),
+    Change("another scheduler", {"scheduling": {"gang": "None"}}, f"spec.scheduling.gang {IMMUTABLE}"),
 )
 
 FREE = (
@@ -73,16 +73,13 @@ FREE = (
         "",
         SUSPENDED,
     ),
-    Change("the workers of an elastic job", {"worker": {"replicas": 3}}, "", {"elastic": {"minWorkers": 1}}),
 )
 
 MANAGER = {"runPolicy": {"managedBy": "kueue.x-k8s.io/multikueue"}}
 MANAGERS = (
-    Change("a manager that comes", MANAGER, "runPolicy.managedBy cannot change"),
-    Change("a manager that goes", {"runPolicy": {"managedBy": None}}, "runPolicy.managedBy cannot change", MANAGER),
-    Change(
-        "another manager", MANAGER, "managedBy cannot change", {"runPolicy": {"managedBy": "tfdist.dev/controller"}}
-    ),
+    Change("a manager that comes", MANAGER, "runPolicy.managedBy is immutable"),
+    Change("a manager that goes", {"runPolicy": {"managedBy": None}}, "runPolicy.managedBy is immutable", MANAGER),
+    Change("another manager", MANAGER, "managedBy is immutable", {"runPolicy": {"managedBy": "tfdist.dev/controller"}}),
 )
 
 
@@ -107,7 +104,7 @@ def test_before_the_start_it_may_change(api: Api, namespace: str, change: Change
 
 
 @pytest.mark.parametrize("change", FIXED, ids=str)
-def test_after_the_start_it_is_refused_with_the_reason(api: Api, namespace: str, change: Change) -> None:
+def test_after_the_start_it_is_rejected_with_the_reason(api: Api, namespace: str, change: Change) -> None:
     create(api, namespace, change, started=True)
     answer = make(api, namespace, change)
     assert answer.status_code == 422, answer.text
@@ -123,19 +120,19 @@ def test_after_the_start_it_may_still_change(api: Api, namespace: str, change: C
 
 @pytest.mark.parametrize("started", [False, True], ids=["before the start", "after it"])
 @pytest.mark.parametrize("change", MANAGERS, ids=str)
-def test_nobody_takes_a_job_over(api: Api, namespace: str, change: Change, started: bool) -> None:
+def test_no_other_manager_takes_a_job_over(api: Api, namespace: str, change: Change, started: bool) -> None:
     create(api, namespace, change, started=started)
     answer = make(api, namespace, change)
     assert answer.status_code == 422, answer.text
     assert change.why in answer.json()["message"]
 
 
-def test_the_controllers_own_words_are_never_refused(api: Api, namespace: str) -> None:
+def test_the_status_of_the_controller_is_never_rejected(api: Api, namespace: str) -> None:
     create(api, namespace, FIXED[0], started=True)
     status = {"status": {"attempt": 1, "phase": "Running"}}
     assert api.send("PATCH", f"{JOBS.format(ns=namespace)}/job/status", status, "merge-patch").ok
 
 
 @pytest.mark.parametrize("rule", TRANSITION_RULES, ids=lambda rule: rule["fieldPath"])
-def test_every_rule_of_transitions_refuses_a_change_above(rule: Json) -> None:
+def test_every_rule_of_transitions_rejects_a_change_above(rule: Json) -> None:
     assert any(change.why in rule["message"] for change in (*FIXED, *MANAGERS))

@@ -13,12 +13,12 @@ Launch = Callable[..., Launchers]
 
 PRELUDE = """
 import os, pathlib, signal, sys, time
-folder, seat = pathlib.Path(os.environ["FOLDER"]), int(os.environ["SEAT"])
+folder, rank = pathlib.Path(os.environ["FOLDER"]), int(os.environ["RANK"])
 number = int(os.environ["TFDIST_ROUND"])
 def ready():
-    new = folder / f".pid-{seat}-{number}"
+    new = folder / f".pid-{rank}-{number}"
     new.write_text(str(os.getpid()))
-    new.rename(folder / f"pid-{seat}-{number}")
+    new.rename(folder / f"pid-{rank}-{number}")
 def wait_for_end():
     while not (folder / "end").exists():
         time.sleep(0.02)
@@ -50,8 +50,8 @@ def launch(tmp_path: Path) -> Iterator[Launch]:
             tmp_path, whole, settings or {}, job or {}, ports[:size], ports[size:], environ_of, standby
         )
         started.append(launchers)
-        for seat in set(range(size)) - late:
-            launchers.start(seat, **job_of(seat))
+        for rank in set(range(size)) - late:
+            launchers.start(rank, **job_of(rank))
         return launchers
 
     yield start

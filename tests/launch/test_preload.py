@@ -1,4 +1,4 @@
-"""What the warm process does before it imports TensorFlow: what cannot be changed in a fork any more."""
+"""Settings of the fork server before it imports TensorFlow, which a fork cannot change any more."""
 
 import importlib
 import json

@@ -1,4 +1,4 @@
-"""Launchers as processes: what must hold when programs and launchers are killed, stopped, or late."""
+"""Launchers as processes, whose training processes and launchers are killed, stopped, or late."""
 
 import os
 import signal
@@ -16,46 +16,46 @@ if TYPE_CHECKING:
     from launch.conftest import Launch
 
 
-@pytest.mark.parametrize("seat", [0, 1])
-def test_a_killed_program_is_followed_by_a_round_of_all(launch: "Launch", seat: int) -> None:
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_killed_process_is_followed_by_a_round_of_all_members(launch: "Launch", rank: int) -> None:
     launchers = launch(2)
     first = [launchers.program(each, 0) for each in (0, 1)]
-    os.kill(first[seat], signal.SIGKILL)
+    os.kill(first[rank], signal.SIGKILL)
     assert launchers.program(0, 1)
     assert launchers.program(1, 1)
     assert not exists(first[0])
     assert not exists(first[1])
     gang = launchers.gang_when(lambda gang: gang.failures)
     (failure,) = gang.failures
-    assert (failure.index, failure.round, failure.exit_code, failure.signal) == (seat, 0, 137, 9)
+    assert (failure.index, failure.round, failure.exit_code, failure.signal) == (rank, 0, 137, 9)
     assert (failure.reason, failure.counted, failure.root_cause) == ("Crash", True, True)
     assert gang.restarts.counted == 1
     end(launchers)
 
 
-def test_launchers_that_wait_for_the_first_round_have_had_none(launch: "Launch") -> None:
+def test_launchers_that_wait_for_the_first_round_report_no_round(launch: "Launch") -> None:
     launchers = launch(2, late=frozenset({1}))
-    gang = launchers.gang_when(lambda gang: gang.waiting_for)
-    assert (gang.round, gang.waiting_for) == (-1, ["worker-1: its launcher has not called"])
+    gang = launchers.gang_when(lambda gang: gang.waiting_for == ["worker-1: its launcher is not connected"])
+    assert gang.round == -1
     launchers.start(1)
     assert launchers.gang_when(lambda gang: not gang.waiting_for).round == 0
     end(launchers)
 
 
-def test_a_killed_launcher_takes_its_program_along_and_its_successor_joins(launch: "Launch") -> None:
+def test_the_process_of_a_killed_launcher_is_killed_and_its_replacement_joins(launch: "Launch") -> None:
     launchers = launch(3)
-    pids = [launchers.program(seat, 0) for seat in range(3)]
+    pids = [launchers.program(rank, 0) for rank in range(3)]
     launchers.processes[1].kill()
     waits = launchers.gang_when(lambda gang: gang.waiting_for and not any(m.alive for m in gang.members))
-    assert waits.waiting_for == ["worker-1: its launcher has not called"]
+    assert waits.waiting_for == ["worker-1: its launcher is not connected"]
     wait_for(lambda: not any(map(exists, pids)))
     launchers.start(1)
-    assert [launchers.program(seat, 1) for seat in range(3)]
+    assert [launchers.program(rank, 1) for rank in range(3)]
     assert launchers.gang_when(lambda gang: not gang.waiting_for).failures == []
     end(launchers)
 
 
-def test_a_new_leader_goes_on_with_the_next_round(launch: "Launch") -> None:
+def test_a_new_leader_begins_the_next_round(launch: "Launch") -> None:
     launchers = launch(2)
     launchers.program(1, 0)
     launchers.processes[0].kill()
@@ -66,10 +66,10 @@ def test_a_new_leader_goes_on_with_the_next_round(launch: "Launch") -> None:
     end(launchers)
 
 
-def test_a_program_that_ignores_sigterm_is_killed_with_all_that_it_has_started(launch: "Launch") -> None:
+def test_a_process_that_ignores_sigterm_is_killed_with_its_children(launch: "Launch") -> None:
     script = """
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
-if seat == 1:
+if rank == 1:
     helper = os.fork()
     if helper == 0:
         time.sleep(1000)
@@ -87,12 +87,12 @@ wait_for_end()
     end(launchers)
 
 
-def test_a_program_that_loses_nothing_is_killed_without_notice(launch: "Launch") -> None:
+def test_a_kill_safe_process_gets_sigkill_without_sigterm(launch: "Launch") -> None:
     script = f"""
 sys.path[:0] = {sys.path!r}
 from tfdist_trainer import heartbeat
-heartbeat.attach(os.environ).lose_nothing()
-signal.signal(signal.SIGTERM, lambda *_: (folder / "told").touch())
+heartbeat.attach(os.environ).mark_kill_safe()
+signal.signal(signal.SIGTERM, lambda *_: (folder / "sigterm").touch())
 ready()
 wait_for_end()
 """
@@ -101,18 +101,18 @@ wait_for_end()
     os.kill(launchers.program(0, 0), signal.SIGKILL)
     launchers.program(1, 1)
     assert not exists(pid)
-    assert not (launchers.folder / "told").exists()
+    assert not (launchers.folder / "sigterm").exists()
     end(launchers)
 
 
-def test_a_program_that_dies_at_once_every_time_ends_the_gang_at_its_limit(launch: "Launch") -> None:
-    script = "ready()\nif seat == 1: os.kill(os.getpid(), signal.SIGSEGV)\nwait_for_end()"
+def test_a_process_that_always_crashes_fails_the_gang_at_its_backoff_limit(launch: "Launch") -> None:
+    script = "ready()\nif rank == 1: os.kill(os.getpid(), signal.SIGSEGV)\nwait_for_end()"
     launchers = launch(2, script=script, settings={"backoffLimit": 2})
     assert launchers.wait() == [139, 139], launchers.output()
-    for seat in (0, 1):
-        message = launchers.termination(seat)
+    for rank in (0, 1):
+        message = launchers.termination(rank)
         assert message.reason == "Crash"
-        assert message.message.startswith("worker-1 was ended by signal 11; no restart is left of the 2")
+        assert message.message.startswith("worker-1 was ended by signal 11; runPolicy.backoffLimit of 2 exceeded")
         assert message.gang_end is not None
         assert (message.gang_end.role, message.gang_end.index, message.gang_end.round) == ("worker", 1, 2)
         assert message.gang_end.reason == "BackoffLimitExceeded"
@@ -120,10 +120,10 @@ def test_a_program_that_dies_at_once_every_time_ends_the_gang_at_its_limit(launc
     assert not (launchers.folder / "pid-0-3").exists()
 
 
-def test_the_same_error_twice_ends_the_gang_before_its_limit(launch: "Launch") -> None:
+def test_the_same_error_twice_fails_the_gang_before_its_limit(launch: "Launch") -> None:
     script = """
 ready()
-if seat == 1:
+if rank == 1:
     message = '{"reason": "Bug", "message": "ValueError: wrong"}'
     pathlib.Path(os.environ["TFDIST_TERMINATION_LOG"]).write_text(message)
     sys.exit(70)
@@ -137,29 +137,29 @@ wait_for_end()
     assert message.gang_end.reason == "RepeatedError"
 
 
-def test_a_mistake_of_the_user_ends_the_gang_at_once(launch: "Launch") -> None:
-    launchers = launch(2, script=f"if seat == 0: sys.exit({ExitCode.CONFIGURATION})\nwait_for_end()")
+def test_a_user_error_fails_the_gang_at_once(launch: "Launch") -> None:
+    launchers = launch(2, script=f"if rank == 0: sys.exit({ExitCode.CONFIGURATION})\nwait_for_end()")
     assert launchers.wait() == [78, 78], launchers.output()
 
 
-def test_a_rule_of_the_job_decides_before_the_table(launch: "Launch") -> None:
+def test_the_failure_policy_of_the_job_goes_before_the_default_rules(launch: "Launch") -> None:
     rules = [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [3]}}]
-    launchers = launch(2, script="if seat == 0: sys.exit(3)\nwait_for_end()", settings={"rules": rules})
+    launchers = launch(2, script="if rank == 0: sys.exit(3)\nwait_for_end()", settings={"rules": rules})
     assert launchers.wait() == [3, 3], launchers.output()
     end_of_gang = launchers.termination().gang_end
     assert end_of_gang is not None
     assert end_of_gang.reason == "FailurePolicy"
 
 
-def test_a_survivor_is_not_the_cause_although_it_ends_before_the_peer_that_it_has_lost(launch: "Launch") -> None:
+def test_a_survivor_is_not_the_root_cause_although_it_exits_before_the_failed_peer(launch: "Launch") -> None:
     script = """
 ready()
-if number == 0 and seat == 1:
+if number == 0 and rank == 1:
     while not (folder / "lost").exists():
         time.sleep(0.001)
     time.sleep(0.1)
     os._exit(1)
-if number == 0 and seat == 0:
+if number == 0 and rank == 0:
     while not (folder / "pid-1-0").exists():
         time.sleep(0.001)
     (folder / "lost").touch()
@@ -174,10 +174,10 @@ wait_for_end()
     end(launchers)
 
 
-def test_sigterm_lets_the_program_save_and_the_others_wait_for_the_replacement(launch: "Launch") -> None:
+def test_sigterm_has_all_processes_save_and_wait_for_the_replacement(launch: "Launch") -> None:
     script = """
 def save(*_):
-    (folder / f"saved-{seat}-{number}").touch()
+    (folder / f"saved-{rank}-{number}").touch()
     os._exit(42)
 signal.signal(signal.SIGTERM, save)
 ready()
@@ -187,7 +187,7 @@ wait_for_end()
     launchers.program(0, 0)
     launchers.program(1, 0)
     launchers.processes[1].terminate()
-    assert launchers.processes[1].wait(60) == ExitCode.STOPPED_ON_NOTICE
+    assert launchers.processes[1].wait(60) == ExitCode.PREEMPTED
     gang = launchers.gang_when(lambda gang: gang.waiting_for)
     assert (gang.restarts.counted, gang.restarts.uncounted) == (0, 0)
     assert (launchers.folder / "saved-1-0").exists()
@@ -197,7 +197,7 @@ wait_for_end()
     end(launchers)
 
 
-def test_a_launcher_of_an_earlier_attempt_is_turned_away(launch: "Launch") -> None:
+def test_a_launcher_of_an_earlier_attempt_is_rejected(launch: "Launch") -> None:
     launchers = launch(2)
     launchers.program(1, 0)
     launchers.start(1, attempt=1)
@@ -212,12 +212,12 @@ def test_a_launcher_of_an_earlier_attempt_is_turned_away(launch: "Launch") -> No
     end(launchers)
 
 
-@pytest.mark.parametrize("asked_before", [True, False])
-def test_a_failure_shortly_before_the_end_is_told_to_who_follows_the_gang(launch: "Launch", asked_before: bool) -> None:
+@pytest.mark.parametrize("requested_before", [True, False])
+def test_a_failure_shortly_before_success_is_still_reported(launch: "Launch", requested_before: bool) -> None:
     script = "ready()\nif number == 0: wait_for_end()"
     launchers = launch(2, script=script)
     launchers.program(0, 0)
-    assert not asked_before or launchers.gang_when(lambda gang: not gang.failures)
+    assert not requested_before or launchers.gang_when(lambda gang: not gang.failures)
     os.kill(launchers.program(1, 0), signal.SIGKILL)
     wait_for((launchers.folder / "pid-1-1").exists)
     (failure,) = launchers.gang_when(lambda gang: gang.failures).failures
@@ -225,17 +225,17 @@ def test_a_failure_shortly_before_the_end_is_told_to_who_follows_the_gang(launch
     assert launchers.wait() == [0, 0]
 
 
-def test_two_programs_that_fail_in_one_moment_are_one_restart(launch: "Launch") -> None:
+def test_two_processes_that_fail_at_once_are_one_restart(launch: "Launch") -> None:
     script = "ready()\nif number == 0: os.kill(os.getpid(), 9)\nwait_for_end()"
     launchers = launch(2, script=script)
-    assert [launchers.program(seat, 1) for seat in (0, 1)]
+    assert [launchers.program(rank, 1) for rank in (0, 1)]
     gang = launchers.gang_when(lambda gang: gang.failures)
     assert gang.restarts.counted == sum(f.root_cause for f in gang.failures)
     end(launchers)
 
 
 def test_any_command_can_be_launched(launch: "Launch") -> None:
-    ready = "echo $$ > $FOLDER/new-$SEAT; mv $FOLDER/new-$SEAT $FOLDER/pid-$SEAT-$TFDIST_ROUND"
+    ready = "echo $$ > $FOLDER/new-$RANK; mv $FOLDER/new-$RANK $FOLDER/pid-$RANK-$TFDIST_ROUND"
     command = f"{ready}; while [ ! -e $FOLDER/end ]; do sleep 0.1; done"
     launchers = launch(2, command=("--", "sh", "-c", command))
     os.kill(launchers.program(1, 0), signal.SIGKILL)
@@ -243,20 +243,23 @@ def test_any_command_can_be_launched(launch: "Launch") -> None:
     end(launchers)
 
 
-def test_a_command_that_does_not_exist_is_a_mistake_of_the_user(launch: "Launch") -> None:
+def test_a_command_that_does_not_exist_is_a_user_error(launch: "Launch") -> None:
     launchers = launch(1, command=("--", "/does/not/exist"))
     assert launchers.wait() == [127]
     assert "cannot run '/does/not/exist'" in launchers.output()
 
 
-def test_a_script_runs_in_a_fork_as_it_would_by_itself(launch: "Launch", tmp_path: Path) -> None:
+def test_a_script_runs_in_a_fork_as_in_a_new_interpreter(launch: "Launch", tmp_path: Path) -> None:
     (tmp_path / "helper_of_script.py").write_text("VALUE = 7")
-    (tmp_path / "tensorflow.py").write_text("")  # takes the real one's place, which takes seconds to import
+    fake = tmp_path / "tensorflow" / "python" / "eager"  # the import of the real one takes seconds
+    fake.mkdir(parents=True)
+    (fake / "context.py").write_text("class context: _context_handle = None")
+    (tmp_path / "tensorflow" / "__init__.py").write_text("import tensorflow.python.eager.context")
     script = """
 import atexit, helper_of_script
 assert __name__ == "__main__" and helper_of_script.VALUE == 7
 assert sys.argv[1:] == ["--fast"], sys.argv
-assert "tensorflow" in sys.modules, "the warm process has imported it"
+assert "tensorflow" in sys.modules, "the fork server has imported it"
 atexit.register(lambda: (folder / "at-exit").touch())
 ready()
 if number == 0:
@@ -274,7 +277,7 @@ sys.exit(0)
     end(launchers)
 
 
-def test_without_a_gang_the_command_takes_the_launchers_place() -> None:
+def test_without_a_gang_the_command_replaces_the_launcher() -> None:
     environ = {key: value for key, value in os.environ.items() if key != "TFDIST_JOB"}
     command = [sys.executable, "-m", "tfdist_launch", "--", "sh", "-c", "echo $$; exit 3"]
     process = subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True)

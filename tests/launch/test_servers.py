@@ -54,8 +54,8 @@ def gang(launch: "Launch", tmp_path: Path) -> Launchers:
     script = tmp_path / "counts.py"
     script.write_text(PRELUDE + COUNTS)
 
-    def environ(seat: int) -> dict[str, str]:
-        role, index = members[seat]
+    def environ(rank: int) -> dict[str, str]:
+        role, index = members[rank]
         spec = {"cluster": cluster, "task": {"type": role, "index": index}}
         return {"TF_CONFIG": json.dumps(spec), "CUDA_VISIBLE_DEVICES": "-1", "GRPC_FAIL_FAST": "use_caller"}
 
@@ -64,7 +64,7 @@ def gang(launch: "Launch", tmp_path: Path) -> Launchers:
         command=("--", "python", str(script)),
         settings={"members": [{"role": r, "index": i, "decides": r == "chief"} for r, i in members]},
         job={"strategy": "ParameterServer", "replicas": roles},
-        job_of=lambda seat: dict(zip(("role", "index"), members[seat], strict=True)),
+        job_of=lambda rank: dict(zip(("role", "index"), members[rank], strict=True)),
         environ_of=environ,
     )
 
@@ -72,28 +72,28 @@ def gang(launch: "Launch", tmp_path: Path) -> Launchers:
 def counts(gang: Launchers, number: int, beyond: int = 0) -> int:
     """Return how far the chief has counted, once it counts in that round of its own."""
 
-    def look() -> int:
+    def current() -> int:
         report = gang.report(CHIEF)
         if report is None or report.phase != "training" or report.round != number or report.step is None:
             return 0
         return report.step if report.step > beyond else 0
 
-    return int(wait_for(look, gang.output))
+    return int(wait_for(current, gang.output))
 
 
 def test_a_lost_worker_is_started_alone_and_a_lost_parameter_server_with_all(gang: Launchers) -> None:
     step = counts(gang, 0)
-    others = [program_of(gang, seat) for seat in (CHIEF, PS, FIRST + 1)]
+    others = [program_of(gang, rank) for rank in (CHIEF, PS, FIRST + 1)]
     os.kill(program_of(gang, FIRST), signal.SIGKILL)
     gang.program(FIRST, 1)
     step = counts(gang, 0, beyond=step)
-    assert [program_of(gang, seat) for seat in (CHIEF, PS, FIRST + 1)] == others
+    assert [program_of(gang, rank) for rank in (CHIEF, PS, FIRST + 1)] == others
 
     os.kill(program_of(gang, PS), signal.SIGKILL)
-    assert [gang.program(seat, 2) for seat in range(4)]
+    assert [gang.program(rank, 2) for rank in range(4)]
     assert counts(gang, 2)
     assert (gang.folder / "began-2").read_text() == "0", "the counter was on the server that is lost"
-    causes = [f for f in gang.gang_when(lambda told: len(told.failures) > 1).failures if f.root_cause]
+    causes = [f for f in gang.gang_when(lambda report: len(report.failures) > 1).failures if f.root_cause]
     assert [(f.role, f.index, f.exit_code) for f in causes] == [("worker", 0, 137), ("ps", 0, 137)]
 
     (gang.folder / "end").touch()

@@ -1,4 +1,4 @@
-"""Programs that are stopped and not gone: they are found, named and started again."""
+"""Training processes that are stopped (SIGSTOP): they are detected, named and restarted."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from launch.conftest import Launch
 
 
-def test_a_stopped_program_is_found_named_and_started_again(launch: "Launch") -> None:
+def test_a_stopped_process_is_detected_named_and_restarted(launch: "Launch") -> None:
     script = f"""
 sys.path[:0] = {sys.path!r}
 import tfdist_trainer
@@ -22,8 +22,8 @@ while not (folder / "end").exists():
     time.sleep(0.05)
     if step == 5:
         ready()
-    other = folder / f"step-{{1 - seat}}-{{number}}"
-    (folder / f"step-{{seat}}-{{number}}").write_text(str(step))
+    other = folder / f"step-{{1 - rank}}-{{number}}"
+    (folder / f"step-{{rank}}-{{number}}").write_text(str(step))
     while not (folder / "end").exists() and int((other.exists() and other.read_text()) or 0) + 3 < step:
         time.sleep(0.02)
 """
@@ -41,7 +41,7 @@ while not (folder / "end").exists():
     end(launchers)
 
 
-def test_a_stopped_program_that_its_peers_lost_first_is_named(launch: "Launch") -> None:
+def test_a_stopped_process_that_its_peers_lost_first_is_named(launch: "Launch") -> None:
     script = f"""
 sys.path[:0] = {sys.path!r}
 import tfdist_trainer
@@ -49,7 +49,7 @@ tfdist_trainer.report(step=1)
 ready()
 while not (folder / "end").exists():
     time.sleep(0.02)
-    if number == 0 and seat == 0 and (folder / "lost").exists():
+    if number == 0 and rank == 0 and (folder / "lost").exists():
         sys.exit(75)
 """
     launchers = launch(2, script=script, job={"strategy": "Custom"})
@@ -62,6 +62,6 @@ while not (folder / "end").exists():
     failures = launchers.gang_when(lambda gang: gang.failures).failures
     (cause,) = [failure for failure in failures if failure.root_cause]
     assert (cause.reason, cause.index, cause.counted) == ("Stalled", 1, True)
-    assert "worker-1 gives no sign of life" in cause.message
+    assert "the training process of worker-1 sends no heartbeat" in cause.message
     assert [(f.reason, f.index) for f in failures if not f.root_cause] == [("Secondary", 0)]
     end(launchers)

@@ -1,4 +1,4 @@
-"""Two workers that train, each with the program of the next round in reserve: it goes on where the other was killed."""
+"""Two workers that train, each with a standby process, which continues after a kill."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ from support.launchers import (
     wait_for,
 )
 
-from tfdist_launch.app import RESERVE_SECONDS
+from tfdist_launch.launcher import STANDBY_DELAY_SECONDS
 from tfdist_trainer.checkpoint import FinalRecord, read_record
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ BOTH = frozenset({0, 1})
 
 @pytest.fixture
 def training(tmp_path: Path, launch: "Launch") -> Launchers:
-    """Two workers with programs in reserve, which save a checkpoint every 100 steps."""
+    """Two workers with standby processes, which save a checkpoint every 100 steps."""
     return two_workers(tmp_path, launch, BOTH)
 
 
@@ -41,7 +41,7 @@ def two_workers(folder: Path, launch: "Launch", standby: frozenset[int]) -> Laun
 
 
 def is_ready(training: Launchers, number: int) -> None:
-    """Return when both have a program in reserve for a round."""
+    """Return when both have a standby process for a round."""
     wait_for(lambda: training.output().count(f" ready standby={number}") == 2, training.output)
 
 
@@ -50,10 +50,10 @@ def kill(pid: int) -> None:
 
 
 @pytest.mark.trainer
-def test_the_programs_in_reserve_go_on_and_use_every_example_once(training: Launchers, tmp_path: Path) -> None:
-    for number, seat in enumerate([1, 0]):
+def test_standby_processes_continue_and_use_every_example_once(training: Launchers, tmp_path: Path) -> None:
+    for number, rank in enumerate([1, 0]):
         is_ready(training, number + 1)
-        kill(program_of(training, seat))
+        kill(program_of(training, rank))
         trains(training, number + 1)
         assert training.output().count(f"round number={number + 1} standby=True") == 2
     gang = training.gang_when(lambda gang: len([f for f in gang.failures if f.root_cause]) == 2)
@@ -61,12 +61,12 @@ def test_the_programs_in_reserve_go_on_and_use_every_example_once(training: Laun
     assert training.wait() == [0, 0], training.output()
     final = FinalRecord.model_validate_json((tmp_path / "checkpoints" / "final.json").read_bytes())
     record = read_record(Path(final.path))
-    assert record.position.examples == EPOCHS * EXAMPLES, "an example was repeated or skipped"
+    assert record.cursor.examples == EPOCHS * EXAMPLES, "an example was repeated or skipped"
     assert (record.writer.attempt, record.writer.round) == (0, 2)
 
 
 @pytest.mark.trainer
-def test_a_program_that_is_killed_with_the_one_in_reserve_is_started_anew(training: Launchers) -> None:
+def test_a_process_killed_with_its_standby_process_starts_cold(training: Launchers) -> None:
     is_ready(training, 1)
     for pid in programs_of(training, 1):
         kill(pid)
@@ -77,7 +77,7 @@ def test_a_program_that_is_killed_with_the_one_in_reserve_is_started_anew(traini
 
 
 @pytest.mark.trainer
-def test_one_in_reserve_that_dies_costs_nothing_but_itself(training: Launchers) -> None:
+def test_the_loss_of_a_standby_process_ends_no_round(training: Launchers) -> None:
     is_ready(training, 1)
     kill(programs_of(training, 0)[1])
     wait_for(lambda: "standby-lost round=1" in training.output(), training.output)
@@ -89,7 +89,7 @@ def test_one_in_reserve_that_dies_costs_nothing_but_itself(training: Launchers) 
 
 
 @pytest.mark.trainer
-def test_a_replica_that_comes_anew_is_joined_by_programs_that_start_anew(training: Launchers) -> None:
+def test_all_start_cold_with_a_replaced_replica(training: Launchers) -> None:
     is_ready(training, 1)
     training.processes[1].kill()
     training.start(1, attempt=1)
@@ -99,11 +99,11 @@ def test_a_replica_that_comes_anew_is_joined_by_programs_that_start_anew(trainin
 
 
 @pytest.mark.trainer
-@pytest.mark.parametrize("seat", BOTH)
-def test_members_that_were_told_differently_restart_together_as_ever(
-    tmp_path: Path, launch: "Launch", seat: int
+@pytest.mark.parametrize("rank", BOTH)
+def test_members_with_different_standby_settings_restart_together_cold(
+    tmp_path: Path, launch: "Launch", rank: int
 ) -> None:
-    training = two_workers(tmp_path, launch, frozenset({seat}))
+    training = two_workers(tmp_path, launch, frozenset({rank}))
     for number in (1, 2):
         trains(training, number - 1)
         kill(program_of(training, 1))
@@ -111,16 +111,16 @@ def test_members_that_were_told_differently_restart_together_as_ever(
     assert "standby=True" not in training.output()
 
 
-def test_a_program_that_would_not_wait_is_never_in_reserve(tmp_path: Path, launch: "Launch") -> None:
+def test_a_script_has_no_standby_process(tmp_path: Path, launch: "Launch") -> None:
     script = f"""
 from tfdist.contract import Phase, Role
 from tfdist.contract_reports import CheckpointReport, ProgressReport
 from tfdist_trainer import heartbeat
 saved = CheckpointReport(step=1, path="/none", time="2030-01-02T03:04:05Z")
-report = ProgressReport(role=Role.WORKER, index=seat, attempt=0, phase=Phase.TRAINING, step=2, last_checkpoint=saved)
-heartbeat.attach(os.environ).tell(report)
-(folder / f"started-{{seat}}-{{os.getpid()}}").touch()
-time.sleep({3 * RESERVE_SECONDS})  # by then one would have been asked for
+report = ProgressReport(role=Role.WORKER, index=rank, attempt=0, phase=Phase.TRAINING, step=2, last_checkpoint=saved)
+heartbeat.attach(os.environ).write(report)
+(folder / f"started-{{rank}}-{{os.getpid()}}").touch()
+time.sleep({3 * STANDBY_DELAY_SECONDS})  # by then a standby process would have been started
 ready()
 wait_for_end()
 """

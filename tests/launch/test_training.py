@@ -26,24 +26,24 @@ def training(tmp_path: Path, launch: "Launch") -> Launchers:
     return launch(2, command=("--", "python", "-m", "tfdist_trainer"), job=job, environ_of=tf_environ(2))
 
 
-def test_training_goes_on_after_each_kill_and_uses_every_example_once(training: Launchers, tmp_path: Path) -> None:
-    for number, seat in enumerate([1, 0]):
+def test_training_continues_after_each_kill_and_uses_every_example_once(training: Launchers, tmp_path: Path) -> None:
+    for number, rank in enumerate([1, 0]):
         trains(training, number, beyond=120 * (number + 1))
-        os.kill(program_of(training, seat), signal.SIGKILL)
+        os.kill(program_of(training, rank), signal.SIGKILL)
     gang = training.gang_when(lambda gang: len([f for f in gang.failures if f.root_cause]) == 2)
     assert [(f.index, f.exit_code) for f in gang.failures if f.root_cause] == [(1, 137), (0, 137)]
     assert training.wait() == [0, 0], training.output()
     assert training.output().count("restored step=") == 4
     final = FinalRecord.model_validate_json((tmp_path / "checkpoints" / "final.json").read_bytes())
     record = read_record(Path(final.path))
-    assert record.position.examples == EPOCHS * EXAMPLES, "an example was repeated or skipped"
+    assert record.cursor.examples == EPOCHS * EXAMPLES, "an example was repeated or skipped"
     assert (record.writer.attempt, record.writer.round) == (0, 2)
 
 
-def test_a_pod_that_is_to_go_has_the_whole_gang_save_and_wait_for_its_replacement(training: Launchers) -> None:
+def test_a_terminating_pod_has_the_whole_gang_save_and_wait_for_its_replacement(training: Launchers) -> None:
     trains(training, 0, beyond=20)
     training.processes[1].terminate()
-    assert training.processes[1].wait(240) == ExitCode.STOPPED_ON_NOTICE, training.output()
+    assert training.processes[1].wait(240) == ExitCode.PREEMPTED, training.output()
     message = training.termination(1)
     assert message.last_checkpoint is not None
     assert message.last_checkpoint.step == message.step
@@ -53,4 +53,4 @@ def test_a_pod_that_is_to_go_has_the_whole_gang_save_and_wait_for_its_replacemen
     trains(training, 1, beyond=message.step or 0)
     for process in training.processes.values():
         process.terminate()
-    assert training.wait() == [ExitCode.STOPPED_ON_NOTICE] * 2, training.output()
+    assert training.wait() == [ExitCode.PREEMPTED] * 2, training.output()

@@ -1,4 +1,4 @@
-"""Whatever a file holds, reading it gives documents or says why not; and what is written is read back."""
+"""Reading of any file yields documents or an error, and what is written is read back."""
 
 from io import StringIO
 from typing import Any
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tfdist.cli import documents, manifests
 from tfdist.cli.errors import DocumentError
 
-# letters and signs of which YAML is made, so that random text is nearly YAML
+# the characters of YAML's syntax, so that random text is nearly YAML
 YAML_LIKE = st.text(st.sampled_from("ab01-:?[]{},&*!|>%@#'\"<~.\\ \n\t\r\0é\u2028\U0001f600"), max_size=40)
 NO_SURROGATES = st.characters(exclude_categories=["Cs"])
 TEXT = st.text(NO_SURROGATES, max_size=20) | YAML_LIKE
@@ -19,7 +19,7 @@ MANIFESTS = st.dictionaries(TEXT, JSON, min_size=1).filter(lambda value: not str
 
 
 def read(content: bytes, source: str) -> list[dict[str, Any]]:
-    """Return the documents of `content`, none where it is refused; every place in them can be asked for."""
+    """Return the documents of `content`, or none if it is rejected; every position in them can be found."""
     try:
         found = list(documents.parse(content, source))
     except DocumentError:
@@ -36,24 +36,24 @@ def read(content: bytes, source: str) -> list[dict[str, Any]]:
 @example("!<\0>", "f.yaml")
 @example('"\\U00110000"', "f.yaml")
 @example("%YAML 9.9\n--- a", "f.yaml")
-def test_any_text_is_read_or_refused_in_words(text: str, source: str) -> None:
+def test_any_text_is_read_or_rejected(text: str, source: str) -> None:
     read(text.encode(), source)
 
 
 @given(st.binary())
-def test_any_bytes_are_read_or_refused_in_words(content: bytes) -> None:
+def test_any_bytes_are_read_or_rejected(content: bytes) -> None:
     read(content, "f")
 
 
 @given(MANIFESTS)
-def test_what_is_written_as_yaml_is_read_back(value: dict[str, Any]) -> None:
+def test_a_value_written_as_yaml_is_read_back(value: dict[str, Any]) -> None:
     stream = StringIO()
     manifests.write_yaml(stream, [(value, ["a comment\n---\nof lines"]), (value, [])])
     assert read(stream.getvalue().encode(), "f") == [value, value]
 
 
 @given(MANIFESTS)
-def test_what_is_written_as_json_is_read_back(value: dict[str, Any]) -> None:
+def test_a_value_written_as_json_is_read_back(value: dict[str, Any]) -> None:
     stream = StringIO()
     manifests.write_json(stream, [value])
     assert read(stream.getvalue().encode(), "f.json") == [value]

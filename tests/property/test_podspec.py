@@ -1,4 +1,4 @@
-"""Pod templates: the check bears any JSON, and merging obeys the laws that layers rely on."""
+"""Pod templates: the check accepts or rejects any JSON, and merging has the properties that layers rely on."""
 
 import contextlib
 import copy
@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tfdist.podspec import format_quantity, merge, parse_quantity, problems, schema
-from tfdist.podspec.one_of import choices
 from tfdist.podspec.schema import Field
+from tfdist.podspec.unions import union_members
 
 Json = dict[str, Any]
 
@@ -36,7 +36,7 @@ LAYERED = ["ObjectMeta", "PodSpec", "Container", "PodTemplateSpec"]
 
 @st.composite
 def value(draw: st.DrawFn, field: Field, depth: int) -> Any:
-    """A value of a field, or of one item of it, as a layer has it: no field is required but keys."""
+    """A value of a field, or of one item of it, as a layer has it: only keys are required."""
     if field.enum:
         return draw(st.sampled_from(field.enum))
     if field.type in VALUES:
@@ -46,12 +46,12 @@ def value(draw: st.DrawFn, field: Field, depth: int) -> Any:
 
 @st.composite
 def layer(draw: st.DrawFn, type_name: str, depth: int = 5, keys: tuple[str, ...] = ()) -> Json:
-    """A well-formed part of a template. Of fields that exclude each other only the first that there is is drawn.
+    """A well-formed part of a template. Of fields that exclude each other only the first is drawn.
 
-    Without that no merge is associative: whether a layer in between clears a source depends on who looks first.
+    Otherwise merging is not associative: whether a layer between two others clears a source depends on the order.
     """
     fields = schema.types()[type_name].fields
-    barred = set(sorted(choices(type_name))[1:])
+    barred = set(sorted(union_members(type_name))[1:])
     allowed = sorted(name for name in fields if name not in barred and depth > 0)
     names = draw(st.sets(st.sampled_from(allowed), max_size=4)) if allowed else set()
     return {name: draw(content(fields[name], depth - 1)) for name in sorted(names | set(keys))}
@@ -59,7 +59,7 @@ def layer(draw: st.DrawFn, type_name: str, depth: int = 5, keys: tuple[str, ...]
 
 @st.composite
 def content(draw: st.DrawFn, field: Field, depth: int) -> Any:
-    """What a layer says of a field; the items of a list that has a key differ in it."""
+    """A layer's value of a field; the items of a list with a key have different keys."""
     if field.shape == "map":
         return draw(st.dictionaries(st.sampled_from(["a", "b", "c"]), value(field, depth), max_size=3))
     if field.shape == "one":
@@ -68,9 +68,9 @@ def content(draw: st.DrawFn, field: Field, depth: int) -> Any:
     return draw(st.lists(value(field, depth), max_size=3, unique_by=by))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.sampled_from(TYPES), ANY_JSON, st.sets(st.sampled_from(TYPES), max_size=3))
-def test_the_check_bears_any_json(type_name: str, anything: Any, partial: set[str]) -> None:
+def test_the_check_raises_for_no_json(type_name: str, anything: Any, partial: set[str]) -> None:
     before = copy.deepcopy(anything)
     for path, text in problems(anything, type_name, "at", partial):
         assert path.startswith("at")
@@ -78,16 +78,16 @@ def test_the_check_bears_any_json(type_name: str, anything: Any, partial: set[st
     assert repr(anything) == repr(before)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.sampled_from(TYPES), st.data())
-def test_a_part_of_each_type_is_checked_field_by_field_without_a_mistake(type_name: str, data: st.DataObject) -> None:
+def test_a_well_formed_part_of_each_type_has_no_error(type_name: str, data: st.DataObject) -> None:
     made = data.draw(layer(type_name))
     assert list(problems(made, type_name, "at", frozenset(TYPES))) == []
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.sampled_from(LAYERED), st.data())
-def test_merging_obeys_the_laws_of_layers(type_name: str, data: st.DataObject) -> None:
+def test_merging_has_the_properties_that_layers_rely_on(type_name: str, data: st.DataObject) -> None:
     a, b, c = (data.draw(layer(type_name)) for _ in range(3))
     before = copy.deepcopy((a, b, c))
     assert merge({}, a, type_name) == a, "nothing below changes nothing"
@@ -99,7 +99,7 @@ def test_merging_obeys_the_laws_of_layers(type_name: str, data: st.DataObject) -
     assert list(problems(left, type_name, "at", frozenset(TYPES))) == [], "what is well-formed stays so"
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.sampled_from(TYPES), ANY_JSON, ANY_JSON)
 def test_merging_raises_for_no_json(type_name: str, lower: Any, higher: Any) -> None:
     merge({"spec": lower, "env": lower}, {"spec": higher, "env": higher}, type_name)

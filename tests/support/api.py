@@ -45,6 +45,11 @@ class Api:
         result: Json = answer.json()
         return result
 
+    def post_text(self, path: str, text: str) -> requests.Response:
+        """POST JSON that no library of this process can make, and return the answer."""
+        headers = {"Content-Type": "application/json"}
+        return self._session.post(self.host + path, data=text.encode(), headers=headers, timeout=30)
+
     def apply(self, manifest: Json, path: str) -> Json:
         """Apply a manifest on the server's side."""
         full = f"{path}/{manifest['metadata']['name']}"
@@ -65,7 +70,7 @@ class Api:
         return sorted(items, key=lambda pod: str(pod["metadata"]["name"]))
 
     def end_container(self, ns: str, pod: str, exit_code: int, message: str = "") -> None:
-        """Say, as a kubelet would, that the container `tensorflow` of a pod has ended."""
+        """Report, as a kubelet would, that the container `tensorflow` of a pod has ended."""
         ended = {"exitCode": exit_code, "message": message, "reason": "Completed" if exit_code == 0 else "Error"}
         times = {"startedAt": "2030-01-01T00:00:00Z", "finishedAt": "2030-01-01T00:01:00Z"}
         container = {
@@ -85,7 +90,7 @@ def wait_for(what: str, probe: Callable[[], T], seconds: float = 60, every_secon
     """Return the first true value of `probe`, which is asked again and again.
 
     Raises:
-        AssertionError: it did not become true in time; the message says what was last seen.
+        AssertionError: it did not become true in time; the message has the last state that was read.
     """
     end = time.monotonic() + seconds
     while not (value := probe()):

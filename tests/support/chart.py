@@ -29,6 +29,8 @@ EVERYTHING: Json = {
     "affinity": {"nodeAffinity": {}},
     "podLabels": {"team": "platform"},
     "podAnnotations": {"example.com/scrape": "true"},
+    "webhook": {"enabled": True},
+    "admissionPolicies": {"enabled": True, "serviceAccounts": ["default", "trainer"], "openPorts": False},
     "networkPolicy": {"metricsFrom": [{"podSelector": {"matchLabels": {"app": "prometheus"}}}]},
     "metrics": {
         "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
@@ -45,7 +47,7 @@ BARE: Json = {
     "crds": {"keep": False},
 }
 VALUES: dict[str, Json] = {"default": {}, "namespaced": NAMESPACED, "everything": EVERYTHING, "bare": BARE}
-"""The installations that the tests look at, by name."""
+"""The installations that the tests render, by name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,77 +1,35 @@
 """A cluster in memory with one job and a controller that sees it late, as watches do, and may be killed at any request.
 
-What is true and what the controller has seen are kept apart: a look plans from what was seen, a status is refused when
-somebody has written the job since, and every request is carried out on what is true. The rules that must hold at any
-moment are asserted where requests are carried out.
+The true state and the state that the controller has seen are separate: a reconciliation plans from the seen state, a
+status is rejected when the job was written since, and every request changes the true state. The rules that must always
+hold are asserted where requests are carried out.
 """
 
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
-from functools import lru_cache, partial
+from functools import partial as bound
 from typing import Any
 
-from support.factories import CHECKPOINT, NOW, SETTINGS, manifest, words
-from support.launched import told
-from tfdist.api.status import TFDistJobStatus
+from support.factories import NOW, SETTINGS, termination_message
+from support.launched import gang_report
+from support.model_checks import check_status
+from support.model_jobs import GANGS, JOBS, Edition, Job, parsed
+from support.owned_model import OwnedModel
 from tfdist.api.v1 import TFDistJob
-from tfdist.validation import parse
+from tfdist.timestamps import rfc3339
+from tfdist_operator.kube.specifications import older_specifications, partial
+from tfdist_operator.observed.gang_record import stored_record
+from tfdist_operator.observed.gang_state import member_of
+from tfdist_operator.observed.job_view import JobView
 from tfdist_operator.observed.pod import PodState, PodSummary, summarize
-from tfdist_operator.observed.view import JobView
 from tfdist_operator.planner import Plan, plan
-from tfdist_operator.status.clock import rfc3339
 from tfdist_operator.status.phase import is_terminal
 
-BACKOFF_LIMIT = 2
 RESULT = {"step": 9, "checkpoint": "/c/9", "metrics": {"accuracy": 0.9}, "examples": 10, "time": "2030-01-01T00:00:00Z"}
 EVICTED = -1
 EXITS = (0, 1, 3, 42, 75, 78, 137, 143, EVICTED)
-_PROGRAM = {"image": "user/program:1", "command": ["run"]}
-_DEADLINES = {"startDeadlineSeconds": 3000, "activeDeadlineSeconds": 20000}
-
-JOBS: dict[str, dict[str, Any]] = {
-    "mirrored workers, evaluated afterwards": {"evaluation": {"mode": "AfterTraining"}, "checkpoint": CHECKPOINT},
-    "parameter servers with an evaluator": {
-        "strategy": "ParameterServer",
-        "chief": {},
-        "ps": {"replicas": 1},
-        "evaluator": {},
-        **_PROGRAM,
-    },
-    "all roles, all workers decide": {
-        "strategy": "Custom",
-        "chief": {},
-        "ps": {"replicas": 1},
-        "evaluator": {},
-        "successPolicy": "AllWorkers",
-        **_PROGRAM,
-    },
-    "one device with deadlines": {"strategy": "OneDevice", "worker": {"replicas": 1}, "runPolicy": _DEADLINES},
-    "evaluation alone": {"task": "Evaluate", "checkpoint": CHECKPOINT},
-    "workers under launchers": {"successPolicy": "AllWorkers"},
-    "evaluated beside training and after it": {"evaluation": {"mode": "Both"}, "checkpoint": CHECKPOINT},
-}
-
-
-@lru_cache(maxsize=256)
-def job_of(kind: str, suspend: bool, workers: int | None) -> TFDistJob:
-    """Return the job of a kind as its user has it now."""
-    spec = JOBS[kind]
-    policy = {"backoffLimit": BACKOFF_LIMIT, "keepFailedPods": 1, **spec.get("runPolicy", {}), "suspend": suspend}
-    changed = {"worker": {"replicas": workers}} if workers else {}
-    return parse(manifest(**(spec | {"runPolicy": policy} | changed)))
-
-
-@dataclass
-class Job:
-    """The job as the API server stores it."""
-
-    job: TFDistJob
-    version: int = 1
-    generation: int = 1
-    status: dict[str, Any] = field(default_factory=dict)
-    deleting: bool = False
 
 
 class StaleError(Exception):
@@ -84,13 +42,15 @@ class Cluster:
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self.now: datetime = NOW
-        self.suspend, self.workers = False, None if "OneDevice" in str(JOBS[kind]) else 2
-        self.true = Job(job_of(kind, self.suspend, self.workers))
+        self.true = Job(Edition(workers=None if "OneDevice" in str(JOBS[kind]) else 2))
+        self.made_of: dict[str, str] = {}
         self.pods: dict[str, PodSummary] = {}
         self.served: str | None = None
         self.checkpoint = 0
         self.requests: Counter[str] = Counter()
+        self.owned = OwnedModel(self.requests)
         self.events: list[str] = []
+        self.hostile: int | None = None  # the hostile report that the leader gives
         self.dirty = True
         self.timer: datetime | None = None
         self.start()
@@ -99,14 +59,18 @@ class Cluster:
 
     def start(self) -> None:
         """Start a controller, which remembers nothing and lists everything."""
-        self.swept, self.looked = False, False
+        self.reconciled = False
+        self.failure_seen_at: Mapping[str, datetime] = {}
+        self.older: Mapping[int, TFDistJob] = {}
+        self.seen = replace(self.true)
         self.seen_pods: dict[str, PodSummary] = {}
         self.sync()
 
     def sync(self, part: int = 0) -> None:
         """Let the controller see what is true: all (0), the job alone (1), or the pods of even or odd index (2, 3)."""
         if part in {0, 1}:
-            self.seen = replace(self.true)
+            self._see_job()
+            self.owned.sync()
         wanted = {0: {0, 1}, 1: set(), 2: {0}, 3: {1}}[part]
         for name in {*self.pods, *self.seen_pods}:
             true = self.pods.get(name)
@@ -117,18 +81,36 @@ class Cluster:
             else:
                 self.seen_pods[name] = true
 
+    def _see_job(self) -> None:
+        """Let the controller see the job; it remembers the specifications before, where it has seen them."""
+        job, _, _ = parsed(self.kind, self.seen.edition)
+        known = {**self.older, self.seen.generation: job} if job else self.older
+        self.seen = replace(self.true)
+        self.older = older_specifications(self._raw(), known, {})
+
+    def _raw(self) -> dict[str, Any]:
+        raw = self.seen.edition.manifest(self.kind)
+        return raw | {"metadata": raw["metadata"] | {"generation": self.seen.generation}, "status": self.seen.status}
+
     def plan(self) -> Plan:
         """Plan from what the controller has seen."""
-        job = self.seen
+        job, (content, problems, template) = self.seen, parsed(self.kind, self.seen.edition)
         pods = tuple(self.seen_pods[n] for n in sorted(self.seen_pods))
-        view = JobView(job.job, (), job.generation, job.status, pods, deleting=job.deleting)
-        view = replace(view, swept=self.swept, taken_over=not self.looked, report=told(self.kind, job.status))
-        return plan(view, self.now, SETTINGS)
+        view = JobView(content, problems, job.generation, job.status, pods, deleting=job.deleting, template=template)
+        view = replace(view, taken_over=not self.reconciled, report=gang_report(self.kind, job.status, self.hostile))
+        sound = partial(self._raw(), problems) if problems else None
+        view = replace(
+            view, older=self.older, partial=sound, restarted_at=job.restarted_at, failure_seen_at=self.failure_seen_at
+        )
+        todo = plan(view, self.now, SETTINGS)
+        self.failure_seen_at = todo.failure_seen_at
+        return todo
 
-    def look(self, killed_after: int | None = None) -> None:
+    def reconcile(self, killed_after: int | None = None) -> None:
         """Carry a plan out; or only its first requests, and start another controller."""
         todo = self.plan()
-        self.dirty = self.seen.version != self.true.version or self.seen_pods != self.pods  # more is to come through
+        # More is to come through.
+        self.dirty = self.seen.version != self.true.version or self.seen_pods != self.pods or self.owned.unseen
         self.timer = None
         if todo.requeue_after_seconds is not None:
             self.timer = self.now + timedelta(seconds=todo.requeue_after_seconds)
@@ -136,7 +118,7 @@ class Cluster:
         try:
             for action in actions[:killed_after]:
                 action()
-            self.looked = True
+            self.reconciled = True
         except StaleError:
             self.dirty = True
         if killed_after is not None and killed_after < len(actions):
@@ -146,25 +128,25 @@ class Cluster:
     def _actions(self, todo: Plan) -> list[Callable[[], object]]:
         actions: list[Callable[[], object]] = []
         if todo.status is not None:
-            actions.append(partial(self._store, todo.status))
-        actions += [partial(self._apply, made) for made in todo.objects]
-        actions += [partial(self._create, made) for made in todo.creates]
-        actions += [partial(self._patch, patch.pod) for patch in todo.patches]
-        actions += [partial(self.delete, name) for name in todo.deletes]
-        actions += [partial(self._tell, event.reason, event.identity) for event in todo.events]
-        return [*actions, *([self._sweep] if todo.sweep else [])]
+            actions.append(bound(self._store, todo.status))
+        actions += [bound(self._emit, event.reason, event.identity) for event in todo.events]
+        actions += [bound(self._apply, made) for made in todo.objects]
+        actions += [bound(self._create, made) for made in todo.creates]
+        actions += [bound(self._patch, patch.pod) for patch in todo.patches]
+        actions += [bound(self.delete, name) for name in todo.deletes]
+        return [*actions, *([bound(self.owned.remove, todo.obsolete)] if todo.obsolete else [])]
 
     def _store(self, status: dict[str, Any]) -> None:
         self.requests["status"] += 1
         if self.seen.version != self.true.version:
             raise StaleError
-        _check_status(self.true.status, status)
+        check_status(self.true.status, status)
         self.true = replace(self.true, status=status, version=self.true.version + 1)
-        self.seen = replace(self.true)
+        self._see_job()
         self.dirty = True
 
     def _apply(self, made: dict[str, Any]) -> None:
-        self.requests["apply"] += 1
+        self.owned.apply(made)
         if made["kind"] == "Service":
             self.served = made["spec"]["selector"]["tfdist.dev/address-generation"]
 
@@ -172,11 +154,22 @@ class Cluster:
         self.requests["create"] += 1
         assert not self.seen.deleting, "a job that is deleted gets a pod"
         name = made["metadata"]["name"]
-        if name in self.pods:  # the API server refuses a second one
+        if name in self.pods:  # the API server rejects a second one
             return
+        self.made_of[name] = next(v["value"] for v in made["spec"]["containers"][0]["env"] if v["name"] == "EDIT")
         meta = made["metadata"] | {"uid": f"{name}-{self.requests['create']}", "resourceVersion": "1"}
         self._change(summarize(made | {"metadata": meta | {"creationTimestamp": rfc3339(self.now)}}))
         self.seen_pods[name] = self.pods[name]
+        self._check_one_specification(self.pods[name])
+
+    def _check_one_specification(self, made: PodSummary) -> None:
+        """Assert that a pod which was made is of the same specification as those of its gang's attempt."""
+        gang, roles = next((name, roles) for name, roles in GANGS.items() if made.role in roles)
+        record = stored_record(self.true.status, gang)
+        assert record is not None, "a pod of a gang that the status does not know"
+        mine = (p for p in self.pods.values() if p.role in roles and p.attempt == record.attempt_of(member_of(p)))
+        editions = {p.name: self.made_of[p.name] for p in mine}
+        assert len(set(editions.values())) <= 1, f"pods of two specifications in one attempt: {editions}"
 
     def _patch(self, name: str) -> None:
         self.requests["patch"] += 1
@@ -192,13 +185,9 @@ class Cluster:
         elif pod is not None:
             self._remove(name)
 
-    def _tell(self, reason: str, identity: str) -> None:
+    def _emit(self, reason: str, identity: str) -> None:
         self.requests["event"] += 1
         self.events.append(f"{reason}-{identity}")
-
-    def _sweep(self) -> None:
-        self.requests["sweep"] += 1
-        self.served, self.swept = None, True
 
     # Pods and users
 
@@ -219,8 +208,10 @@ class Cluster:
         else:
             self.checkpoint += code == 42
             saved = {"step": self.checkpoint, "path": "/c", "time": rfc3339(self.now)}
-            told = {0: {"evaluation": RESULT}, 42: {"last_checkpoint": saved}}.get(code, {})
-            ended = replace(ended, exit_code=code, message=words(**told, message=f"ended at {self.now}"))
+            fields = {0: {"evaluation": RESULT}, 42: {"last_checkpoint": saved}}.get(code, {})
+            ended = replace(
+                ended, exit_code=code, message=termination_message(**fields, message=f"ended at {self.now}")
+            )
         self._change(ended)
 
     def happen(self, which: int, code: int | None) -> None:
@@ -246,25 +237,51 @@ class Cluster:
 
     def user(self, *, suspend: bool, workers: int) -> None:
         """Have the user suspend or resume the job, and give it another size where it stands still."""
-        may_resize = self.workers is not None and (suspend or self.suspend or not self.true.status)
-        self.suspend, self.workers = suspend, workers if may_resize else self.workers
-        job = job_of(self.kind, self.suspend, self.workers)
-        if job is not self.true.job:
+        known = self.true.edition
+        may_resize = known.workers is not None and (suspend or known.suspend or not self.true.status)
+        self._write(replace(known, suspend=suspend, workers=workers if may_resize else known.workers))
+
+    def edit(self, number: int, *, valid: bool) -> None:
+        """Have the user change the pod template, or make an error that only the controller finds."""
+        self._write(replace(self.true.edition, edit=number, valid=valid))
+
+    def _write(self, edition: Edition) -> None:
+        if edition != self.true.edition:
             version, generation = self.true.version + 1, self.true.generation + 1
-            self.true = replace(self.true, job=job, version=version, generation=generation)
+            self.true = replace(self.true, edition=edition, version=version, generation=generation)
             self.dirty = True
+
+    def ask_for_restart(self, value: str) -> None:
+        """Have the user annotate the job."""
+        self.true = replace(self.true, restarted_at=value, version=self.true.version + 1)
+        self.dirty = True
 
     def remove_job(self) -> None:
         """Have the user delete the job."""
         self.true = replace(self.true, deleting=True, version=self.true.version + 1)
 
+    def lose_wake_ups(self) -> None:
+        """Lose every event and timer that would have caused a reconcile."""
+        self.dirty, self.timer = False, None
+
+    def resync(self) -> bool:
+        """Reconcile ten minutes later, and let pods start and end well; return whether that cost a request."""
+        self.now += timedelta(minutes=10)
+        before = self.requests.copy()
+        self.sync()
+        self.reconcile()
+        for number in range(len(self.pods)):
+            self.happen(number, 0)
+        return self.requests != before
+
     def finish(self) -> None:
-        """Let all pods start and end well from now on; the controller looks after a change, or when its timer tells."""
-        self.user(suspend=False, workers=self.workers or 1)
+        """Let all pods start and succeed from now on; the controller reconciles after changes and timers."""
+        self.edit(self.true.edition.edit, valid=True)
+        self.user(suspend=False, workers=self.true.edition.workers or 1)
         for _ in range(400):
             if self.dirty:
                 self.sync()
-                self.look()
+                self.reconcile()
             elif any(not p.ended or p.deleting for p in self.pods.values()) and not is_terminal(self.true.status):
                 for number in range(len(self.pods)):
                     self.happen(number, 0)
@@ -275,7 +292,7 @@ class Cluster:
                 self.dirty = True
             else:
                 return
-        raise AssertionError(f"no rest after 400 looks: {self.true.status}")
+        raise AssertionError(f"no rest after 400 reconciliations: {self.true.status}")
 
     def check_rest(self) -> None:
         """Assert what holds once a plan was carried out from the newest view."""
@@ -283,18 +300,3 @@ class Cluster:
         assert all(n == 1 for n in resolved.values()), f"two pods share an address: {resolved}"
         live = Counter((p.role, p.index) for p in self.pods.values() if not p.ended and not p.deleting)
         assert all(n == 1 for n in live.values()), f"a replica runs twice: {live}"
-
-
-def _check_status(old: dict[str, Any], new: dict[str, Any]) -> None:
-    """Assert what holds between any status and the next."""
-    TFDistJobStatus.model_validate(new)
-    if is_terminal(old):
-        assert new["phase"] == old["phase"], "a final state was left"
-    for gang, record in old.get("gangs", {}).items():
-        for number in ("attempt", "floor", "counted", "uncounted"):
-            assert record.get(number, 0) <= new["gangs"][gang].get(number, 0), f"{gang} forgot its {number}"
-    for record in new.get("gangs", {}).values():
-        assert record.get("sinceCheckpoint", 0) <= BACKOFF_LIMIT, "the limit of restarts was exceeded"
-    causes = [f for f in old.get("failures", ()) if f["rootCause"]]
-    kept = [f for f in new.get("failures", ()) if f["rootCause"]]
-    assert len(kept) == 10 or kept[: len(causes)] == causes, "a failure was forgotten"

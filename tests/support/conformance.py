@@ -1,8 +1,8 @@
 """TFJobs of the training operator's cases, converted, under the real controller against a real API server.
 
 Two kinds of cases. A *situation* gives a job and its pods with phases, and all are there before the controller starts,
-so that it sees each situation in one look, as the training operator's own tests arrange it. All situations of a
-module share one namespace and one controller. The other kind submits a job to that controller and lets it live: fake
+so that one reconciliation sees the whole situation, as the training operator's own tests arrange it. All situations of
+a module share one namespace and one controller. The other kind submits a job to that controller and lets it live: fake
 nodes run its pods, and the test ends, deletes or breaks them as a kubelet or a person would.
 
 Pods are written as `worker-0:R worker-1,2:F137`, by the words of `support.kubelet`.
@@ -24,6 +24,7 @@ import requests
 from support import kubelet
 from support.api import JOBS, PODS, Api, Json, wait_for
 from support.controller import Controller, controller
+from support.factories import FIRST_ATTEMPT
 from support.tfjobs import IMAGE, replica, tfjob
 from tfdist.contract import Role
 from tfdist.convert import convert
@@ -37,7 +38,7 @@ Test = TypeVar("Test", bound=Callable[..., None])
 Edit = Callable[[Api, Json], None]
 """A change of a pod before it is created."""
 
-NOBODY: Final = "nobody.example.com"
+NO_SCHEDULER: Final = "none.example.com"
 """A scheduler that does not exist: the pods of situations stay as the test has put them."""
 
 SERVICES: Final = "/api/v1/namespaces/{ns}/services"
@@ -52,7 +53,7 @@ def types(restart: str | None = None, **sizes: int) -> Json:
 
 @dataclass(frozen=True)
 class Situation:
-    """A TFJob, its pods, and the status that was stored before, which is none for a new job."""
+    """A TFJob, its pods, and the status that was stored before: by default none, or with pods the first attempt."""
 
     types: Json
     pods: str
@@ -210,7 +211,7 @@ class Stage:
         return Moved(self.api, self.namespace, manifest["metadata"]["name"])
 
     def prepare(self, tests: Sequence[FunctionType]) -> None:
-        """Make the situations of tests; their pods belong to nobody's kubelet."""
+        """Make the situations of tests; no kubelet runs their pods."""
         given = [(test.__name__, s) for test in tests for s in vars(test).get("situations", ())]
         names = [f"{_prefix(test)}-{i}" for i, (test, _) in enumerate(given)]
         with ThreadPoolExecutor(4) as pool:
@@ -221,7 +222,7 @@ class Stage:
     def _arrange(self, name: str, given: Situation) -> Moved:
         unscheduled = json.loads(json.dumps(given.types))
         for of_type in unscheduled.values():
-            of_type["template"]["spec"]["schedulerName"] = NOBODY
+            of_type["template"]["spec"]["schedulerName"] = NO_SCHEDULER
         job = self.submit(unscheduled, name, **given.fields)
         stored = self.api.job(self.namespace, name)
         service, *others = objects(parse(stored), IMAGE)
@@ -232,8 +233,9 @@ class Stage:
         for replica_name, word in kubelet.words(given.pods):
             pod = pods.get(replica_name) or _beyond(pods, name, replica_name)
             self._place(job, pod, word, given.edit)
-        if given.status is not None:
-            self.api.do("PATCH", f"{job.path}/status", {"status": given.status}, "merge-patch")
+        status = given.status or (FIRST_ATTEMPT if given.pods else None)
+        if status is not None:
+            self.api.do("PATCH", f"{job.path}/status", {"status": status}, "merge-patch")
         return job
 
     def _place(self, job: Moved, pod: Json, word: str, edit: Edit | None) -> None:
@@ -244,12 +246,12 @@ class Stage:
         self.api.do("POST", PODS.format(ns=self.namespace), pod)
         kubelet.play(self.api, job.pod_path(kubelet.replica_of(pod, job.name)), word)
 
-    def await_looks(self) -> None:
-        """Wait until the controller has looked at least as often as there are situations: at each of them once."""
+    def await_reconciliations(self) -> None:
+        """Wait until the controller has reconciled as often as there are situations, so each of them once."""
         wanted = sum(map(len, self.situations.values()))
-        wait_for("a look at every situation", lambda: self._looks() >= wanted)
+        wait_for("a reconciliation of every situation", lambda: self._reconciliations() >= wanted)
 
-    def _looks(self) -> int:
+    def _reconciliations(self) -> int:
         assert self.process is not None
         text = requests.get(f"{self.process.address}/metrics", timeout=5).text
         found = re.search(r"^tfdist_reconcile_duration_seconds_count (\S+)$", text, re.MULTILINE)
@@ -282,4 +284,4 @@ def stage(api: Api, module: ModuleType, namespace: str, folder: pathlib.Path) ->
         with controller(api, folder, TFDIST_NAMESPACE=namespace, TFDIST_PROGRESS_WRITE_SECONDS="60") as running:
             made.process = running
             yield made
-            running.process.kill()  # an orderly end takes seconds, and other tests look at it
+            running.process.kill()  # a graceful shutdown takes seconds, and other tests cover it

@@ -70,7 +70,7 @@ class Controller:
         return bool(self.readiness())
 
     def readiness(self) -> str:
-        """Return what it says of itself while it is ready; "" while it is not, or does not answer."""
+        """Return the answer of `/readyz` while it is ready; "" while it is not ready or does not answer."""
         try:
             answer = requests.get(f"{self.address}/readyz", timeout=5)
         except (requests.ConnectionError, requests.Timeout):
@@ -78,7 +78,7 @@ class Controller:
         return answer.text.strip() if answer.ok else ""
 
     def leads(self) -> bool:
-        """Return whether it says that it leads."""
+        """Return whether `/readyz` reports that it leads."""
         return self.readiness() == "ready; leading"
 
     def api_requests(self) -> dict[tuple[str, str, str], int]:
@@ -126,7 +126,9 @@ def controller(api: Api, folder: pathlib.Path, *, server: str = "", **environmen
             process.terminate()
             code = process.wait(timeout=15)
             print((folder / "controller.log").read_text())  # pytest shows it where a test failed
-            assert ended or code in {0, -9}, f"told to stop, the controller ended with {code}"  # -9: the test's kill
+            assert ended or code in {0, -9}, (
+                f"after the signal to stop, the controller ended with {code}"
+            )  # -9: the test's kill
 
 
 def _kubeconfig(api: Api, folder: pathlib.Path, server: str) -> pathlib.Path:

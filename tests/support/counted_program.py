@@ -1,6 +1,6 @@
 """Programs for the trainer whose every replica writes down the number of each example that it trains on, step by step.
 
-They may send themselves a signal in the middle of a step, so that a test says when.
+They can send themselves a signal in the middle of a step, so that a test decides when.
 """
 
 import json

@@ -31,7 +31,7 @@ class Run:
 
 
 def dump(runs: list[Run]) -> str:
-    """Return the argument that says which runs to make."""
+    """Return the argument that holds the runs to make."""
     return json.dumps([asdict(run) for run in runs])
 
 

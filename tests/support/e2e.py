@@ -22,14 +22,14 @@ INSPECTOR = "inspector"
 class Cluster:
     """A cluster with the controller, and a pod of the trainer's image that sees the whole volume.
 
-    Jobs are looked for in `namespace`; the volume is in that of the demonstration.
+    Jobs are read from `namespace`; the volume is in that of the demonstration.
     """
 
     kubectl: Kubectl
     namespace: str
 
     def apply(self, manifest: Json) -> str:
-        """Apply a manifest as a person does; return what kubectl says, be it a refusal.
+        """Apply a manifest as a user does; return the output of kubectl, be it an error.
 
         One that is of the demonstration's namespace goes to that of the tests.
         """
@@ -78,7 +78,7 @@ def prepared(images: dict[str, str]) -> Iterator[Cluster]:
     chosen = borrowed.borrow(target.choose())
     kubectl = chosen.kubectl()
     if not chosen.own:
-        borrowed.refuse_if_taken(kubectl)
+        borrowed.require_free(kubectl)
         borrowed.clean(kubectl)  # what an earlier run left that was killed
     try:
         install.install(kubectl, controller=images["controller"], trainer=images["trainer"])

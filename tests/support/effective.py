@@ -18,8 +18,8 @@ def of_role(manifest: Json, role: str) -> Json:
 def of_tfjob(template: Json) -> Json:
     """Return a TFJob's pod template as TFDist has to run it.
 
-    What the controller decides is left out, and TensorFlow's port has TFDist's name. The default port goes without
-    saying.
+    What the controller decides is left out, and TensorFlow's port has TFDist's name. The default port is
+    omitted.
     """
     made = deepcopy(template)
     for name in ("restartPolicy", "hostname", "subdomain"):

@@ -1,5 +1,6 @@
-"""Jobs, pods and looks at them, as a test needs them: everything that it does not say is ordinary."""
+"""Jobs, pods and views for tests, with ordinary values for everything that a test does not set."""
 
+import copy
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -8,20 +9,25 @@ from typing import Any
 from tfdist.contract import Phase, Restarts, Role
 from tfdist.contract_reports import GangReport, MemberReport, ProgressReport, RoundFailure
 from tfdist.render.fingerprint import fingerprint
+from tfdist.timestamps import rfc3339
 from tfdist.validation import parse
+from tfdist_operator.observed.job_view import JobView, TimestampedReport
 from tfdist_operator.observed.pod import PodState, PodSummary
-from tfdist_operator.observed.view import JobView, Report
 from tfdist_operator.planner import Plan, Settings, plan
-from tfdist_operator.status.clock import rfc3339
 
 NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
 SETTINGS = Settings(trainer_image="tfdist/trainer:test")
+TRAINING: dict[str, Any] = {
+    "program": "image_classification",
+    "config": {"data": {"train": "/data/train-*.tfrecord", "eval": "/data/eval.tfrecord"}},
+}
+"""What a built-in program needs at least."""
 UID = "11111111-2222-3333-4444-555555555555"
 
 
 def manifest(name: str = "fashion", namespace: str = "team", without: Any = (), **spec: Any) -> dict[str, Any]:
     """Return the JSON of a job with two workers that run a built-in program, changed by `spec`."""
-    base: dict[str, Any] = {"worker": {"replicas": 2}, "training": {"program": "image_classification"}}
+    base: dict[str, Any] = {"worker": {"replicas": 2}, "training": copy.deepcopy(TRAINING)}
     base = {name: value for name, value in base.items() if name not in without}
     return {
         "apiVersion": "tfdist.dev/v1",
@@ -68,8 +74,12 @@ def pod(name: str, letter: str = "R", **changes: Any) -> PodSummary:
     return PodSummary(**(fields | changes))
 
 
+FIRST_ATTEMPT: dict[str, Any] = {"gangs": {"training": {"attempt": 0}}}
+"""Status of a job whose first attempt has begun. It is stored before any pod is created."""
+
+
 def view(pods: str | list[PodSummary] = "", status: Mapping[str, Any] | None = None, **changes: Any) -> JobView:
-    """Return a look at a job whose pods are given as `worker-0:R worker-1:P` or as summaries."""
+    """Return the view of a job whose pods are given as `worker-0:R worker-1:P` or as summaries."""
     spec = changes.pop("spec", {})
     found = [pod(*p.split(":")) for p in pods.split()] if isinstance(pods, str) else pods
     job = parse(manifest(**spec))
@@ -86,35 +96,37 @@ def view(pods: str | list[PodSummary] = "", status: Mapping[str, Any] | None = N
 
 
 def planned(*args: Any, now: datetime = NOW, **kwargs: Any) -> Plan:
-    """Return the plan for the look that `view` makes of the arguments."""
+    """Return the plan for the view of these arguments."""
     return plan(view(*args, **kwargs), now, SETTINGS)
 
 
 def stored(*args: Any, **kwargs: Any) -> dict[str, Any]:
-    """Return the status that the plan for a look stores, or what was stored when it stores none."""
-    look = view(*args, **kwargs)
-    return plan(look, NOW, SETTINGS).status or dict(look.status)
+    """Return the status that the plan writes, or the given one where it writes none."""
+    observed = view(*args, **kwargs)
+    return plan(observed, NOW, SETTINGS).status or dict(observed.status)
 
 
-class Story:
-    """The life of one job, look by look: each look's status is stored, as the controller does."""
+class Lifecycle:
+    """The life cycle of one job, reconcile by reconcile: each status is stored, as by the controller."""
 
     def __init__(self, pods: str = "", /, **spec: Any) -> None:
         self.spec = spec
         self.status: dict[str, Any] = {}
+        self.failure_seen_at: Mapping[str, datetime] = {}
         self.now = NOW
         if pods:
-            self.look()
-            self.look(pods)
+            self.reconcile()
+            self.reconcile(pods)
 
-    def look(self, pods: str | list[PodSummary] = "", after: float = 0, **changes: Any) -> Plan:
-        """Look so many seconds after the last look, store the status, and return the plan."""
+    def reconcile(self, pods: str | list[PodSummary] = "", after: float = 0, **changes: Any) -> Plan:
+        """Reconcile so many seconds after the last time, store the status, and return the plan."""
         self.now += timedelta(seconds=after)
+        changes = {"failure_seen_at": self.failure_seen_at} | changes
         todo = plan(view(pods, self.status, spec=self.spec, **changes), self.now, SETTINGS)
-        self.status = todo.status or self.status
+        self.status, self.failure_seen_at = todo.status or self.status, todo.failure_seen_at
         return todo
 
-    def says(self, kind: str) -> tuple[str, str]:
+    def condition_status(self, kind: str) -> tuple[str, str]:
         """Return status and reason of a condition."""
         found = condition(self.status, kind)
         return found["status"], found["reason"]
@@ -134,16 +146,16 @@ def deleted(todo: Plan) -> list[str]:
     return [name.removeprefix("fashion-") for name in todo.deletes]
 
 
-def told(todo: Plan) -> list[str]:
+def event_reasons(todo: Plan) -> list[str]:
     """Return the reasons of the events."""
     return [event.reason for event in todo.events]
 
 
-def report(step: int = 5, total: int = 10, attempt: int = 0, **fields: Any) -> Report:
+def report(step: int = 5, total: int = 10, attempt: int = 0, **fields: Any) -> TimestampedReport:
     """Return a progress report of worker 0 in training."""
     fields = {"phase": Phase.TRAINING} | fields
     content = ProgressReport(role=Role.WORKER, index=0, attempt=attempt, step=step, total_steps=total, **fields)
-    return Report(content, "2030-01-02T03:04:05Z")
+    return TimestampedReport(content, "2030-01-02T03:04:05Z")
 
 
 def failure_in_place(number: int, index: int = 1, **fields: Any) -> RoundFailure:
@@ -154,13 +166,13 @@ def failure_in_place(number: int, index: int = 1, **fields: Any) -> RoundFailure
     )
 
 
-def launchers_tell(
+def launcher_report(
     *failures: RoundFailure,
     restarts: Restarts | None = None,
     number: int = 0,
     waiting_for: str = "",
     attempt: int = 0,
-) -> Report:
+) -> TimestampedReport:
     """Return the report of a gang that trains under launchers, whose newest round is `number`."""
     members = [MemberReport(role=Role.WORKER, index=i, alive=True, phase=Phase.TRAINING) for i in range(2)]
     counted = sum(f.counted for f in failures)
@@ -170,7 +182,7 @@ def launchers_tell(
     return report(5, attempt=attempt, gang=gang)
 
 
-def words(**fields: Any) -> str:
+def termination_message(**fields: Any) -> str:
     """Return a termination message as the trainer writes it."""
     return json.dumps({"reason": "Completed", "message": "done"} | fields)
 

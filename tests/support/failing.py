@@ -1,4 +1,4 @@
-"""Small jobs that end as they are told to, and what a person sees of them without reading a log.
+"""Small jobs that end as configured, and what a user sees of them without reading a log.
 
 Their programs are a few lines of Python in the trainer's image, so a dozen of them run at once on a small machine.
 """
@@ -99,15 +99,15 @@ class Scene:
         """Return what `kubectl describe` prints."""
         return self._kubectl("describe", "tfd", name)
 
-    def tells(self, name: str, *words: str, seconds: float = 30) -> str:
-        """Return what `kubectl describe` prints once every one of `words` is in it."""
+    def await_description(self, name: str, *parts: str, seconds: float = 30) -> str:
+        """Return what `kubectl describe` prints once it has all `parts`."""
 
         def text() -> str:
             found = " ".join(self.described(name).split())
-            return found if all(w in found for w in words) else ""
+            return found if all(part in found for part in parts) else ""
 
         try:
-            return wait_for(f"{words} in the description of {name}", text, seconds)
+            return wait_for(f"{parts} in the description of {name}", text, seconds)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.described(name)}") from None
 

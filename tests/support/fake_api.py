@@ -1,11 +1,13 @@
-"""As much of the API server as the controller's requests about one job meet: a store by path, and refusals on demand.
+"""As much of the API server as the controller's requests about one job meet: a store by path, and rejections on demand.
 
 What the real one does is tested against the real one (`tests/integration`); here a test decides what is answered, such
-as a refusal that lasts for two requests.
+as a rejection that lasts for two requests.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import reduce
+from operator import getitem
 from typing import Any
 
 import orjson
@@ -14,42 +16,63 @@ from aiohttp import web
 from tfdist_operator.kube.client import JSON_PATCH, Client
 
 Json = dict[str, Any]
-Refusal = Callable[[str, str], tuple[int, str, str, str] | None]
+Rejection = Callable[[str, str], tuple[int, str, str, str] | None]
 
 
 class FakeApi:
-    """Objects by path. `asked` has every request as `METHOD path`; `refuse` may answer one.
+    """Objects by path. `asked` has every request as `METHOD path`, `bodies` those that changed something with theirs.
 
-    A refusal is a code, Kubernetes' word for it, a message, and the reason of its cause.
+    `reject` may answer a request, `validate` returns the messages for invalid fields of a patched object. `before` is
+    awaited with the method of a request before it is answered.
+
+    A rejection is a code, Kubernetes' name for it, a message, and the reason of its cause.
     """
 
     def __init__(self) -> None:
         self.objects: dict[str, Json] = {}
         self.asked: list[str] = []
-        self.refuse: Refusal = lambda _method, _path: None
-        self._version = 100
+        self.bodies: list[tuple[str, str, Any]] = []
+        self.reject: Rejection = lambda _method, _path: None
+        self.validate: Callable[[Json], Mapping[str, str]] = lambda _content: {}
+        self.before: Callable[[str], Awaitable[None]] = _at_once
+        self.version = 100
 
     def put(self, path: str, content: Json) -> Json:
         """Store an object at its path, as the newest version, and return it."""
-        self._version += 1
-        meta = {"uid": path} | content.get("metadata", {}) | {"resourceVersion": str(self._version)}
+        self.version += 1
+        *_, namespace, _, name = path.split("/")
+        meta = {"uid": path, "name": name, "namespace": namespace} | content.get("metadata", {})
+        meta |= {"resourceVersion": str(self.version)}
         stored = self.objects[path] = content | {"metadata": meta}
         return stored
 
-    def requests(self, resource: str) -> list[str]:
-        """Return the methods of the requests about a plural."""
-        return [asked.split()[0] for asked in self.asked if f"/{resource}" in asked]
+    def requests(self, resource: str, method: str = "") -> list[str]:
+        """Return the methods of the requests about a plural, or of those with that method."""
+        methods = [asked.split()[0] for asked in self.asked if f"/{resource}" in asked]
+        return [found for found in methods if method in {"", found}]
 
     async def handle(self, request: web.Request) -> web.Response:
         """Answer one request."""
         method, path = request.method, request.path
         self.asked.append(f"{method} {path}")
-        if refusal := self.refuse(method, path):
-            return _answer(*refusal)
+        await self.before(method)
+        if rejection := self.reject(method, path):
+            return _answer(*rejection)
         body = orjson.loads(await request.read() or b"{}")
         if method == "GET":
-            items = [o for p, o in self.objects.items() if p.split("/")[-2] == path.split("/")[-1]]  # of all namespaces
-            return web.json_response({"items": items or None, "metadata": {}})  # as the real one for metadata alone
+            return self._list(request)
+        self.bodies.append((method, path, body))
+        return self._change(method, path, body, request.content_type)
+
+    def _list(self, request: web.Request) -> web.Response:
+        path = request.path
+        items = [o for p, o in self.objects.items() if p.split("/")[-2] == path.split("/")[-1]]  # of all namespaces
+        only = request.query.get("fieldSelector", "").removeprefix("metadata.name=")
+        items = [o for o in items if only in {"", o["metadata"]["name"]}]
+        answer = {"items": items or None, "metadata": {"resourceVersion": str(self.version)}}
+        return web.json_response(answer)  # with null for no items, as the real one for metadata alone
+
+    def _change(self, method: str, path: str, body: Any, content_type: str) -> web.Response:
         if method == "POST":
             path = f"{path}/{body['metadata']['name']}"
             return (
@@ -57,17 +80,48 @@ class FakeApi:
             )
         if path.removesuffix("/status") not in self.objects:
             return _answer(404, "NotFound", "") if method == "PATCH" else web.json_response({})
-        return self._patch(path.removesuffix("/status"), body, request.content_type)
+        if method == "DELETE":
+            return self._delete(path, body)
+        return self._patch(path.removesuffix("/status"), body, content_type)
+
+    def _delete(self, path: str, body: Any) -> web.Response:
+        """Begin the deletion of a pod, which has a grace period; delete another object at once."""
+        found = self.objects[path]
+        if body.get("preconditions", {}).get("uid", found["metadata"]["uid"]) != found["metadata"]["uid"]:
+            return _answer(409, "Conflict", "the UID in the precondition does not match")
+        if "/pods/" not in path:
+            return web.json_response(self.objects.pop(path))
+        if found.get("status", {}).get("phase") in {"Failed", "Succeeded"}:
+            del self.objects[path]
+            without = {k: v for k, v in found["metadata"].items() if k != "resourceVersion"}
+            return web.json_response(found | {"metadata": without | {"deletionTimestamp": "2030-01-02T03:04:05Z"}})
+        meta = {"deletionTimestamp": "2030-01-02T03:04:35Z", "deletionGracePeriodSeconds": 30}
+        return web.json_response(self.put(path, _merged(found, {"metadata": meta})))
 
     def _patch(self, path: str, body: Any, content_type: str) -> web.Response:
         found = self.objects[path]
         if content_type != JSON_PATCH:
-            return web.json_response(self.put(path, _merged(found, body)))
+            if body["metadata"].get("uid", found["metadata"]["uid"]) != found["metadata"]["uid"]:
+                return _answer(409, "Conflict", "the UID in the precondition does not match")
+            merged = _merged(found, body)
+            if invalid := self.validate(merged):
+                return _invalid(invalid)
+            return web.json_response(self.put(path, merged) if merged != found else found)
         test, *changes = body
-        if test["value"] not in found["metadata"]["labels"].values():
+        if test != {"op": "test", "path": "/metadata/uid", "value": found["metadata"]["uid"]}:
             return _answer(422, "Invalid", "testing value failed")
-        spec = found["spec"] | {change["path"].removeprefix("/spec/"): change["value"] for change in changes}
-        return web.json_response(self.put(path, found | {"spec": spec}))
+        changed = orjson.loads(orjson.dumps(found))
+        for change in changes:
+            *steps, last = change["path"].split("/")[1:]
+            target: Json = reduce(getitem, steps, changed)
+            target[last.replace("~1", "/")] = change["value"]
+        if changed == found:  # as the real one, which leaves the version alone then
+            return web.json_response(found)
+        return web.json_response(self.put(path, changed))
+
+
+async def _at_once(_method: str) -> None:
+    pass
 
 
 def _merged(target: Json, patch: Json) -> Json:
@@ -84,6 +138,14 @@ def _merged(target: Json, patch: Json) -> Json:
 def _answer(code: int, reason: str, message: str, cause: str = "") -> web.Response:
     body = {"reason": reason, "message": message, "details": {"causes": [{"reason": cause}]}}
     return web.json_response(body, status=code)
+
+
+def _invalid(fields: Mapping[str, str]) -> web.Response:
+    """Return the answer of the real one to an object that its schema does not allow."""
+    causes = [{"reason": "FieldValueInvalid", "field": path, "message": text} for path, text in fields.items() if path]
+    message = "; ".join(f"{path}: Invalid value: {text}" for path, text in fields.items())
+    body = {"reason": "Invalid", "message": message, "details": {"causes": causes}}
+    return web.json_response(body, status=422)
 
 
 @asynccontextmanager

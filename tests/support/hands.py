@@ -22,7 +22,7 @@ def on_node(node: str, *command: str) -> str:
     """Run a command on a node and return what it prints.
 
     Raises:
-        CommandError: it failed, or the cluster refuses such a pod.
+        CommandError: it failed, or the cluster rejects such a pod.
     """
     chosen = target.choose()
     if chosen.own:

@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 import tfdist_trainer
-from tfdist_trainer.strategies import build, meeting, servers
+from tfdist_trainer.strategies import build, rendezvous, servers
 
 EXAMPLES: Final = 13
 COMPUTES: Final = "a step is computed"
@@ -46,7 +46,7 @@ def held(function: Callable[..., Any], before: str, after: str = "") -> Callable
 
 
 class Loss(tfdist_trainer.WeightedMean):
-    """The loss again; it is worked out between two chunks of steps."""
+    """The loss again; it is computed between two executions of steps."""
 
     def __init__(self, value: Callable[..., tf.Tensor]) -> None:
         super().__init__("again", value)
@@ -80,7 +80,7 @@ class Line(tfdist_trainer.Program):
 
 
 if "CONNECT_SECONDS" in os.environ:
-    build.CONNECT_SECONDS = meeting.HANDOVER_SECONDS = float(os.environ["CONNECT_SECONDS"])  # type: ignore[misc]
+    build.CONNECT_SECONDS = rendezvous.HANDOVER_SECONDS = float(os.environ["CONNECT_SECONDS"])  # type: ignore[misc]
 if "PATIENCE_SECONDS" in os.environ:
     servers.PATIENCE_SECONDS = float(os.environ["PATIENCE_SECONDS"])  # type: ignore[misc]
 # The class is imported before the members meet, and TensorFlow is called later.

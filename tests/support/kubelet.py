@@ -1,4 +1,4 @@
-"""A kubelet as a test plays it: pods are as their words say.
+"""A kubelet that a test controls: a word for each pod gives its state.
 
 | word | the pod |
 |---|---|
@@ -80,7 +80,7 @@ def _container(letter: str, rest: str) -> Json:
 
 @contextmanager
 def silent_node(api: Api) -> Iterator[str]:
-    """Make a node that says it is ready and on which nothing ever happens; only who tolerates it goes there."""
+    """Make a node that reports Ready and runs nothing; only pods that tolerate its taint are scheduled there."""
     name = f"silent-{uuid.uuid4().hex[:8]}"
     room = {"cpu": "100", "memory": "1Ti", "pods": "100"}
     ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": ""}

@@ -19,6 +19,7 @@ from tfdist.contract_reports import GangReport, ProgressReport, TerminationMessa
 from tfdist_trainer.data import npz
 
 TIMEOUT_SECONDS = 240.0
+TOKEN = "0123456789abcdef0123456789abcdef"  # noqa: S105  of the tests
 
 
 def wait_for(what: Callable[[], Any], why: Callable[[], str] = str) -> Any:
@@ -43,52 +44,52 @@ class Launchers:
     report_ports: list[int]
     environ_of: Callable[[int], dict[str, str]]
     standby: frozenset[int] = frozenset()
-    """Seats that keep a program in reserve."""
+    """Ranks with a standby process."""
     processes: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
     past: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
-    def start(self, seat: int, **job: Any) -> None:
-        """Start the launcher of a seat, or its successor."""
-        if seat in self.processes:
-            self.past.append(self.processes[seat])
-            (self.report_ports[seat],) = free_ports(1)  # its predecessor may still have the other
-        with (self.folder / f"out-{seat}").open("ab") as output:
-            self.processes[seat] = subprocess.Popen(
+    def start(self, rank: int, **job: Any) -> None:
+        """Start the launcher of a rank, or its successor."""
+        if rank in self.processes:
+            self.past.append(self.processes[rank])
+            (self.report_ports[rank],) = free_ports(1)  # its predecessor may still have the other
+        with (self.folder / f"out-{rank}").open("ab") as output:
+            self.processes[rank] = subprocess.Popen(
                 [sys.executable, "-m", "tfdist_launch", *self.command],
-                env=self.environ(seat, **job),
+                env=self.environ(rank, **job),
                 stdout=output,
                 stderr=subprocess.STDOUT,
             )
 
-    def environ(self, seat: int, **job: Any) -> dict[str, str]:
-        """Return what the replica of a seat is told."""
-        told = {
+    def environ(self, rank: int, **job: Any) -> dict[str, str]:
+        """Return the environment of a replica."""
+        made = {
             "name": "test",
             "namespace": "default",
             "uid": "uid-1",
             "strategy": "MultiWorkerMirrored",
             "role": "worker",
-            "index": seat,
+            "index": rank,
             "replicas": {"worker": len(self.ports)},
-            "launch": self._told(seat),
+            "launch": self._launch(rank),
         }
         return {key: value for key, value in os.environ.items() if key != "TF_CONFIG"} | {
-            "TFDIST_JOB": json.dumps(told | self.job | job),
-            "TFDIST_LAUNCH_PORT": str(self.ports[seat]),
-            "TFDIST_REPORT_PORT": str(self.report_ports[seat]),
-            "TFDIST_TERMINATION_LOG": str(self.folder / f"termination-{seat}"),
+            "TFDIST_JOB": json.dumps(made | self.job | job),
+            "TFDIST_LAUNCH_PORT": str(self.ports[rank]),
+            "TFDIST_REPORT_PORT": str(self.report_ports[rank]),
+            "TFDIST_TERMINATION_LOG": str(self.folder / f"termination-{rank}"),
             "FOLDER": str(self.folder),
-            "SEAT": str(seat),
+            "RANK": str(rank),
             "PYTHONUNBUFFERED": "1",
-            **self.environ_of(seat),
+            **self.environ_of(rank),
         }
 
-    def _told(self, seat: int) -> dict[str, Any]:
-        told = {"leader": f"127.0.0.1:{self.ports[0]}", "seat": seat, "standby": seat in self.standby}
-        return told if seat else told | {"gang": self._gang()}
+    def _launch(self, rank: int) -> dict[str, Any]:
+        made = {"leader": f"127.0.0.1:{self.ports[0]}", "seat": rank, "standby": rank in self.standby, "token": TOKEN}
+        return made if rank else made | {"gang": self._gang()}
 
     def _gang(self) -> dict[str, Any]:
-        """Return what the leader is told."""
+        """Return the settings of the leader."""
         members = [{"role": "worker", "index": index} for index in range(len(self.ports))]
         return {"members": members, "firstDelaySeconds": 0.1, **self.launch}
 
@@ -96,48 +97,48 @@ class Launchers:
         return "\n".join(f"== {p.name}\n{p.read_text()}" for p in sorted(self.folder.glob("out-*")))
 
     def wait(self) -> list[int]:
-        """Return the exit code of each, in order of seats."""
+        """Return the exit code of each, in order of ranks."""
         deadline = time.monotonic() + TIMEOUT_SECONDS
         try:
             return [p.wait(max(0.1, deadline - time.monotonic())) for _, p in sorted(self.processes.items())]
         except subprocess.TimeoutExpired:
             raise AssertionError(f"not ended in time: {self.output()}") from None
 
-    def report(self, seat: int = 0) -> ProgressReport | None:
+    def report(self, rank: int = 0) -> ProgressReport | None:
         try:
-            url = f"http://127.0.0.1:{self.report_ports[seat]}/v1/progress"
+            url = f"http://127.0.0.1:{self.report_ports[rank]}/v1/progress"
             with urllib.request.urlopen(url, timeout=5) as answer:
                 return ProgressReport.model_validate_json(answer.read())
         except OSError:
             return None
 
-    def get(self, path: str, seat: int = 0) -> str:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.report_ports[seat]}{path}", timeout=20) as answer:
+    def get(self, path: str, rank: int = 0) -> str:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.report_ports[rank]}{path}", timeout=20) as answer:
             return str(answer.read().decode())
 
     def gang_when(self, wanted: Callable[[GangReport], Any]) -> GangReport:
         """Return the leader's first report of the gang that is as `wanted`."""
 
-        def look() -> GangReport | None:
+        def wanted_gang() -> GangReport | None:
             report = self.report()
             gang = report.gang if report else None
             return gang if gang is not None and wanted(gang) else None
 
-        found: GangReport = wait_for(look, self.output)
+        found: GangReport = wait_for(wanted_gang, self.output)
         return found
 
-    def program(self, seat: int, number: int) -> int:
+    def program(self, rank: int, number: int) -> int:
         """Return the process of a round's program, once it runs."""
-        path = self.folder / f"pid-{seat}-{number}"
+        path = self.folder / f"pid-{rank}-{number}"
 
-        def look() -> str:
-            assert self.processes[seat].poll() is None, f"the launcher has ended: {self.output()}"
+        def written() -> str:
+            assert self.processes[rank].poll() is None, f"the launcher has ended: {self.output()}"
             return path.read_text() if path.exists() else ""
 
-        return int(wait_for(look, self.output))
+        return int(wait_for(written, self.output))
 
-    def termination(self, seat: int = 0) -> TerminationMessage:
-        return TerminationMessage.model_validate_json((self.folder / f"termination-{seat}").read_bytes())
+    def termination(self, rank: int = 0) -> TerminationMessage:
+        return TerminationMessage.model_validate_json((self.folder / f"termination-{rank}").read_bytes())
 
     def stop(self) -> None:
         for process in [*self.processes.values(), *self.past]:
@@ -186,11 +187,11 @@ def training_job(folder: Path, *, epochs: int, every_steps: int = 100) -> dict[s
 
 
 def tf_environ(size: int) -> Callable[[int], dict[str, str]]:
-    """Return what gives each seat of a gang its `TF_CONFIG`."""
+    """Return a function from a rank to its `TF_CONFIG`."""
     cluster = [f"127.0.0.1:{port}" for port in free_ports(size, together=2)]
 
-    def environ(seat: int) -> dict[str, str]:
-        spec = {"cluster": {"worker": cluster}, "task": {"type": "worker", "index": seat}}
+    def environ(rank: int) -> dict[str, str]:
+        spec = {"cluster": {"worker": cluster}, "task": {"type": "worker", "index": rank}}
         return {"TF_CONFIG": json.dumps(spec), "CUDA_VISIBLE_DEVICES": "-1"}
 
     return environ
@@ -199,24 +200,24 @@ def tf_environ(size: int) -> Callable[[int], dict[str, str]]:
 def trains(launchers: Launchers, number: int, beyond: int = -1) -> int:
     """Return the step of the gang, once it takes steps in that round, or a later one, beyond a step."""
 
-    def look() -> int:
+    def later_step() -> int:
         report = launchers.report()
         if report is None or report.round < number or report.phase != "training" or report.step is None:
             return 0
         return report.step if report.step > beyond else 0
 
-    return int(wait_for(look, launchers.output))
+    return int(wait_for(later_step, launchers.output))
 
 
-def program_of(launchers: Launchers, seat: int) -> int:
-    """Return the process of the program, a child of the warm process, which is a child of the launcher."""
-    return int(wait_for(lambda: programs_of(launchers, seat), launchers.output)[0])
+def program_of(launchers: Launchers, rank: int) -> int:
+    """Return the training process, a child of the fork server, which is a child of the launcher."""
+    return int(wait_for(lambda: programs_of(launchers, rank), launchers.output)[0])
 
 
-def programs_of(launchers: Launchers, seat: int) -> list[int]:
-    """Return the process of the program, and of the one in reserve where there is one."""
-    (nursery,) = children(launchers.processes[seat].pid)
-    return children(nursery)
+def programs_of(launchers: Launchers, rank: int) -> list[int]:
+    """Return the training process, and the standby process if there is one."""
+    (fork_server,) = children(launchers.processes[rank].pid)
+    return children(fork_server)
 
 
 def children(pid: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""What nobody can do through the API server: signals to a container's processes, cut cables, a node that stands still.
+"""Actions outside the API server: signals to a container's processes, cut cables, a node that stands still.
 
 On a cluster of the user's no node is made to stand still, for others may have pods there.
 """
@@ -84,7 +84,7 @@ def cut(one: Json, other: Json) -> Iterator[None]:
 
 @contextmanager
 def paused(node: str) -> Iterator[None]:
-    """Stop everything on a node while the block lasts: it answers nobody and loses nothing."""
+    """Stop everything on a node while the block lasts: it answers no request and loses nothing."""
     shell.run(["docker", "pause", node])
     try:
         yield

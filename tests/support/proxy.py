@@ -1,4 +1,4 @@
-"""A TCP proxy that can be cut: bytes then go nowhere, and neither side is told, as when a network breaks."""
+"""A TCP proxy that can be cut: bytes are then dropped, and neither side gets an error, as when a network breaks."""
 
 import selectors
 import socket

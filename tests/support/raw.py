@@ -1,4 +1,4 @@
-"""Objects as the API server gives them, as far as a cache looks at them."""
+"""Objects as the API server gives them, as far as a cache reads them."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def raw_pod(version: int, index: int = 0, *, uid: str = "", job: str = "fashion"
         names.ROLE_LABEL: str(Role.WORKER),
         names.INDEX_LABEL: str(index),
         names.ATTEMPT_LABEL: "0",
-        names.SERVED_LABEL: "0",
+        names.SERVICE_GENERATION_LABEL: "0",
     }
     meta = {
         "name": f"{job}-worker-{index}",

@@ -1,4 +1,4 @@
-"""A gang on the cluster whose launchers restart it in place, and what its logs tell of its rounds."""
+"""A gang on the cluster whose launchers restart it in place, and what its logs report of its rounds."""
 
 import re
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ _EPOCH: Final = re.compile(r"^\S+ epoch epoch=(\d+) .*balance=(\S+) spread=(\S+)
 
 
 def counting_job(name: str, *, replicas: int = 2, epochs: int = 10**6, **spec: Any) -> Json:
-    """Return a job of workers that count examples (`programs/counting.py`) until they are told to hurry."""
+    """Return a job of workers that count examples (`programs/counting.py`) until they get the request to hurry."""
     job = example(name)
     del job["spec"]["evaluation"]
     config = {"epochs": epochs, "batchSizePerReplica": 10, "learningRate": 0.001, "hurry": f"/ckpt/{_hurry(name)}"}
@@ -52,8 +52,8 @@ class Rounds:
     scene: Scene
     name: str
     leader: str = "worker-0"
-    look_seconds: float = 0.5
-    """Between two looks at the log. A look starts programs, and what they take on a small machine the gang has not."""
+    poll_seconds: float = 0.5
+    """Between two reads of the log. A read starts processes, which on a small machine take CPU from the gang."""
 
     @property
     def cluster(self) -> Cluster:
@@ -84,7 +84,7 @@ class Rounds:
         return self.cluster.inside("date", "-u", "+%Y-%m-%dT%H:%M:%S.%3NZ").strip()
 
     def steps_after(self, since: str, *, saved: bool = False) -> str:
-        """Return when the gang first told of a step after a time, and where asked for of a checkpoint after that.
+        """Return when the gang first logged a step after a time; with `saved`, a checkpoint after that.
 
         Raises:
             AssertionError: it did not within `RECOVERY_SECONDS`; the text has the logs.
@@ -98,7 +98,7 @@ class Rounds:
             return str(steps[0])
 
         try:
-            return wait_for(f"steps of {self.name} after {since}", first, RECOVERY_SECONDS, self.look_seconds)
+            return wait_for(f"steps of {self.name} after {since}", first, RECOVERY_SECONDS, self.poll_seconds)
         except AssertionError as error:
             logs = "\n".join(f"== {replica}\n{self.log(replica)[-3000:]}" for replica in self.pods())
             raise AssertionError(f"{error}\n{self.described()}\n{logs}") from None
@@ -125,10 +125,10 @@ class Rounds:
         self.cluster.inside("touch", f"/volume/checkpoints/{_hurry(self.name)}")
 
     def each_example_once(self) -> int:
-        """Return how many epochs the leader's pod has told of, having seen that each of them saw every example once."""
-        told = _EPOCH.findall(self.log(self.leader))
-        assert {(balance, spread) for _, balance, spread in told} <= {("0", "53333"), ("-0", "53333")}, told[-30:]
-        epochs = sorted({int(epoch) for epoch, _, _ in told})
+        """Return how many epochs the leader's pod has logged, and assert that each saw every example once."""
+        logged = _EPOCH.findall(self.log(self.leader))
+        assert {(balance, spread) for _, balance, spread in logged} <= {("0", "53333"), ("-0", "53333")}, logged[-30:]
+        epochs = sorted({int(epoch) for epoch, _, _ in logged})
         assert epochs == list(range(epochs[0], epochs[-1] + 1)), "an epoch is missing"
         return len(epochs)
 

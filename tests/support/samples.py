@@ -1,4 +1,4 @@
-"""The samples that are shipped beside the CRD, as tests read them."""
+"""The samples that are shipped with the CRD, as tests read them."""
 
 import pathlib
 from typing import Any

@@ -1,62 +1,31 @@
-"""Launchers over a simulated network: messages are late or lost, links silent or cut, anybody dies at any time."""
+"""Launchers over a simulated network: messages are late or lost, connections are cut, any launcher may be killed."""
 
 import heapq
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from support.simulated_nodes import Connection, Node
 from tfdist.contract import LaunchMember, LeaderSettings, Restarts, Role
-from tfdist_launch.gang import Close, Effect, Send
-from tfdist_launch.history import History
+from tfdist_launch.failure_history import FailureHistory
 from tfdist_launch.leader import Leader
-from tfdist_launch.limits import Limits
-from tfdist_launch.member import LEASE_SECONDS, Action, Greet, Leave, MemberMachine, Spawn, State, Tell, Terminate
-from tfdist_launch.messages import Hello, Message, Outcome
+from tfdist_launch.member import (
+    LEASE_SECONDS,
+    Action,
+    ConnectToLeader,
+    Exit,
+    MemberState,
+    MemberStateMachine,
+    SendToLeader,
+    StartProcess,
+    StopProcess,
+)
+from tfdist_launch.messages import ExitResult, Heartbeat, Hello, Message
+from tfdist_launch.restart_policy import RestartPolicy
+from tfdist_launch.slots import Close, Effect, Send
 
 JOB = "uid-1"
-
-
-@dataclass(eq=False)
-class Node:
-    """One launcher, alive until it is killed or leaves."""
-
-    seat: int
-    machine: MemberMachine
-    leader: Leader | None
-    link: int | None = None
-    """Its connection to the leader."""
-    program: int | None = None
-    """The round whose program runs."""
-    reserve: int | None = None
-    """The round for which a program waits."""
-    exit_code: int | None = None
-    dead: bool = False
-    isolated: bool = False
-    """Whether its node answers nobody any more."""
-    missed_by: list["Node"] = field(default_factory=list)
-    """Whom it was connected to when its node stopped to answer."""
-
-    @property
-    def is_forgotten(self) -> bool:
-        """Whether nobody is left who could know that its program may still run.
-
-        When all launchers are others than before, none can tell a gang's first start from one beside a lost node. Then
-        the fence of its checkpoints alone protects what it has done, as with a gang of one.
-        """
-        return self.isolated and all(node.dead or node.isolated for node in self.missed_by)
-
-
-@dataclass(eq=False)
-class Connection:
-    """Between a member and a leader. Messages arrive in order, or never after it was cut."""
-
-    member: Node
-    leader: Node
-    cut: bool = False
-    closed: bool = False
-    clear_at: list[float] = field(default_factory=lambda: [0.0, 0.0])
 
 
 class World:
@@ -76,10 +45,10 @@ class World:
             members=[LaunchMember(role=Role.WORKER, index=i) for i in range(size)],
             backoff_limit=backoff_limit,
             first_delay_seconds=0.1,
-            used=Restarts(),
+            prior_restarts=Restarts(),
         )
-        for seat in range(size):
-            self.later(random.random() * 5, partial(self.boot, seat))
+        for rank in range(size):
+            self.later(random.random() * 5, partial(self.boot, rank))
 
     # Time
 
@@ -95,34 +64,36 @@ class World:
         self.now = until
 
     def check(self) -> None:
-        rounds = {n.program for n in self.nodes if n.program is not None and not n.is_forgotten}
+        rounds = {n.program for n in self.nodes if n.program is not None and not (n.is_forgotten or n.frozen)}
         if len(rounds) > 1:
             self.violations.append(f"{self.now}: programs of rounds {sorted(rounds)} run together")
 
     # Launchers
 
-    def boot(self, seat: int, *, beside: bool = False) -> None:
-        """Start the launcher of a seat, in place of an old one or, on another node, beside it."""
-        if not beside:
-            self.kill(seat)
+    def boot(self, rank: int, *, parallel: bool = False) -> None:
+        """Start the launcher of a rank, which replaces the old one or, on another node, runs in parallel to it."""
+        if not parallel:
+            self.kill(rank)
         leader = None
-        if seat == 0:
-            limits = Limits.of(self.settings, JOB)
-            leader = Leader(self.settings, limits, History("x", lambda: "t"), alone=frozenset(), standby=True)
+        if rank == 0:
+            limits = RestartPolicy.of(self.settings, JOB)
+            leader = Leader(
+                self.settings, limits, FailureHistory("x", lambda: "t"), independent=frozenset(), standby=True
+            )
         born = self.now + len(self.nodes) * 1e-6  # no two launchers are born in one moment
-        node = Node(seat, MemberMachine(JOB, seat, 0, born), leader)
+        node = Node(rank, MemberStateMachine(JOB, rank, 0, born), leader)
         self.nodes.append(node)
         if leader is not None:
             self.tick(node)
-        self.act(node, node.machine.begin())
+        self.act(node, node.machine.start())
 
-    def at(self, seat: int) -> Node | None:
-        """Return the launcher that is found under the seat's name: the newest."""
-        return next((n for n in reversed(self.nodes) if n.seat == seat and not n.dead), None)
+    def at(self, rank: int) -> Node | None:
+        """Return the newest launcher of a rank, to which its host name resolves."""
+        return next((n for n in reversed(self.nodes) if n.rank == rank and not n.dead), None)
 
-    def kill(self, seat: int) -> None:
-        """Kill a launcher, and with it its program: connections of it are closed at once."""
-        node = self.at(seat)
+    def kill(self, rank: int) -> None:
+        """Kill a launcher and its process; its connections are closed at once."""
+        node = self.at(rank)
         if node is not None:
             self.bury(node)
 
@@ -135,45 +106,57 @@ class World:
     def tick(self, node: Node) -> None:
         if node.dead or node.leader is None:
             return
-        self.carry_out(node.leader.tick(self.now))
+        if not node.frozen:
+            self.beat(node, node.leader)
+            self.carry_out(node.leader.tick(self.now))
         self.later(0.2, lambda: self.tick(node))
+
+    def beat(self, node: Node, leader: Leader) -> None:
+        """Deliver a heartbeat of every reachable member; as events of their own they would be too many."""
+        for link, connection in list(self.connections.items()):
+            member = connection.member
+            if connection.leader is node and not (connection.cut or connection.closed or member.dead or member.frozen):
+                self.carry_out(leader.received(link, Heartbeat(alive=member.program is not None), self.now))
 
     def act(self, node: Node, actions: list[Action]) -> None:
         for action in actions:
             match action:
-                case Greet(hello):
+                case ConnectToLeader(hello):
                     self.later(self.delay(), partial(self.greet, node, hello))
-                case Tell(message):
+                case SendToLeader(message):
                     self.send(node.link, message, to_leader=True)
-                case Spawn(number, standby, other_port):
-                    assert other_port == (number % 2 == 1), "the next program could not be made ready beside it"
-                    assert node.program is None, "a program of an earlier round still runs"
-                    assert not standby or node.reserve == number, "there is none in reserve"
-                    node.program, node.reserve = number, None
+                case StartProcess(number, standby, other_port):
+                    assert other_port == (number % 2 == 1), "the standby process would use the same port"
+                    assert node.program is None, "a process of an earlier round still runs"
+                    assert not standby or node.standby == number, "there is no standby process"
+                    node.program, node.standby = number, None
                     self.later(self.random.random() * 10, partial(self.prepare, node, number))
-                case Terminate(grace):
+                case StopProcess(grace):
                     wait = self.random.random() * (3.0 if grace is None else grace)
                     self.later(wait, partial(self.end, node, node.program, 143))
-                case Leave(code):
+                case Exit(code):
                     node.exit_code = code
                     assert node.program is None, "it leaves a program behind"
                     # What was sent before is flushed, and a leader stays until it has been heard.
-                    self.later(3.0 if node.seat == 0 else 0.0, lambda: self.bury(node))
+                    self.later(3.0 if node.rank == 0 else 0.0, lambda: self.bury(node))
 
     def prepare(self, node: Node, number: int) -> None:
-        """Make the program of the round after `number` ready, while that one runs."""
+        """Make the standby process of the round after `number` ready, while that one runs."""
         if not node.dead and node.program == number:
-            node.reserve = number + 1
+            node.standby = number + 1
 
     def end(self, node: Node, number: int | None, code: int) -> None:
-        """The program of a round ends."""
+        """Have the process of a round exit."""
         if number is None or node.dead or node.program != number:
             return
+        if node.frozen:
+            node.inbox.append(partial(self.end, node, number, code))
+            return
         node.program = None
-        self.act(node, node.machine.ended(number, Outcome(exit_code=code), standby=node.reserve))
+        self.act(node, node.machine.process_exited(number, ExitResult(exit_code=code), standby=node.standby))
 
-    def crash(self, seat: int, code: int) -> None:
-        node = self.at(seat)
+    def crash(self, rank: int, code: int) -> None:
+        node = self.at(rank)
         if node is not None:
             self.end(node, node.program, code)
 
@@ -184,15 +167,18 @@ class World:
 
     def greet(self, node: Node, hello: Hello) -> None:
         leader = self.at(0)
-        if node.dead or node.machine.state is State.OVER:
+        if node.frozen:
+            node.inbox.append(partial(self.greet, node, hello))
+            return
+        if node.dead or node.machine.state is MemberState.OVER:
             return
         unreachable = leader is not node and (node.isolated or leader is None or leader.isolated)
-        if leader is None or unreachable or (leader.machine.state is State.OVER and leader is not node):
+        if leader is None or unreachable or (leader.machine.state is MemberState.OVER and leader is not node):
             self.later(0.3, lambda: self.greet(node, hello))
             return
         link = node.link = next(self._links)
         self.connections[link] = Connection(node, leader)
-        self.act(node, node.machine.linked())
+        self.act(node, node.machine.connection_established())
         self.send(link, hello, to_leader=True)
 
     def send(self, link: int | None, message: Message, *, to_leader: bool) -> None:
@@ -209,16 +195,19 @@ class World:
         end = connection.leader if to_leader else connection.member
         if connection.cut or end.dead or (connection.closed and to_leader and isinstance(message, Hello)):
             return
+        if end.frozen:
+            end.inbox.append(partial(self.arrive, link, message, to_leader=to_leader))
+            return
         if not to_leader:
             if end.link == link:
-                self.act(end, end.machine.heard(message))
+                self.act(end, end.machine.received(message))
         elif end.leader is not None and isinstance(message, Hello):
-            self.carry_out(end.leader.joined(link, message, self.now))
+            self.carry_out(end.leader.member_connected(link, message, self.now))
         elif end.leader is not None:
-            self.carry_out(end.leader.told(link, message, self.now))
+            self.carry_out(end.leader.received(link, message, self.now))
 
     def close(self, link: int) -> None:
-        """Both ends learn it, unless the network is cut between them."""
+        """Close a connection; both ends detect it, unless the network is cut between them."""
         connection = self.connections[link]
         if connection.closed:
             return
@@ -226,24 +215,52 @@ class World:
         if not connection.cut:
             for end in (connection.member, connection.leader):
                 at = max([self.now + self.delay(), *connection.clear_at])
-                self.later(at - self.now, partial(self.lost, link, end, silent=False))
+                self.later(at - self.now, partial(self.lost, link, end, lease_expired=False))
         else:
             self.silence(link)
 
-    def cut(self, seat: int) -> None:
+    def cut(self, rank: int) -> None:
         """The network between a member and its leader loses everything from now on; both wait for their lease."""
-        node = self.at(seat)
-        if node is None or node.link is None or seat == 0:
+        node = self.at(rank)
+        if node is None or node.link is None or rank == 0:
             return
         connection = self.connections[node.link]
         if not connection.closed and not connection.cut:
             connection.cut = True
             self.silence(node.link)
 
-    def split(self, seat: int) -> None:
-        """The node of a launcher answers nobody any more, works on, and has a successor."""
-        node = self.at(seat)
-        if node is None:
+    def freeze(self, rank: int, seconds: float) -> None:
+        """Pause the node of a launcher for a while: it sends nothing, and messages to it wait."""
+        node = self.at(rank)
+        if node is None or node.frozen or node.isolated:
+            return
+        node.frozen = True
+        for link, connection in self.connections.items():
+            remote = connection.member is not connection.leader and not connection.closed
+            if remote and node in (connection.member, connection.leader):
+                other = connection.leader if node is connection.member else connection.member
+                self.later(LEASE_SECONDS - self.random.random(), partial(self.unheard, link, node, other))
+        self.later(seconds, partial(self.thaw, node))
+
+    def unheard(self, link: int, frozen: Node, other: Node) -> None:
+        """Have the lease of a connection to a paused node expire."""
+        connection = self.connections[link]
+        if frozen.frozen and not connection.closed and not connection.cut:
+            connection.closed = True
+            frozen.inbox.append(partial(self.lost, link, frozen, lease_expired=False))
+            self.lost(link, other, lease_expired=True)
+
+    def thaw(self, node: Node) -> None:
+        """Resume a node, and deliver all messages to it in their order."""
+        node.frozen = False
+        inbox, node.inbox = node.inbox, []
+        for happened in inbox:
+            happened()
+
+    def split(self, rank: int) -> None:
+        """Partition the node of a launcher, which continues, and replace the launcher on another node."""
+        node = self.at(rank)
+        if node is None or node.frozen:
             return
         node.isolated = True
         for link, connection in self.connections.items():
@@ -256,25 +273,29 @@ class World:
         self.later(1.0, partial(self.succeed, node))
 
     def succeed(self, lost: Node) -> None:
-        """Start a launcher beside one that answers nobody, unless it has a successor."""
-        if self.at(lost.seat) is lost:
-            self.boot(lost.seat, beside=True)
+        """Start the replacement of a partitioned launcher, unless it has one."""
+        if self.at(lost.rank) is lost:
+            self.boot(lost.rank, parallel=True)
 
     def silence(self, link: int) -> None:
         connection = self.connections[link]
         for end in (connection.member, connection.leader):
             # Each has heard the other last at some time before the cut: the two directions may fail one by one.
-            self.later(LEASE_SECONDS * self.random.random(), partial(self.lost, link, end, silent=True))
+            self.later(LEASE_SECONDS * self.random.random(), partial(self.lost, link, end, lease_expired=True))
 
-    def lost(self, link: int, end: Node, *, silent: bool) -> None:
+    def lost(self, link: int, end: Node, *, lease_expired: bool) -> None:
         connection = self.connections[link]
         if end.dead:
             return
+        if end.frozen:
+            # The other side has closed it meanwhile, and this side is notified; where the network was cut, it is not.
+            end.inbox.append(partial(self.lost, link, end, lease_expired=lease_expired and connection.cut))
+            return
         if end is connection.member and end.link == link:
             end.link = None
-            self.act(end, end.machine.unlinked(silent=silent))
+            self.act(end, end.machine.connection_lost(lease_expired=lease_expired))
         if end is connection.leader and end.leader is not None:
-            self.carry_out(end.leader.left(link, self.now, silent=silent))
+            self.carry_out(end.leader.member_disconnected(link, self.now, lease_expired=lease_expired))
 
     def carry_out(self, effects: list[Effect]) -> None:
         for effect in effects:
@@ -288,5 +309,5 @@ class World:
 
     @property
     def running(self) -> list[int | None]:
-        found = [self.at(seat) for seat in range(self.size)]
+        found = [self.at(rank) for rank in range(self.size)]
         return [node.program if node and not node.is_forgotten else None for node in found]

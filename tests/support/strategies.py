@@ -1,4 +1,4 @@
-"""Manifests made by chance from the schema of the CRD: a good job, a few fields of it set anew, and mistakes.
+"""Manifests made by chance from the schema of the CRD: a valid job, some changed fields, and errors.
 
 Chance alone seldom makes a valid job, for rules tie the fields together; so it begins with one that is valid, sets
 fields to values that their own schema allows, and only then spoils something.
@@ -19,7 +19,8 @@ from tfdist.api.v1 import TFDistJobSpec
 Json = dict[str, Any]
 Place = tuple[str | int, ...]
 
-_TRAINING: Final[Json] = {"program": "image_classification"}
+_DATA: Final[Json] = {"train": "/data/train.csv", "eval": "/data/eval.csv"}
+_TRAINING: Final[Json] = {"program": "image_classification", "config": {"data": _DATA}}
 _CHECKPOINT: Final[Json] = {"directory": "/ckpt/{name}", "volume": {"persistentVolumeClaim": {"claimName": "ckpt"}}}
 BASES: Final[tuple[Json, ...]] = (
     {"training": _TRAINING},
@@ -30,7 +31,6 @@ BASES: Final[tuple[Json, ...]] = (
     {"strategy": "Mirrored", "worker": {"resources": {"limits": {"nvidia.com/gpu": 2}}}, "training": _TRAINING},
     {"task": "Evaluate", "checkpoint": _CHECKPOINT, "training": _TRAINING},
     {"worker": {"replicas": 2}, "evaluation": {"mode": "Both"}, "checkpoint": _CHECKPOINT, "training": _TRAINING},
-    {"worker": {"replicas": 2}, "elastic": {"minWorkers": 1, "maxWorkers": 3}, "training": _TRAINING},
 )
 
 VOLUMES: Final[tuple[Json, ...]] = (
@@ -94,7 +94,7 @@ _FIRST: Final = tuple(sorted(_SCHEMA["properties"]))
 
 
 def values(schema: Json, depth: int = 3) -> st.SearchStrategy[Any]:
-    """Return what the schema of a field allows; rules between fields may refuse it all the same."""
+    """Return what the schema of a field allows; rules between fields may still reject it."""
     if schema.get("enum"):
         return st.sampled_from(schema["enum"])
     if schema.get("x-kubernetes-int-or-string"):
@@ -142,7 +142,7 @@ def _objects(schema: Json, depth: int) -> st.SearchStrategy[Any]:
 
 
 def _open_objects(fields: Json, depth: int) -> st.SearchStrategy[Any]:
-    """Return objects in Kubernetes' own words, mostly well-formed."""
+    """Return objects with Kubernetes' field names, mostly well-formed."""
     known = {name: values(field, depth - 1) for name, field in fields.items()}
     if "containers" in fields:
         return st.sampled_from(PODS)
@@ -169,7 +169,7 @@ def specs(draw: st.DrawFn) -> Json:
 
 @st.composite
 def spoiled_specs(draw: st.DrawFn) -> Json:
-    """A specification with a mistake or two: another type, null, an unknown field, something missing."""
+    """A specification with one or two errors: another type, null, an unknown field, something missing."""
     spec = draw(specs())
     for _ in range(draw(st.integers(1, 2))):
         place, _ = draw(st.sampled_from(PLACES))

@@ -67,7 +67,7 @@ def module() -> pathlib.Path:
         pytest.skip("the examples are read from a Go module, and `go` is not installed")
     # outside of any module, so that no go.mod decides about versions
     with tempfile.TemporaryDirectory() as folder:
-        told = subprocess.run(
+        downloaded = subprocess.run(
             ["go", "mod", "download", "-json", MODULE],
             cwd=folder,
             env=os.environ | {"GOTOOLCHAIN": "local", "GOWORK": "off"},
@@ -75,7 +75,7 @@ def module() -> pathlib.Path:
             capture_output=True,
             text=True,
         )
-    return pathlib.Path(json.loads(told.stdout)["Dir"])
+    return pathlib.Path(json.loads(downloaded.stdout)["Dir"])
 
 
 def _tfjobs(file: pathlib.Path) -> Iterator[Json]:

@@ -1,4 +1,4 @@
-"""TFJobs as a test needs them: everything that it does not say is ordinary."""
+"""TFJobs for tests: each field that a test does not give has an ordinary value."""
 
 from copy import deepcopy
 from typing import Any
@@ -9,7 +9,7 @@ IMAGE = "registry.example.com/team/train:7"
 
 
 def replica(replicas: int | None = None, pod: Json | None = None, **fields: Any) -> Json:
-    """Return a replica type whose container `tensorflow` has `fields`; `restart_policy` and `pod` go beside it."""
+    """Return a replica type whose container `tensorflow` has `fields`; `restart_policy` and `pod` are next to it."""
     policy = fields.pop("restart_policy", None)
     container = {"name": "tensorflow", "image": IMAGE} | fields
     made: Json = {"template": {"spec": {"containers": [container]} | (pod or {})}}
@@ -18,7 +18,7 @@ def replica(replicas: int | None = None, pod: Json | None = None, **fields: Any)
 
 
 def tfjob(types: Json | None = None, *, name: str = "fashion", policy: Json | None = None, **spec: Any) -> Json:
-    """Return the JSON of a TFJob, with two workers where `types` (a replica type by its key) says nothing else."""
+    """Return the JSON of a TFJob, with two workers where `types` (a replica type by its key) has no others."""
     made: Json = {
         "apiVersion": "kubeflow.org/v1",
         "kind": "TFJob",

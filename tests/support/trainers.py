@@ -1,4 +1,4 @@
-"""What programs of fake pods would tell of themselves: each gets an address of this machine, where its report is."""
+"""The reports of the training processes of fake pods: each has an address of this machine that serves its report."""
 
 import itertools
 import threading
@@ -11,14 +11,14 @@ from support.api import PODS, Api, wait_for
 from tfdist.contract import REPORT_PORT, Phase, Role
 from tfdist.contract_reports import ProgressReport
 
-Tell = Callable[[], ProgressReport]
+Reporter = Callable[[], ProgressReport]
 
 _ADDRESSES: Final = (f"127.77.{n // 250}.{n % 250 + 1}" for n in itertools.count())
 """All of 127.0.0.0/8 is this machine's, so the one report port serves for many pods."""
 
 
 def report(step: int, total_steps: int, examples_per_second: float, step_time_millis: float) -> ProgressReport:
-    """Return what the first worker of a job's first attempt tells."""
+    """Return the report of the first worker of a job's first attempt."""
     return ProgressReport(
         role=Role.WORKER,
         index=0,
@@ -40,18 +40,18 @@ class Trainers:
         self._namespace = namespace
         self._servers: list[ThreadingHTTPServer] = []
 
-    def speak(self, pod: str, tell: Tell) -> None:
-        """Give a pod that runs an address, where from now on its report is what `tell` returns."""
-        server = self._server(tell)
+    def serve(self, pod: str, reporter: Reporter) -> None:
+        """Give a pod that runs an address, that from now on serves the report that `reporter` returns."""
+        server = self._server(reporter)
         path = f"{PODS.format(ns=self._namespace)}/{pod}"
         wait_for(f"{pod} to run", lambda: self._api.do("GET", path)["status"]["phase"] == "Running")
         ip = str(server.server_address[0])
         self._api.do("PATCH", f"{path}/status", {"status": {"podIP": ip, "podIPs": [{"ip": ip}]}}, "merge-patch")
 
-    def _server(self, tell: Tell) -> ThreadingHTTPServer:
+    def _server(self, reporter: Reporter) -> ThreadingHTTPServer:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                content = tell().to_json().encode()
+                content = reporter().to_json().encode()
                 self.send_response(200)
                 self.send_header("Content-Length", str(len(content)))
                 self.end_headers()

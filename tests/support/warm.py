@@ -1,7 +1,7 @@
-"""Replicas as forks of one warm process: each import of TensorFlow takes seconds, and some tests start dozens.
+"""Replicas as forks of one fork server: each import of TensorFlow takes seconds, and some tests start dozens.
 
-It is how launchers start programs too (`tfdist_launch.nursery`), without a launcher. The fork runs the same `main` as
-`python -m tfdist_trainer`.
+Launchers start training processes in the same way (`tfdist_launch.fork_server`); here there is no launcher. The fork
+runs the same `main` as `python -m tfdist_trainer`.
 """
 
 import multiprocessing
@@ -35,6 +35,7 @@ class Fork:
     """A replica that is a fork."""
 
     def __init__(self, environ: Mapping[str, str], output: Path) -> None:
+        output.touch()  # By the time that the fork runs, a test may have read it.
         self._process = _context().Process(target=_replica, args=(dict(environ), str(output)), daemon=True)
         self._process.start()
         assert self._process.pid is not None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from trainer.conftest import Replicas
 
 from tfdist.contract import ExitCode
-from tfdist_trainer.checkpoint import CheckpointReader, FinalRecord, Position, read_record
+from tfdist_trainer.checkpoint import CheckpointReader, DataCursor, FinalRecord, read_record
 
 if TYPE_CHECKING:
     from trainer.conftest import Launch
@@ -33,7 +33,7 @@ class Attempts:
     launch: "Launch"
     roles: dict[str, int]
     directory: Path
-    told: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
     replicas: list[Replicas] = field(default_factory=list)
 
     @property
@@ -41,16 +41,16 @@ class Attempts:
         return self.replicas[-1]
 
     def start(self, holds: Mapping[int, str], *, epochs: int = 3, saves: int = SAVES, **environ: str) -> None:
-        """Start the next attempt, whose members stop at the places that `holds` says; the others have `environ`."""
+        """Start the next attempt, whose members stop at the places in `holds`; the others have `environ`."""
         environs = {number: dict(environ) for number in range(sum(self.roles.values()))}
         for number, places in holds.items():
             self._held(number).unlink(missing_ok=True)
             environs[number] = {"HOLD_AT": places, "HOLD_FILE": str(self._held(number))}
-        told = job(self.directory, len(self.replicas), epochs=epochs, saves=saves) | self.told
-        self.replicas.append(self.launch(self.roles, config={}, job=told, warm=True, environs=environs))
+        given = job(self.directory, len(self.replicas), epochs=epochs, saves=saves) | self.settings
+        self.replicas.append(self.launch(self.roles, config={}, job=given, warm=True, environs=environs))
 
-    def until_said(self, number: int, text: str, times: int = 1) -> None:
-        """Return when a member has said `text` so often, in all that it has been started."""
+    def wait_for_output(self, number: int, text: str, times: int = 1) -> None:
+        """Return when the outputs of a member, over all its starts, contain `text` so often."""
         deadline = time.monotonic() + SECONDS
         while self.now.output(number).count(text) < times:
             assert time.monotonic() < deadline, self.now.outputs
@@ -72,7 +72,7 @@ class Attempts:
         assert self.now.processes[number].wait(SECONDS) == -signal.SIGKILL
 
     def stop(self, *numbers: int) -> None:
-        """Tell members that have nothing to save to stop, as a controller would."""
+        """Stop members that have nothing to save, as a controller would."""
         for number in numbers:
             self.now.processes[number].send_signal(signal.SIGTERM)
         for number in numbers:
@@ -88,26 +88,26 @@ class Attempts:
         """Return the step that the next attempt has to begin from."""
         record = CheckpointReader(self.directory).newest()
         assert record is not None
-        return record.position.step
+        return record.cursor.step
 
     def loses_its_peer(self, number: int) -> None:
         """Check how a member ends."""
         assert self.now.processes[number].wait(SECONDS) == ExitCode.PEER_LOST, self.now.outputs
         assert self.now.termination(number).reason == "PeerLost"
 
-    def ends(self) -> Position:
+    def ends(self) -> DataCursor:
         """Return where training has ended, having left nothing half behind."""
         assert set(self.now.wait(SECONDS)) == {0}, self.now.outputs
         assert not list(self.directory.glob(".tmp-*"))
         final = FinalRecord.model_validate_json((self.directory / "final.json").read_bytes())
-        return read_record(Path(final.path)).position
+        return read_record(Path(final.path)).cursor
 
     def _held(self, number: int) -> Path:
         return self.directory.with_name(f"held-{number}")
 
 
 def job(directory: Path, attempt: int = 0, *, epochs: int = 3, saves: int = SAVES) -> dict[str, Any]:
-    """Return what a replica is told; `saves` are the steps between two checkpoints."""
+    """Return the settings of a replica; `saves` are the steps between two checkpoints."""
     training = {"program": "support.held_program:Line", "config": {"epochs": epochs, "batchSizePerReplica": 2}}
     checkpoint = {"directory": str(directory), "everySteps": saves}
     return {"training": training, "checkpoint": checkpoint, "attempt": attempt}

@@ -73,7 +73,7 @@ class Replicas:
         return TerminationMessage.model_validate_json((self.folder / f"termination-{index}").read_bytes())
 
     def get(self, path: str, index: int = 0) -> str | None:
-        """Return what the report port answers, or None while nobody listens."""
+        """Return the answer of the report port, or None while it is closed."""
         url = f"http://127.0.0.1:{self.report_ports[index]}{path}"
         try:
             with urllib.request.urlopen(url, timeout=5) as answer:
@@ -192,7 +192,7 @@ def replica_environ(
 
 
 def examples(count: int, *, seed: int) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    """Return images whose brightest row tells their class, with noise, so that there is something to learn."""
+    """Return images whose brightest row is their class, with noise, so that there is something to learn."""
     random = np.random.default_rng(seed)
     labels = random.integers(0, CLASSES, count)
     images = random.integers(0, 160, (count, *SHAPE))

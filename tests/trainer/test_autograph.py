@@ -1,4 +1,4 @@
-"""What users write is translated by AutoGraph, which their `if` over tensors needs, and what we write is not."""
+"""AutoGraph converts functions of users, whose `if` over tensors needs it, and no function of the trainer."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,20 +8,20 @@ import pytest
 import tensorflow as tf
 
 from tfdist.contract import ReplicaJob
-from tfdist_trainer.autograph import graph, translated, untranslated
+from tfdist_trainer.autograph import autograph_converted, do_not_convert, graph
 from tfdist_trainer.environment import Member
-from tfdist_trainer.kerases import keras
-from tfdist_trainer.metrics.sums import Metric, Sums, WeightedMean
+from tfdist_trainer.keras_compat import keras
+from tfdist_trainer.metrics.additive import Metric, Sums, WeightedMean
 from tfdist_trainer.programs import choose
 from tfdist_trainer.programs.base import Program
 from tfdist_trainer.step import EvaluateStep, StepOptions, TrainStep, metric_sums
-from tfdist_trainer.strategies.gang import Gang
+from tfdist_trainer.strategies.replica_group import ReplicaGroup
 
 pytestmark = [pytest.mark.trainer, pytest.mark.usefixtures("two_devices")]
 
 
 def size(tensor: tf.Tensor) -> tf.Tensor:
-    """Return the sum of the absolutes, as somebody writes it who relies on AutoGraph."""
+    """Return the sum of the absolute values, written for AutoGraph."""
     total = tf.constant(0.0)
     for number in tensor:
         if number < 0:
@@ -31,22 +31,22 @@ def size(tensor: tf.Tensor) -> tf.Tensor:
     return total
 
 
-def test_a_users_function_may_look_at_tensors_in_a_graph_of_ours() -> None:
+def test_a_users_function_may_branch_on_tensors_in_a_graph_of_the_trainer() -> None:
     with pytest.raises(tf.errors.OperatorNotAllowedInGraphError):
         graph(size)(tf.constant([1.0, -2.0]))
-    using = translated(size)
+    using = autograph_converted(size)
 
     def twice(tensor: tf.Tensor) -> tf.Tensor:
         return 2.0 * using(tensor)
 
     assert graph(twice)(tf.constant([1.0, -2.0])).numpy() == 6.0
     data = tf.data.Dataset.from_tensors(tf.constant([1.0, -2.0]))
-    assert [float(number) for number in data.map(untranslated(twice))] == [6.0]
+    assert [float(number) for number in data.map(do_not_convert(twice))] == [6.0]
 
 
-def test_a_function_of_ours_stays_as_it_is() -> None:
+def test_a_function_of_the_trainer_is_not_converted() -> None:
     loss: Callable[..., Any] = choose("image_classification", {"data": {}, "imageShape": [4, 4, 1]}).create().loss
-    assert translated(loss) == loss
+    assert autograph_converted(loss) == loss
 
 
 class Largest(Metric):
@@ -73,7 +73,7 @@ class Largest(Metric):
 
 
 class Choosy(Program):
-    """A user's program whose loss, metrics and mask look at tensors."""
+    """A user's program whose loss, metrics and mask branch on the values of tensors."""
 
     def model(self) -> Any:
         """Return one neuron that begins with a weight of 2."""
@@ -81,7 +81,7 @@ class Choosy(Program):
         return keras.Sequential([keras.layers.Input([1]), keras.layers.Dense(1, kernel_initializer=ones)])
 
     def dataset(self, split: Any, shard: Any) -> tf.data.Dataset:
-        """Return nothing: batches are given by the test."""
+        """Return nothing: the test gives the batches."""
         raise NotImplementedError
 
     def loss(self, labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
@@ -92,7 +92,7 @@ class Choosy(Program):
         return differences
 
     def metrics(self) -> list[Metric]:
-        """Return some of which each needs AutoGraph."""
+        """Return metrics that each need AutoGraph."""
 
         def value(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
             del predictions
@@ -105,11 +105,11 @@ class Choosy(Program):
         return [WeightedMean("value", value, mask), Largest()]
 
 
-def test_loss_metrics_and_masks_of_a_users_program_may_look_at_tensors() -> None:
+def test_loss_metrics_and_masks_of_a_users_program_may_branch_on_tensors() -> None:
     job = ReplicaJob(
         name="t", namespace="d", uid="u", strategy="OneDevice", role="worker", index=0, replicas={"worker": 1}
     )
-    gang = Gang(Member(job=job, rank=0, size=1, addresses=()), tf.distribute.get_strategy())
+    gang = ReplicaGroup(Member(job=job, rank=0, size=1, addresses=()), tf.distribute.get_strategy())
     program = Choosy(Program.Config())
     model, optimizer = program.model(), keras.optimizers.SGD(0.0)
     optimizer.build(model.trainable_variables)

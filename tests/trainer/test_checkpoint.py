@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tfdist.contract import Role
-from tfdist_trainer.checkpoint import CheckpointReader, CheckpointWriter, Position, read_record
+from tfdist_trainer.checkpoint import CheckpointReader, CheckpointWriter, DataCursor, read_record
 from tfdist_trainer.errors import CheckpointUnwritableError, StorageError
 from tfdist_trainer.fence import Fence, Writer
 
@@ -32,21 +32,21 @@ def store(directory: Path, *, keep: int = 3, writer: Writer | None = None) -> Ch
 def test_the_newest_is_found_and_older_ones_than_wanted_are_removed(tmp_path: Path) -> None:
     writer = store(tmp_path, keep=2)
     for step in (9, 10, 100):
-        report = writer.write(Position(step=step, examples=step * 8), TIME, save)
+        report = writer.write(DataCursor(step=step, examples=step * 8), TIME, save)
         assert report.path == str(tmp_path / f"checkpoint-{step:09d}")
     newest = CheckpointReader(tmp_path).newest()
     assert newest is not None
-    assert (newest.position.step, newest.position.examples, newest.writer) == (100, 800, by())
+    assert (newest.cursor.step, newest.cursor.examples, newest.writer) == (100, 800, by())
     assert sorted(p.name for p in tmp_path.glob("checkpoint-*")) == ["checkpoint-000000010", "checkpoint-000000100"]
 
 
 @pytest.mark.parametrize("damage", ["flip", "cut", "missing", "no record", "torn record"])
-def test_a_damaged_checkpoint_is_reported_and_passed_over(
+def test_a_damaged_checkpoint_is_reported_and_skipped(
     damage: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     writer = store(tmp_path)
     for step in (1, 2):
-        writer.write(Position(step=step), TIME, save)
+        writer.write(DataCursor(step=step), TIME, save)
     values = tmp_path / "checkpoint-000000002" / "variables.data-00000-of-00001"
     record = values.with_name("checkpoint.json")
     actions: dict[str, Callable[[], object]] = {
@@ -59,13 +59,13 @@ def test_a_damaged_checkpoint_is_reported_and_passed_over(
     actions[damage]()
     newest = CheckpointReader(tmp_path).newest()
     assert newest is not None
-    assert newest.position.step == 1
+    assert newest.cursor.step == 1
     assert "checkpoint-damaged" in capsys.readouterr().out
     with pytest.raises(StorageError, match="checkpoint-000000002"):
         read_record(tmp_path / "checkpoint-000000002")
 
 
-def test_an_interrupted_write_leaves_nothing_that_looks_whole(tmp_path: Path) -> None:
+def test_an_interrupted_write_leaves_no_checkpoint(tmp_path: Path) -> None:
     writer = store(tmp_path)
 
     def die(prefix: str) -> None:
@@ -73,7 +73,7 @@ def test_an_interrupted_write_leaves_nothing_that_looks_whole(tmp_path: Path) ->
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        writer.write(Position(step=1), TIME, die)
+        writer.write(DataCursor(step=1), TIME, die)
     assert CheckpointReader(tmp_path).newest() is None
     store(tmp_path, writer=by(attempt=1))
     assert [p.name for p in tmp_path.iterdir()] == ["fence.json"], "the next attempt clears up"
@@ -81,15 +81,15 @@ def test_an_interrupted_write_leaves_nothing_that_looks_whole(tmp_path: Path) ->
 
 def test_an_earlier_attempt_cannot_write_any_more(tmp_path: Path) -> None:
     old = store(tmp_path, writer=by(attempt=0))
-    old.write(Position(step=1), TIME, save)
+    old.write(DataCursor(step=1), TIME, save)
     store(tmp_path, writer=by(attempt=1, host="worker-0-new"))
     with pytest.raises(CheckpointUnwritableError, match=r"belongs to attempt 1 .*this is attempt 0"):
-        old.write(Position(step=2), TIME, save)
+        old.write(DataCursor(step=2), TIME, save)
     with pytest.raises(CheckpointUnwritableError):
         old.claim()
     newest = CheckpointReader(tmp_path).newest()
     assert newest is not None
-    assert newest.position.step == 1
+    assert newest.cursor.step == 1
 
 
 def test_a_claim_between_writing_and_renaming_is_respected(tmp_path: Path) -> None:
@@ -100,11 +100,11 @@ def test_a_claim_between_writing_and_renaming_is_respected(tmp_path: Path) -> No
         Fence(tmp_path, by(attempt=1)).claim()
 
     with pytest.raises(CheckpointUnwritableError):
-        old.write(Position(step=2), TIME, overtaken)
+        old.write(DataCursor(step=2), TIME, overtaken)
     assert CheckpointReader(tmp_path).newest() is None
 
 
-def test_a_write_that_a_successor_sweeps_away_is_no_fault_of_the_storage(tmp_path: Path) -> None:
+def test_a_write_that_a_successor_removes_is_not_a_storage_failure(tmp_path: Path) -> None:
     writer = store(tmp_path)
 
     def swept_away(prefix: str) -> None:
@@ -112,21 +112,21 @@ def test_a_write_that_a_successor_sweeps_away_is_no_fault_of_the_storage(tmp_pat
         Path(prefix).with_name("part").write_bytes(b"values")  # its folder is gone
 
     with pytest.raises(CheckpointUnwritableError, match=r"belongs to attempt 1"):
-        writer.write(Position(step=5, examples=40), TIME, swept_away)
+        writer.write(DataCursor(step=5, examples=40), TIME, swept_away)
 
 
 def test_a_new_job_may_take_over_a_directory_and_the_old_one_stops(tmp_path: Path) -> None:
     old = store(tmp_path, writer=by(attempt=3))
     new = store(tmp_path, writer=by(attempt=0, job="uid-2"))
-    new.write(Position(step=1), TIME, save)
+    new.write(DataCursor(step=1), TIME, save)
     with pytest.raises(CheckpointUnwritableError, match="job uid-2"):
-        old.write(Position(step=2), TIME, save)
+        old.write(DataCursor(step=2), TIME, save)
 
 
-def test_the_final_record_names_the_last_checkpoint_until_training_goes_on(tmp_path: Path) -> None:
+def test_the_final_record_names_the_last_checkpoint_until_training_resumes(tmp_path: Path) -> None:
     writer = store(tmp_path)
     assert writer.final("uid-1") is None
-    report = writer.write(Position(step=7), TIME, save)
+    report = writer.write(DataCursor(step=7), TIME, save)
     writer.finish(report, total_steps=7)
     final = CheckpointReader(tmp_path).final("uid-1")
     assert final is not None

@@ -1,4 +1,4 @@
-"""What a wrong job is told, by real processes: exit code, field path, advice, and no TensorFlow imported."""
+"""Errors in a job, with real processes: exit code, field path, remedy, and no import of TensorFlow."""
 
 import json
 import os
@@ -41,7 +41,11 @@ CASES: dict[str, tuple[Any, ExitCode, str]] = {
         "training.program: 'image_clasification' is not a program of this image; known are image_classification",
     ),
     "no data": (training(), ExitCode.CONFIGURATION, "training.config.data: Field required"),
-    "no training data": (training(data={"eval": "x"}), ExitCode.CONFIGURATION, "training.config.data.train: is absent"),
+    "no training data": (
+        training(data={"eval": "x"}),
+        ExitCode.CONFIGURATION,
+        "training.config.data.train: required, and absent",
+    ),
     "a misspelled field": (
         training(data=DATA, learninRate=1),
         ExitCode.CONFIGURATION,
@@ -101,12 +105,12 @@ def run(folder: Path, job: Any, *arguments: str, **variables: str) -> tuple[int,
     command = [sys.executable, "-X", "importtime", "-m", "tfdist_trainer", *arguments]
     done = subprocess.run(command, env=environ | variables, capture_output=True, text=True, timeout=60, check=False)
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if "import time:" in line}
-    assert not imported & {"tensorflow", "keras", "numpy"}, "a wrong job must be told at once"
+    assert not imported & {"tensorflow", "keras", "numpy"}, "an error must be reported without these imports"
     return done.returncode, "\n".join(x for x in done.stderr.splitlines() if "import time:" not in x)
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_a_wrong_job_is_told_what_is_wrong_and_where(case: tuple[Any, ExitCode, str], tmp_path: Path) -> None:
+def test_an_error_in_a_job_is_reported_with_its_field(case: tuple[Any, ExitCode, str], tmp_path: Path) -> None:
     (tmp_path / "some.npz").write_bytes(b"")
     job, code, text = case
     text = text.replace("{folder}", str(tmp_path))
@@ -131,7 +135,7 @@ def test_a_report_port_that_is_none_is_a_wrong_usage(port: str, tmp_path: Path) 
 
 
 def test_a_field_of_a_program_is_not_hidden_by_a_method_of_the_same_name() -> None:
-    fields = {"files": "mine", "copy": 1, "json": [2], "dict": None, "learningRate": 0.5, "baseBatchSize": 4}
+    fields = {"files": "mine", "copy": 1, "json": [2], "dict": None, "learningRate": 0.5, "referenceBatchSize": 4}
     found: Any = parse_config(OpenConfig, fields)
     assert [found.files, found.copy, found.json, found.dict] == ["mine", 1, [2], None]
     assert (found.learning_rate, found.epochs, found.model_copy().files) == (0.5, 1, "mine")

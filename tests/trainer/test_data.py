@@ -1,5 +1,5 @@
 # ruff: noqa: PLC0415  TensorFlow takes seconds to import, and most of these tests do without
-"""Files, formats and pipelines: what is read, by whom, and that it is read once."""
+"""Files, formats and pipelines: each worker reads its examples, and each example is read once."""
 
 import gzip
 import itertools
@@ -13,7 +13,7 @@ import pytest
 
 from tfdist_trainer.data import fashion_mnist, idx, npz
 from tfdist_trainer.data.columns import BadRecords, Column
-from tfdist_trainer.data.files import Shard, Split, expand, plan
+from tfdist_trainer.data.files import Shard, Split, assign_files, expand
 from tfdist_trainer.errors import ConfigurationError, DataMalformedError, DataMissingError
 
 COLUMNS = (Column("image", "uint8", (2, 2, 1)), Column("label", "int64", below=10))
@@ -41,13 +41,13 @@ def test_every_record_is_read_by_exactly_one_pipeline(files: int, pipelines: int
     records = [(name, number) for name in names for number in range(5)]
     read: list[tuple[str, int]] = []
     for index in range(pipelines):
-        part = plan(names, Shard(index, pipelines))
+        part = assign_files(names, Shard(index, pipelines))
         mine = [record for record in records if record[0] in part.files]
         read += mine[part.offset :: part.stride]
     assert sorted(read) == records
 
 
-def test_missing_files_are_told_by_field_and_pattern(tmp_path: Path) -> None:
+def test_missing_files_are_reported_by_field_and_pattern(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"")
     assert expand([f"{tmp_path}/a", f"{tmp_path}/*"], "data.train") == (f"{tmp_path}/a",)
     with pytest.raises(DataMissingError, match=r"data.train: no file matches .*/b\*"):
@@ -70,14 +70,14 @@ def test_missing_files_are_told_by_field_and_pattern(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_malformed_npz_is_told_by_name(arrays: dict[str, Any], message: str, tmp_path: Path) -> None:
+def test_a_malformed_npz_is_reported_by_name(arrays: dict[str, Any], message: str, tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", **arrays)
     with pytest.raises(DataMalformedError, match=f"x.npz: .*{message}"):
         npz.read(str(tmp_path / "x.npz"), COLUMNS, strictly())
 
 
 @pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x03\x04 torn"])
-def test_a_file_that_is_no_npz_is_told_by_name(content: bytes, tmp_path: Path) -> None:
+def test_a_file_that_is_no_npz_is_reported_by_name(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "x.npz").write_bytes(content)
     with pytest.raises(DataMalformedError, match=r"x\.npz: not a readable"):
         npz.read(str(tmp_path / "x.npz"), COLUMNS, strictly())
@@ -101,11 +101,11 @@ def test_idx_files_are_read_plain_or_compressed(packed: bool, tmp_path: Path) ->
         (b"\x01\x02\x03\x04", "starts with 01020304"),
         (b"\0\0\x0d\x01\0\0\0\x01", "type 0x0d"),
         (b"\0\0\x08\x03\0\0\0\x01", "3 axes is cut off"),
-        (b"\0\0\x08\x01\0\0\0\x03ab", "has 2 bytes of elements, but its header says 3 = 3"),
+        (b"\0\0\x08\x01\0\0\0\x03ab", "has 2 bytes of elements, its header requires 3 = 3"),
         (gzip.compress(b"\0\0\x08\x01")[:-4], "damaged gzip"),
     ],
 )
-def test_a_malformed_idx_file_is_told_by_name(content: bytes, message: str, tmp_path: Path) -> None:
+def test_a_malformed_idx_file_is_reported_by_name(content: bytes, message: str, tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(content)
     with pytest.raises(DataMalformedError, match=f"/x: .*{message}"):
         idx.read(tmp_path / "x")
@@ -130,14 +130,14 @@ def test_the_converter_keeps_every_example(tmp_path: Path) -> None:
 
 def numbers(part: Any, seed: int | None, steps: int, epochs: range, skip: int = 0) -> list[list[int]]:
     """Return the numbers of the examples present in each batch of size 4 of one pipeline."""
-    from tfdist_trainer.data.pipeline import Stretch, stream
+    from tfdist_trainer.data.pipeline import EpochRange, stream
 
     found = []
-    batches = stream(part, Stretch(steps, epochs, skip), batch_size=4, seed=seed)
+    batches = stream(part, EpochRange(steps, epochs, skip), batch_size=4, seed=seed)
     for batch in batches.take(steps * len(epochs) - skip):
         assert batch.features.shape == (4, 2, 2, 1)
-        np.testing.assert_array_equal(batch.weights > 0, batch.present)
-        found.append([number_of(image) for image in batch.features.numpy()[batch.present.numpy()]])
+        np.testing.assert_array_equal(batch.weights > 0, batch.valid_mask)
+        found.append([number_of(image) for image in batch.features.numpy()[batch.valid_mask.numpy()]])
     return found
 
 
@@ -201,7 +201,7 @@ def write_records(path: Path, records: list[bytes]) -> str:
 
 @pytest.mark.trainer
 @pytest.mark.usefixtures("two_devices")
-def test_a_bad_record_is_told_by_file_and_number(tmp_path: Path) -> None:
+def test_a_bad_record_is_reported_by_file_and_number(tmp_path: Path) -> None:
     from tfdist_trainer.data import tfrecord
 
     good = [record(4, 1)] * 3
@@ -215,7 +215,7 @@ def test_a_bad_record_is_told_by_file_and_number(tmp_path: Path) -> None:
     }
     for name, (bad, message) in cases.items():
         path = write_records(tmp_path / name, [*good, bad, *good])
-        assert tfrecord.count(path, gzip=False) == 7, "counting does not look at records"
+        assert tfrecord.count(path, gzip=False) == 7, "counting does not read records"
         with pytest.raises(DataMalformedError, match=f"{name}: {message}"):
             tfrecord.check(path, COLUMNS, strictly(), gzip=False)
         skipping = BadRecords(skip=True)
@@ -230,7 +230,7 @@ def test_a_bad_record_is_told_by_file_and_number(tmp_path: Path) -> None:
 @pytest.mark.trainer
 @pytest.mark.usefixtures("two_devices")
 @pytest.mark.parametrize("gzipped", [False, True])
-def test_a_cut_file_is_told_with_the_records_before_it(gzipped: bool, tmp_path: Path) -> None:
+def test_a_truncated_file_is_reported_with_the_records_before(gzipped: bool, tmp_path: Path) -> None:
     from tfdist_trainer.data import tfrecord
 
     images, labels = numbered(50)
@@ -270,7 +270,7 @@ def test_damaged_data_is_found_by_reading_and_a_damaged_length_by_counting(tmp_p
 
 @pytest.mark.trainer
 @pytest.mark.usefixtures("two_devices")
-def test_files_of_two_formats_under_one_pattern_are_refused(tmp_path: Path) -> None:
+def test_files_of_two_formats_under_one_pattern_are_rejected(tmp_path: Path) -> None:
     from tfdist_trainer.programs import choose
 
     for name in ("a.npz", "b.tfrecord"):

@@ -1,4 +1,4 @@
-"""Each example once an epoch over all workers, whatever happens: the replicas write down what they train on.
+"""Each example once an epoch over all workers, with any failures: the replicas record their examples.
 
 The 25 examples divide by nothing. Two workers share three files record by record; three workers have a file each, of
 which one is empty.
@@ -62,7 +62,7 @@ MANNERS: Final = {
 
 @dataclass
 class Counted:
-    """A job whose workers write down what they train on, attempt after attempt."""
+    """A job whose workers record their examples in each attempt."""
 
     launch: "Launch"
     folder: Path
@@ -76,13 +76,13 @@ class Counted:
         """Run an attempt, in which workers send themselves `signals`, and return how they end."""
         begin = self.saved
         checkpoint = {"directory": str(self.folder / "ckpt"), "everySteps": SAVES}
-        told = {"training": self.training, "checkpoint": checkpoint, "attempt": len(self.attempts)}
+        settings = {"training": self.training, "checkpoint": checkpoint, "attempt": len(self.attempts)}
         environs = {
             rank: {JOURNAL: str(self._journal(len(self.attempts), rank))} for rank in range(self.manner.workers)
         }
         for rank, text in (signals or {}).items():
             environs[rank][SIGNAL] = text
-        replicas = self.launch(self.manner.workers, config={}, job=told, warm=True, environs=environs)
+        replicas = self.launch(self.manner.workers, config={}, job=settings, warm=True, environs=environs)
         codes = replicas.wait(SECONDS)
         # What was done after the last checkpoint is done again: an attempt's steps count from where it began.
         self.attempts.append(replicas)
@@ -91,7 +91,7 @@ class Counted:
         return codes
 
     def steps_of(self, rank: int) -> list[list[int]]:
-        """Return what a worker has trained on in the attempt that has ended last, step by step."""
+        """Return the examples of a worker in the attempt that has ended last, by step."""
         lines = self._journal(len(self.attempts) - 1, rank).read_text().splitlines()
         return [json.loads(line) for line in lines]
 
@@ -99,7 +99,7 @@ class Counted:
     def saved(self) -> int:
         """The step of the newest checkpoint."""
         newest = CheckpointReader(self.folder / "ckpt").newest()
-        return newest.position.step if newest else 0
+        return newest.cursor.step if newest else 0
 
     def _journal(self, attempt: int, rank: int) -> Path:
         return self.folder / f"journal-{attempt}-{rank}"
@@ -139,7 +139,7 @@ def test_of_a_training_that_is_not_disturbed(counted: Counted) -> None:
 
 @pytest.mark.parametrize("name", MANNERS)
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long), pytest.param(3, marks=pytest.mark.long)])
-def test_of_a_training_that_is_killed_and_told_to_stop(counted: Counted, seed: int) -> None:
+def test_each_example_once_per_epoch_with_kills_and_sigterm(counted: Counted, seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311  no secret
     victim, step = chance.randrange(counted.manner.workers), chance.randint(SAVES + 1, 3 * SAVES)
     codes = counted.run({victim: f"{step}:{signal.SIGKILL}"})
@@ -149,7 +149,7 @@ def test_of_a_training_that_is_killed_and_told_to_stop(counted: Counted, seed: i
     assert 0 < killed_after < step
 
     notified, step = chance.randrange(counted.manner.workers), chance.randint(1, 2 * SAVES)
-    assert set(counted.run({notified: f"{step}:{signal.SIGTERM}"})) == {ExitCode.STOPPED_ON_NOTICE}
+    assert set(counted.run({notified: f"{step}:{signal.SIGTERM}"})) == {ExitCode.PREEMPTED}
     assert {len(counted.steps_of(rank)) for rank in range(counted.manner.workers)} == {counted.saved - killed_after}
     assert len(counted.seen) == counted.saved, "no step is done twice, and none is lost"
 

@@ -45,11 +45,11 @@ def test_a_single_replica_needs_no_cluster() -> None:
     assert (member.rank, member.size, member.addresses) == (0, 1, ())
 
 
-def test_the_evaluator_joins_no_cluster_though_it_is_told_of_one() -> None:
-    told = {"TFDIST_JOB": json.dumps(JOB | {"role": "evaluator", "task": "Evaluate", "replicas": {"evaluator": 1}})}
+def test_the_evaluator_does_not_join_the_training_cluster() -> None:
+    environ = {"TFDIST_JOB": json.dumps(JOB | {"role": "evaluator", "task": "Evaluate", "replicas": {"evaluator": 1}})}
     cluster = {"worker": WORKERS, "evaluator": ["e:2222"]}
-    told["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": {"type": "evaluator", "index": 0}})
-    member = read_member(told)
+    environ["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": {"type": "evaluator", "index": 0}})
+    member = read_member(environ)
     assert (member.rank, member.size, member.addresses) == (0, 1, ())
 
 
@@ -64,6 +64,6 @@ def test_the_evaluator_joins_no_cluster_though_it_is_told_of_one() -> None:
         ('{"cluster": {"worker": ["a:1"]}, "task": {"type": "chief", "index": 0}}', "chief 0 is not in its own"),
     ],
 )
-def test_a_cluster_that_cannot_work_is_refused(text: str, message: str) -> None:
+def test_a_cluster_that_cannot_work_is_rejected(text: str, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         read_member({"TFDIST_JOB": json.dumps(JOB), "TF_CONFIG": text})

@@ -1,5 +1,5 @@
 # ruff: noqa: PLC0415  TensorFlow takes seconds to import, and the processes under test import it themselves
-"""The evaluator beside training: what it scores, in which order, and what it survives."""
+"""The evaluator during training: which checkpoints it evaluates, in which order, and its recovery from failures."""
 
 import json
 import signal
@@ -9,15 +9,15 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from trainer.by_numpy import evaluation_set, metrics_by_numpy
+from trainer.numpy_reference import evaluation_set, metrics_by_numpy
 
 from tfdist.contract import Phase, Role
 from tfdist.contract_reports import CheckpointReport, ProgressReport
-from tfdist_trainer.checkpoint import CheckpointWriter, FinalRecord, Position, Record
+from tfdist_trainer.checkpoint import CheckpointWriter, DataCursor, FinalRecord, Record
 from tfdist_trainer.errors import ConfigurationError, StorageError
+from tfdist_trainer.evaluation_store import BestPolicy, EvaluationResult
 from tfdist_trainer.fence import Writer
 from tfdist_trainer.reporter import Reporter
-from tfdist_trainer.scores import Judge, Score
 
 if TYPE_CHECKING:
     from trainer.conftest import Launch
@@ -30,13 +30,13 @@ PATIENCE_SECONDS = 240.0
 TIME = "2026-01-02T03:04:05.678Z"
 
 
-class Beside:
-    """An evaluator beside a training that is told step by step; a checkpoint's accuracy is its step in thousandths."""
+class EvaluatedTraining:
+    """An evaluator and a training that the test drives step by step; the accuracy of a checkpoint is step / 1000."""
 
     def __init__(self, directory: Path, job: str = "uid-1") -> None:
         self.directory = directory
         self.job = job
-        self.scored: list[int] = []
+        self.evaluated: list[int] = []
         self.before: Callable[[int], object] = lambda _: None
         """Called with the step before a checkpoint is evaluated."""
         self.chief = CheckpointWriter(directory, keep=2, writer=self._writer())
@@ -48,17 +48,17 @@ class Beside:
 
     def save(self, *steps: int, time: str = TIME) -> CheckpointReport:
         for step in steps:
-            last = self.chief.write(Position(step=step), time, _values)
+            last = self.chief.write(DataCursor(step=step), time, _values)
         return last
 
     def finish(self, step: int) -> None:
         self.chief.finish(self.save(step), total_steps=step)
 
     def start(self) -> "Evaluator":
-        """Return an evaluator that knows what the files say."""
+        """Return an evaluator that has read the files."""
         from tfdist_trainer.evaluator import Evaluator
 
-        return Evaluator(self.context({}), Judge(), self._score)
+        return Evaluator(self.context({}), BestPolicy(), self._evaluate)
 
     def context(self, evaluation: dict[str, Any]) -> Any:
         settings = SimpleNamespace(directory=str(self.directory), restore="Latest")
@@ -67,13 +67,13 @@ class Beside:
         writer = SimpleNamespace(host="evaluator-0")
         return SimpleNamespace(checkpoint=settings, member=member, writer=writer, reporter=self.reporter)
 
-    def _score(self, path: Path, record: Record) -> Any:
-        step = record.position.step
+    def _evaluate(self, path: Path, record: Record) -> Any:
+        step = record.cursor.step
         self.before(step)
         if not path.exists():
             raise StorageError(f"{path}: cannot be read")
-        self.scored.append(step)
-        score = Score(
+        self.evaluated.append(step)
+        result = EvaluationResult(
             step=step,
             checkpoint=str(path),
             metrics={"accuracy": step / 1000},
@@ -82,10 +82,10 @@ class Beside:
             job=self.job,
             saved_at=record.time,
         )
-        return SimpleNamespace(score=score, details={})
+        return SimpleNamespace(result=result, details={})
 
     @property
-    def told(self) -> dict[str, int | None]:
+    def reported(self) -> dict[str, int | None]:
         now = self.reporter.current
         named = {"latest": now.evaluation, "best": now.best_evaluation, "final": now.final_evaluation}
         return {name: report.step if report else None for name, report in named.items()}
@@ -96,97 +96,97 @@ def _values(prefix: str) -> None:
 
 
 @pytest.fixture
-def beside(tmp_path: Path) -> Beside:
-    return Beside(tmp_path)
+def training(tmp_path: Path) -> EvaluatedTraining:
+    return EvaluatedTraining(tmp_path)
 
 
-def test_each_checkpoint_is_scored_once_and_the_evaluator_ends_after_the_last(beside: Beside) -> None:
-    evaluator = beside.start()
-    assert not evaluator.look()
-    beside.save(10, 20)
-    assert not evaluator.look()
-    assert beside.told == {"latest": 20, "best": 20, "final": None}
-    beside.finish(30)
-    assert evaluator.look()
-    assert beside.scored == [10, 20, 30]
-    assert beside.told == {"latest": 30, "best": 30, "final": 30}
-    assert beside.reporter.current.phase is Phase.FINISHED
-    assert not (beside.directory / "evaluation" / "evaluating.json").exists()
+def test_each_checkpoint_is_evaluated_once_and_the_evaluator_ends_after_the_last(training: EvaluatedTraining) -> None:
+    evaluator = training.start()
+    assert not evaluator.evaluate_pending()
+    training.save(10, 20)
+    assert not evaluator.evaluate_pending()
+    assert training.reported == {"latest": 20, "best": 20, "final": None}
+    training.finish(30)
+    assert evaluator.evaluate_pending()
+    assert training.evaluated == [10, 20, 30]
+    assert training.reported == {"latest": 30, "best": 30, "final": 30}
+    assert training.reporter.current.phase is Phase.FINISHED
+    assert not (training.directory / "evaluation" / "evaluating.json").exists()
 
 
-def test_once_training_is_done_the_last_one_comes_first_and_the_others_still_follow(beside: Beside) -> None:
-    beside.save(10)
-    beside.finish(20)
-    assert beside.start().look()
-    assert beside.scored == [20, 10]
+def test_after_training_the_last_checkpoint_is_evaluated_first(training: EvaluatedTraining) -> None:
+    training.save(10)
+    training.finish(20)
+    assert training.start().evaluate_pending()
+    assert training.evaluated == [20, 10]
 
 
-def test_an_evaluator_that_starts_anew_goes_on_where_the_last_one_was_killed(beside: Beside) -> None:
-    beside.save(10, 20)
+def test_a_restarted_evaluator_resumes(training: EvaluatedTraining) -> None:
+    training.save(10, 20)
 
     def killed(step: int) -> None:
         if step == 20:
             raise KeyboardInterrupt
 
-    beside.before = killed
+    training.before = killed
     with pytest.raises(KeyboardInterrupt):
-        beside.start().look()
-    beside.before = lambda _: None
-    beside.save(30)
-    second = beside.start()
-    assert beside.told == {"latest": 10, "best": 10, "final": None}, "told before anything is scored again"
-    second.look()
-    assert beside.scored == [10, 20, 30]
+        training.start().evaluate_pending()
+    training.before = lambda _: None
+    training.save(30)
+    second = training.start()
+    assert training.reported == {"latest": 10, "best": 10, "final": None}, "reported before any new evaluation"
+    second.evaluate_pending()
+    assert training.evaluated == [10, 20, 30]
 
 
-def test_a_checkpoint_that_vanishes_while_it_is_read_is_passed_over(beside: Beside) -> None:
-    beside.save(10, 20)
-    removed = beside.directory / "checkpoint-000000010"
-    beside.before = lambda step: step == 10 and removed.rename(beside.directory / "gone")
-    evaluator = beside.start()
-    assert not evaluator.look()
-    beside.finish(30)
-    assert evaluator.look()
-    assert beside.scored == [20, 30]
+def test_a_checkpoint_removed_while_it_is_read_is_skipped(training: EvaluatedTraining) -> None:
+    training.save(10, 20)
+    removed = training.directory / "checkpoint-000000010"
+    training.before = lambda step: step == 10 and removed.rename(training.directory / "gone")
+    evaluator = training.start()
+    assert not evaluator.evaluate_pending()
+    training.finish(30)
+    assert evaluator.evaluate_pending()
+    assert training.evaluated == [20, 30]
 
 
-def test_a_damaged_checkpoint_is_passed_over_but_not_the_last_one(beside: Beside) -> None:
-    beside.save(10, 20)
-    (beside.directory / "checkpoint-000000010" / "variables.index").write_bytes(b"other")
-    evaluator = beside.start()
-    assert not evaluator.look()
-    assert beside.scored == [20]
-    beside.finish(30)
-    (beside.directory / "checkpoint-000000030" / "variables.index").write_bytes(b"other")
+def test_a_damaged_checkpoint_is_skipped_unless_it_is_the_last(training: EvaluatedTraining) -> None:
+    training.save(10, 20)
+    (training.directory / "checkpoint-000000010" / "variables.index").write_bytes(b"other")
+    evaluator = training.start()
+    assert not evaluator.evaluate_pending()
+    assert training.evaluated == [20]
+    training.finish(30)
+    (training.directory / "checkpoint-000000030" / "variables.index").write_bytes(b"other")
     with pytest.raises(StorageError, match=r"checkpoint-000000030: variables\.index is damaged"):
-        evaluator.look()
+        evaluator.evaluate_pending()
 
 
-def test_a_step_that_training_has_done_again_is_scored_again(beside: Beside) -> None:
-    evaluator = beside.start()
-    beside.save(10, 20)
-    evaluator.look()
-    beside.save(20, time="2026-01-02T03:09:00.000Z")
-    evaluator.look()
-    assert beside.scored == [10, 20, 20]
+def test_a_repeated_step_is_evaluated_again(training: EvaluatedTraining) -> None:
+    evaluator = training.start()
+    training.save(10, 20)
+    evaluator.evaluate_pending()
+    training.save(20, time="2026-01-02T03:09:00.000Z")
+    evaluator.evaluate_pending()
+    assert training.evaluated == [10, 20, 20]
 
 
-def test_what_another_job_left_in_the_directory_is_no_business_of_this_one(tmp_path: Path) -> None:
-    earlier = Beside(tmp_path, "uid-0")
+def test_checkpoints_of_another_job_are_ignored(tmp_path: Path) -> None:
+    earlier = EvaluatedTraining(tmp_path, "uid-0")
     earlier.finish(90)
-    earlier.start().look()
-    beside = Beside(tmp_path)
-    assert not beside.start().look()
-    assert beside.scored == []
-    assert beside.told["latest"] is None
+    earlier.start().evaluate_pending()
+    training = EvaluatedTraining(tmp_path)
+    assert not training.start().evaluate_pending()
+    assert training.evaluated == []
+    assert training.reported["latest"] is None
 
 
-def test_a_training_with_nothing_left_to_do_has_its_last_checkpoint_scored_whoever_wrote_it(tmp_path: Path) -> None:
-    last = Beside(tmp_path, "uid-0").save(90)
-    beside = Beside(tmp_path)
-    beside.chief.finish(last, total_steps=90)
-    assert beside.start().look()
-    assert beside.scored == [90]
+def test_the_last_checkpoint_of_a_finished_training_is_evaluated_also_if_another_job_wrote_it(tmp_path: Path) -> None:
+    last = EvaluatedTraining(tmp_path, "uid-0").save(90)
+    training = EvaluatedTraining(tmp_path)
+    training.chief.finish(last, total_steps=90)
+    assert training.start().evaluate_pending()
+    assert training.evaluated == [90]
 
 
 def evaluates(directory: Path, **evaluation: Any) -> dict[str, Any]:
@@ -196,7 +196,7 @@ def evaluates(directory: Path, **evaluation: Any) -> dict[str, Any]:
     return {"task": "Evaluate", "role": "evaluator", "checkpoint": checkpoint, "evaluation": judged}
 
 
-def test_beside_two_workers_killed_twice_it_scores_all_and_ends_the_training_that_gets_no_better(
+def test_with_two_workers_killed_twice_it_evaluates_all_and_stops_training_early(
     launch: "Launch", config: dict[str, Any], data: Path, tmp_path: Path
 ) -> None:
     stopping = {"earlyStopping": {"patience": 3, "minDelta": 1.0}}  # so much better is none but the first
@@ -230,7 +230,7 @@ def test_beside_two_workers_killed_twice_it_scores_all_and_ends_the_training_tha
 
 
 def check_scores(directory: Path, data: Path, best: dict[str, Any]) -> None:
-    """Check that each checkpoint that is there has been scored, as NumPy scores it, and the best of them named."""
+    """Check each existing checkpoint's result against NumPy, and the best of them."""
     images, labels = evaluation_set(data)
     there = {int(path.name.removeprefix("checkpoint-")): path for path in directory.glob("checkpoint-*")}
     assert best["step"] in there
@@ -247,11 +247,11 @@ def check_scores(directory: Path, data: Path, best: dict[str, Any]) -> None:
     assert any(b"confusion_matrix" in content and b"PNG" in content for content in events)
 
 
-def test_a_metric_that_the_program_does_not_compute_is_told_with_those_it_does(
-    beside: Beside, monkeypatch: pytest.MonkeyPatch
+def test_an_unknown_metric_is_reported_with_the_known_ones(
+    training: EvaluatedTraining, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from tfdist_trainer import evaluator
 
-    monkeypatch.setattr(evaluator, "Scorer", lambda *_: SimpleNamespace(metrics=("loss", "accuracy")))
-    with pytest.raises(ConfigurationError, match=r"evaluation.metric: .* computes loss, accuracy, and not 'f2'"):
-        evaluator.follow(beside.context({"metric": "f2"}))
+    monkeypatch.setattr(evaluator, "CheckpointEvaluator", lambda *_: SimpleNamespace(metrics=("loss", "accuracy")))
+    with pytest.raises(ConfigurationError, match=r"evaluation.metric: .* computes loss, accuracy, not 'f2'"):
+        evaluator.evaluate_continuously(training.context({"metric": "f2"}))

@@ -1,5 +1,5 @@
 # ruff: noqa: PLC0415  TensorFlow takes seconds to import, and the processes under test import it themselves
-"""Every metric of every program is that of one process, whatever the number of processes and who has which data."""
+"""Every metric of every program is that of one process, for any number of processes and distribution of the data."""
 
 import csv
 import json
@@ -31,7 +31,7 @@ def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) 
 
 
 def flowers(folder: Path) -> dict[str, Any]:
-    """Four kinds, told by two numbers and a color; examples have weights, and some weigh nothing.
+    """Four kinds, distinguished by two numbers and a color; examples have weights, and some weigh nothing.
 
     There are three files to evaluate, for three workers: one has a kind for itself, one has nothing.
     """
@@ -91,7 +91,7 @@ def reviews(folder: Path) -> dict[str, Any]:
         write_csv(folder / f"train-{number}.csv", ["text", "label"], rows(count))
     write_csv(folder / "eval-0.csv", ["text", "label"], rows(23))
     metrics = ["accuracy", "precision", "recall", "f1", "auc", "confusion_matrix", "keras.BinaryCrossentropy"]
-    return {"data": {}, "classes": ["no", "yes"], "length": 12, "embedding": 8, "metrics": metrics}
+    return {"data": {}, "classes": ["no", "yes"], "maxSequenceLength": 12, "embeddingDim": 8, "metrics": metrics}
 
 
 def job(program: str, config: dict[str, Any], directory: Path, **fields: Any) -> dict[str, Any]:
@@ -133,9 +133,9 @@ def test_any_number_of_workers_learns_and_evaluates_as_one(
 
     reports: list[EvaluationReport] = []
     for size, strategy in ((1, "OneDevice"), (1, "Mirrored"), (2, "MultiWorkerMirrored"), (3, "MultiWorkerMirrored")):
-        told = job(program, config, directory, task="Evaluate", strategy=strategy)
+        settings = job(program, config, directory, task="Evaluate", strategy=strategy)
         devices = {0: {"TFDIST_LOGICAL_CPUS": "2"}} if strategy == "Mirrored" else {}
-        gang = launch(size, config={}, job=told, environs=devices, warm=True)
+        gang = launch(size, config={}, job=settings, environs=devices, warm=True)
         assert gang.wait(PATIENCE_SECONDS) == [0] * size, [gang.output(index) for index in range(size)]
         found = [report for index in range(size) if (report := gang.termination(index).evaluation)]
         assert [report.metrics for report in found] == [found[0].metrics] * size, "members disagree"
@@ -150,7 +150,7 @@ def test_any_number_of_workers_learns_and_evaluates_as_one(
         assert report.metrics == pytest.approx(reports[0].metrics, rel=1e-6)
 
 
-def test_a_bad_record_is_told_by_its_worker_or_left_out_and_counted(launch: "Launch", tmp_path: Path) -> None:
+def test_a_bad_record_is_reported_by_its_worker_or_skipped_and_counted(launch: "Launch", tmp_path: Path) -> None:
     from tfdist_trainer.data import tfrecord
 
     for number in range(2):

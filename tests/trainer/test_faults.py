@@ -29,7 +29,7 @@ def data_file(checkpoint: str) -> Path:
     return next(Path(checkpoint).glob(f"{VARIABLES}.data-*"))
 
 
-def test_a_full_disk_is_told_and_the_last_checkpoint_stays(
+def test_a_full_disk_is_reported_and_the_last_checkpoint_stays(
     launch: "Launch", config: dict[str, Any], tmp_path: Path
 ) -> None:
     replica = launch(1, config=config | FOREVER, job=job(tmp_path, everySteps=500))
@@ -45,7 +45,7 @@ def test_a_full_disk_is_told_and_the_last_checkpoint_stays(
     newest = CheckpointReader(tmp_path).newest()
     assert newest is not None
     assert last.last_checkpoint is not None
-    assert newest.position.step == last.last_checkpoint.step
+    assert newest.cursor.step == last.last_checkpoint.step
 
 
 @pytest.mark.parametrize("place", ["{folder}/file/checkpoints", "/sys/checkpoints"], ids=["file", "read-only"])
@@ -108,8 +108,8 @@ def test_a_chief_killed_while_it_saves_and_a_torn_checkpoint_cost_no_example(
     assert "checkpoint-damaged" in third.output()
     assert "restored step=" in third.output(1)
     final = FinalRecord.model_validate_json((tmp_path / "final.json").read_bytes())
-    position = read_record(Path(final.path)).position
-    assert (position.step, position.examples) == (200 * 13, 200 * 203)
+    cursor = read_record(Path(final.path)).cursor
+    assert (cursor.step, cursor.examples) == (200 * 13, 200 * 203)
 
 
 def test_a_frozen_worker_does_not_hold_the_others_for_ever(

@@ -88,7 +88,7 @@ def test_a_revision_becomes_files(
         ("http://127.0.0.1:9/code", "HEAD", ExitCode.STORAGE, "cannot fetch http://127.0.0.1:9/code"),
     ],
 )
-def test_what_cannot_be_fetched_is_told_in_one_line(
+def test_a_failed_fetch_is_reported_in_one_line(
     repository: Repository,
     url: str,
     revision: str,

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from tfdist_trainer.data import csvs, idx, npz
 from tfdist_trainer.data.columns import BadRecords, Column
-from tfdist_trainer.data.files import Part, Shard, part_of, plan
+from tfdist_trainer.data.files import FileAssignment, Shard, assign_files, file_assignment
 from tfdist_trainer.data.formats import format_of
 from tfdist_trainer.data.framing import masked_crc32c
 from tfdist_trainer.errors import ConfigurationError, DataMalformedError, DataMissingError
@@ -58,7 +58,7 @@ def test_csv_gives_columns_in_their_types_whatever_else_is_there(name: str, tmp_
         (["id,x,kind", '"1,2,a'], "line 1: not readable as CSV: unexpected end of data"),
     ],
 )
-def test_a_bad_line_is_told_by_number_or_left_out(lines: list[str], message: str, tmp_path: Path) -> None:
+def test_a_bad_line_is_reported_by_number_or_skipped(lines: list[str], message: str, tmp_path: Path) -> None:
     path = write_lines(tmp_path / "x.csv", *lines)
     with pytest.raises(DataMalformedError) as caught:
         csvs.read(path, COLUMNS, BadRecords(skip=False))
@@ -73,7 +73,7 @@ def as_idx(array: Array) -> bytes:
     return bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
 
 
-def test_idx_images_find_their_labels_beside_them(tmp_path: Path) -> None:
+def test_idx_images_find_their_file_of_labels(tmp_path: Path) -> None:
     images, labels = np.arange(12, dtype=np.uint8).reshape(3, 2, 2), np.array([0, 10, 2], np.uint8)
     name = str(tmp_path / "train-images-idx3-ubyte.gz")
     Path(name).write_bytes(gzip.compress(as_idx(images)))
@@ -92,7 +92,7 @@ def test_idx_images_find_their_labels_beside_them(tmp_path: Path) -> None:
     [("a.npz", "npz"), ("a.csv", "csv"), ("a.csv.gz", "csv"), ("t10k-images-idx3-ubyte.gz", "idx"), ("a.idx", "idx")]
     + [(name, "tfrecord") for name in ("a.tfrecord", "a.tfrecord.gz", "part-00000-of-00008")],
 )
-def test_the_name_tells_the_format(name: str, kind: str) -> None:
+def test_the_format_is_detected_from_the_name(name: str, kind: str) -> None:
     assert format_of(name) == kind
 
 
@@ -100,24 +100,24 @@ def test_data_that_is_partitioned_already_is_read_by_its_worker(tmp_path: Path) 
     for worker in range(3):
         (tmp_path / f"part-{worker:03}.npz").write_bytes(b"")
     pattern = f"{tmp_path}/part-{{worker:03}}.npz"
-    parts = [part_of([pattern], "data.train", Shard(worker, 3)) for worker in range(3)]
-    assert parts == [Part((f"{tmp_path}/part-{worker:03}.npz",), 1, 0) for worker in range(3)]
+    parts = [file_assignment([pattern], "data.train", Shard(worker, 3)) for worker in range(3)]
+    assert parts == [FileAssignment((f"{tmp_path}/part-{worker:03}.npz",), 1, 0) for worker in range(3)]
     with pytest.raises(ConfigurationError, match=r"data.train: .*part-002.npz is for worker 2, and the last of 2"):
-        part_of([pattern], "data.train", Shard(0, 2))
+        file_assignment([pattern], "data.train", Shard(0, 2))
     with pytest.raises(DataMissingError, match=r"no file matches '.*part-003.npz'"):
-        part_of([pattern], "data.train", Shard(3, 4))
+        file_assignment([pattern], "data.train", Shard(3, 4))
     with pytest.raises(ConfigurationError, match=r"give \{worker\} in all patterns or in none"):
-        part_of([pattern, f"{tmp_path}/*"], "data.train", Shard(0, 3))
+        file_assignment([pattern, f"{tmp_path}/*"], "data.train", Shard(0, 3))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(sizes=st.lists(st.integers(0, 12), min_size=1, max_size=45), pipelines=st.integers(1, 7))
 def test_every_record_of_any_files_has_one_reader_and_shares_are_even(sizes: list[int], pipelines: int) -> None:
     names = [f"f{number:02d}" for number in range(len(sizes))]
     read: Counter[tuple[str, int]] = Counter()
     files = []
     for index in range(pipelines):
-        part = plan(names, Shard(index, pipelines))
+        part = assign_files(names, Shard(index, pipelines))
         records = [(name, k) for name in part.files for k in range(sizes[names.index(name)])]
         read.update(records[part.offset :: part.stride])
         files.append(len(part.files))
@@ -125,7 +125,7 @@ def test_every_record_of_any_files_has_one_reader_and_shares_are_even(sizes: lis
     assert max(files) <= min(files) * 1.1 + 1
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(lengths=st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=5))
 def test_the_checksum_of_lengths_is_that_of_its_definition(lengths: list[int]) -> None:
     def slow(octets: bytes) -> int:
@@ -160,17 +160,17 @@ def write(kind: str, path: Path, ids: Array) -> None:
 def test_every_good_record_is_read_once_and_bad_ones_are_counted_once(
     ending: str, sizes: list[int], pipelines: int, tmp_path: Path
 ) -> None:
-    from tfdist_trainer.data.source import Reading, open_source
+    from tfdist_trainer.data.source import ReadOptions, open_source
 
     kind, ids = ending.partition(".")[0], np.arange(sum(sizes))
     names = [str(tmp_path / f"{number}.{ending}") for number in range(len(sizes))]
     for name, end, size in zip(names, np.cumsum(sizes), sizes, strict=True):
         write(kind, Path(name), ids[end - size : end])
-    parts = [plan(names, Shard(index, pipelines)) for index in range(pipelines)]
+    parts = [assign_files(names, Shard(index, pipelines)) for index in range(pipelines)]
     base: dict[str, Any] = {"columns": COLUMNS, "format": kind, "gzip": ending.endswith("gz"), "skip_bad": True}
     ways: list[dict[str, Any]] = [{}, {"interleave": 2}, {"cache": True}]
     for extra in ways[: 3 if kind == "tfrecord" else 1]:
-        sources = [open_source(part, Reading(**base, **extra)) for part in parts]
+        sources = [open_source(part, ReadOptions(**base, **extra)) for part in parts]
         found = [batch["id"].tolist() for source in sources for batch in source.batches()]
         assert sorted(itertools.chain(*found)) == [k for k in ids if k % 5 != 4]
         assert sum(source.count for source in sources) == sum(map(len, found))
@@ -209,15 +209,15 @@ class Together:
 
 @pytest.mark.trainer
 @pytest.mark.usefixtures("two_devices")
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     counts=st.lists(st.dictionaries(st.text(max_size=8), st.integers(1, 10**9), max_size=30), min_size=1, max_size=4)
 )
 def test_members_count_strings_as_one_would(counts: list[dict[str, int]]) -> None:
-    from tfdist_trainer.programs.learned import Exchange
+    from tfdist_trainer.programs.preprocessing import Reducer
 
     gang = Together(len(counts))
-    found = gang.run(lambda rank: Exchange(gang.add, rank, len(counts)).count(counts[rank]))
+    found = gang.run(lambda rank: Reducer(gang.add, rank, len(counts)).count(counts[rank]))
     whole: Counter[str] = Counter()
     for part in counts:
         whole.update(part)
@@ -228,7 +228,7 @@ def test_members_count_strings_as_one_would(counts: list[dict[str, int]]) -> Non
 @pytest.mark.usefixtures("two_devices")
 def test_scales_and_categories_of_parts_are_those_of_the_whole() -> None:
     from tfdist_trainer.programs import choose
-    from tfdist_trainer.programs.learned import Exchange
+    from tfdist_trainer.programs.preprocessing import Reducer
 
     random = np.random.default_rng(1)
     values: Mapping[str, Array] = {
@@ -243,8 +243,8 @@ def test_scales_and_categories_of_parts_are_those_of_the_whole() -> None:
 
     def member(rank: int) -> Any:
         chosen = slice(ends[rank], ends[rank + 1])
-        return program.learn(
-            lambda: iter([{key: array[chosen] for key, array in values.items()}]), Exchange(gang.add, rank, 3)
+        return program.adapt(
+            lambda: iter([{key: array[chosen] for key, array in values.items()}]), Reducer(gang.add, rank, 3)
         )
 
     for learned in gang.run(member):
@@ -278,8 +278,8 @@ def test_texts_of_any_bytes_become_numbers_of_their_words() -> None:
 
     from tfdist_trainer.programs import choose
 
-    program: Any = choose("text_classification", {"data": {}, "length": 4, "model": "conv"}).create()
-    program.use({"vocabulary": ["straße", "the"]})
+    program: Any = choose("text_classification", {"data": {}, "maxSequenceLength": 4, "model": "conv"}).create()
+    program.load({"vocabulary": ["straße", "the"]})
     texts = tf.constant([b"The STRASSE, the Stra\xc3\x9fe!", b"", b"\xff\xfe the", b"a b c d e f"])
     numbers, _ = program.example({"text": texts, "label": tf.zeros([4], tf.int64)})
     assert numbers.numpy().tolist() == [[3, 1, 3, 2], [0, 0, 0, 0], [3, 0, 0, 0], [1, 1, 1, 1]]

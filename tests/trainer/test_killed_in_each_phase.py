@@ -1,4 +1,4 @@
-"""kill -9 of each role in each phase: whoever is left ends by itself or says for whom it waits, and nothing is lost.
+"""kill -9 of each role in each phase: the other replicas exit or report the member they wait for, and nothing is lost.
 
 The replicas run `support.held_program`, which stops where a test wants it to, so that each kill meets its phase. All
 begin from a checkpoint, and after the kill a restart goes on from the newest one and ends.
@@ -17,7 +17,7 @@ from trainer.conftest import launching
 
 from tfdist.contract import Phase
 from tfdist.contract_reports import EvaluationReport
-from tfdist_trainer.scores import Ledger
+from tfdist_trainer.evaluation_store import EvaluationStore
 
 if TYPE_CHECKING:
     from trainer.conftest import Launch
@@ -39,8 +39,8 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def attempts(begun: Path, launch_roles: "Launch", tmp_path: Path) -> Callable[..., Attempts]:
     """A function that makes the attempts of a job with `roles`."""
 
-    def make(roles: dict[str, int], **told: Any) -> Attempts:
-        return Attempts(launch_roles, roles, Path(shutil.copytree(begun, tmp_path / "checkpoints")), told)
+    def make(roles: dict[str, int], **settings: Any) -> Attempts:
+        return Attempts(launch_roles, roles, Path(shutil.copytree(begun, tmp_path / "checkpoints")), settings)
 
     return make
 
@@ -90,7 +90,7 @@ def test_a_notice_is_heard_while_members_connect(attempts: Callable[..., Attempt
     job = attempts({"worker": 2})
     job.start({1: "connecting"})
     job.until_held(1)
-    job.until_said(0, "joining")
+    job.wait_for_output(0, "joining")
     job.stop(0)
 
 
@@ -106,8 +106,8 @@ def asynchronous(attempts: Callable[..., Attempts]) -> Attempts:
 
 
 def is_waited_for(job: Attempts, number: int) -> None:
-    """Return when the chief has said that it waits for a member alone."""
-    job.until_said(CHIEF, f"waiting for {job.now.addresses[number]} to listen")
+    """Return when the chief reports that it waits only for one member."""
+    job.wait_for_output(CHIEF, f"waiting for {job.now.addresses[number]} to listen")
 
 
 def test_a_worker_of_parameter_servers(attempts: Callable[..., Attempts]) -> None:
@@ -125,11 +125,11 @@ def test_a_worker_of_parameter_servers(attempts: Callable[..., Attempts]) -> Non
         before = job.now.output(WORKER).count(COMPUTES)
         job.start_again(WORKER)
         if place == "connecting":
-            job.until_said(WORKER, "serving", 2)
+            job.wait_for_output(WORKER, "serving", 2)
         job.let_go(CHIEF)
     # A worker that comes when the chief has ended waits for the next one: so until it takes part again.
-    job.until_said(WORKER, COMPUTES, before + 1)
-    Ledger(job.directory, "uid-1", tag="test").stop(SAVES, "the test has seen enough")
+    job.wait_for_output(WORKER, COMPUTES, before + 1)
+    EvaluationStore(job.directory, "uid-1", tag="test").request_stop(SAVES, "the test has seen enough")
     assert job.ends().step > SAVES
 
 
@@ -151,7 +151,7 @@ def test_a_parameter_server(asynchronous: Attempts) -> None:
     job.until_held(CHIEF)
     job.kill(SERVER)
     job.start_again(SERVER)
-    job.until_said(SERVER, "serving", 2)
+    job.wait_for_output(SERVER, "serving", 2)
     job.let_go(CHIEF)
     assert job.ends().step == ASYNCHRONOUS_DONE
 
@@ -199,7 +199,7 @@ def is_scored(job: Attempts) -> None:
     assert not list(job.directory.glob("evaluation/.tmp-*"))
 
 
-def test_the_evaluator_beside_training(attempts: Callable[..., Attempts]) -> None:
+def test_the_evaluator_during_training(attempts: Callable[..., Attempts]) -> None:
     judged = {"mode": "Continuous", "metric": "loss", "goal": "Minimize"}
     job = attempts({"worker": 1}, task="Evaluate", role="evaluator", evaluation=judged)
     checkpoint = job.directory / f"checkpoint-{BEGUN:09d}"

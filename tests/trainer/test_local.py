@@ -1,4 +1,4 @@
-"""Without Kubernetes: a file instead of a pod's environment, and scripts that tell how far they are."""
+"""Without Kubernetes: a file instead of a pod's environment, and scripts that report their progress."""
 
 import json
 import os
@@ -20,7 +20,7 @@ from tfdist_trainer.errors import ConfigurationError, UsageError
 TRAINING: dict[str, Any] = {"program": "image_classification", "config": {"epochs": 2}}
 
 
-def told(path: Path, document: Any, **environ: str) -> ReplicaJob:
+def replica_job_of(path: Path, document: Any, **environ: str) -> ReplicaJob:
     path.write_text(document if isinstance(document, str) else yaml.safe_dump(document))
     local.prepare(path, environ)
     assert environ[REPORT_PORT_ENV] == "0"
@@ -38,21 +38,21 @@ def manifest(**spec: Any) -> dict[str, Any]:
 
 def test_parts_of_a_job_are_enough(tmp_path: Path) -> None:
     parts = {"training": TRAINING, "runtime": {"seed": 3}, "checkpoint": {"directory": "/ckpt/{name}"}}
-    job = told(tmp_path / "My job.yaml", parts)
+    job = replica_job_of(tmp_path / "My job.yaml", parts)
     assert (job.name, job.strategy, job.role, job.replicas) == ("my-job", "Mirrored", "worker", {"worker": 1})
     assert job.training is not None
     assert job.training.config == {"epochs": 2}
     assert job.runtime == {"seed": 3}
     assert job.checkpoint is not None
     assert job.checkpoint.directory == "/ckpt/my-job"
-    assert job.uid != told(tmp_path / "My job.yaml", parts).uid, "each run is a job of its own"
+    assert job.uid != replica_job_of(tmp_path / "My job.yaml", parts).uid, "each run is a job of its own"
 
 
 def test_a_whole_job_with_a_cluster_is_the_replica_that_the_cluster_names(tmp_path: Path) -> None:
     cluster = {"chief": ["a:1"], "worker": ["b:1", "c:1"], "ps": ["d:1"]}
     config = json.dumps({"cluster": cluster, "task": {"type": "ps", "index": 0}})
     spec = {"strategy": "ParameterServer", "chief": {}, "ps": {"replicas": 1}}
-    job = told(tmp_path / "job.yaml", manifest(**spec), TF_CONFIG=config)
+    job = replica_job_of(tmp_path / "job.yaml", manifest(**spec), TF_CONFIG=config)
     assert (job.name, job.namespace, job.strategy, job.role) == ("flowers", "team", "ParameterServer", "ps")
     assert job.replicas == {"chief": 1, "worker": 2, "ps": 1}
 
@@ -61,31 +61,37 @@ def test_the_processes_of_a_local_gang_are_of_one_job_and_those_of_another_gang_
     def uid(index: int, port: int) -> str:
         cluster = {"worker": ["127.0.0.1:1", f"127.0.0.1:{port}"]}
         config = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}})
-        return told(tmp_path / "job.yaml", manifest(), TF_CONFIG=config).uid
+        return replica_job_of(tmp_path / "job.yaml", manifest(), TF_CONFIG=config).uid
 
     assert uid(0, 2) == uid(1, 2), "or they never meet"
     assert uid(0, 2) != uid(0, 3)
 
 
 def test_the_processes_of_a_local_gang_agree_on_the_file_that_ends_its_servers(tmp_path: Path) -> None:
-    from tfdist_trainer.strategies.servers import done_path  # noqa: PLC0415  it imports TensorFlow
+    from tfdist_trainer.strategies.servers import shutdown_marker  # noqa: PLC0415  it imports TensorFlow
 
     cluster = {"chief": ["127.0.0.1:1"], "worker": ["127.0.0.1:2"], "ps": ["127.0.0.1:3"]}
     spec = {"strategy": "ParameterServer", "chief": {}, "ps": {"replicas": 1}}
     paths = set()
     for role in cluster:
         config = json.dumps({"cluster": cluster, "task": {"type": role, "index": 0}})
-        job = told(tmp_path / "job.yaml", manifest(**spec), TF_CONFIG=config)
+        job = replica_job_of(tmp_path / "job.yaml", manifest(**spec), TF_CONFIG=config)
         member = read_member({JOB_ENV: job.to_json(), "TF_CONFIG": config})
-        paths.add(done_path(member, "ps", 0))
+        paths.add(shutdown_marker(member, "ps", 0))
     assert len(paths) == 1
 
 
 def test_a_whole_job_alone_uses_the_devices_of_this_machine(tmp_path: Path) -> None:
-    assert told(tmp_path / "job.yaml", manifest(strategy="OneDevice", worker={"replicas": 1})).strategy == "OneDevice"
-    job = told(tmp_path / "job.yaml", manifest())
+    assert (
+        replica_job_of(tmp_path / "job.yaml", manifest(strategy="OneDevice", worker={"replicas": 1})).strategy
+        == "OneDevice"
+    )
+    job = replica_job_of(tmp_path / "job.yaml", manifest())
     assert (job.strategy, job.replicas) == ("Mirrored", {"worker": 1})
-    assert told(tmp_path / "job.yaml", manifest(task="Evaluate", checkpoint={"directory": "/c"})).role == "evaluation"
+    assert (
+        replica_job_of(tmp_path / "job.yaml", manifest(task="Evaluate", checkpoint={"directory": "/c"})).role
+        == "evaluation"
+    )
 
 
 @pytest.mark.parametrize(
@@ -100,9 +106,11 @@ def test_a_whole_job_alone_uses_the_devices_of_this_machine(tmp_path: Path) -> N
         ({"training": TRAINING, "checkpoint": {"directory": "ckpt"}}, ConfigurationError, "checkpoint.directory"),
     ],
 )
-def test_a_wrong_file_is_told_what_is_wrong(document: Any, kind: type[Exception], message: str, tmp_path: Path) -> None:
+def test_a_wrong_file_is_reported_with_the_error(
+    document: Any, kind: type[Exception], message: str, tmp_path: Path
+) -> None:
     with pytest.raises(kind, match=message):
-        told(tmp_path / "job.yaml", document)
+        replica_job_of(tmp_path / "job.yaml", document)
 
 
 def run(*arguments: str, folder: Path, **environ: str) -> subprocess.CompletedProcess[str]:
@@ -174,7 +182,7 @@ print(urllib.request.urlopen(url).read().decode())
 @pytest.mark.parametrize(
     ("imports", "legacy"), [("import keras", "0"), ("import tensorflow as tf; keras = tf.keras", "1")]
 )
-def test_a_script_with_keras_fit_tells_its_progress(imports: str, legacy: str, tmp_path: Path) -> None:
+def test_a_script_with_keras_fit_reports_its_progress(imports: str, legacy: str, tmp_path: Path) -> None:
 
     (tmp_path / "train.py").write_text(SCRIPT.format(imports=imports, end="raise ValueError('no luck')"))
     [port] = free_ports(1)

@@ -1,4 +1,4 @@
-"""The promise of a local run that needs real processes: whatever happens, none of them is left."""
+"""Processes of a local run: none of them outlives it, in any case."""
 
 import json
 import os
@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 import yaml
 
-from tfdist.local.keeper import descendants
+from tfdist.local.init_process import descendants
 
 SECONDS = 60.0
 STUBBORN = """
 import os, signal, subprocess, sys, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
-# a child in a session of its own, which nobody who signals groups would find
+# a child in a session of its own, which a signal to the process group does not reach
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
 print("ready", os.getpid(), child.pid, flush=True)
 time.sleep(600)
@@ -55,7 +55,7 @@ class Run:
         return path.read_text() if path.exists() else ""
 
     def until_ready(self, *names: str) -> list[int]:
-        """Return the processes below the run once each replica has said that it is ready."""
+        """Return the processes below the run once each replica has written that it is ready."""
         wait_for(lambda: all("ready" in self.log(name) for name in names), "the replicas to be ready")
         return descendants(self.process.pid)
 
@@ -71,7 +71,7 @@ class Run:
 def wait_for(condition: Any, what: str) -> None:
     deadline = time.monotonic() + SECONDS
     while not condition():
-        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        assert time.monotonic() < deadline, f"timed out waiting for {what}"
         time.sleep(0.05)
 
 
@@ -105,7 +105,7 @@ def start(started: list[Run], folder: Path, program: str, *options: str, **spec:
     return run
 
 
-def test_ctrl_c_lets_every_replica_save_and_leaves_no_process(started: list[Run], tmp_path: Path) -> None:
+def test_after_ctrl_c_every_replica_saves_and_no_process_remains(started: list[Run], tmp_path: Path) -> None:
     run = start(started, tmp_path, POLITE)
     pids = run.until_ready("worker-0", "worker-1")
     run.process.send_signal(signal.SIGINT)
@@ -116,7 +116,7 @@ def test_ctrl_c_lets_every_replica_save_and_leaves_no_process(started: list[Run]
     all_gone(pids)
 
 
-def test_a_second_ctrl_c_kills_who_does_not_listen(started: list[Run], tmp_path: Path) -> None:
+def test_a_second_ctrl_c_kills_replicas_that_ignore_sigterm(started: list[Run], tmp_path: Path) -> None:
     run = start(started, tmp_path, STUBBORN, grace=600)
     pids = run.until_ready("worker-0", "worker-1")
     run.process.send_signal(signal.SIGTERM)
@@ -124,14 +124,14 @@ def test_a_second_ctrl_c_kills_who_does_not_listen(started: list[Run], tmp_path:
     assert run.process.stdout is not None
     while "stopping" not in line:
         line = run.process.stdout.readline()
-        assert line, "it ended without a word"
+        assert line, "it ended without output"
     run.process.send_signal(signal.SIGTERM)
     assert run.end()[0] == 143
     all_gone(pids)
     assert run.status()["phase"] == "Suspended"
 
 
-def test_a_killed_run_leaves_no_process_and_its_replicas_may_save(started: list[Run], tmp_path: Path) -> None:
+def test_a_killed_run_leaves_no_process_and_its_replicas_can_save(started: list[Run], tmp_path: Path) -> None:
     run = start(started, tmp_path, POLITE)
     pids = run.until_ready("worker-0", "worker-1")
     run.process.kill()
@@ -139,15 +139,15 @@ def test_a_killed_run_leaves_no_process_and_its_replicas_may_save(started: list[
     assert run.log("worker-1").splitlines()[-1] == "saved"
 
 
-def test_a_killed_run_leaves_nobody_who_does_not_listen(started: list[Run], tmp_path: Path) -> None:
+def test_a_killed_run_leaves_no_replica_that_ignores_sigterm(started: list[Run], tmp_path: Path) -> None:
     run = start(started, tmp_path, STUBBORN, grace=1)
     pids = run.until_ready("worker-0", "worker-1")
-    assert len(pids) == 6, "each replica has a keeper and a child"
+    assert len(pids) == 6, "each replica has an init process and a child"
     run.process.kill()
     all_gone(pids)
 
 
-def test_a_replica_that_fails_ends_the_run_with_its_code_and_words(started: list[Run], tmp_path: Path) -> None:
+def test_a_replica_that_fails_ends_the_run_with_its_exit_code_and_message(started: list[Run], tmp_path: Path) -> None:
     program = f"import os, sys\nif '\"index\":1' in os.environ['TF_CONFIG']: sys.exit('no luck')\n{STUBBORN}"
     run = start(started, tmp_path, program)
     pids = run.until_ready("worker-0")
@@ -161,7 +161,7 @@ def test_a_replica_that_fails_ends_the_run_with_its_code_and_words(started: list
     all_gone(pids)
 
 
-def test_a_killed_keeper_is_a_failure_and_its_replica_is_found_and_killed(started: list[Run], tmp_path: Path) -> None:
+def test_a_killed_init_process_is_a_failure_and_its_descendants_are_killed(started: list[Run], tmp_path: Path) -> None:
     run = start(started, tmp_path, STUBBORN, grace=1)
     pids = run.until_ready("worker-0", "worker-1")
     os.kill(pids[0], signal.SIGKILL)  # a direct child of the run
@@ -170,7 +170,7 @@ def test_a_killed_keeper_is_a_failure_and_its_replica_is_found_and_killed(starte
     all_gone(pids)
 
 
-def test_a_command_that_does_not_exist_is_a_mistake_of_the_user(started: list[Run], tmp_path: Path) -> None:
+def test_a_command_that_does_not_exist_is_a_user_error(started: list[Run], tmp_path: Path) -> None:
     run = start(started, tmp_path, "", command=["no-such-program"])
     code, output = run.end()
     assert code == 127
@@ -203,7 +203,7 @@ def test_two_runs_do_not_share_a_state_folder(started: list[Run], tmp_path: Path
     assert first.process.poll() is None
 
 
-def test_a_gang_is_started_again_in_place_as_often_as_the_job_allows(started: list[Run], tmp_path: Path) -> None:
+def test_a_gang_restarts_in_place_up_to_the_backoff_limit(started: list[Run], tmp_path: Path) -> None:
     pytest.importorskip("tfdist_launch", reason="the launcher is not part of this environment")
     program = f"import os, sys\nif '\"index\":1' in os.environ['TF_CONFIG']: sys.exit('no luck')\n{POLITE}"
     run = start(started, tmp_path, program, "--in-place", runPolicy={"backoffLimit": 1})

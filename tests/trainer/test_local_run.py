@@ -1,4 +1,4 @@
-"""`tfdist run --local` with the real trainer: it trains, evaluates, and tells what a cluster would."""
+"""`tfdist run --local` with the real trainer: it trains, evaluates, and has the status of a job in a cluster."""
 
 import json
 import subprocess
@@ -81,7 +81,7 @@ def test_a_job_trains_and_then_all_evaluate_every_example_once(name: str, ran: d
     assert json.loads(written.read_text())["metrics"] == final.metrics
 
 
-def test_the_evaluator_beside_training_agrees_with_the_gang_after_it(ran: dict[str, Ran]) -> None:
+def test_the_evaluator_during_training_agrees_with_the_gang_after_it(ran: dict[str, Ran]) -> None:
     evaluation = ran["together"].status.evaluation
     assert evaluation is not None
     assert evaluation.latest is not None
@@ -92,7 +92,7 @@ def test_the_evaluator_beside_training_agrees_with_the_gang_after_it(ran: dict[s
 
 
 @pytest.mark.parametrize("name", GANGS)
-def test_every_replica_has_a_log_and_is_told_apart_on_the_screen(name: str, ran: dict[str, Ran]) -> None:
+def test_every_replica_has_a_log_file_and_its_name_on_the_console(name: str, ran: dict[str, Ran]) -> None:
     run = ran[name]
     assert run.status.replicas is not None
     logs = {path.stem for path in (run.state / "logs").iterdir()}

@@ -1,4 +1,4 @@
-"""Metrics as sums: right by their definition, and the same however examples are spread over workers."""
+"""Metrics as sums: right by their definition, and the same for every distribution of examples over workers."""
 
 import math
 from collections.abc import Callable
@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from tfdist_trainer.errors import ConfigurationError
 from tfdist_trainer.metrics import build, names
-from tfdist_trainer.metrics.of_keras import KerasMetric
-from tfdist_trainer.metrics.sums import SumsOf, WeightedMean
+from tfdist_trainer.metrics.additive import MetricCollection, WeightedMean
+from tfdist_trainer.metrics.keras_metrics import KerasMetric
 
 pytestmark = [pytest.mark.trainer, pytest.mark.usefixtures("two_devices")]
 
@@ -32,7 +32,7 @@ def draw(count: int, classes: int, seed: int) -> tuple[Array, Array, Array]:
     return random.integers(0, classes, count), random.normal(0, 3, (count, classes)), weights
 
 
-def sums_of(metrics: SumsOf, labels: Array, predictions: Array, weights: Array) -> Array:
+def sums_of(metrics: MetricCollection, labels: Array, predictions: Array, weights: Array) -> Array:
     present = tf.ones([len(labels)], tf.bool)
     given = (tf.constant(labels), tf.constant(predictions, tf.float32), tf.constant(weights, tf.float32))
     return np.asarray(metrics.sums(*given, present))
@@ -41,17 +41,17 @@ def sums_of(metrics: SumsOf, labels: Array, predictions: Array, weights: Array) 
 def one(metric: Any, labels: Any, predictions: Any, weights: Any = None) -> float:
     labels = np.asarray(labels)
     weights = np.ones(len(labels)) if weights is None else np.asarray(weights)
-    metrics = SumsOf([metric])
+    metrics = MetricCollection([metric])
     return float(metrics.results(sums_of(metrics, labels, np.asarray(predictions), weights))[metrics.metrics[0].name])
 
 
-def spread_is_whole(metrics: SumsOf, labels: Array, predictions: Array, weights: Array, seed: int) -> None:
+def spread_is_whole(metrics: MetricCollection, labels: Array, predictions: Array, weights: Array, seed: int) -> None:
     """Check that the sums of parts, of which some may be empty, add up to those of all."""
     owner = np.random.default_rng(seed).integers(0, 3, len(labels))
     parts = [sums_of(metrics, labels[owner == w], predictions[owner == w], weights[owner == w]) for w in range(3)]
     together = metrics.results(np.sum(parts, axis=0))
     whole = metrics.results(sums_of(metrics, labels, predictions, weights))
-    # Keras rounds a batch to float32; what is ours does not.
+    # Keras rounds a batch to float32; the trainer's own metrics do not.
     exact = {name: value for name, value in whole.items() if not name.startswith("keras")}
     assert {name: together[name] for name in exact} == pytest.approx(exact, rel=1e-9, abs=1e-9, nan_ok=True)
     assert together == pytest.approx(whole, rel=1e-6, abs=1e-6, nan_ok=True)
@@ -60,18 +60,18 @@ def spread_is_whole(metrics: SumsOf, labels: Array, predictions: Array, weights:
 CLASSIFICATION = [*PER_CLASS, "keras.SparseCategoricalCrossentropy"]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(count=st.integers(1, 40), classes=st.sampled_from([2, CLASSES]), seed=st.integers(0, 2**32))
 def test_parts_of_any_size_add_up_to_the_whole(count: int, classes: int, seed: int) -> None:
-    metrics = SumsOf(build.classification(CLASSIFICATION, classes))
+    metrics = MetricCollection(build.classification(CLASSIFICATION, classes))
     spread_is_whole(metrics, *draw(count, classes, seed), seed)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(count=st.integers(1, 40), seed=st.integers(0, 2**32))
 def test_parts_of_numbers_add_up_to_the_whole(count: int, seed: int) -> None:
     _, predictions, weights = draw(count, 2, seed)
-    metrics = SumsOf(build.regression([*OF_NUMBERS, "keras.MeanAbsoluteError"]))
+    metrics = MetricCollection(build.regression([*OF_NUMBERS, "keras.MeanAbsoluteError"]))
     spread_is_whole(metrics, predictions[:, 0] + 100, predictions[:, 1] + 100, weights, seed)
 
 
@@ -92,7 +92,7 @@ def test_means_over_classes_leave_out_classes_that_do_not_occur() -> None:
 
 
 def test_the_confusion_matrix_is_written_by_label_and_prediction_and_is_no_value() -> None:
-    metrics = SumsOf(build.classification(["confusion_matrix"], 3))
+    metrics = MetricCollection(build.classification(["confusion_matrix"], 3))
     sums = sums_of(metrics, np.array([0, 0, 2]), np.eye(3)[[0, 1, 2]], np.array([1.0, 2.0, 1.0]))
     assert metrics.results(sums) == {}
     details = metrics.details(sums)["confusion_matrix"]
@@ -122,7 +122,7 @@ def test_the_area_under_the_curve_is_that_of_all_pairs_to_the_width_of_a_bin() -
     assert one(auc, labels, logits, weights) == pytest.approx(np.mean(areas), abs=2e-3)
 
 
-def test_very_sure_predictions_are_still_told_apart() -> None:
+def test_predictions_close_to_certainty_are_still_distinguished() -> None:
     logits = np.array([[0, 30], [0, 31], [0, 33], [0, 36]])
     assert one(build.classification(["auc"], 2)[0], [0, 0, 1, 1], logits) == 1
 
@@ -142,10 +142,10 @@ def test_numbers_follow_their_definition() -> None:
 
 
 @pytest.mark.parametrize("name", [*CLASSIFICATION, *OF_NUMBERS])
-def test_nothing_is_not_a_number_and_absent_examples_may_be_anything(name: str) -> None:
+def test_a_metric_of_no_examples_is_nan_and_padding_may_have_any_values(name: str) -> None:
     metric = (build.regression([name]) if name in OF_NUMBERS else build.classification([name], 2))[0]
     shape = [3] if name in OF_NUMBERS else [3, 2]
-    sums = sums_of(SumsOf([metric]), np.array([0, 1, 1]), np.full(shape, np.nan), np.zeros(3))
+    sums = sums_of(MetricCollection([metric]), np.array([0, 1, 1]), np.full(shape, np.nan), np.zeros(3))
     assert not sums[1:].any()
     value = metric.result(sums[1:])
     assert value is None or math.isnan(value) or name.startswith("keras")
@@ -155,14 +155,14 @@ def test_nothing_is_not_a_number_and_absent_examples_may_be_anything(name: str) 
 def test_sums_are_the_same_in_a_graph(classes: int) -> None:
     labels, logits, weights = draw(20, classes, seed=4)
     binary = ["keras.BinaryCrossentropy", "keras.AUC"] if classes == 2 else []
-    metrics = SumsOf(build.classification([*CLASSIFICATION, *binary], classes))
+    metrics = MetricCollection(build.classification([*CLASSIFICATION, *binary], classes))
     in_graph = tf.function(metrics.sums)
     given = (tf.constant(labels), tf.constant(logits, tf.float32), tf.constant(weights, tf.float32))
     found = in_graph(*given, tf.ones([20], tf.bool)).numpy()
     np.testing.assert_allclose(found, sums_of(metrics, labels, logits, weights), rtol=1e-6)
 
 
-def test_a_mask_leaves_positions_out() -> None:
+def test_a_mask_excludes_positions() -> None:
     values = np.array([[1.0, 2.0, 99.0], [3.0, 99.0, 99.0]])
     lengths = np.array([2, 1])
     mean = WeightedMean("m", lambda _, p: p, mask=lambda n, p: tf.sequence_mask(n, tf.shape(p)[1]))
@@ -180,7 +180,7 @@ def test_a_mask_leaves_positions_out() -> None:
         (keras.metrics.MeanSquaredLogarithmicError, 1),
     ],
 )
-def test_keras_metrics_are_what_keras_makes_of_them(make: Callable[[], Any], classes: int) -> None:
+def test_keras_metrics_are_equal_to_those_that_keras_computes(make: Callable[[], Any], classes: int) -> None:
     random = np.random.default_rng(3)
     labels, weights = random.integers(0, max(classes, 2), 50), random.uniform(0, 2, 50)
     scores = random.uniform(0, 1, (50, classes)).astype(np.float32)
@@ -189,7 +189,7 @@ def test_keras_metrics_are_what_keras_makes_of_them(make: Callable[[], Any], cla
     assert one(make(), labels, scores, weights) == pytest.approx(float(keras_metric.result()), rel=1e-5)
 
 
-def test_a_metric_that_cannot_be_added_is_refused() -> None:
+def test_a_metric_that_cannot_be_summed_is_rejected() -> None:
     class Largest(keras.metrics.Metric):  # type: ignore[misc]  # Keras ships no types
         def __init__(self) -> None:
             super().__init__(name="largest")
@@ -203,7 +203,7 @@ def test_a_metric_that_cannot_be_added_is_refused() -> None:
     ("name", "message"),
     [("keras.NoSuchThing", "has no metric"), ("keras.MeanIoU", "cannot be made by its name alone")],
 )
-def test_keras_metrics_that_do_not_exist_are_told(name: str, message: str) -> None:
+def test_keras_metrics_that_do_not_exist_are_rejected_with_the_reason(name: str, message: str) -> None:
     with pytest.raises(ConfigurationError, match=f"training.config.metrics: .*{message}"):
         build.classification([name], 3)
 
@@ -212,16 +212,16 @@ def test_keras_metrics_that_do_not_exist_are_told(name: str, message: str) -> No
     ("given_names", "message"),
     [(["acuracy"], "no metric of classification; known are accuracy"), (["auc", "auc"], "twice"), (["top_<k>"], "no")],
 )
-def test_wrong_names_are_told_with_those_that_are_known(given_names: list[str], message: str) -> None:
+def test_wrong_names_are_rejected_with_a_list_of_the_known_names(given_names: list[str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         names.check(given_names, "classification")
 
 
-def test_sums_of_metrics_that_stay_are_taken_over_by_name() -> None:
-    before = SumsOf([WeightedMean("loss", lambda *_: 0), *build.classification(["accuracy", "precision"], 2)])
-    after = SumsOf([WeightedMean("loss", lambda *_: 0), *build.classification(["top_2", "accuracy"], 2)])
+def test_sums_of_metrics_that_are_kept_are_restored_by_name() -> None:
+    before = MetricCollection([WeightedMean("loss", lambda *_: 0), *build.classification(["accuracy", "precision"], 2)])
+    after = MetricCollection([WeightedMean("loss", lambda *_: 0), *build.classification(["top_2", "accuracy"], 2)])
     sums = np.arange(1.0, before.size + 1)
-    taken = after.taken_over(sums.tolist(), before.sizes)
+    taken = after.restored(sums.tolist(), before.sizes)
     assert after.examples(taken) == 1
     assert after.results(taken)["loss"] == before.results(sums)["loss"]
     assert after.results(taken)["accuracy"] == before.results(sums)["accuracy"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from trainer.by_numpy import evaluation_set, metrics_by_numpy, model_variables
+from trainer.numpy_reference import evaluation_set, metrics_by_numpy, model_variables
 
 from tfdist.contract import ExitCode, Phase
 from tfdist.contract_reports import EvaluationReport
@@ -29,13 +29,13 @@ def final_record(directory: Path) -> Record:
     return read_record(Path(final.path))
 
 
-def test_evaluation_equals_numpy_whatever_the_number_of_processes(
+def test_evaluation_equals_numpy_for_any_number_of_processes(
     launch: "Launch", config: dict[str, Any], data: Path, tmp_path: Path
 ) -> None:
     trained = launch(2, config=config | {"epochs": 3}, job=job(tmp_path))
     assert trained.wait() == [0, 0], trained.output() + trained.output(1)
     record = final_record(tmp_path)
-    assert record.position.examples == 3 * 203
+    assert record.cursor.examples == 3 * 203
     assert (record.writer.role, record.writer.index, record.writer.attempt) == ("worker", 0, 0)
     written = sorted(path.name for path in tmp_path.iterdir())
     steps = [13, 26, 39]  # 102 examples on the fuller worker, 8 at a time
@@ -93,8 +93,8 @@ def test_a_gang_killed_and_started_again_resumes_where_its_checkpoint_was(
     assert "restored step=" in second.output(0)
     assert "restored step=" in second.output(1)
     record = final_record(tmp_path)
-    assert record.position.step == 25 * 13
-    assert record.position.examples == 25 * 203, "an example was repeated or skipped"
+    assert record.cursor.step == 25 * 13
+    assert record.cursor.examples == 25 * 203, "an example was repeated or skipped"
     assert record.writer.attempt == 1
     assert len(list(tmp_path.glob("checkpoint-*"))) == 2
     assert not list(tmp_path.glob(".tmp-*"))
@@ -112,8 +112,8 @@ def test_sigterm_saves_an_agreed_step_and_the_next_attempt_ends_as_if_nothing_ha
     unbroken = launch(2, config=long, job=job(tmp_path / "unbroken", checkpoint=rarely))
     stopped = launch(2, config=long, job=job(tmp_path / "stopped", checkpoint=rarely))
     stopped.progress_when(lambda report: (report.step or 0) > 20)
-    stopped.processes[1].send_signal(signal.SIGTERM)  # one member is told, and all stop
-    assert stopped.wait() == [ExitCode.STOPPED_ON_NOTICE] * 2, stopped.output() + stopped.output(1)
+    stopped.processes[1].send_signal(signal.SIGTERM)  # SIGTERM to one member, and all stop
+    assert stopped.wait() == [ExitCode.PREEMPTED] * 2, stopped.output() + stopped.output(1)
     message = stopped.termination(1)
     assert message.last_checkpoint is not None
     assert message.last_checkpoint.step == message.step
@@ -121,7 +121,7 @@ def test_sigterm_saves_an_agreed_step_and_the_next_attempt_ends_as_if_nothing_ha
     resumed = launch(2, config=long, job=job(tmp_path / "stopped", attempt=1, checkpoint=rarely))
     assert resumed.wait() == [0, 0], resumed.output()
     assert unbroken.wait() == [0, 0], unbroken.output()
-    assert final_record(tmp_path / "stopped").position.examples == 16 * 203
+    assert final_record(tmp_path / "stopped").cursor.examples == 16 * 203
     expected = model_variables(tmp_path / "unbroken" / "checkpoint-000000208")
     for shape, value in model_variables(tmp_path / "stopped" / "checkpoint-000000208").items():
         np.testing.assert_allclose(value, expected[shape], rtol=1e-2, atol=1e-3)

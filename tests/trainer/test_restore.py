@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tfdist.contract import CheckpointSettings, Role
-from tfdist_trainer.checkpoint import CheckpointReader, CheckpointWriter, Position
+from tfdist_trainer.checkpoint import CheckpointReader, CheckpointWriter, DataCursor
 from tfdist_trainer.errors import StorageError
 from tfdist_trainer.fence import Writer
 
@@ -25,7 +25,7 @@ class Alone:
         is_chief = True
 
     @staticmethod
-    def from_chief(value: float) -> float:
+    def broadcast_from_chief(value: float) -> float:
         return value
 
 
@@ -34,7 +34,7 @@ def write(directory: Path, job: str, *steps: int, keep: int = 9) -> CheckpointWr
     made = CheckpointWriter(directory, keep=keep, writer=writer)
     made.claim()
     for step in steps:
-        made.write(Position(step=step), TIME, save)
+        made.write(DataCursor(step=step), TIME, save)
     return made
 
 
@@ -43,12 +43,12 @@ def save(prefix: str) -> None:
 
 
 def start(directory: Path, restore: str) -> tuple[str, int] | None:
-    """Return who wrote the checkpoint that job `new` begins from, and its step."""
-    from tfdist_trainer.saving import find_start  # noqa: PLC0415  it imports TensorFlow
+    """Return the writer of the checkpoint that job `new` restores, and its step."""
+    from tfdist_trainer.saving import find_initial_checkpoint  # noqa: PLC0415  it imports TensorFlow
 
     gang: Any = Alone()
-    _, record = find_start(gang, CheckpointSettings(directory=str(directory), restore=restore), "new")
-    return (record.writer.job, record.position.step) if record else None
+    _, record = find_initial_checkpoint(gang, CheckpointSettings(directory=str(directory), restore=restore), "new")
+    return (record.writer.job, record.cursor.step) if record else None
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def start(directory: Path, restore: str) -> tuple[str, int] | None:
         ("{folder}/checkpoint-000000020", ("old", 20), ("new", 5)),
     ],
 )
-def test_a_restarted_job_goes_on_from_its_own_checkpoint(
+def test_a_restarted_job_resumes_from_its_own_checkpoint(
     restore: str, first: Any, restarted: Any, tmp_path: Path
 ) -> None:
     restore = restore.replace("{folder}", str(tmp_path))
@@ -83,8 +83,8 @@ def test_checkpoints_of_others_that_are_further_are_set_aside_and_not_in_the_way
     assert sorted(path.name for path in tmp_path.iterdir()) == names
     aside = CheckpointReader(tmp_path / "set-aside-by-new").newest()
     assert aside is not None
-    assert aside.position.step == 30, "nothing is lost"
+    assert aside.cursor.step == 30, "nothing is lost"
     write(tmp_path, "new", 12, 14, keep=2)
     newest = CheckpointReader(tmp_path).newest()
     assert newest is not None
-    assert (newest.writer.job, newest.position.step) == ("new", 14)
+    assert (newest.writer.job, newest.cursor.step) == ("new", 14)

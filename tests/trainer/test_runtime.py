@@ -13,12 +13,12 @@ from tfdist.api.training import RuntimeSpec
 from tfdist.contract import ExitCode
 from tfdist_trainer import runtime
 from tfdist_trainer.errors import ConfigurationError
-from tfdist_trainer.xla_choice import PLAIN_CHUNKS, XlaChoice
+from tfdist_trainer.xla_autotuner import PLAIN_EXECUTIONS, XlaAutotuner
 
 if TYPE_CHECKING:
     from trainer.conftest import Launch
 
-LOOK = """
+INSPECT = """
 import json, os, sys
 from tfdist.contract import Role
 from tfdist_trainer import runtime
@@ -29,15 +29,15 @@ from tfdist_trainer.strategies import devices
 devices.configure(settings, Role.WORKER)
 try:
     tf.random.uniform([1])
-    refuses_chance = False
+    is_deterministic = False
 except RuntimeError:
-    refuses_chance = True
+    is_deterministic = True
 print(json.dumps({
     "intra": tf.config.threading.get_intra_op_parallelism_threads(),
     "inter": tf.config.threading.get_inter_op_parallelism_threads(),
     "policy": keras.mixed_precision.global_policy().name,
     "placement": tf.debugging.get_log_device_placement(),
-    "refuses_chance": refuses_chance,
+    "is_deterministic": is_deterministic,
     "cpus": len(tf.config.list_logical_devices("CPU")),
     "log": os.environ["TF_CPP_MIN_LOG_LEVEL"],
     "collective": devices.communication(settings).implementation.value,
@@ -45,9 +45,9 @@ print(json.dumps({
 """
 
 
-def look(settings: Mapping[str, Any]) -> dict[str, Any]:
+def inspected(settings: Mapping[str, Any]) -> dict[str, Any]:
     environ = {k: v for k, v in os.environ.items() if k != "TF_CPP_MIN_LOG_LEVEL"} | {"TFDIST_LOGICAL_CPUS": "3"}
-    command = [sys.executable, "-c", LOOK, json.dumps(settings)]
+    command = [sys.executable, "-c", INSPECT, json.dumps(settings)]
     done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     seen: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
@@ -56,13 +56,13 @@ def look(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.trainer
 def test_settings_have_their_effect() -> None:
-    plain = look({})
+    plain = inspected({})
     assert plain == {
         "intra": 0,
         "inter": 0,
         "policy": "float32",
         "placement": False,
-        "refuses_chance": False,
+        "is_deterministic": False,
         "cpus": 3,
         "log": "2",
         "collective": "AUTO",
@@ -75,12 +75,12 @@ def test_settings_have_their_effect() -> None:
         "deterministic": True,
         "collective": "Ring",
     }
-    assert look(settings) == {
+    assert inspected(settings) == {
         "intra": 1,
         "inter": 2,
         "policy": "mixed_bfloat16",
         "placement": True,
-        "refuses_chance": True,
+        "is_deterministic": True,
         "cpus": 3,
         "log": "0",
         "collective": "RING",
@@ -93,7 +93,7 @@ def test_steps_on_parameter_servers_are_never_compiled() -> None:
         runtime.for_servers(runtime.read({"xla": "On"}))
 
 
-def test_what_the_controller_leaves_out_has_its_default() -> None:
+def test_a_setting_that_the_controller_omits_has_its_default() -> None:
     assert runtime.read({}) == RuntimeSpec()
     assert runtime.read({"gpuMemoryLimitMiB": 100}).gpu_memory_limit_mib == 100
 
@@ -140,35 +140,35 @@ def test_mixed_precision_xla_and_a_seed_train_the_same_problem(launch: "Launch",
     assert losses["compiled"] == pytest.approx(losses["plain"], rel=0.1)
 
 
-def trial(choice: XlaChoice, plain: float, compiled: float, steps_left: int) -> list[bool]:
-    """Return for each of some chunks whether it was compiled."""
-    chunks = []
-    for _ in range(PLAIN_CHUNKS + 4):
-        proposed = choice.propose(steps_left)
-        chunks.append(proposed)
-        choice.measured(compiled=proposed, step_seconds=compiled if proposed else plain)
-    return chunks
+def trial(tuner: XlaAutotuner, plain: float, compiled: float, steps_left: int) -> list[bool]:
+    """Return for each of some executions whether it was compiled."""
+    compiled_executions = []
+    for _ in range(PLAIN_EXECUTIONS + 4):
+        proposed = tuner.propose(steps_left)
+        compiled_executions.append(proposed)
+        tuner.observe(compiled=proposed, step_seconds=compiled if proposed else plain)
+    return compiled_executions
 
 
 @pytest.mark.parametrize(
     ("mode", "plain", "compiled", "steps_left", "expected"),
     [
-        ("Auto", 0.1, 0.05, 10_000, [False] * PLAIN_CHUNKS + [True] * 4),
-        ("Auto", 0.1, 0.2, 10_000, [False] * PLAIN_CHUNKS + [True] * 2 + [False] * 2),
-        ("Auto", 0.1, 0.05, 100, [False] * (PLAIN_CHUNKS + 4)),
-        ("On", 0.1, 0.2, 100, [True] * (PLAIN_CHUNKS + 4)),
-        ("Off", 0.1, 0.05, 10_000, [False] * (PLAIN_CHUNKS + 4)),
+        ("Auto", 0.1, 0.05, 10_000, [False] * PLAIN_EXECUTIONS + [True] * 4),
+        ("Auto", 0.1, 0.2, 10_000, [False] * PLAIN_EXECUTIONS + [True] * 2 + [False] * 2),
+        ("Auto", 0.1, 0.05, 100, [False] * (PLAIN_EXECUTIONS + 4)),
+        ("On", 0.1, 0.2, 100, [True] * (PLAIN_EXECUTIONS + 4)),
+        ("Off", 0.1, 0.05, 10_000, [False] * (PLAIN_EXECUTIONS + 4)),
     ],
     ids=["faster is kept", "slower is dropped", "a short training does not try", "on", "off"],
 )
 def test_xla_is_chosen_by_measuring(
     mode: Any, plain: float, compiled: float, steps_left: int, expected: list[bool]
 ) -> None:
-    assert trial(XlaChoice(mode), plain, compiled, steps_left) == expected
+    assert trial(XlaAutotuner(mode), plain, compiled, steps_left) == expected
 
 
-def test_what_xla_cannot_compile_is_computed_plainly(capsys: pytest.CaptureFixture[str]) -> None:
-    choice = XlaChoice("Auto")
-    choice.failed("no such kernel")
-    assert trial(choice, 1.0, 0.1, 10_000) == [False] * (PLAIN_CHUNKS + 4)
+def test_a_model_that_xla_cannot_compile_runs_without_it(capsys: pytest.CaptureFixture[str]) -> None:
+    tuner = XlaAutotuner("Auto")
+    tuner.failed("no such kernel")
+    assert trial(tuner, 1.0, 0.1, 10_000) == [False] * (PLAIN_EXECUTIONS + 4)
     assert 'reason="no such kernel"' in capsys.readouterr().out

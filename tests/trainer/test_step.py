@@ -1,4 +1,4 @@
-"""The computation on two logical devices of one process: what replicas add up and what they average."""
+"""The computation on two logical devices of one process: the values that replicas sum and those that they average."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,10 +12,10 @@ from tfdist.contract import ReplicaJob
 from tfdist_trainer import step as steps
 from tfdist_trainer.environment import Member
 from tfdist_trainer.kernels import adam, batch_normalization
-from tfdist_trainer.metrics.sums import WeightedMean
+from tfdist_trainer.metrics.additive import WeightedMean
 from tfdist_trainer.programs import choose
-from tfdist_trainer.step import Averaging, EvaluateStep, FiniteCheck, StepOptions, TrainStep, metric_sums
-from tfdist_trainer.strategies.gang import Gang
+from tfdist_trainer.step import BatchNormSync, EvaluateStep, FiniteCheck, StepOptions, TrainStep, metric_sums
+from tfdist_trainer.strategies.replica_group import ReplicaGroup
 
 pytestmark = pytest.mark.trainer
 
@@ -23,20 +23,20 @@ CONFIG: dict[str, Any] = {"data": {}, "imageShape": [4, 4, 1], "classes": 3, "mo
 
 
 @pytest.fixture(scope="module")
-def gang(two_devices: None) -> Gang:  # noqa: ARG001  must come before TensorFlow starts
+def gang(two_devices: None) -> ReplicaGroup:  # noqa: ARG001  must come before TensorFlow starts
     # One for the module: each strategy numbers its collectives from the same start, and two would meet.
     job = ReplicaJob(
         name="t", namespace="d", uid="u", strategy="Mirrored", role="worker", index=0, replicas={"worker": 1}
     )
     strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
-    return Gang(Member(job=job, rank=0, size=1, addresses=()), strategy)
+    return ReplicaGroup(Member(job=job, rank=0, size=1, addresses=()), strategy)
 
 
 def batch(images: np.ndarray, labels: np.ndarray, present: list[bool]) -> tuple[Any, ...]:
     return images, labels, np.asarray(present, np.float32), np.asarray(present)
 
 
-def distributed(gang: Gang, batches: list[tuple[Any, ...]]) -> Iterator[Any]:
+def distributed(gang: ReplicaGroup, batches: list[tuple[Any, ...]]) -> Iterator[Any]:
     """Return an iterator that gives batch k to replica k."""
 
     def endless(_context: Any) -> tf.data.Dataset:
@@ -47,11 +47,11 @@ def distributed(gang: Gang, batches: list[tuple[Any, ...]]) -> Iterator[Any]:
     return iterator
 
 
-def on_replicas(gang: Gang, variable: Any) -> np.ndarray:
+def on_replicas(gang: ReplicaGroup, variable: Any) -> np.ndarray:
     return np.array([value.numpy() for value in gang.strategy.experimental_local_results(variable)])
 
 
-def test_statistics_of_batch_normalization_are_equal_after_averaging(gang: Gang) -> None:
+def test_statistics_of_batch_normalization_are_equal_after_averaging(gang: ReplicaGroup) -> None:
     program = choose("image_classification", CONFIG | {"batchNormalization": True}).create()
     with gang.strategy.scope():
         model, optimizer = program.model(), program.optimizer(1.0)
@@ -63,7 +63,7 @@ def test_statistics_of_batch_normalization_are_equal_after_averaging(gang: Gang)
     moving = [v.value for v in model.non_trainable_variables if v.path.endswith("moving_mean")]
     before = [on_replicas(gang, variable) for variable in moving]
     assert any(not np.allclose(values[0], values[1]) for values in before), "else the test shows nothing"
-    Averaging(gang, model).run(1.0)
+    BatchNormSync(gang, model).run(1.0)
     for variable, old in zip(moving, before, strict=True):
         new = on_replicas(gang, variable)
         np.testing.assert_allclose(new[0], old.mean(axis=0), rtol=1e-6, atol=1e-7)
@@ -73,7 +73,7 @@ def test_statistics_of_batch_normalization_are_equal_after_averaging(gang: Gang)
         np.testing.assert_array_equal(values[0], values[1])
 
 
-def test_one_number_that_is_not_finite_is_found_in_any_variable(gang: Gang) -> None:
+def test_one_number_that_is_not_finite_is_found_in_any_variable(gang: ReplicaGroup) -> None:
     program = choose("image_classification", CONFIG | {"batchNormalization": True}).create()
     with gang.strategy.scope():
         model = program.model()
@@ -89,7 +89,7 @@ def test_one_number_that_is_not_finite_is_found_in_any_variable(gang: Gang) -> N
         assert check.run()
 
 
-def test_absent_examples_count_for_nothing_even_when_they_are_not_numbers(gang: Gang) -> None:
+def test_absent_examples_count_for_nothing_even_when_they_are_not_numbers(gang: ReplicaGroup) -> None:
     program = choose("image_classification", CONFIG).create()
     with gang.strategy.scope():
         model = program.model()
@@ -125,7 +125,7 @@ class OfTheUser(keras.optimizers.Adam):  # type: ignore[misc]  # Keras ships no 
 
 
 def updated(
-    gang: Gang,
+    gang: ReplicaGroup,
     new_optimizer: Callable[[], Any],
     dtype: str = "float32",
     kernel: str = "ResourceApplyAdam",
@@ -157,7 +157,7 @@ def updated(
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_one_operation_changes_a_variable_as_keras_does_it_on_all_replicas(
-    name: str, gang: Gang, monkeypatch: pytest.MonkeyPatch
+    name: str, gang: ReplicaGroup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fused, kernels = updated(gang, OPTIMIZERS[name])
     monkeypatch.setattr(adam, "fuse", lambda _: None)
@@ -168,18 +168,20 @@ def test_one_operation_changes_a_variable_as_keras_does_it_on_all_replicas(
         np.testing.assert_array_equal(ours[0], ours[-1])
 
 
-def test_what_the_kernel_does_not_know_is_left_to_keras(gang: Gang) -> None:
+def test_what_the_kernel_does_not_know_is_left_to_keras(gang: ReplicaGroup) -> None:
     assert updated(gang, OfTheUser)[1] == 0
     assert updated(gang, lambda: keras.optimizers.Adam(amsgrad=True))[1] == 0
     assert updated(gang, keras.optimizers.SGD)[1] == 0
     assert updated(gang, keras.optimizers.Adam, dtype="float64")[1] == 0
 
 
-def test_images_are_normalized_by_one_operation_as_keras_does_it(gang: Gang, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: dict[str, Any] = {"kernel": "FusedBatchNormV3", "model": "resnet", "resnetBlocks": 1}
-    fused, kernels = updated(gang, keras.optimizers.SGD, **told)
+def test_images_are_normalized_by_one_operation_as_keras_does_it(
+    gang: ReplicaGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options: dict[str, Any] = {"kernel": "FusedBatchNormV3", "model": "resnet", "resnetBlocks": 1}
+    fused, kernels = updated(gang, keras.optimizers.SGD, **options)
     monkeypatch.setattr(batch_normalization, "fuse", lambda _: None)
-    by_keras, none = updated(gang, keras.optimizers.SGD, **told)
+    by_keras, none = updated(gang, keras.optimizers.SGD, **options)
     assert (kernels > 0, none) == (True, 0)
     for ours, expected in zip(fused, by_keras, strict=True):
         np.testing.assert_allclose(ours, expected, rtol=1e-3, atol=1e-5)

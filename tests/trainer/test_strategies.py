@@ -46,9 +46,9 @@ def test_mirrored_over_two_devices_trains_as_one_device_does(
     assert one.wait() + two.wait() == [0, 0], one.output() + two.output()
     assert "devices CPU=1" in one.output()
     assert "batchSize=204" in two.output()
-    records = [final_record(tmp_path / name).position for name in ("one", "two")]
+    records = [final_record(tmp_path / name).cursor for name in ("one", "two")]
     assert [record.examples for record in records] == [3 * 203] * 2
-    assert [record.layout[1] for record in records] == [1, 2], "the number of replicas"
+    assert [record.sharding_signature[1] for record in records] == [1, 2], "the number of replicas"
     assert two.termination().metrics == pytest.approx(one.termination().metrics, rel=1e-5)
 
 
@@ -56,14 +56,14 @@ def test_an_asynchronous_gang_survives_a_killed_worker_and_ends_everywhere(
     launch_roles: "Launch", launch: "Launch", config: dict[str, Any], tmp_path: Path
 ) -> None:
     roles = {"chief": 1, "worker": 2, "ps": 2}
-    told = job(tmp_path / "ckpt", strategy="ParameterServer", checkpoint={"everySteps": 100})
+    given = job(tmp_path / "ckpt", strategy="ParameterServer", checkpoint={"everySteps": 100})
     long = config | {"epochs": 40}
-    gang = launch_roles(roles, config=long, job=told)
+    gang = launch_roles(roles, config=long, job=given)
     gang.progress_when(lambda report: (report.step or 0) > 100)
     gang.processes[1].send_signal(signal.SIGKILL)
     assert gang.wait(240) == [0, -signal.SIGKILL, 0, 0, 0], gang.outputs
-    position = final_record(tmp_path / "ckpt").position
-    assert position.step == 40 * 26
+    cursor = final_record(tmp_path / "ckpt").cursor
+    assert cursor.step == 40 * 26
     assert final_record(tmp_path / "ckpt").writer.role is Role.CHIEF
     metrics = evaluation(launch, config, tmp_path / "ckpt")
     assert metrics["accuracy"] > 0.8
@@ -71,8 +71,8 @@ def test_an_asynchronous_gang_survives_a_killed_worker_and_ends_everywhere(
 
 
 def test_a_lost_parameter_server_ends_the_chief(launch_roles: "Launch", config: dict[str, Any], tmp_path: Path) -> None:
-    told = job(tmp_path / "ckpt", strategy="ParameterServer", checkpoint={"everySteps": 100})
-    gang = launch_roles({"chief": 1, "worker": 1, "ps": 1}, config=config | {"epochs": 100_000}, job=told)
+    given = job(tmp_path / "ckpt", strategy="ParameterServer", checkpoint={"everySteps": 100})
+    gang = launch_roles({"chief": 1, "worker": 1, "ps": 1}, config=config | {"epochs": 100_000}, job=given)
     gang.progress_when(lambda report: (report.step or 0) > 0)
     gang.processes[2].send_signal(signal.SIGKILL)
     assert gang.processes[0].wait(300) == ExitCode.PEER_LOST, gang.output()
@@ -88,8 +88,8 @@ def test_an_embedding_is_divided_over_the_parameter_servers_and_evaluated_exactl
     config = {
         "data": {split: f"{tmp_path}/{split}.csv" for split in ("train", "eval")},
         "classes": 2,
-        "length": 4,
-        "embedding": 64,
+        "maxSequenceLength": 4,
+        "embeddingDim": 64,
         "hiddenUnits": 4,
         "epochs": 20,
         "batchSizePerReplica": 8,
@@ -97,16 +97,16 @@ def test_an_embedding_is_divided_over_the_parameter_servers_and_evaluated_exactl
         "minShardBytes": 512,
         "metrics": ["accuracy", "top_2", "precision", "recall", "f1", "auc", "confusion_matrix", "keras.Poisson"],
     }
-    told = job(tmp_path / "ckpt", strategy="ParameterServer")
-    told["training"] = {"program": "text_classification", "config": config}
-    gang = launch_roles({"chief": 1, "worker": 1, "ps": 2}, config={}, job=told)
+    given = job(tmp_path / "ckpt", strategy="ParameterServer")
+    given["training"] = {"program": "text_classification", "config": config}
+    gang = launch_roles({"chief": 1, "worker": 1, "ps": 2}, config={}, job=given)
     assert gang.wait() == [0] * 4, "\n".join(gang.output(number) for number in range(4))
-    placed = re.search(r"placed ps-0=(\d+) ps-1=(\d+) shards=(\d+)", gang.output())
+    placed = re.search(r"variable-placement ps-0=(\d+) ps-1=(\d+) shards=(\d+)", gang.output())
     assert placed, gang.output()
     assert int(placed[3]) >= 2, "the embedding is of two shards"
     assert min(int(placed[1]), int(placed[2])) >= 512, "each keeps a part"
 
-    evaluations = [launch(size, config={}, job=told | {"task": "Evaluate"}) for size in (1, 2)]
+    evaluations = [launch(size, config={}, job=given | {"task": "Evaluate"}) for size in (1, 2)]
     results = []
     for evaluated in evaluations:
         assert set(evaluated.wait()) == {0}, evaluated.output()
@@ -118,7 +118,7 @@ def test_an_embedding_is_divided_over_the_parameter_servers_and_evaluated_exactl
     assert results[0] == pytest.approx(results[1], rel=1e-6)
 
 
-def test_an_asynchronous_gang_without_a_chief_is_refused(launch_roles: "Launch", config: dict[str, Any]) -> None:
+def test_an_asynchronous_gang_without_a_chief_is_rejected(launch_roles: "Launch", config: dict[str, Any]) -> None:
     gang = launch_roles({"worker": 1, "ps": 1}, config=config, job={"strategy": "ParameterServer"})
     assert gang.wait() == [ExitCode.CONFIGURATION] * 2
     assert "needs one chief" in gang.termination().message

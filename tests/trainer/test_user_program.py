@@ -1,4 +1,4 @@
-"""A class of the user's own as `training.program`: trained like a built-in one, and told what it lacks."""
+"""A class of the user's own as `training.program`: trained like a built-in one; its errors are reported."""
 
 import os
 import subprocess
@@ -153,7 +153,7 @@ def test_all_members_begin_as_the_chief_does_or_where_the_checkpoint_is(
     assert loss_after(2) == pytest.approx(np.mean((3 * points - 2) ** 2)), "the checkpoint's 0, the chief's offset of 1"
 
 
-MISTAKES = {
+ERRORS = {
     "absent:Line": "training.program: there is no module 'absent'; it must be in the image or in training.source",
     "mine.sub:Line": "training.program: there is no module 'mine.sub'",
     "mine:Curve": "training.program: module 'mine' has no 'Curve'",
@@ -161,14 +161,14 @@ MISTAKES = {
     "mine:Unfinished": "training.program: 'mine:Unfinished' lacks dataset(), loss()",
     "broken:Line": "training.program: cannot import 'broken:Line': ModuleNotFoundError: No module named 'nothing",
     "raises:Line": "training.program: cannot import 'raises:Line': ZeroDivisionError: division by zero",
-    "mine:Endless": "training.program: dataset() of split train never ends",
+    "mine:Endless": "training.program: dataset() of split train is infinite",
 }
 
 
 @pytest.mark.usefixtures("source")
-def test_a_class_that_cannot_be_used_is_told_why(launch: "Launch") -> None:
-    replicas = {program: launch(1, config={}, job=job(program, {})) for program in MISTAKES}
-    for program, message in MISTAKES.items():
+def test_the_error_of_an_unusable_class_is_reported(launch: "Launch") -> None:
+    replicas = {program: launch(1, config={}, job=job(program, {})) for program in ERRORS}
+    for program, message in ERRORS.items():
         assert replicas[program].wait() == [ExitCode.CONFIGURATION], replicas[program].output()
         assert replicas[program].termination().message.startswith(message)
 
@@ -177,7 +177,7 @@ def test_a_class_that_cannot_be_used_is_told_why(launch: "Launch") -> None:
 def test_a_loss_that_is_no_number_ends_training_or_is_skipped(launch: "Launch", tmp_path: Path) -> None:
     directory = {"checkpoint": {"directory": str(tmp_path / "ckpt")}}
     stopped = launch(1, config={}, job=job("mine:Diverges", {}, **directory), warm=True)
-    skipped = launch(1, config={}, job=job("mine:Diverges", {"onNonFinite": "Skip", "steps": 3}), warm=True)
+    skipped = launch(1, config={}, job=job("mine:Diverges", {"nonFinitePolicy": "SkipStep", "steps": 3}), warm=True)
     of_one = launch(2, config={}, job=job("mine:OneBad", {}), warm=True)
     assert stopped.wait() == [ExitCode.DATA_MALFORMED], stopped.output()
     assert stopped.termination().reason == "NotFinite"
@@ -190,7 +190,7 @@ def test_a_loss_that_is_no_number_ends_training_or_is_skipped(launch: "Launch", 
 
 
 @pytest.mark.usefixtures("source")
-def test_shapes_that_do_not_fit_are_told(launch: "Launch") -> None:
+def test_shape_errors_are_reported(launch: "Launch") -> None:
     scalar = launch(1, config={}, job=job("mine:Mean", {}), warm=True)
     misfit = launch(1, config={}, job=job("mine:Misfit", {}), warm=True)
     assert scalar.wait() == [ExitCode.CONFIGURATION], scalar.output()

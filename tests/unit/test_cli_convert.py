@@ -1,4 +1,4 @@
-"""`tfdist convert`: TFJobs out as TFDistJobs, everything else as it was, and no change of meaning unsaid."""
+"""`tfdist convert`: TFJobs become TFDistJobs, other documents stay unchanged, changes of meaning have notes."""
 
 import json
 import pathlib
@@ -9,11 +9,11 @@ import pytest
 import yaml
 from support.factories import manifest
 
-from tfdist.cli import convert as command
 from tfdist.cli import documents
+from tfdist.cli.commands import convert as command
 from tfdist.cli.main import main
 from tfdist.convert import CannotConvert, Conversion, Note
-from tfdist.validation import Problem
+from tfdist.validation import FieldError
 
 CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"run.sh": "one\n  two\n"}}
 TFJOB = """\
@@ -28,7 +28,7 @@ spec:
 RESULTS: dict[str, Conversion | CannotConvert] = {
     "good": Conversion(manifest("good"), []),
     "noted": Conversion(manifest("noted"), [Note("spec.runPolicy.cleanPodPolicy", "means something else")]),
-    "hopeless": CannotConvert([Problem("spec.runPolicy", "cannot be said")]),
+    "hopeless": CannotConvert([FieldError("spec.runPolicy", "cannot be expressed")]),
     "unlucky": Conversion(manifest("unlucky", worker={"replicas": -1}), []),
 }
 
@@ -82,19 +82,19 @@ def test_notes_stand_above_the_job_and_on_standard_error(capsys: pytest.CaptureF
     )
 
 
-def test_what_cannot_be_converted_is_said_in_its_place(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failed_conversion_is_reported_in_the_position_of_its_document(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["convert", write("hopeless", "good")]) == 1
     out, err = capsys.readouterr()
-    assert err == "a.yaml:6: spec.runPolicy: cannot be said\n"
-    assert out.startswith("# TFJob hopeless could not be converted:\n# - spec.runPolicy: cannot be said\n---\n")
+    assert err == "a.yaml:6: spec.runPolicy: cannot be expressed\n"
+    assert out.startswith("# TFJob hopeless could not be converted:\n# - spec.runPolicy: cannot be expressed\n---\n")
     assert names(out) == ["good"]
 
 
-def test_a_result_that_would_be_refused_is_said_to_be(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_result_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["convert", write("unlucky")]) == 1
     out, err = capsys.readouterr()
-    assert err.startswith("a.yaml:1: the TFDistJob made of it is invalid, correct it there: spec.worker.replicas: ")
-    assert "# - the TFDistJob made of it is invalid" in out
+    assert err.startswith("a.yaml:1: the converted TFDistJob is invalid, correct it there: spec.worker.replicas: ")
+    assert "# - the converted TFDistJob is invalid" in out
     assert names(out) == ["unlucky"]
 
 

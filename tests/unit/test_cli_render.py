@@ -1,4 +1,4 @@
-"""`tfdist render`: what the controller would make, as manifests."""
+"""`tfdist render`: the objects that the controller would create, as manifests."""
 
 import json
 import pathlib
@@ -10,12 +10,12 @@ import yaml
 from support.factories import UID, manifest
 
 from tfdist.api.v1 import TFDistJob
-from tfdist.cli import render as command
+from tfdist.cli.commands import render as command
 from tfdist.cli.main import main
 
 
 def objects(job: TFDistJob, default_image: str, attempt: int = 0) -> list[dict[str, Any]]:
-    """A Service and a pod, in an order of fields that no person would write."""
+    """A Service and a pod, in an unconventional order of fields."""
     meta = {"namespace": job.metadata.namespace, "name": job.metadata.name, "uid": job.metadata.uid}
     pod = {"spec": {"image": default_image, "attempt": attempt}, "metadata": meta, "kind": "Pod", "apiVersion": "v1"}
     return [{"metadata": meta, "kind": "Service", "apiVersion": "v1"}, pod]
@@ -80,7 +80,7 @@ def test_namespace_and_image_are_for_jobs_without(capsys: pytest.CaptureFixture[
     assert pod["spec"]["image"] == "registry.example.com/trainer:7"
 
 
-def test_documents_of_other_kinds_are_passed_over(capsys: pytest.CaptureFixture[str]) -> None:
+def test_documents_of_other_kinds_are_skipped(capsys: pytest.CaptureFixture[str]) -> None:
     out = rendered(capsys, [write({"apiVersion": "v1", "kind": "Secret"}, manifest())])
     assert "Secret" not in out
 
@@ -93,11 +93,11 @@ def test_one_invalid_job_renders_nothing(capsys: pytest.CaptureFixture[str]) -> 
     assert err.startswith("a.yaml:")
 
 
-def test_a_file_without_a_job_is_refused_with_what_it_holds(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_without_a_job_is_rejected_with_the_kinds_it_contains(capsys: pytest.CaptureFixture[str]) -> None:
     tfjob = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob"}
     assert main(["render", write({"apiVersion": "v1", "kind": "Service"}, tfjob)]) == 1
     assert capsys.readouterr().err == (
-        "a.yaml: no TFDistJob to render, but Service, TFJob; `tfdist convert` makes a TFDistJob of a TFJob\n"
+        "a.yaml: no TFDistJob to render; found Service, TFJob; `tfdist convert` converts a TFJob to a TFDistJob\n"
     )
 
 

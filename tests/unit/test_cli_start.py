@@ -1,4 +1,4 @@
-"""How the command starts and ends: what it imports, what it says when something goes wrong, and its exit codes."""
+"""Start and end of the command: imports, help, usage errors, exit codes."""
 
 import json
 import os
@@ -12,10 +12,12 @@ from support.factories import manifest
 
 from tfdist import __version__
 from tfdist.cli import documents
-from tfdist.cli.main import COMMANDS, main
+from tfdist.cli.errors import MISSING_EXTRA
+from tfdist.cli.main import main
 
+COMMANDS = ("validate", "render", "convert", "run")
 HEAVY = {"tensorflow", "kubernetes", "kopf", "aiohttp", "numpy", "tfdist_operator", "tfdist_trainer"}
-SAY_IMPORTS = """
+PRINT_IMPORTS = """
 import json, sys
 from tfdist.cli.main import main
 try:
@@ -35,11 +37,11 @@ def job(tmp_path: pathlib.Path) -> str:
 
 def imported(*arguments: str) -> set[str]:
     """Return what a run of the command imports."""
-    ran = subprocess.run([sys.executable, "-c", SAY_IMPORTS, *arguments], check=True, capture_output=True, text=True)
+    ran = subprocess.run([sys.executable, "-c", PRINT_IMPORTS, *arguments], check=True, capture_output=True, text=True)
     return set(json.loads(ran.stdout.splitlines()[-1]))
 
 
-def test_help_needs_neither_models_nor_yaml() -> None:
+def test_help_imports_neither_models_nor_yaml() -> None:
     assert not imported("--help") & (HEAVY | {"pydantic", "yaml"})
 
 
@@ -52,35 +54,32 @@ def test_offline_commands_import_nothing_heavy(command: str, job: str) -> None:
 
 def test_each_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
     for command in COMMANDS:
-        with pytest.raises(SystemExit) as end:
-            main([command, "--help"])
-        assert end.value.code == 0
+        assert main([command, "--help"]) == 0
         assert "Exit code: 0" in capsys.readouterr().out
 
 
 def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as end:
-        main(["--version"])
-    assert (end.value.code, capsys.readouterr().out) == (0, f"tfdist {__version__}\n")
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"tfdist {__version__}\n"
 
 
 @pytest.mark.parametrize("arguments", [["valdate", "a.yaml"], ["validate"], ["validate", "-o", "xml", "a.yaml"]])
 def test_wrong_usage_ends_with_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as end:
-        main(arguments)
-    assert end.value.code == 2
-    assert "usage: tfdist" in capsys.readouterr().err
+    assert main(arguments) == 2
+    assert "Usage: tfdist" in capsys.readouterr().err
 
 
 def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
-    assert "validate" in capsys.readouterr().out
+    assert "validate" in "".join(capsys.readouterr())
 
 
-def test_as_a_plugin_it_goes_by_that_name(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_plugin_of_kubectl_has_its_own_name_in_help(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "argv", ["/somewhere/kubectl-tfdist"])
     main([])
-    assert capsys.readouterr().out.startswith("usage: kubectl tfdist")
+    assert "Usage: kubectl tfdist" in "".join(capsys.readouterr())
 
 
 def test_a_closed_pipe_ends_quietly(tmp_path: pathlib.Path) -> None:
@@ -108,7 +107,7 @@ def test_an_interrupt_ends_without_a_traceback(
 
 
 @pytest.mark.parametrize("options", [[], ["--debug"]])
-def test_a_bug_is_told_in_words_and_with_debug_in_full(
+def test_an_internal_error_is_one_line_and_a_traceback_with_debug(
     options: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def broken(path: str) -> list[str]:
@@ -121,12 +120,18 @@ def test_a_bug_is_told_in_words_and_with_debug_in_full(
     assert ("Traceback" in err) == bool(options)
 
 
-def test_without_pyyaml_the_extra_is_named() -> None:
+@pytest.mark.parametrize("package", ["yaml", "typer"])
+def test_without_the_packages_of_the_extra_a_message_names_it(package: str) -> None:
     program = (
-        "import sys; sys.modules['yaml'] = None; from tfdist.cli.main import main; sys.exit(main(['validate', 'a']))"
+        "import sys; sys.modules[sys.argv[1]] = None\n"
+        "from tfdist.cli.main import main; sys.exit(main(['validate', 'a']))"
     )
-    ran = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
-    assert (ran.returncode, ran.stderr) == (2, "reading manifests needs PyYAML: pip install 'tfdist[cli]'\n")
+    ran = subprocess.run([sys.executable, "-c", program, package], check=False, capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr) == (2, f"{MISSING_EXTRA}\n")
+
+
+def test_debug_is_accepted_before_and_after_the_command(job: str) -> None:
+    assert main(["--debug", "validate", job]) == main(["validate", job, "--debug"]) == 0
 
 
 @pytest.mark.parametrize(("no_colour", "red"), [("", True), ("1", False)])

@@ -12,7 +12,7 @@ from tfdist.cli.main import main
 
 SERVICE = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}
 TFJOB = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"name": "t"}}
-TWO_MISTAKES = """\
+TWO_ERRORS = """\
 apiVersion: tfdist.dev/v1
 kind: TFDistJob
 metadata: {name: fashion}
@@ -41,7 +41,7 @@ def test_valid_jobs_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_each_problem_is_a_line_with_file_line_and_path(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["validate", write("a.yaml", manifest(), TWO_MISTAKES)]) == 1
+    assert main(["validate", write("a.yaml", manifest(), TWO_ERRORS)]) == 1
     out, err = capsys.readouterr()
     start = yaml.safe_dump(manifest()).count("\n") + 1
     first, second = out.splitlines()
@@ -50,37 +50,67 @@ def test_each_problem_is_a_line_with_file_line_and_path(capsys: pytest.CaptureFi
     assert err == "2 problems in 1 of 2 documents\n"
 
 
-def test_documents_of_other_kinds_are_passed_over(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_warning_is_a_line_of_a_valid_job(capsys: pytest.CaptureFixture[str]) -> None:
+    job = manifest(template={"spec": {"hostNetwork": True}})
+    assert main(["validate", write("a.yaml", job)]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("a.yaml:")
+    assert ": warning: spec.template.spec.hostNetwork: pods with hostNetwork are not subject" in out
+    assert err == "1 document is valid; 1 warning\n"
+
+
+def test_programs_get_the_severity(capsys: pytest.CaptureFixture[str]) -> None:
+    files = write("a.yaml", manifest(template={"spec": {"hostNetwork": True}}), manifest(wroker={}))
+    assert main(["validate", "-o", "json", files]) == 1
+    assert [each["severity"] for each in json.loads(capsys.readouterr().out)] == ["warning", "error"]
+
+
+def test_quiet_leaves_out_warnings(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate", "-q", write("a.yaml", manifest(template={"spec": {"hostNetwork": True}}))]) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_an_error_in_the_configuration_of_a_program_has_its_line(capsys: pytest.CaptureFixture[str]) -> None:
+    job = manifest()
+    job["spec"]["training"]["config"] |= {"epochs": "many"}
+    text = yaml.safe_dump(job)
+    line = text[: text.index("epochs")].count("\n") + 1
+    assert main(["validate", write("a.yaml", text)]) == 1
+    message = 'spec.training.config.epochs: Invalid value: "many": must be an integer'
+    assert capsys.readouterr().out == f"a.yaml:{line}: {message}\n"
+
+
+def test_documents_of_other_kinds_are_skipped(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["validate", write("a.yaml", SERVICE, manifest(), SERVICE)]) == 0
     assert capsys.readouterr().err == "1 document is valid; 2 documents of other kinds skipped\n"
 
 
-def test_nothing_to_check_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_without_a_job_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["validate", write("a.yaml", "# nothing\n")]) == 0
     assert capsys.readouterr().err == "no TFDistJob found\n"
 
 
-def test_a_tfjob_is_pointed_to_the_converter(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_tfjob_gets_a_hint_to_convert(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["validate", write("a.yaml", TFJOB)]) == 0
     out, err = capsys.readouterr()
     assert out == ""
-    assert "a.yaml:2: a TFJob; `tfdist convert a.yaml` makes a TFDistJob of it" in err
+    assert "a.yaml:2: a TFJob; `tfdist convert a.yaml` converts it to a TFDistJob" in err
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"apiVersion": "tfdist.dev/v1beta1"}, "apiVersion: nothing serves 'tfdist.dev/v1beta1'; write tfdist.dev/v1"),
-        ({"apiVersion": "tfdist/v1"}, "apiVersion: nothing serves 'tfdist/v1'; write tfdist.dev/v1"),
-        ({"apiVersion": "v1", "kind": "tfdistjob"}, "apiVersion: nothing serves 'v1'; write tfdist.dev/v1"),
+        ({"apiVersion": "tfdist.dev/v1beta1"}, "apiVersion: unknown version 'tfdist.dev/v1beta1'; write tfdist.dev/v1"),
+        ({"apiVersion": "tfdist/v1"}, "apiVersion: unknown version 'tfdist/v1'; write tfdist.dev/v1"),
+        ({"apiVersion": "v1", "kind": "tfdistjob"}, "apiVersion: unknown version 'v1'; write tfdist.dev/v1"),
         ({"kind": "TFDistjob"}, "kind: tfdist.dev/v1 has no kind 'TFDistjob'; write TFDistJob"),
         ({"kind": "TFJob"}, "kind: tfdist.dev/v1 has no kind 'TFJob'; write TFDistJob"),
-        ({"kind": None}, "kind: required, and absent"),
-        ({"apiVersion": ""}, "apiVersion: required, and absent"),
+        ({"kind": None}, "kind: required value"),
+        ({"apiVersion": ""}, "apiVersion: required value"),
         ({"apiVersion": 1}, "apiVersion: must be text; got 1"),
     ],
 )
-def test_a_job_that_no_cluster_would_know_is_a_problem(
+def test_a_job_that_no_cluster_serves_is_a_problem(
     changes: dict[str, Any], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["validate", write("a.yaml", manifest() | changes)]) == 1
@@ -88,14 +118,15 @@ def test_a_job_that_no_cluster_would_know_is_a_problem(
 
 
 def test_programs_get_json(capsys: pytest.CaptureFixture[str]) -> None:
-    files = [write("a.yaml", TWO_MISTAKES), write("b.yaml", "a: [")]
+    files = [write("a.yaml", TWO_ERRORS), write("b.yaml", "a: [")]
     assert main(["validate", "-o", "json", "--quiet", *files]) == 2
     typo, replicas, unreadable = json.loads(capsys.readouterr().out)
     assert typo["message"].startswith("unknown field")
     del typo["message"], replicas["message"], unreadable["message"]
+    assert [typo.pop("severity"), replicas.pop("severity"), unreadable.pop("severity")] == ["error"] * 3
     assert typo == {"file": "a.yaml", "line": 6, "column": 3, "document": 1, "path": "spec.wroker"}
     assert replicas == {"file": "a.yaml", "line": 8, "column": 5, "document": 1, "path": "spec.worker.replicas"}
-    assert unreadable == {"file": "b.yaml", "line": 1, "column": 4, "document": None, "path": ""}
+    assert unreadable == {"file": "b.yaml", "line": 2, "column": 1, "document": None, "path": ""}
 
 
 def test_without_problems_programs_get_an_empty_list(capsys: pytest.CaptureFixture[str]) -> None:
@@ -103,15 +134,15 @@ def test_without_problems_programs_get_an_empty_list(capsys: pytest.CaptureFixtu
     assert json.loads(capsys.readouterr().out) == []
 
 
-def test_quiet_says_problems_only(capsys: pytest.CaptureFixture[str]) -> None:
+def test_quiet_prints_errors_only(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["validate", "--quiet", write("a.yaml", TFJOB, manifest())]) == 0
     assert capsys.readouterr() == ("", "")
-    assert main(["validate", "--quiet", write("b.yaml", TWO_MISTAKES)]) == 1
+    assert main(["validate", "--quiet", write("b.yaml", TWO_ERRORS)]) == 1
     out, err = capsys.readouterr()
     assert (len(out.splitlines()), err) == (2, "")
 
 
-def test_a_file_that_cannot_be_read_is_not_a_mistake_in_a_job(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unreadable_file_has_its_own_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["validate", "none.yaml", write("a.yaml", manifest())]) == 2
     out, err = capsys.readouterr()
     assert out == ""
@@ -119,7 +150,7 @@ def test_a_file_that_cannot_be_read_is_not_a_mistake_in_a_job(capsys: pytest.Cap
 
 
 def test_documents_before_a_syntax_error_are_checked(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["validate", write("a.yaml", TWO_MISTAKES, "a: [\n")]) == 2
+    assert main(["validate", write("a.yaml", TWO_ERRORS, "a: [\n")]) == 2
     out, err = capsys.readouterr()
     assert len(out.splitlines()) == 2
     assert "2 problems in 1 of 1 document; 1 file could not be read" in err
@@ -130,6 +161,6 @@ def test_the_example_is_valid() -> None:
     assert main(["validate", str(examples)]) == 0
 
 
-def test_where_nothing_could_be_read_that_is_all_that_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_summary_of_unreadable_files_has_only_their_number(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["validate", "none.yaml"]) == 2
     assert capsys.readouterr().err == "none.yaml: no such file or folder\n1 file could not be read\n"

@@ -1,10 +1,12 @@
-"""The client: what a server that is overloaded brings about, and that a replica that does not lead writes nothing."""
+"""The client: retries for an overloaded server, writes by the leader only, and the limit of open requests."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 
 import pytest
 from aiohttp import web
 
+from tfdist import __version__
 from tfdist_operator.kube.client import Client
 from tfdist_operator.kube.errors import NotLeading, Unavailable
 
@@ -12,7 +14,7 @@ Answer = Callable[[], web.Response]
 
 
 class Time:
-    """Passes only while somebody sleeps."""
+    """A clock that advances only in `sleep`."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -27,15 +29,28 @@ class Time:
 
 
 class Server:
-    """A server on this machine that gives the next of `answers`, and success once there is none left."""
+    """A local server that returns the next of `answers`, and success after the last one."""
 
     def __init__(self) -> None:
         self.answers: list[Answer] = []
         self.asked: list[str] = []
+        self.requests: list[web.Request] = []
         self.address = ""
+        self.holds = asyncio.Event()
+        self.released = asyncio.Event()
 
-    async def handle(self, request: web.Request) -> web.Response:
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        """Answer one request; a watch stays open, and the path `/held` is answered once `released` is set."""
         self.asked.append(request.method)
+        self.requests.append(request)
+        if "watch" in request.query:
+            stream = web.StreamResponse(headers={"Content-Type": "application/json"})
+            await stream.prepare(request)
+            await self.released.wait()
+            return stream
+        if request.path == "/held":
+            self.holds.set()
+            await self.released.wait()
         return self.answers.pop(0)() if self.answers else web.json_response({"ok": True})
 
 
@@ -50,6 +65,7 @@ async def server() -> AsyncIterator[Server]:
     await site.start()
     made.address = f"http://127.0.0.1:{runner.addresses[0][1]}"
     yield made
+    made.released.set()
     await runner.cleanup()
 
 
@@ -58,7 +74,7 @@ def overloaded(status: int, **headers: str) -> Answer:
 
 
 @pytest.mark.parametrize("status", [429, 503])
-async def test_a_refused_request_is_repeated_when_the_server_said(server: Server, status: int) -> None:
+async def test_a_throttled_request_is_repeated_after_retry_after(server: Server, status: int) -> None:
     server.answers = [overloaded(status, **{"Retry-After": "7"})]
     time = Time()
     async with Client(server.address, None, dict, clock=time.clock, sleep=time.sleep) as client:
@@ -67,7 +83,7 @@ async def test_a_refused_request_is_repeated_when_the_server_said(server: Server
     assert time.now >= 7
 
 
-async def test_one_refusal_lets_every_request_wait_but_not_go_on_at_once(server: Server) -> None:
+async def test_one_throttled_request_delays_all_requests_by_different_times(server: Server) -> None:
     server.answers = [overloaded(429, **{"Retry-After": "3"})]
     time = Time()
     async with Client(server.address, None, dict, clock=time.clock, sleep=time.sleep) as client:
@@ -81,7 +97,7 @@ async def test_one_refusal_lets_every_request_wait_but_not_go_on_at_once(server:
     assert max(time.slept) - min(time.slept) > 1
 
 
-async def test_a_server_that_is_always_overloaded_is_given_up(server: Server) -> None:
+async def test_requests_to_a_server_that_is_always_overloaded_end_with_an_error(server: Server) -> None:
     server.answers = [overloaded(429)] * 10
     time = Time()
     async with Client(server.address, None, dict, clock=time.clock, sleep=time.sleep) as client:
@@ -90,7 +106,7 @@ async def test_a_server_that_is_always_overloaded_is_given_up(server: Server) ->
     assert len(server.asked) == 5
 
 
-async def test_a_failure_without_a_date_is_told_at_once(server: Server) -> None:
+async def test_a_failure_without_retry_after_is_raised_at_once(server: Server) -> None:
     server.answers = [overloaded(503)]
     async with Client(server.address, None, dict) as client:
         with pytest.raises(Unavailable):
@@ -98,7 +114,7 @@ async def test_a_failure_without_a_date_is_told_at_once(server: Server) -> None:
     assert len(server.asked) == 1
 
 
-async def test_a_replica_that_does_not_lead_reads_but_writes_nothing(server: Server) -> None:
+async def test_a_replica_that_is_not_the_leader_reads_and_does_not_write(server: Server) -> None:
     async with Client(server.address, None, dict, may_write=lambda: False) as client:
         await client.request("GET", "/x", resource="pods")
         for method in ("POST", "PUT", "PATCH", "DELETE"):
@@ -111,11 +127,75 @@ async def test_leadership_that_ends_while_a_write_waits_stops_it(server: Server)
     leads = [True]
     async with Client(server.address, None, dict, may_write=lambda: leads[0]) as client:
 
-        def refuse() -> web.Response:
+        def throttle() -> web.Response:
             leads[0] = False
             return overloaded(429, **{"Retry-After": "0"})()
 
-        server.answers = [refuse]
+        server.answers = [throttle]
         with pytest.raises(NotLeading):
             await client.request("POST", "/x", resource="pods", body={})
     assert len(server.asked) == 1
+
+
+async def test_a_write_that_waits_for_a_connection_is_not_sent_once_leadership_has_ended(server: Server) -> None:
+    """Given one connection, in use; when leadership ends, then the writes that wait for it are never sent."""
+    leads = [True]
+    async with Client(server.address, None, dict, may_write=lambda: leads[0], connections=1) as client:
+        first = asyncio.create_task(client.request("POST", "/held", resource="pods", body={}))
+        await server.holds.wait()
+        waiting = [asyncio.create_task(client.request("POST", "/x", resource="pods", body={})) for _ in range(3)]
+        await asyncio.sleep(0)
+        leads[0] = False
+        server.released.set()
+        await first
+        assert [type(e) for e in await asyncio.gather(*waiting, return_exceptions=True)] == [NotLeading] * 3
+    assert server.asked == ["POST"]
+
+
+async def test_open_watches_leave_every_connection_to_requests(server: Server) -> None:
+    """Given more open watches than connections; when a request is sent, then it is answered."""
+    async with Client(server.address, None, dict, connections=2, timeout_seconds=10) as client, asyncio.timeout(20):
+        opened = [asyncio.Event() for _ in range(5)]
+
+        async def watch(is_open: asyncio.Event) -> None:
+            async with client.stream("/w", resource="pods", read_timeout_seconds=60, query={"watch": "1"}) as lines:
+                is_open.set()
+                await lines.read()
+
+        watches = [asyncio.create_task(watch(is_open)) for is_open in opened]
+        for is_open in opened:
+            await is_open.wait()
+        assert await client.request("POST", "/x", resource="pods", body={}) == {"ok": True}
+        server.released.set()
+        await asyncio.gather(*watches)
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH"])
+async def test_every_write_names_its_field_manager(server: Server, method: str) -> None:
+    async with Client(server.address, None, dict) as client:
+        await client.request(method, "/x", resource="pods", body={}, query={"dryRun": "All"})
+    assert dict(server.requests[0].query) == {"fieldManager": "tfdist-controller", "dryRun": "All"}
+
+
+async def test_every_request_names_the_controller_and_its_version(server: Server) -> None:
+    async with Client(server.address, None, dict) as client:
+        await client.request("GET", "/x", resource="pods")
+        server.released.set()
+        async with client.stream("/w", resource="pods", read_timeout_seconds=60, query={"watch": "1"}):
+            pass
+    assert {r.headers["User-Agent"] for r in server.requests} == {f"tfdist-controller/{__version__}"}
+
+
+async def test_an_answer_that_is_nested_deeper_than_a_parser_reads_is_read_up_to_a_depth(server: Server) -> None:
+    """Given a stored job nested 1,100 levels deep; when its status is written, then the answer is read."""
+    deep = b'{"metadata": {"name": "deep"}, "spec": ' + b'{"a":' * 1100 + b"1" + b"}" * 1100 + b"}"
+    server.answers = [lambda: web.Response(body=deep, content_type="application/json")]
+    async with Client(server.address, None, dict) as client:
+        assert (await client.request("PATCH", "/x", resource="pods", body={}))["metadata"] == {"name": "deep"}
+
+
+async def test_a_response_that_is_not_json_is_a_typed_error(server: Server) -> None:
+    server.answers = [lambda: web.Response(body=b"{", content_type="application/json")]
+    async with Client(server.address, None, dict) as client:
+        with pytest.raises(Unavailable, match="not JSON"):
+            await client.request("GET", "/x", resource="pods")

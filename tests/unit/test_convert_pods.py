@@ -22,7 +22,7 @@ def spec(types: Json) -> Json:
 
 
 def main_rest(made: Json) -> Json:
-    """Return what the template of a job or role says about the container `tensorflow`."""
+    """Return the container `tensorflow` of the template of a job or role."""
     found: Json = next(c for c in made["template"]["spec"]["containers"] if c["name"] == "tensorflow")
     return found
 
@@ -58,7 +58,7 @@ POD: Json = VOLUMES | {
 }
 
 
-def test_what_has_a_short_form_is_written_in_it() -> None:
+def test_a_field_with_a_short_form_is_written_in_the_short_form() -> None:
     made = spec({"Worker": replica(2, pod=VOLUMES, **SHORT)})
     assert {k: made[k] for k in SHORT} == SHORT
     assert made["volumes"] == VOLUMES["volumes"]
@@ -67,12 +67,12 @@ def test_what_has_a_short_form_is_written_in_it() -> None:
     assert "template" not in made
 
 
-def test_what_all_roles_share_is_said_once_and_the_roles_say_nothing() -> None:
+def test_settings_of_all_roles_are_hoisted_to_the_job() -> None:
     made = spec(all_types(**SHORT))
     assert (made["chief"], made["worker"], made["ps"], made["evaluator"]) == ({}, {"replicas": 2}, {"replicas": 2}, {})
 
 
-def test_what_most_roles_share_is_said_once_and_the_other_says_its_own() -> None:
+def test_the_most_common_setting_is_hoisted_and_the_other_role_keeps_its_own() -> None:
     types = all_types(command=["train"])
     types["Evaluator"] = replica(1, command=["evaluate"])
     made = spec(types)
@@ -86,7 +86,7 @@ def test_a_field_that_one_role_does_not_have_stays_with_the_roles_that_have_it()
     assert "args" not in made
 
 
-def test_a_common_beginning_of_a_list_is_said_once_and_keeps_its_place() -> None:
+def test_a_common_prefix_of_a_list_is_hoisted_in_its_order() -> None:
     shared, own = {"name": "A", "value": "1"}, {"name": "B", "value": "$(A)"}
     types = {"Chief": replica(env=[shared]), "Worker": replica(2, env=[shared, own])}
     made = spec(types)
@@ -109,7 +109,7 @@ def test_the_rest_of_the_pod_is_in_the_template() -> None:
     assert main_rest(made)["lifecycle"] == {"preStop": {"exec": {"command": ["save"]}}}
 
 
-def test_a_field_that_its_short_form_cannot_say_is_in_the_template() -> None:
+def test_a_value_that_the_short_form_cannot_express_is_in_the_template() -> None:
     script = "x" * 5000
     made = spec({"Worker": replica(2, args=[script])})
     assert "args" not in made
@@ -117,7 +117,7 @@ def test_a_field_that_its_short_form_cannot_say_is_in_the_template() -> None:
 
 
 @pytest.mark.parametrize("name", ["restartPolicy", "hostname", "subdomain"])
-def test_what_the_controller_decides_is_dropped_with_a_note(name: str) -> None:
+def test_a_field_that_the_controller_sets_is_dropped_with_a_note(name: str) -> None:
     made = convert(tfjob({"Worker": replica(2, pod=POD)}))
     assert name not in made.manifest["spec"]["template"]["spec"]
     assert "dropped" in notes(made)[f"{WORKER}.spec.{name}"]
@@ -163,7 +163,7 @@ def test_of_a_variable_that_is_set_twice_the_last_counts() -> None:
     env = [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]
     made = convert(tfjob({"Worker": replica(2, env=env)}))
     assert made.manifest["spec"]["env"] == [{"name": "A", "value": "2"}]
-    assert "which counts" in notes(made)[f"{WORKER}.spec.containers[0].env[0]"]
+    assert "which takes effect" in notes(made)[f"{WORKER}.spec.containers[0].env[0]"]
 
 
 def test_the_pod_that_is_made_keeps_the_capabilities_that_it_had() -> None:
@@ -186,7 +186,7 @@ def test_a_service_account_by_its_older_name_has_the_newer_now() -> None:
 @pytest.mark.parametrize(
     "text", ["fashion-worker-0.team.svc:2222", "FASHION-PS-1", "training.kubeflow.org/replica-index", "tfReplica"]
 )
-def test_a_name_that_only_the_peer_gives_is_found(text: str) -> None:
+def test_a_name_that_only_the_training_operator_provides_is_found(text: str) -> None:
     made = convert(tfjob({"Worker": replica(2, args=["a", f"--at={text}"], env=[{"name": "P", "value": text}])}))
     found = [note for note in made.notes if "no longer exists" in note.message]
     assert [note.path for note in found] == [f"{WORKER}.spec.containers[0].args[1]"]
@@ -199,7 +199,7 @@ def test_a_job_that_mentions_no_such_name_has_no_such_note() -> None:
 
 
 def differing() -> Json:
-    """Return replica types that agree in some things and differ in others, in containers beside too."""
+    """Return replica types with some equal and some different fields, in sidecar containers too."""
     types = all_types(**SHORT)
     types["Worker"] = replica(2, pod=POD, **SHORT | {"env": [SHORT["env"][0]], "args": ["other"]})
     types["PS"] = replica(1, resources={"limits": {"cpu": "2"}}, ports=[{"name": "tfjob-port", "containerPort": 3333}])

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from support.tfjobs import all_types, replica, tfjob
+from support.tfjobs import replica, tfjob
 
 from tfdist.convert import convert
 from tfdist.validation import parse
@@ -23,17 +23,31 @@ def policy(**fields: Any) -> Json:
     return tfjob({"Worker": replica(4)}, policy={"schedulingPolicy": fields})
 
 
-def test_queue_priority_size_and_timeout_are_kept() -> None:
-    given = policy(minAvailable=3, queue="team-a", priorityClass="prod", scheduleTimeoutSeconds=60)
-    assert converted(given)[0] == {
-        "queue": "team-a",
-        "priorityClassName": "prod",
-        "minAvailable": 3,
-        "timeoutSeconds": 60,
-    }
+def test_the_priority_is_kept() -> None:
+    made, notes = converted(policy(priorityClass="prod"))
+    assert made == {"priorityClassName": "prod"}
+    assert not [path for path in notes if "schedulingPolicy" in path]
 
 
-def test_a_tfjob_without_a_scheduling_policy_says_nothing_about_scheduling() -> None:
+@pytest.mark.parametrize(
+    ("field", "value", "becomes"),
+    [
+        ("queue", "team-a", "scheduling.queue"),
+        ("minAvailable", 3, "scheduling.minAvailable"),
+        ("scheduleTimeoutSeconds", 60, "scheduling.timeoutSeconds"),
+        ("scheduleTimeoutSeconds", 0, "scheduling.timeoutSeconds"),
+    ],
+)
+def test_a_field_that_this_version_does_not_support_is_left_out_with_a_note(
+    field: str, value: Any, becomes: str
+) -> None:
+    made, notes = converted(policy(**{field: value}))
+    assert made is None
+    text = notes[f"spec.runPolicy.schedulingPolicy.{field}"]
+    assert text.startswith(f"dropped: {becomes} is not supported by this version of TFDist")
+
+
+def test_a_tfjob_without_a_scheduling_policy_has_no_note_on_scheduling() -> None:
     assert converted(tfjob())[0] is None
     assert converted(policy())[0] is None
 
@@ -44,24 +58,10 @@ def test_least_resources_are_what_the_pods_ask_for() -> None:
     assert "dropped" in notes["spec.runPolicy.schedulingPolicy.minResources"]
 
 
-def test_an_evaluator_is_not_in_the_gang_so_the_least_size_shrinks_to_the_gangs() -> None:
-    made, notes = converted(tfjob(all_types(), policy={"schedulingPolicy": {"minAvailable": 6}}))
-    assert made == {"minAvailable": 5}
-    assert "6 became 5" in notes["spec.runPolicy.schedulingPolicy.minAvailable"]
-
-
-def test_no_time_to_wait_is_dropped_with_a_note() -> None:
-    made, notes = converted(policy(scheduleTimeoutSeconds=0))
-    assert made is None
-    assert "dropped" in notes["spec.runPolicy.schedulingPolicy.scheduleTimeoutSeconds"]
-
-
-@pytest.mark.parametrize("queue", [{}, {"queue": "other"}])
-def test_the_label_that_names_kueues_queue_becomes_the_queue(queue: Json) -> None:
-    given = policy(**queue)
+def test_the_label_of_kueues_queue_is_kept_with_a_note_that_the_job_is_not_queued() -> None:
+    given = policy()
     given["metadata"]["labels"] = {KUEUE: "team-a", "team": "a"}
     made, notes = converted(given)
-    assert made == {"gang": "Kueue", "queue": "team-a"}
-    assert convert(given).manifest["metadata"]["labels"] == {"team": "a"}
-    assert f"metadata.labels['{KUEUE}']" in notes
-    assert ("spec.runPolicy.schedulingPolicy.queue" in notes) is bool(queue)
+    assert made is None
+    assert convert(given).manifest["metadata"]["labels"] == {KUEUE: "team-a", "team": "a"}
+    assert "the job is not queued" in notes[f"metadata.labels['{KUEUE}']"]

@@ -1,4 +1,4 @@
-"""Reading manifests: as kubectl reads them, with the place of everything, and with errors that say what to do."""
+"""Reading of manifests with the semantics of kubectl, with positions, and with errors for malformed input."""
 
 import json
 import os
@@ -45,32 +45,36 @@ MEANINGS: dict[str, Any] = {
 }
 
 BAD: dict[str, tuple[bytes, str]] = {
-    "a key twice": (b"a: 1\nb:\n  c: 1\n  d: 2\n  c: 3\n", "f:5:3: key 'c' is given twice, first on line 3"),
-    "a key twice, once as a number": (b"1: a\n'1': b\n", "f:2:1: key '1' is given twice, first on line 1"),
-    "a key twice in JSON": (b'{"a": 1,\n "a": 2}', "f:2:2: key 'a' is given twice, first on line 1"),
-    "a tab": (b"a:\n\t- b\n", "f:2:1: a tab; YAML is indented with spaces"),
-    "two colons": (b"a: b: c\n", "f:1:5: a second ': ' in one line"),
-    "a bracket that stays open": (b"a: [1\nb: 2\n", "f:2:2: expected ',' or ']': a list in brackets is not closed"),
-    "a quote that stays open": (b'a: 1\nb: "x\nc: 2\n', "f:2:4: the quote is never closed"),
-    "an item among keys": (b"a: 1\n- b\n", "f:2:1: expected a key here"),
-    "an at sign": (b"a: @b\n", "f:1:4: no value can begin with '@'; put it in quotes"),
-    "an alias of nothing": (b"a: *b\n", "f:1:4: the alias stands for nothing"),
-    "an alias in itself": (b"a: &b [*b]\n", "f:1:4: nests deeper than 100 levels; an alias may contain itself"),
-    "deep brackets": (b"[" * 100_000, "f: nests too deep"),
-    "deep lists": (b"- " * 100_000, "f:1:199: nests deeper than 100 levels"),
-    "a control character": (b"a: b\nc: \x01\n", "f:2:4: a control character"),
+    "a key twice": (b"a: 1\nb:\n  c: 1\n  d: 2\n  c: 3\n", "f:5:3: duplicate key 'c', first on line 3"),
+    "a key twice, once as a number": (b"1: a\n'1': b\n", "f:2:1: duplicate key '1', first on line 1"),
+    "a key twice in JSON": (b'{"a": 1,\n "a": 2}', "f:2:2: duplicate key 'a', first on line 1"),
+    "a tab": (b"a:\n\t- b\n", "f:2:1: malformed YAML: found character that cannot start any token"),
+    "two colons": (b"a: b: c\n", "f:1:5: malformed YAML: mapping values are not allowed in this context"),
+    "a bracket that stays open": (
+        b"a: [1\nb: 2\n",
+        "f:2:2: malformed YAML: did not find expected ',' or ']' while parsing a flow sequence that starts on line 1",
+    ),
+    "a quote that stays open": (
+        b'a: 1\nb: "x\nc: 2\n',
+        "f:4:1: malformed YAML: found unexpected end of stream while scanning a quoted scalar that starts on line 2",
+    ),
+    "an item among keys": (b"a: 1\n- b\n", "f:2:1: malformed YAML: did not find expected key"),
+    "an at sign": (b"a: @b\n", "f:1:4: malformed YAML: found character that cannot start any token"),
+    "an alias of nothing": (b"a: *b\n", "f:1:4: malformed YAML: found undefined alias"),
+    "an alias in itself": (b"a: &b [*b]\n", "f:1:4: nested deeper than 100 levels; an alias may contain itself"),
+    "deep brackets": (b"[" * 100_000, "f:1:100: nested deeper than 100 levels"),
+    "deep lists": (b"- " * 100_000, "f:1:199: nested deeper than 100 levels"),
+    "a control character": (b"a: b\nc: \x01\n", "f:2:4: malformed YAML: control characters are not allowed"),
     "Latin-1": ("a: b\nc: ä\n".encode("latin-1"), "f:2:4: not UTF-8 (byte 0xe4); save the file as UTF-8"),
     "UTF-16": ("a: b\n".encode("utf-16"), "f:1:1: not UTF-8 (UTF-16)"),
-    "no number": (b"a: .nan\n", "f:1:4: .nan is no number that JSON and Kubernetes know"),
-    "no number in JSON": (b'{"a": ["NaN", NaN]}', "f:1:15: NaN is no number"),
-    "an endless number in JSON": (b'{"a": 1e999}', "f:1:1: 1e999 is too large a number"),
-    "half a character in JSON": (rb'{"a": "\ud800"}', "f: half of a pair"),
-    "an object of Python": (b"a: !!python/object:os.system x\n", "f:1:4: tag !!python/object:os.system says nothing"),
-    "an unknown tag": (b"a: !secret x\n", "f:1:4: tag !secret says nothing in a manifest; remove it"),
-    "a tag that lies": (b"a: !!int x\n", "f:1:4: 'x' is no !!int"),
-    "a list for a key": (b"? [a]\n: b\n", "f:1:3: a key must be a word or a number"),
-    "nothing for a key": (b"~: b\n", "f:1:1: a key must be a word or a number"),
-    "text merged": (b"a: {<<: b}\n", "f:1:9: '<<' merges a mapping, or a list of mappings"),
+    "no number": (b"a: .nan\n", "f:1:4: .nan is not a number in JSON"),
+    "half a character in JSON": (rb'{"a": "\ud800"}', "f:1:10: malformed YAML: found invalid Unicode"),
+    "an object of Python": (b"a: !!python/object:os.system x\n", "f:1:4: tag !!python/object:os.system has no meaning"),
+    "an unknown tag": (b"a: !secret x\n", "f:1:4: tag !secret has no meaning in a manifest; remove it"),
+    "a tag that lies": (b"a: !!int x\n", "f:1:4: 'x' is not of type !!int"),
+    "a list for a key": (b"? [a]\n: b\n", "f:1:3: a key must be text or a number"),
+    "nothing for a key": (b"~: b\n", "f:1:1: a key must be text or a number"),
+    "text merged": (b"a: {<<: b}\n", "f:1:9: '<<' must be a mapping or a list of mappings"),
     "a list for a manifest": (b"a: 1\n---\n- b\n", "f:3:1: a manifest is a mapping with apiVersion and kind"),
     "text in a List": (b"kind: List\nitems:\n- {a: 1}\n- b\n", "f:4:3: a manifest is a mapping"),
 }
@@ -85,33 +89,33 @@ def values(content: str | bytes) -> list[Any]:
 
 
 def bomb() -> bytes:
-    """Nine aliases of nine aliases of ...: a few lines that stand for a billion items."""
+    """Return nine levels of nine aliases each: ten lines that expand to a billion items."""
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 10)]
     return "\n".join(lines).encode()
 
 
 @pytest.mark.parametrize("text", MEANINGS, ids=lambda text: text[:30])
-def test_a_word_means_what_it_means_to_kubectl(text: str) -> None:
+def test_scalars_are_read_as_by_kubectl(text: str) -> None:
     (found,) = values(f"a: {text}\n")
     assert found == {"a": MEANINGS[text]}
     assert type(found["a"]) is type(MEANINGS[text])
 
 
-def test_keys_are_text_as_in_json() -> None:
+def test_keys_become_text_as_in_json() -> None:
     assert values("1: a\ntrue: b\n2.5: c\n0x10: d\n") == [{"1": "a", "true": "b", "2.5": "c", "16": "d"}]
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_cannot_be_read_is_named_with_its_place(name: str) -> None:
+def test_malformed_documents_are_rejected_with_the_position(name: str) -> None:
     content, message = BAD[name]
     with pytest.raises(DocumentError) as error:
         read(content)
     assert message in str(error.value)
 
 
-def test_aliases_that_expand_without_end_are_refused() -> None:
-    with pytest.raises(DocumentError, match="aliases expand to far more than is written"):
+def test_aliases_that_expand_without_end_are_rejected() -> None:
+    with pytest.raises(DocumentError, match="aliases expand to too many nodes"):
         read(bomb())
 
 
@@ -121,7 +125,7 @@ def test_anchors_aliases_and_merges_work() -> None:
     assert values(text)[0]["same"] == {"p": 1, "q": 2}
 
 
-def test_empty_documents_are_passed_over() -> None:
+def test_empty_documents_are_skipped() -> None:
     assert values("---\n# nothing\n---\na: 1\n---\n---\nnull\n---\nb: 2\n...\n") == [{"a": 1}, {"b": 2}]
 
 
@@ -138,13 +142,13 @@ def test_lists_are_unfolded() -> None:
     assert [document.locate(path) for document, path in zip(found, "abc", strict=True)] == [(3, 4), (6, 6), (8, 1)]
 
 
-def test_a_byte_order_mark_and_windows_line_ends_are_fine() -> None:
+def test_a_byte_order_mark_and_crlf_are_accepted() -> None:
     (document,) = read(b"\xef\xbb\xbfa: 1\r\nb:\r\n  c: 2\r\n")
     assert document.value == {"a": 1, "b": {"c": 2}}
     assert document.locate("b.c") == Position(3, 3)
 
 
-def test_json_is_read_as_json_wherever_it_stands() -> None:
+def test_json_is_read_from_any_file_and_as_a_stream() -> None:
     value = {"a": "\t\U0001f600", "b": [1, 2.5, 1e3, None, True]}
     assert values(json.dumps(value)) == [value]
     assert values(json.dumps(value) + "\n" + json.dumps({"c": 1})) == [value, {"c": 1}]
@@ -154,12 +158,17 @@ def test_braces_without_quotes_are_yaml() -> None:
     assert values("{a: yes}\n---\n{b: 1}\n") == [{"a": True}, {"b": 1}]
 
 
-def test_a_json_file_is_held_to_json() -> None:
-    with pytest.raises(DocumentError, match=r"f.json:1:2: no JSON: expecting property name"):
-        read("{a: 1}", "f.json")
+def test_characters_that_yaml_forbids_are_read_from_json() -> None:
+    value = {"a": "\x7f\x85\u2028\ufeff \\ \\ud83d", "b": ["\U0001f600", "\\"]}
+    for escaped in (True, False):
+        assert values(json.dumps(value, ensure_ascii=escaped)) == [value]
 
 
-def test_places_in_json_are_those_of_the_file() -> None:
+def test_a_json_file_may_hold_yaml_as_for_kubectl() -> None:
+    assert read("{a: yes}", "f.json")[0].value == {"a": True}
+
+
+def test_positions_in_json_are_those_of_the_file() -> None:
     text = '{"a": 1}\n  {\n\t"b": "\\ud83d\\ude00",\n\t"c": [1, {"d": 2}]\n}'
     assert read(text)[1].locate("c[1].d") == Position(4, 12)
 
@@ -210,7 +219,7 @@ spec:
         ("unheard.of", 1, 1),
     ],
 )
-def test_a_path_is_found_or_the_deepest_part_of_it(path: str, line: int, column: int) -> None:
+def test_the_position_of_a_path_or_of_its_deepest_existing_part_is_found(path: str, line: int, column: int) -> None:
     (document,) = read(PLACES)
     assert document.locate(path) == Position(line, column)
 
@@ -224,7 +233,7 @@ def test_a_folder_is_read_with_those_below_it_in_order(tmp_path: pathlib.Path) -
 
 
 def test_a_folder_without_manifests_is_an_error(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(DocumentError, match=r"the folder holds no file that ends in .yaml, .yml, .json"):
+    with pytest.raises(DocumentError, match=r"the folder has no file that ends in .yaml, .yml, .json"):
         documents.files(str(tmp_path))
 
 
@@ -234,14 +243,14 @@ def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (document.value, document.source) == ({"a": 1}, "<stdin>")
 
 
-def test_a_missing_file_and_one_that_cannot_be_opened_are_told_apart(tmp_path: pathlib.Path) -> None:
+def test_a_missing_file_and_an_unreadable_one_have_different_messages(tmp_path: pathlib.Path) -> None:
     (tmp_path / "loop.yaml").symlink_to("loop.yaml")
-    told: list[str] = []
+    errors: list[str] = []
     names = [str(tmp_path / name) for name in ("none.yaml", "loop.yaml", "nul\0.yaml")]
-    assert list(documents.read_all(names, lambda error: told.append(error.message))) == []
-    assert told[0] == "no such file or folder"
-    assert "cannot be read: Too many levels of symbolic links" in told[1]
-    assert "cannot be read" in told[2]
+    assert list(documents.read_all(names, lambda error: errors.append(error.message))) == []
+    assert errors[0] == "no such file or folder"
+    assert "cannot be read: Too many levels of symbolic links" in errors[1]
+    assert "cannot be read" in errors[2]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read every folder")
@@ -252,15 +261,15 @@ def test_a_folder_without_permission_is_an_error(tmp_path: pathlib.Path) -> None
         documents.files(str(closed))
 
 
-def test_one_bad_file_hides_no_other(tmp_path: pathlib.Path) -> None:
+def test_an_unreadable_file_does_not_hide_others(tmp_path: pathlib.Path) -> None:
     (tmp_path / "a.yaml").write_text("a: [")
     (tmp_path / "b.yaml").write_text("b: 1")
-    told: list[DocumentError] = []
-    assert [document.value for document in documents.read_all([str(tmp_path)], told.append)] == [{"b": 1}]
-    assert len(told) == 1
+    errors: list[DocumentError] = []
+    assert [document.value for document in documents.read_all([str(tmp_path)], errors.append)] == [{"b": 1}]
+    assert len(errors) == 1
 
 
-def test_a_file_beyond_measure_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+def test_a_file_over_the_size_limit_is_rejected(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
     monkeypatch.setattr(documents, "MAX_BYTES", 1 << 20)
     (tmp_path / "a.yaml").write_bytes(b"#" * ((1 << 20) + 1))
     with pytest.raises(DocumentError, match="larger than 1 MiB"):

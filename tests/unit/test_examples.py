@@ -1,4 +1,4 @@
-"""The examples: each is a valid job that says what it shows, and every row of the requirements has one."""
+"""The examples: each is a valid job with a description, and every row of the requirements has one."""
 
 import re
 
@@ -12,11 +12,6 @@ from tfdist_demo import manifests
 
 README = (FOLDER / "README.md").read_text(encoding="utf-8")
 SCRIPTS = [name for name in MANIFESTS if name.endswith("/job.yaml")]
-
-
-def path_of(name: str) -> str:
-    """How a person names an example: the manifest, or the folder."""
-    return name.removesuffix("/job.yaml")
 
 
 @pytest.mark.parametrize("name", MANIFESTS)
@@ -62,7 +57,7 @@ def test_names_of_jobs_differ() -> None:
 
 @pytest.mark.parametrize("name", MANIFESTS)
 def test_the_list_of_examples_has_each(name: str) -> None:
-    assert f"]({path_of(name)})" in README
+    assert f"]({name})" in README
 
 
 @pytest.mark.parametrize("row", [f"R{number}" for number in (*range(2, 15), 16)])

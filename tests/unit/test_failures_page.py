@@ -1,4 +1,4 @@
-"""`docs/failures.md` speaks of what the controller can say, and of nothing else."""
+"""`docs/failures.md` has exactly the phases, conditions and reasons that the controller reports."""
 
 import pathlib
 import re
@@ -7,24 +7,24 @@ import runpy
 import pytest
 
 from tfdist.api.status import ConditionType, JobPhase
-from tfdist.exits import TABLE
+from tfdist.failure_classification import RULES
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "failures.md").read_text(encoding="utf-8")
-CODE = [*(ROOT / "operator/tfdist_operator").rglob("*.py"), ROOT / "sdk/tfdist/exits.py"]
+CODE = [*(ROOT / "operator/tfdist_operator").rglob("*.py"), ROOT / "sdk/tfdist/failure_classification.py"]
 SOURCES = "\n".join(path.read_text(encoding="utf-8") for path in CODE)
 
 
-def test_its_table_of_exit_reasons_is_the_one_in_the_code() -> None:
-    assert runpy.run_path(str(ROOT / "crds" / "exit_reasons.py"))["page"]() == PAGE, "run `make generate`"
+def test_the_table_of_classifications_is_up_to_date() -> None:
+    assert runpy.run_path(str(ROOT / "crds" / "failure_table.py"))["page"]() == PAGE, "run `make generate`"
 
 
-@pytest.mark.parametrize("name", [*JobPhase, *ConditionType, *{row.verdict.reason for row in TABLE}])
+@pytest.mark.parametrize("name", [*JobPhase, *ConditionType, *{rule.classification.reason for rule in RULES}])
 def test_it_explains_each_phase_condition_and_exit_reason(name: str) -> None:
     assert re.search(rf"`{name}(=\w+)?`", PAGE), name
 
 
-def test_every_reason_that_it_lists_is_one_of_the_controllers() -> None:
+def test_every_listed_reason_is_one_that_the_controller_reports() -> None:
     listed = re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE)
     known = {str(name) for name in [*JobPhase, *ConditionType]}
     assert listed

@@ -1,40 +1,53 @@
-"""What the probes answer: a dead watch and a blocked loop are noticed, and a standby in sync is ready.
+"""The probes: a dead watch and a blocked event loop are unhealthy, and a standby in sync is ready.
 
-A controller that cannot be asked says so and ends.
+A controller whose port is in use reports it and ends.
 """
 
+import asyncio
 import json
 import os
 import pathlib
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator
 
 import aiohttp
 import pytest
 
-from tfdist_operator.health import LOOP_BLOCKED_SECONDS, WATCH_SILENCE_SECONDS, LoopLag, Probes
-from tfdist_operator.kube.client import Client
-from tfdist_operator.kube.informer import Informer, Sink, Watched
-from tfdist_operator.kube.job_store import JobStore
-from tfdist_operator.kube.pod_store import Key
-from tfdist_operator.kube.queue import KeyedQueue
-from tfdist_operator.kube.sinks import WatchedJobs, WatchedPods
+from tfdist_operator.health import LOOP_BLOCKED_SECONDS, WATCH_SILENCE_SECONDS, HealthServer, LoopLag
+from tfdist_operator.kube.connectivity import Connectivity
+from tfdist_operator.kube.job_cache import JobCache
+from tfdist_operator.kube.keys import NamespacedName
+from tfdist_operator.kube.pod_cache import PodCache
+from tfdist_operator.kube.workqueue import WorkQueue
+
+
+class FakeWatch:
+    """A watch of `what`."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        self.synced = asyncio.Event()
+        self.last_contact = 1000.0
 
 
 class Replica:
-    """The parts that the probes ask, on a free port; nothing of them runs."""
+    """The components that the probes read, on a free port; none of them runs."""
 
     def __init__(self) -> None:
-        client = Client("http://127.0.0.1:1", None, dict)
-        jobs, pods = JobStore(), WatchedPods(lambda _: None)
-        sinks: dict[str, Sink] = {"tfdistjobs": WatchedJobs(jobs, lambda _: None), "pods": pods}
-        self.informers = [Informer(client, Watched.of("v1", plural, ""), sink) for plural, sink in sinks.items()]
+        self.now = 1000.0
+        self.connectivity = Connectivity(lambda: self.now)
+        self.watches = [FakeWatch("tfdistjobs"), FakeWatch("pods")]
         self.lag = LoopLag()
         self.role = "leading"
-        self.probes = Probes(self.informers, jobs, pods, KeyedQueue[Key](), self.lag, lambda: self.role)
+        jobs, pods, queue = JobCache(), PodCache(lambda _: None), WorkQueue[NamespacedName]()
+        self.probes = HealthServer(self.watches, self.connectivity, jobs, pods, queue, self.lag, lambda: self.role)
+
+    def answered(self, seconds: float) -> None:
+        """Let a request be answered after so many seconds."""
+        self.now += seconds
+        self.connectivity.on_response()
 
     async def ask(self, path: str) -> tuple[int, str]:
         runner = self.probes._runner
@@ -54,29 +67,48 @@ async def replica() -> AsyncIterator[Replica]:
 
 async def test_a_replica_is_not_ready_while_a_kind_is_being_listed(replica: Replica) -> None:
     assert await replica.ask("/readyz") == (503, "tfdistjobs are being listed\npods are being listed")
-    replica.informers[0].synced.set()
+    replica.watches[0].synced.set()
     assert await replica.ask("/readyz") == (503, "pods are being listed")
 
 
 @pytest.mark.parametrize("role", ["leading", "standby; the leader is first"])
 async def test_a_replica_in_sync_is_ready_whether_it_leads_or_not(replica: Replica, role: str) -> None:
     replica.role = role
-    for informer in replica.informers:
-        informer.synced.set()
+    for watch in replica.watches:
+        watch.synced.set()
     assert await replica.ask("/readyz") == (200, f"ready; {role}")
     assert await replica.ask("/healthz") == (200, "healthy")
 
 
 @pytest.mark.parametrize("number", [0, 1])
-async def test_a_watch_that_is_silent_for_long_makes_unhealthy_and_not_ready(replica: Replica, number: int) -> None:
-    for informer in replica.informers:
-        informer.synced.set()
-    silent = replica.informers[number]
-    silent.last_contact = time.monotonic() - WATCH_SILENCE_SECONDS - 1
-    for path in ("/healthz", "/readyz"):
-        status, text = await replica.ask(path)
-        assert status == 503
-        assert text == f"the watch of {silent.plural} was last heard of 301 s ago"
+async def test_a_watch_that_is_silent_while_requests_are_answered_makes_unhealthy(
+    replica: Replica, number: int
+) -> None:
+    replica.answered(1)
+    replica.answered(WATCH_SILENCE_SECONDS + 1)
+    replica.watches[1 - number].last_contact = replica.now
+    silent = replica.watches[number]
+    text = f"the watch of {silent.what} has received nothing for 181 s, while the API server answers"
+    assert await replica.ask("/healthz") == (503, text)
+    silent.last_contact = replica.now
+    assert await replica.ask("/healthz") == (200, "healthy")
+
+
+async def test_an_outage_of_the_api_server_restarts_no_replica(replica: Replica) -> None:
+    replica.answered(1)
+    replica.connectivity.on_failure()
+    replica.now += 10 * WATCH_SILENCE_SECONDS
+    assert await replica.ask("/healthz") == (200, "healthy"), "the other replicas get no answers either"
+
+
+async def test_after_an_outage_the_watches_have_the_usual_time_to_resume(replica: Replica) -> None:
+    replica.answered(1)
+    replica.connectivity.on_failure()
+    replica.answered(10 * WATCH_SILENCE_SECONDS)  # a renewal of the Lease is answered before the watches are resumed
+    assert await replica.ask("/healthz") == (200, "healthy")
+    replica.answered(WATCH_SILENCE_SECONDS + 1)
+    status, text = await replica.ask("/healthz")
+    assert (status, len(text.splitlines())) == (503, 2), "both watches did not come back"
 
 
 async def test_a_blocked_event_loop_makes_unhealthy_for_a_minute(replica: Replica) -> None:
@@ -87,14 +119,14 @@ async def test_a_blocked_event_loop_makes_unhealthy_for_a_minute(replica: Replic
     assert await replica.ask("/healthz") == (200, "healthy")
 
 
-async def test_a_scrape_tells_the_sizes_of_the_caches(replica: Replica) -> None:
+async def test_a_scrape_has_the_sizes_of_the_caches(replica: Replica) -> None:
     status, text = await replica.ask("/metrics")
     assert status == 200
     assert 'tfdist_cached_objects{resource="pods"} 0.0' in text
     assert 'tfdist_cached_objects{resource="tfdistjobs"} 0.0' in text
 
 
-def test_a_controller_whose_port_is_taken_says_so_and_ends_with_1(tmp_path: pathlib.Path) -> None:
+def test_a_controller_whose_port_is_in_use_reports_it_and_ends_with_1(tmp_path: pathlib.Path) -> None:
     config = tmp_path / "kubeconfig"
     context = {"name": "c", "context": {"cluster": "c", "user": "c"}}
     cluster = {"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}

@@ -1,7 +1,5 @@
-"""The parts of a local run by themselves: what ends mean, what is written on the screen, and the status."""
+"""Parts of a local run in isolation: outcome of a gang, addresses, progress, status."""
 
-import errno
-import io
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,10 +12,9 @@ from tfdist.contract import Role
 from tfdist.contract_reports import EvaluationReport, ProgressReport
 from tfdist.local import progress
 from tfdist.local.logs import Tail
-from tfdist.local.outcome import Exit, Outcome, decided, describe
+from tfdist.local.outcome import Outcome, ReplicaExit, describe, gang_outcome
 from tfdist.local.ports import Addresses, FreePorts
-from tfdist.local.screen import Screen
-from tfdist.local.status import Facts, status
+from tfdist.local.status import RunState, status
 from tfdist.render.gang import training_gang
 from tfdist.validation import parse
 
@@ -29,10 +26,10 @@ IGNORE_3 = FailurePolicy.model_validate(
 )
 
 
-def ends(text: str) -> list[Exit]:
-    """Return ends from `worker-1:137`."""
+def ends(text: str) -> list[ReplicaExit]:
+    """Return terminations from `worker-1:137`."""
     pairs = [part.split(":") for part in text.split()]
-    return [Exit(name, Role(name.rpartition("-")[0]), int(code), "") for name, code in pairs]
+    return [ReplicaExit(name, Role(name.rpartition("-")[0]), int(code), "") for name, code in pairs]
 
 
 @pytest.mark.parametrize(
@@ -53,36 +50,36 @@ def ends(text: str) -> list[Exit]:
         ("evaluator-0:1", SuccessPolicy.CHIEF, None),
     ],
 )
-def test_the_first_failure_that_is_not_a_lost_peer_or_the_success_of_those_who_decide_ends_a_gang(
+def test_a_gang_ends_with_its_first_failure_that_is_not_peer_lost_or_with_the_success_of_the_required_replicas(
     seen: str, success: SuccessPolicy, wanted: str | None
 ) -> None:
-    found = decided(GANG, success, IGNORE_3, ends(seen))
+    found = gang_outcome(GANG, success, IGNORE_3, ends(seen))
     assert (f"{found.replica} {found.code}" if found else None) == wanted
 
 
-def test_a_lost_peer_alone_is_the_cause_when_no_other_has_shown_in_time() -> None:
-    found = decided(GANG, SuccessPolicy.CHIEF, None, ends("worker-0:75"), waited_long=True)
+def test_a_lost_peer_is_the_root_cause_if_no_other_failure_is_observed_in_time() -> None:
+    found = gang_outcome(GANG, SuccessPolicy.CHIEF, None, ends("worker-0:75"), peer_grace_over=True)
     assert found == Outcome(75, "worker-0", "PeerLost", "")
 
 
-def test_a_failure_names_replica_code_signal_and_last_words() -> None:
+def test_a_failure_message_has_replica_exit_code_signal_and_termination_message() -> None:
     assert describe(Outcome(137, "worker-1", "Crash", "loss=0.3")) == (
         "worker-1 ended with exit code 137 (SIGKILL): loss=0.3"
     )
 
 
-def test_each_port_of_each_replica_is_another_port_here_and_texts_agree() -> None:
+def test_each_port_of_each_replica_maps_to_one_local_port_in_all_texts() -> None:
     ports = iter([4001, 4002, 4003])
     addresses = Addresses(JOB, ["worker-0", "worker-1", "worker-10"], lambda: next(ports))
     first = "worker-0.fashion.team.svc:2222"
     text = f"{first} worker-10.fashion:2222 worker-0.fashion.team:8791 {first}"
-    assert addresses.rewritten(text) == "127.0.0.1:4001 127.0.0.1:4002 127.0.0.1:4003 127.0.0.1:4001"
+    assert addresses.translate(text) == "127.0.0.1:4001 127.0.0.1:4002 127.0.0.1:4003 127.0.0.1:4001"
     assert addresses.port("worker-0", 8791) == 4003
     for other in ("my-worker-0.fashion:1", "worker-1.fashion.org:1", "worker-1:2222", "worker-2.fashion:2222"):
-        assert addresses.rewritten(other) == other
+        assert addresses.translate(other) == other
 
 
-def test_a_port_that_was_taken_can_be_listened_on_and_is_not_given_out_again() -> None:
+def test_a_reserved_port_can_be_listened_on_and_is_not_allocated_again() -> None:
     import socket  # noqa: PLC0415
 
     ports = FreePorts()
@@ -93,7 +90,7 @@ def test_a_port_that_was_taken_can_be_listened_on_and_is_not_given_out_again() -
     ports.close()
 
 
-def test_lines_are_whole_and_of_what_was_written_over_the_last_remains(tmp_path: Path) -> None:
+def test_a_log_yields_whole_lines_and_the_last_state_of_overwritten_ones(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"one\n10%\r90%\r\ntw")
     tail = Tail(path)
@@ -122,49 +119,15 @@ REPORT = ProgressReport.model_validate(
 
 def test_progress_in_a_line() -> None:
     bar = "[=====               ]"
-    expected = f"Running  {bar} 25%  step 30 of 120  1 min 30 s left  4,321 examples/s  accuracy 0.900, loss 0.250"
+    expected = f"Running  {bar} 25%  step 30 of 120  1m30s left  4,321 examples/s  accuracy 0.900, loss 0.250"
     assert progress.line("Running", REPORT) == expected
     assert progress.line("Running", REPORT.model_copy(update={"step": None})) == "Running  training"
     assert progress.line("Running", None) == "Running"
 
 
-def test_a_terminal_has_a_bar_below_coloured_lines_and_a_file_plain_ones() -> None:
-    terminal, file = io.StringIO(), io.StringIO()
-    now = [0.0]
-    screens = [
-        Screen(
-            stream, ["ps-0", "worker-0"], terminal=stream is terminal, colour=stream is terminal, clock=lambda: now[0]
-        )
-        for stream in (terminal, file)
-    ]
-    for screen in screens:
-        screen.progress("10%")
-        screen.log("ps-0", ["a"])
-        screen.progress("20%")
-        screen.end()
-    assert terminal.getvalue() == (
-        "\r\033[K10%"
-        "\r\033[K\033[36mps-0     | \033[0ma\n10%"
-        "\r\033[K20%"
-        "\r\033[K"
-    )  # fmt: skip
-    assert file.getvalue() == "10%\nps-0     | a\n", "progress that comes at once again is not told again"
-    now[0] = 60.0
-    screens[1].progress("30%")
-    assert file.getvalue().endswith("30%\n")
-
-
-def test_a_terminal_that_is_gone_disturbs_nobody() -> None:
-    class Gone(io.StringIO):
-        def flush(self) -> None:
-            raise OSError(errno.EIO, "Input/output error")
-
-    Screen(Gone(), [], terminal=True, colour=False, clock=lambda: 0.0).say("stopping")
-
-
 def test_the_status_has_the_form_of_a_jobs_on_a_cluster() -> None:
     evaluation = EvaluationReport(step=120, checkpoint="/c/120", metrics={"accuracy": 0.9}, examples=10, time="t")
-    facts = Facts(
+    state = RunState(
         {Role.WORKER: ["worker-0", "worker-1"], Role.PS: ["ps-0"]},
         phase=JobPhase.FAILED,
         running=["worker-0"],
@@ -176,10 +139,10 @@ def test_the_status_has_the_form_of_a_jobs_on_a_cluster() -> None:
         started=NOW,
         ended=NOW,
     )
-    made = status(facts, NOW)
-    told = TFDistJobStatus.model_validate(made)
-    assert told.replicas is not None
-    worker, ps = told.replicas["worker"], told.replicas["ps"]
+    made = status(state, NOW)
+    parsed = TFDistJobStatus.model_validate(made)
+    assert parsed.replicas is not None
+    worker, ps = parsed.replicas["worker"], parsed.replicas["ps"]
     assert (worker.running, worker.failed, worker.pending, ps.pending) == (1, 1, 0, 1)
     assert made["progress"]["percent"] == 25
     assert made["evaluation"]["final"]["examples"] == 10

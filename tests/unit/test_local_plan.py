@@ -1,4 +1,4 @@
-"""The plan of a local run: which processes a job is on one machine, and with what they are started."""
+"""Plan of a local run: the processes of a job, their commands, environments and folders."""
 
 import itertools
 import json
@@ -12,7 +12,7 @@ from support.samples import SAMPLES, sample
 
 from tfdist.contract import JOB_ENV, LAUNCH_PORT_ENV, TF_CONFIG_ENV, LaunchSettings, ReplicaJob
 from tfdist.local.plan import CannotRunHere, Machine, Plan, plan
-from tfdist.local.process import ReplicaPlan
+from tfdist.local.replica_plan import ReplicaPlan
 from tfdist.local.volumes import Sources
 from tfdist.render.gang import GangName, gangs
 from tfdist.validation import parse
@@ -38,7 +38,7 @@ def planned(
 
 
 def alone(**spec: Any) -> dict[str, Any]:
-    """Return a job of one replica that runs what `spec` says, and no built-in program."""
+    """Return a job of one replica that runs the command of `spec`, and no built-in program."""
     document = manifest(**({"worker": {"replicas": 1}} | spec))
     if "training" not in spec:
         del document["spec"]["training"]
@@ -49,24 +49,24 @@ def replicas(made: Plan) -> dict[str, ReplicaPlan]:
     return {replica.name: replica for gang in made.gangs.values() for replica in gang.replicas}
 
 
-def refusals(document: Mapping[str, Any], **given: Any) -> str:
-    with pytest.raises(CannotRunHere) as refused:
+def rejection(document: Mapping[str, Any], **given: Any) -> str:
+    with pytest.raises(CannotRunHere) as rejected:
         planned(document, **given)
-    return str(refused.value)
+    return str(rejected.value)
 
 
 NEEDS: dict[str, dict[str, Any] | None] = {
     "own-class-from-configmap": {"config_maps": {"digits": {"data": {"digits.py": "class Digits: ..."}}}},
     "secrets-in-env": None,
 }
-"""What a sample needs beside itself; None: it does not make sense without a cluster."""
+"""Additional input of a sample; None: it cannot run without a cluster."""
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_every_sample_that_makes_sense_on_one_machine_is_planned(name: str) -> None:
+def test_every_sample_that_needs_no_cluster_is_planned(name: str) -> None:
     given = NEEDS.get(name, {})
     if given is None:
-        assert "TRACKER_TOKEN" in refusals(sample(name), entry_point=("train",))
+        assert "TRACKER_TOKEN" in rejection(sample(name), entry_point=("train",))
         return
     made = planned(sample(name), entry_point=("train",), **given)
     job = parse(sample(name))
@@ -79,16 +79,16 @@ def test_every_sample_that_makes_sense_on_one_machine_is_planned(name: str) -> N
         assert replica.command
 
 
-def test_the_members_of_a_gang_are_told_of_each_other_on_this_machine_and_nobody_of_the_evaluator() -> None:
+def test_tf_config_has_local_addresses_of_the_gang_without_the_evaluator() -> None:
     made = planned(manifest(chief={}, worker={"replicas": 2}, evaluator={}, command=["train"]))
-    told = {name: json.loads(each.environment[TF_CONFIG_ENV]) for name, each in replicas(made).items()}
-    cluster = told["chief-0"]["cluster"]
+    configs = {name: json.loads(each.environment[TF_CONFIG_ENV]) for name, each in replicas(made).items()}
+    cluster = configs["chief-0"]["cluster"]
     assert {role: len(addresses) for role, addresses in cluster.items()} == {"chief": 1, "worker": 2}
     addresses = [address for role in cluster.values() for address in role]
     assert len(set(addresses)) == 3
     assert all(address.startswith("127.0.0.1:4") for address in addresses)
-    assert told["worker-1"] == {"cluster": cluster, "task": {"type": "worker", "index": 1}}
-    assert told["evaluator-0"]["cluster"].items() > cluster.items()
+    assert configs["worker-1"] == {"cluster": cluster, "task": {"type": "worker", "index": 1}}
+    assert configs["evaluator-0"]["cluster"].items() > cluster.items()
 
 
 def test_a_single_replica_gets_no_tf_config() -> None:
@@ -96,7 +96,7 @@ def test_a_single_replica_gets_no_tf_config() -> None:
     assert TF_CONFIG_ENV not in only.environment
 
 
-def test_paths_below_mounts_become_folders_wherever_the_program_finds_them() -> None:
+def test_paths_below_mounts_become_folders_in_every_text_of_the_job() -> None:
     made = planned(
         alone(
             training={
@@ -112,21 +112,21 @@ def test_paths_below_mounts_become_folders_wherever_the_program_finds_them() -> 
         volumes={"flowers": "/srv/flowers"},
     )
     [worker] = replicas(made).values()
-    told = ReplicaJob.model_validate_json(worker.environment[JOB_ENV])
-    assert told.training is not None
-    assert told.checkpoint is not None
-    assert told.training.config["data"]["train"] == ["/srv/flowers/v2/a-*.npz", "/database/b"]
-    assert told.checkpoint.directory == f"{STATE}/volumes/saved/fashion"
+    replica_job = ReplicaJob.model_validate_json(worker.environment[JOB_ENV])
+    assert replica_job.training is not None
+    assert replica_job.checkpoint is not None
+    assert replica_job.training.config["data"]["train"] == ["/srv/flowers/v2/a-*.npz", "/database/b"]
+    assert replica_job.checkpoint.directory == f"{STATE}/volumes/saved/fashion"
     assert worker.environment["EXTRA"] == "gs://bucket/data:/srv/flowers/v2/x"
     assert worker.command[-3:] == (f"--out={STATE}/volumes/saved/out", "/srv/flowers/v2/y", "$(PLACE)")
 
 
-def test_a_folder_for_a_volume_that_the_job_lacks_is_refused_with_those_it_has() -> None:
-    said = refusals(alone(command=["x"], volumes=[{"name": "data", "emptyDir": {}}]), volumes={"dta": "/srv"})
-    assert "--volume dta: no volume of the job is called so; there is data" in said
+def test_an_option_for_an_unknown_volume_is_rejected_with_the_known_ones() -> None:
+    message = rejection(alone(command=["x"], volumes=[{"name": "data", "emptyDir": {}}]), volumes={"dta": "/srv"})
+    assert "--volume dta: the job has no volume of this name; it has data" in message
 
 
-def test_an_empty_dir_is_each_replicas_own_and_a_claim_is_shared() -> None:
+def test_each_replica_has_its_own_empty_dir_and_claims_are_shared() -> None:
     made = planned(
         manifest(
             worker={"replicas": 2},
@@ -146,7 +146,7 @@ def test_an_empty_dir_is_each_replicas_own_and_a_claim_is_shared() -> None:
     assert not made.folders[Path(ours[0])].empty
 
 
-def test_secrets_are_refused_in_words_unless_the_user_brings_them() -> None:
+def test_secrets_are_rejected_unless_the_user_provides_them() -> None:
     reference = {"secretKeyRef": {"name": "tracker", "key": "token"}}
     document = alone(
         command=["x"],
@@ -154,23 +154,23 @@ def test_secrets_are_refused_in_words_unless_the_user_brings_them() -> None:
         volumes=[{"name": "keys", "secret": {"secretName": "keys"}}],
         volumeMounts=[{"name": "keys", "mountPath": "/keys"}],
     )
-    said = refusals(document)
-    assert "TOKEN comes from a cluster (secretKeyRef): set TOKEN yourself" in said
-    assert "give --volume keys=FOLDER" in said
+    message = rejection(document)
+    assert "TOKEN comes from the cluster (secretKeyRef): set TOKEN yourself" in message
+    assert "give --volume keys=FOLDER" in message
     [worker] = replicas(planned(document, volumes={"keys": "/k"}, environ={"TOKEN": "mine"})).values()
     assert worker.environment.get("TOKEN") == "mine"
 
 
-def test_code_from_a_config_map_of_the_same_file_is_on_the_path_of_python() -> None:
+def test_source_from_a_config_map_of_the_same_file_is_in_pythonpath() -> None:
     document = alone(training={"program": "digits:Digits", "source": {"configMap": {"name": "digits"}}})
-    assert "no such ConfigMap here: put the ConfigMap digits into the same file or folder" in refusals(document)
+    assert "no such ConfigMap here: put the ConfigMap digits into the same file or folder" in rejection(document)
     made = planned(document, config_maps={"digits": {"data": {"digits.py": "class Digits: ..."}}})
     [worker] = replicas(made).values()
     folder = Path(worker.environment["PYTHONPATH"])
     assert made.folders[folder].files == {"digits.py": b"class Digits: ..."}
 
 
-def test_files_of_a_config_map_have_the_paths_of_this_machine() -> None:
+def test_files_of_a_config_map_contain_paths_of_this_machine() -> None:
     document = alone(
         command=["python", "/code/train.py"],
         volumes=[
@@ -186,7 +186,7 @@ def test_files_of_a_config_map_have_the_paths_of_this_machine() -> None:
     assert made.folders[folder].files == {"train.py": b"read('/srv/x')", "weights": b"\xff"}
 
 
-def test_code_from_git_is_fetched_once_for_all() -> None:
+def test_source_from_git_is_fetched_once_for_all_replicas() -> None:
     git = {"repository": "https://git.example.com/a.git", "directory": "src"}
     made = planned(manifest(worker={"replicas": 2}, training={"program": "a:B", "source": {"git": git}}))
     assert made.fetch is not None
@@ -194,30 +194,30 @@ def test_code_from_git_is_fetched_once_for_all() -> None:
     assert {each.environment["PYTHONPATH"] for each in replicas(made).values()} == {f"{STATE}/source/src"}
 
 
-def test_the_program_of_an_image_has_to_be_named() -> None:
+def test_the_entry_point_of_an_image_must_be_given() -> None:
     document = alone(image="images.example.com/train:7")
-    assert "the entry point of images.example.com/train:7, which cannot be seen here" in refusals(document)
+    assert "the entry point of images.example.com/train:7, which cannot be seen here" in rejection(document)
     [worker] = replicas(planned(document, entry_point=("python", "train.py"))).values()
     assert worker.command == ("python", "train.py")
 
 
-def test_what_has_no_meaning_on_one_machine_is_said_once() -> None:
+def test_each_setting_without_effect_is_reported_once() -> None:
     made = planned(sample("sidecar-and-template"), entry_point=("x",))
-    said = [note.partition(":")[0] for note in made.notes]
-    assert said == ["image", "container ship-logs", "nodeSelector"]
+    fields = [note.partition(":")[0] for note in made.notes]
+    assert fields == ["image", "init container ship-logs", "nodeSelector"]
     [worker, _] = replicas(made).values()
     assert worker.grace_seconds == 120
 
 
 @pytest.mark.parametrize(
-    ("devices", "seen", "said"),
+    ("devices", "seen", "note"),
     [
         (("0", "1", "2"), ["0", "1", "-1"], None),
         (("0",), ["-1", "-1", "-1"], "GPUs: the job asks for 2 and this machine has 1; all replicas use CPUs"),
     ],
 )
-def test_who_asks_for_gpus_gets_them_alone_and_who_does_not_sees_none(
-    devices: tuple[str, ...], seen: list[str], said: str | None
+def test_replicas_get_the_gpus_they_request_exclusively_and_others_see_none(
+    devices: tuple[str, ...], seen: list[str], note: str | None
 ) -> None:
     document = manifest(
         command=["x"],
@@ -227,17 +227,17 @@ def test_who_asks_for_gpus_gets_them_alone_and_who_does_not_sees_none(
     )
     made = planned(document, gpus=devices)
     assert [each.environment["CUDA_VISIBLE_DEVICES"] for each in replicas(made).values()] == seen
-    assert [note for note in made.notes if note.startswith("GPUs")] == ([said] if said else [])
+    assert [text for text in made.notes if text.startswith("GPUs")] == ([note] if note else [])
 
 
-def test_the_evaluation_gang_is_planned_like_workers_and_evaluates() -> None:
+def test_the_evaluation_gang_is_planned_with_the_task_evaluate() -> None:
     made = planned(sample("evaluation-after-training"))
     evaluation = made.gangs[GangName.EVALUATION]
-    told = ReplicaJob.model_validate_json(evaluation.leader.environment[JOB_ENV])
-    assert (told.task, told.role, told.replicas) == ("Evaluate", "evaluation", {"evaluation": 2})
+    replica_job = ReplicaJob.model_validate_json(evaluation.leader.environment[JOB_ENV])
+    assert (replica_job.task, replica_job.role, replica_job.replicas) == ("Evaluate", "evaluation", {"evaluation": 2})
 
 
-def test_launchers_know_each_other_and_the_limits_of_the_job() -> None:
+def test_launchers_have_the_addresses_of_the_gang_and_the_limits_of_the_job() -> None:
     rules = [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [3]}}]
     made = planned(
         manifest(
@@ -252,19 +252,19 @@ def test_launchers_know_each_other_and_the_limits_of_the_job() -> None:
     )
     chief, *others = replicas(made).values()
     assert {each.command for each in (chief, *others)} == {("python", "-m", "tfdist_launch", "--", "train")}
-    leads, *follow = [told_to_launch(each) for each in (chief, *others)]
+    leads, *follow = [launch_settings(each) for each in (chief, *others)]
     assert leads.gang is not None
     assert (leads.gang.backoff_limit, leads.gang.rules) == (7, rules)
-    assert [each.decides for each in leads.gang.members] == [True, False, False, False]
+    assert [each.required_for_success for each in leads.gang.members] == [True, False, False, False]
     assert {each.leader for each in (leads, *follow)} == {f"127.0.0.1:{chief.environment[LAUNCH_PORT_ENV]}"}
-    assert [(each.seat, each.gang) for each in follow] == [(1, None), (2, None), (3, None)]
+    assert [(each.rank, each.gang) for each in follow] == [(1, None), (2, None), (3, None)]
     assert len({each.environment[LAUNCH_PORT_ENV] for each in (chief, *others)}) == 4
 
 
-def told_to_launch(replica: ReplicaPlan) -> LaunchSettings:
-    told = ReplicaJob.model_validate_json(replica.environment[JOB_ENV]).launch
-    assert told is not None
-    return told
+def launch_settings(replica: ReplicaPlan) -> LaunchSettings:
+    replica_job = ReplicaJob.model_validate_json(replica.environment[JOB_ENV]).launch
+    assert replica_job is not None
+    return replica_job
 
 
 @pytest.mark.parametrize(
@@ -272,9 +272,7 @@ def told_to_launch(replica: ReplicaPlan) -> LaunchSettings:
     [["tfdist-launch", "--", "train", "--cold"], ["python", "-m", "tfdist_launch", "--cold", "train", "--cold"]],
 )
 @pytest.mark.parametrize("launcher", [False, True], ids=["without", "in place"])
-def test_a_command_that_names_the_launcher_has_it_only_where_it_is_asked_for(
-    command: list[str], launcher: bool
-) -> None:
+def test_the_launcher_of_a_command_is_kept_only_with_in_place(command: list[str], launcher: bool) -> None:
     (replica,) = replicas(planned(alone(command=command), launcher=launcher)).values()
     options = ["--cold"] if command[0] == "python" else []
     below = ["python", "-m", "tfdist_launch", *options, "--"] if launcher else []

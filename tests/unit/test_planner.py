@@ -1,16 +1,27 @@
-"""The life of a job, as plans: given a look, when planned, then exactly this is done."""
+"""The life cycle of a job as plans: given an observed state, the plan has exactly these actions."""
 
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from support.factories import EVALUATED, NOW, SETTINGS, condition, planned, pod, report, stored, view, words
+from support.factories import (
+    EVALUATED,
+    NOW,
+    SETTINGS,
+    condition,
+    planned,
+    pod,
+    report,
+    stored,
+    termination_message,
+    view,
+)
 
 from tfdist.api.status import TFDistJobStatus
 from tfdist_operator.planner import plan
 
 RUNNING = stored("worker-0:R worker-1:R")
-TRAINED = stored("worker-0:S worker-1:S", RUNNING, spec=EVALUATED)
+TRAINING_SUCCEEDED = stored("worker-0:S worker-1:S", RUNNING, spec=EVALUATED)
 RESULT = {
     "step": 10,
     "checkpoint": "/ckpt/fashion/10",
@@ -47,7 +58,7 @@ def test_only_the_missing_pod_is_created_after_a_crash_in_between() -> None:
     assert created(todo) == ["fashion-worker-1"]
 
 
-def test_when_all_run_the_job_runs_and_one_event_says_so() -> None:
+def test_a_job_with_all_replicas_running_is_running_and_publishes_one_event() -> None:
     todo = planned("worker-0:R worker-1:R", stored())
     assert todo.status is not None
     assert (todo.status["phase"], todo.status["startTime"]) == ("Running", "2030-01-02T03:04:05Z")
@@ -57,7 +68,7 @@ def test_when_all_run_the_job_runs_and_one_event_says_so() -> None:
 
 def test_an_idle_job_is_left_alone() -> None:
     todo = planned("worker-0:R worker-1:R", RUNNING)
-    assert (todo.status, todo.objects, todo.creates, todo.deletes, todo.events) == (None, (), (), (), ())
+    assert (todo.status, todo.creates, todo.deletes, todo.events) == (None, (), (), ())
 
 
 def test_progress_is_written_when_the_last_write_is_long_ago() -> None:
@@ -66,7 +77,7 @@ def test_progress_is_written_when_the_last_write_is_long_ago() -> None:
     assert todo.status["progress"]["percent"] == 50
 
 
-def test_progress_alone_waits_its_time_and_comes_back_by_itself() -> None:
+def test_progress_alone_is_written_at_the_next_interval_by_a_requeue() -> None:
     todo = planned("worker-0:R worker-1:R", RUNNING, report=report(5), seconds_since_status_write=4.0)
     assert todo.status is None
     assert todo.requeue_after_seconds == pytest.approx(6.0)
@@ -80,7 +91,7 @@ def test_a_report_of_an_earlier_attempt_is_ignored() -> None:
 
 
 def test_the_chiefs_success_ends_a_job_without_evaluation() -> None:
-    last = pod("worker-0", "S", message=words(step=10))
+    last = pod("worker-0", "S", message=termination_message(step=10))
     todo = planned([last, pod("worker-1")], RUNNING)
     assert todo.status is not None
     assert todo.status["phase"] == "Succeeded"
@@ -89,7 +100,7 @@ def test_the_chiefs_success_ends_a_job_without_evaluation() -> None:
     assert todo.deletes == ()
 
 
-def test_success_wins_over_a_failure_in_the_same_look() -> None:
+def test_success_wins_over_a_failure_in_the_same_reconcile() -> None:
     assert stored("worker-0:S worker-1:F", RUNNING)["phase"] == "Succeeded"
 
 
@@ -98,31 +109,33 @@ def test_evaluation_follows_training_on_as_many_replicas_without_a_new_service()
     assert todo.status is not None
     assert todo.status["phase"] == "Evaluating"
     assert created(todo) == ["fashion-evaluation-0", "fashion-evaluation-1"]
-    assert service_of(todo) is None
+    service = service_of(todo)
+    assert service is not None
+    assert service["spec"]["selector"]["tfdist.dev/address-generation"] == "0", "as for training: nothing is changed"
 
 
 def test_the_evaluations_result_is_the_final_one() -> None:
     pods = [
         pod("worker-0", "S"),
         pod("worker-1", "S"),
-        pod("evaluation-0", "S", message=words(evaluation=RESULT)),
+        pod("evaluation-0", "S", message=termination_message(evaluation=RESULT)),
         pod("evaluation-1", "S"),
     ]
-    status = stored(pods, TRAINED, spec=EVALUATED)
+    status = stored(pods, TRAINING_SUCCEEDED, spec=EVALUATED)
     assert status["phase"] == "Succeeded"
     assert status["evaluation"]["final"] == RESULT
     assert status["summary"]["metric"] == "accuracy=0.9000"
 
 
-def test_training_that_succeeded_is_remembered_when_its_pods_are_gone() -> None:
-    todo = planned("evaluation-0:R evaluation-1:R", TRAINED, spec=EVALUATED)
+def test_training_that_succeeded_stays_recorded_after_its_pods_are_deleted() -> None:
+    todo = planned("evaluation-0:R evaluation-1:R", TRAINING_SUCCEEDED, spec=EVALUATED)
     assert todo.creates == ()
     assert todo.status is not None
     assert todo.status["phase"] == "Evaluating"
 
 
 def test_an_evaluation_that_fails_is_repeated_under_new_names_and_addresses() -> None:
-    status = stored("evaluation-0:R evaluation-1:R", TRAINED, spec=EVALUATED)
+    status = stored("evaluation-0:R evaluation-1:R", TRAINING_SUCCEEDED, spec=EVALUATED)
     todo = planned("evaluation-0:F evaluation-1:R", status, spec=EVALUATED)
     assert created(todo) == ["fashion-evaluation-0-r1", "fashion-evaluation-1-r1"]
     assert todo.deletes == ("fashion-evaluation-1",)
@@ -132,10 +145,10 @@ def test_an_evaluation_that_fails_is_repeated_under_new_names_and_addresses() ->
 
 
 @pytest.mark.parametrize(("on_failure", "phase"), [("Warn", "Succeeded"), ("FailJob", "Failed")])
-def test_an_evaluation_that_cannot_work_ends_the_job_as_the_user_wants(on_failure: str, phase: str) -> None:
+def test_a_failed_evaluation_ends_the_job_as_its_on_failure_sets(on_failure: str, phase: str) -> None:
     spec = EVALUATED | {"evaluation": {"mode": "AfterTraining", "onFailure": on_failure}}
-    bad = pod("evaluation-0", "F", exit_code=66, message=words(message="no file matches /data/x"))
-    status = stored([bad, pod("evaluation-1")], TRAINED, spec=spec)
+    bad = pod("evaluation-0", "F", exit_code=66, message=termination_message(message="no file matches /data/x"))
+    status = stored([bad, pod("evaluation-1")], TRAINING_SUCCEEDED, spec=spec)
     assert status["phase"] == phase
     assert "no file matches /data/x" in condition(status, "Evaluated")["message"]
 
@@ -148,7 +161,7 @@ def test_an_evaluation_that_cannot_work_ends_the_job_as_the_user_wants(on_failur
         ("memory counts", pod("worker-1", "F", exit_code=137, reason="OOMKilled"), 1, 0),
         ("an eviction does not", pod("worker-1", "F", exit_code=137, disrupted=True), 0, 1),
         ("a stop on notice does not", pod("worker-1", "F", exit_code=42), 0, 1),
-        ("somebody's deletion does not", pod("worker-1", "R", deleting=True), 0, 1),
+        ("a deletion does not", pod("worker-1", "R", deleting=True), 0, 1),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )
@@ -161,14 +174,14 @@ def test_any_failure_restarts_the_whole_gang(why: str, worker: object, counted: 
     assert todo.status["phase"] == "Restarting"
 
 
-def test_a_pod_that_vanished_while_it_ran_is_a_disruption() -> None:
+def test_a_running_pod_that_was_deleted_is_a_disruption() -> None:
     todo = planned("worker-0:R", RUNNING)
     assert todo.status is not None
     assert todo.status["restarts"]["uncounted"] == 1
     assert "worker-1" in condition(todo.status, "Restarting")["message"]
 
 
-def test_the_loss_of_a_peer_is_never_the_root_cause_while_there_is_another() -> None:
+def test_the_failure_of_a_peer_is_never_the_root_cause_if_there_is_another() -> None:
     lost = pod("worker-0", "F", exit_code=75, finished_at="2030-01-02T03:00:00Z")
     crashed = pod("worker-1", "F", exit_code=139, finished_at="2030-01-02T03:00:09Z")
     failures = stored([lost, crashed], RUNNING)["failures"]
@@ -179,9 +192,11 @@ def test_the_loss_of_a_peer_is_never_the_root_cause_while_there_is_another() -> 
 
 
 @pytest.mark.parametrize("code", [64, 65, 66, 78, 126, 127])
-def test_a_users_mistake_fails_the_job_at_once_with_its_words(code: int) -> None:
-    mistake = pod("worker-1", "F", exit_code=code, message=words(message="training.config.epochs: not a number"))
-    status = stored([pod("worker-0"), mistake], RUNNING)
+def test_a_user_error_fails_the_job_at_once_with_its_message(code: int) -> None:
+    failed = pod(
+        "worker-1", "F", exit_code=code, message=termination_message(message="training.config.epochs: not a number")
+    )
+    status = stored([pod("worker-0"), failed], RUNNING)
     assert status["phase"] == "Failed"
     assert condition(status, "Failed")["reason"] == "UserError"
     assert "training.config.epochs: not a number" in status["summary"]["message"]
@@ -193,7 +208,7 @@ def test_the_limit_of_restarts_fails_the_job_with_the_last_cause() -> None:
     assert "exit code 137" in condition(status, "Failed")["message"]
 
 
-def test_the_second_counted_restart_waits_and_comes_back_by_itself() -> None:
+def test_the_second_counted_restart_waits_and_is_requeued() -> None:
     first = stored("worker-0:R worker-1:F", RUNNING)
     again = stored("worker-0-r1:R worker-1-r1:R", first)
     todo = planned("worker-0-r1:R worker-1-r1:F", again)
@@ -215,15 +230,15 @@ def test_an_image_that_cannot_be_pulled_is_reported_with_its_field_and_fails_in_
     assert late.status["phase"] == "Failed"
 
 
-def test_the_image_of_a_role_is_named_where_it_stands() -> None:
+def test_the_image_of_a_role_is_reported_with_the_field_of_the_role() -> None:
     waiting = pod("worker-0", "P", reason="ErrImagePull", message="not found")
     status = stored([waiting, pod("worker-1")], stored(), spec={"worker": {"replicas": 2, "image": "gone"}})
     assert condition(status, "PodsReady")["message"].startswith("spec.worker.image: worker-0 cannot start")
 
 
-def test_a_refused_creation_is_reported_in_the_words_of_the_server() -> None:
-    status = stored("", stored(), refusal="exceeded quota: gpus")
-    assert condition(status, "PodsReady")["reason"] == "CreationRefused"
+def test_a_rejected_creation_is_reported_with_the_message_of_the_api_server() -> None:
+    status = stored("", stored(), create_error="exceeded quota: gpus")
+    assert condition(status, "PodsReady")["reason"] == "FailedCreate"
     assert "exceeded quota" in status["summary"]["message"]
 
 
@@ -238,7 +253,7 @@ def test_a_job_that_has_ended_never_changes_again() -> None:
     ("policy", "deleted"),
     [("Running", ["fashion-worker-1"]), ("All", ["fashion-worker-0", "fashion-worker-1"]), ("None", [])],
 )
-def test_after_the_end_pods_are_cleaned_up_as_the_user_wants(policy: str, deleted: list[str]) -> None:
+def test_after_the_end_pods_are_deleted_by_the_clean_pod_policy(policy: str, deleted: list[str]) -> None:
     spec = {"runPolicy": {"cleanPodPolicy": policy}}
     done = stored("worker-0:S worker-1:R", RUNNING, spec=spec)
     todo = planned("worker-0:S worker-1:R", done, spec=spec, now=NOW + timedelta(seconds=10))
@@ -254,16 +269,16 @@ def test_replicas_that_are_about_to_end_get_the_time_to_do_so() -> None:
 
 def test_every_status_that_is_stored_fits_the_schema() -> None:
     pods = [pod("worker-0", "F", exit_code=139), pod("worker-1", "F", exit_code=75)]
-    for status in (RUNNING, TRAINED, stored(pods, RUNNING), stored("", {}, report=report(3))):
+    for status in (RUNNING, TRAINING_SUCCEEDED, stored(pods, RUNNING), stored("", {}, report=report(3))):
         TFDistJobStatus.model_validate(status)
 
 
-def test_a_job_that_is_being_deleted_gets_no_new_pods_while_its_old_ones_vanish() -> None:
+def test_a_job_that_is_being_deleted_gets_no_new_pods_while_its_old_ones_terminate() -> None:
     todo = planned([pod("worker-0", deleting=True)], RUNNING, deleting=True)
     assert (todo.status, todo.creates, todo.deletes) == (None, (), ())
 
 
-def test_a_plan_that_was_carried_out_plans_nothing_more() -> None:
+def test_an_executed_plan_is_followed_by_an_empty_plan() -> None:
     status = stored("worker-0:R worker-1:F", RUNNING)
     todo = planned("worker-0-r1:P worker-1-r1:P worker-1:F", status)
     assert (todo.creates, todo.deletes, todo.events) == ((), (), ())

@@ -1,7 +1,16 @@
-"""Evaluation: the evaluator beside training, the gang after it, and a job that only evaluates."""
+"""Evaluation: the evaluator during training, the evaluation gang after it, and jobs with task Evaluate."""
 
 import pytest
-from support.factories import CHECKPOINT, EVALUATED, Story, created, deleted, pod, told, words
+from support.factories import (
+    CHECKPOINT,
+    EVALUATED,
+    Lifecycle,
+    created,
+    deleted,
+    event_reasons,
+    pod,
+    termination_message,
+)
 
 BOTH = "worker-0:R worker-1:R"
 WITH = f"{BOTH} evaluator-0:R"
@@ -19,174 +28,206 @@ def continuous(mode: str = "Continuous", **evaluation: object) -> dict[str, obje
     return {"evaluation": {"mode": mode, **evaluation}, "checkpoint": CHECKPOINT}
 
 
-def test_the_evaluator_is_made_beside_training_and_counts_among_the_ready() -> None:
-    story = Story(**continuous())
-    assert created(story.look()) == ["worker-0", "worker-1", "evaluator-0"]
-    story.look(f"{BOTH} evaluator-0:P")
-    assert story.status["phase"] == "Running", "training waits for no evaluator"
-    assert story.status["summary"]["ready"] == "2/3"
+def test_the_evaluator_is_created_with_the_training_gang_and_is_counted_as_ready() -> None:
+    job = Lifecycle(**continuous())
+    assert created(job.reconcile()) == ["worker-0", "worker-1", "evaluator-0"]
+    job.reconcile(f"{BOTH} evaluator-0:P")
+    assert job.status["phase"] == "Running", "training waits for no evaluator"
+    assert job.status["summary"]["ready"] == "2/3"
 
 
-def test_an_evaluator_that_fails_restarts_alone_and_training_hears_nothing_of_it() -> None:
-    story = Story(WITH, **continuous())
-    todo = story.look(f"{BOTH} evaluator-0:F")
+def test_an_evaluator_that_fails_restarts_alone_and_training_is_not_affected() -> None:
+    job = Lifecycle(WITH, **continuous())
+    todo = job.reconcile(f"{BOTH} evaluator-0:F")
     assert (created(todo), deleted(todo)) == (["evaluator-0-r1"], [])
-    assert (story.status["phase"], story.status["attempt"]) == ("Running", 0)
-    assert story.says("PodsReady") == ("True", "AllReplicasRun")
+    assert (job.status["phase"], job.status["attempt"]) == ("Running", 0)
+    assert job.condition_status("PodsReady") == ("True", "AllReplicasRunning")
 
 
 def test_training_that_restarts_leaves_the_evaluator_alone() -> None:
-    story = Story(WITH, **continuous())
-    todo = story.look("worker-0:R worker-1:F evaluator-0:R")
+    job = Lifecycle(WITH, **continuous())
+    todo = job.reconcile("worker-0:R worker-1:F evaluator-0:R")
     assert created(todo) == ["worker-0-r1", "worker-1-r1"]
     assert deleted(todo) == ["worker-0"]
 
 
 def test_failures_of_the_evaluator_do_not_make_those_of_training_repeated() -> None:
-    story = Story(WITH, **continuous())
+    job = Lifecycle(WITH, **continuous())
     same = "ValueError: no such file"
-    story.look([pod("worker-0"), pod("worker-1"), pod("evaluator-0", "F", exit_code=1, message=same)])
-    todo = story.look([pod("worker-0"), pod("worker-1", "F", exit_code=1, message=same), pod("evaluator-0-r1")])
+    job.reconcile([pod("worker-0"), pod("worker-1"), pod("evaluator-0", "F", exit_code=1, message=same)])
+    todo = job.reconcile([pod("worker-0"), pod("worker-1", "F", exit_code=1, message=same), pod("evaluator-0-r1")])
     assert created(todo) == ["worker-0-r1", "worker-1-r1"]
 
 
-def test_an_evaluator_that_cannot_start_is_told_of_while_training_runs() -> None:
-    story = Story(**continuous())
-    story.look()
+def test_an_evaluator_that_cannot_start_is_reported_while_training_runs() -> None:
+    job = Lifecycle(**continuous())
+    job.reconcile()
     waits = pod("evaluator-0", "P", reason="Unschedulable", message="0/2 nodes are available")
-    story.look([pod("worker-0"), pod("worker-1"), waits])
-    assert story.status["phase"] == "Running"
-    assert story.says("PodsReady") == ("False", "Unschedulable")
-    assert story.status["summary"]["message"] == ("evaluator-0 cannot start: Unschedulable: 0/2 nodes are available")
-    story.look(WITH)
-    assert story.says("PodsReady") == ("True", "AllReplicasRun")
+    job.reconcile([pod("worker-0"), pod("worker-1"), waits])
+    assert job.status["phase"] == "Running"
+    assert job.condition_status("PodsReady") == ("False", "Unschedulable")
+    assert job.status["summary"]["message"] == ("evaluator-0 cannot start: Unschedulable: 0/2 nodes are available")
+    job.reconcile(WITH)
+    assert job.condition_status("PodsReady") == ("True", "AllReplicasRunning")
 
 
-def test_an_evaluator_that_a_quota_refuses_is_told_of_while_training_runs() -> None:
-    story = Story(BOTH, **continuous())
-    story.look(BOTH, refusal="exceeded quota: gpus")
-    assert story.says("PodsReady") == ("False", "CreationRefused")
-    assert "the evaluator cannot be created: exceeded quota: gpus" in story.status["summary"]["message"]
+def test_an_evaluator_that_a_quota_rejects_is_reported_while_training_runs() -> None:
+    job = Lifecycle(BOTH, **continuous())
+    job.reconcile(BOTH, create_error="exceeded quota: gpus")
+    assert job.condition_status("PodsReady") == ("False", "FailedCreate")
+    assert "the evaluator cannot be created: exceeded quota: gpus" in job.status["summary"]["message"]
 
 
-def test_an_evaluator_that_is_given_up_goes_and_training_runs_on() -> None:
-    story = Story(**continuous())
-    story.look()
+def test_an_evaluator_that_is_given_up_is_deleted_and_training_continues() -> None:
+    job = Lifecycle(**continuous())
+    job.reconcile()
     waits = pod("evaluator-0", "P", reason="ImagePullBackOff", created_at="2030-01-02T03:04:05Z")
-    todo = story.look([pod("worker-0"), pod("worker-1"), waits], after=301)
-    assert told(todo) == ["Running", "EvaluationFailed"]
-    assert story.status["phase"] == "Running"
-    again = story.look([pod("worker-0"), pod("worker-1"), waits])
+    todo = job.reconcile([pod("worker-0"), pod("worker-1"), waits], after=301)
+    assert event_reasons(todo) == ["Running", "EvaluationFailed"]
+    assert job.status["phase"] == "Running"
+    again = job.reconcile([pod("worker-0"), pod("worker-1"), waits])
     assert (created(again), deleted(again)) == ([], ["evaluator-0"])
-    assert story.status["summary"]["ready"] == "2/2"
+    assert job.status["summary"]["ready"] == "2/2"
+
+
+def test_an_evaluator_that_was_given_up_begins_again_when_the_job_is_resumed_with_a_correction() -> None:
+    job = Lifecycle(WITH, **continuous())
+    for attempt in range(4):
+        suffix = f"-r{attempt}" if attempt else ""
+        ended = pod(f"evaluator-0{suffix}", "F", exit_code=1, message=f"try {attempt}")
+        job.reconcile([pod("worker-0"), pod("worker-1"), ended], after=400)
+    assert job.condition_status("Evaluated") == ("False", "BackoffLimitExceeded")
+    job.spec = continuous() | {"runPolicy": {"suspend": True}}
+    job.reconcile(BOTH, after=5)
+    job.reconcile(after=5)
+    assert job.status["phase"] == "Suspended"
+    job.spec = continuous() | {"runPolicy": {"suspend": False}}
+    todo = job.reconcile(after=5)
+    assert created(todo) == ["worker-0-r1", "worker-1-r1", "evaluator-0-r4"]
+    assert job.condition_status("Evaluated") == ("False", "Resumed")
+    runs = "worker-0-r1:R worker-1-r1:R evaluator-0-r4"
+    job.reconcile(f"{runs}:R")
+    assert (job.status["summary"]["ready"], "evaluation" in job.status["summary"]["message"]) == ("3/3", False)
+    assert created(
+        job.reconcile([*map(pod, ("worker-0-r1", "worker-1-r1")), pod("evaluator-0-r4", "F", exit_code=1)])
+    ) == ["evaluator-0-r5"], "it has all its restarts again"
 
 
 @pytest.mark.parametrize(("on_failure", "phase"), [("Warn", "Succeeded"), ("FailJob", "Failed")])
-def test_a_job_whose_evaluator_was_given_up_ends_with_training_as_its_user_wants(on_failure: str, phase: str) -> None:
-    story = Story(WITH, **continuous(onFailure=on_failure))
-    story.look([pod("worker-0"), pod("worker-1"), pod("evaluator-0", "F", exit_code=78)])
-    story.look(DONE)
-    assert story.status["phase"] == phase
-    assert story.says(phase) == ("True", "EvaluationFailed")
+def test_a_job_whose_evaluator_was_given_up_ends_with_training_as_its_on_failure_sets(
+    on_failure: str, phase: str
+) -> None:
+    job = Lifecycle(WITH, **continuous(onFailure=on_failure))
+    job.reconcile([pod("worker-0"), pod("worker-1"), pod("evaluator-0", "F", exit_code=78)])
+    job.reconcile(DONE)
+    assert job.status["phase"] == phase
+    assert job.condition_status(phase) == ("True", "EvaluationFailed")
 
 
 def test_with_both_the_gang_still_evaluates_when_the_evaluator_was_given_up() -> None:
-    story = Story(WITH, **continuous("Both"))
-    story.look([pod("worker-0"), pod("worker-1"), pod("evaluator-0", "F", exit_code=78)])
-    assert created(story.look(DONE)) == ["evaluation-0", "evaluation-1"]
-    evaluated = [pod("evaluation-0", "S", message=words(evaluation=RESULT)), pod("evaluation-1", "S")]
-    story.look(evaluated)
-    assert story.says("Evaluated") == ("True", "Evaluated")
-    assert story.says("Succeeded") == ("True", "Succeeded")
+    job = Lifecycle(WITH, **continuous("Both"))
+    job.reconcile([pod("worker-0"), pod("worker-1"), pod("evaluator-0", "F", exit_code=78)])
+    assert created(job.reconcile(DONE)) == ["evaluation-0", "evaluation-1"]
+    evaluated = [pod("evaluation-0", "S", message=termination_message(evaluation=RESULT)), pod("evaluation-1", "S")]
+    job.reconcile(evaluated)
+    assert job.condition_status("Evaluated") == ("True", "Evaluated")
+    assert job.condition_status("Succeeded") == ("True", "Succeeded")
 
 
-def test_after_training_the_job_waits_for_the_evaluators_last_word() -> None:
-    story = Story(WITH, **continuous())
-    story.look(f"{DONE} evaluator-0:R")
-    assert (story.status["phase"], story.status["summary"]["ready"]) == ("Evaluating", "1/1")
-    last = pod("evaluator-0", "S", message=words(evaluation=RESULT))
-    todo = story.look([last])
-    assert story.status["evaluation"]["final"] == RESULT
-    assert told(todo) == ["Succeeded"]
-    assert "evaluated 10000 examples of the checkpoint at step 10: accuracy=0.9000" in story.message("Succeeded")
+def test_after_training_the_job_waits_for_the_end_of_the_evaluator() -> None:
+    job = Lifecycle(WITH, **continuous())
+    job.reconcile(f"{DONE} evaluator-0:R")
+    assert (job.status["phase"], job.status["summary"]["ready"]) == ("Evaluating", "1/1")
+    last = pod("evaluator-0", "S", message=termination_message(evaluation=RESULT))
+    todo = job.reconcile([last])
+    assert job.status["evaluation"]["final"] == RESULT
+    assert event_reasons(todo) == ["Succeeded"]
+    assert "evaluated 10000 examples of the checkpoint at step 10: accuracy=0.9000" in job.message("Succeeded")
 
 
 def test_an_evaluator_of_the_users_own_is_done_when_it_ends() -> None:
-    story = Story(WITH, evaluator={}, image="a", command=["b"])
-    story.look(f"{DONE} evaluator-0:S")
-    assert story.says("Succeeded") == ("True", "Succeeded")
-    assert "told no result" in story.message("Succeeded")
+    job = Lifecycle(WITH, evaluator={}, image="a", command=["b"])
+    job.reconcile(f"{DONE} evaluator-0:S")
+    assert job.condition_status("Succeeded") == ("True", "Succeeded")
+    assert "without a result" in job.message("Succeeded")
 
 
 def test_an_evaluation_that_is_late_ends_by_its_own_timer() -> None:
-    story = Story(WITH, **continuous(deadlineSeconds=60))
-    todo = story.look(f"{DONE} evaluator-0:R", after=1000)
+    job = Lifecycle(WITH, **continuous(deadlineSeconds=60))
+    todo = job.reconcile(f"{DONE} evaluator-0:R", after=1000)
     assert todo.requeue_after_seconds == pytest.approx(60)
-    todo = story.look(f"{DONE} evaluator-0:R", after=59)
+    todo = job.reconcile(f"{DONE} evaluator-0:R", after=59)
     assert todo.requeue_after_seconds == pytest.approx(1)
-    story.look(f"{DONE} evaluator-0:R", after=1)
-    assert story.says("Evaluated") == ("False", "EvaluationDeadlineExceeded")
-    assert story.says("Succeeded") == ("True", "EvaluationFailed")
-    assert "evaluation.deadlineSeconds" in story.message("Succeeded")
+    job.reconcile(f"{DONE} evaluator-0:R", after=1)
+    assert job.condition_status("Evaluated") == ("False", "EvaluationDeadlineExceeded")
+    assert job.condition_status("Succeeded") == ("True", "EvaluationFailed")
+    assert "evaluation.deadlineSeconds" in job.message("Succeeded")
+
+
+def test_a_gang_that_evaluates_after_training_takes_as_long_as_its_data_do() -> None:
+    job = Lifecycle(BOTH, **EVALUATED)
+    job.reconcile(DONE)
+    job.reconcile(f"{DONE} evaluation-0:R evaluation-1:R", after=10**6)
+    assert job.status["phase"] == "Evaluating"
 
 
 def test_the_time_to_evaluate_is_not_counted_from_a_restart_before_the_success() -> None:
-    story = Story(BOTH, **EVALUATED)
-    story.look("worker-0:R worker-1:F")
-    story.look("worker-0-r1:S worker-1-r1:P", after=5000)
-    assert story.status["phase"] == "Evaluating"
-    assert created(story.look("worker-0-r1:S", after=1)) == ["evaluation-0", "evaluation-1"]
+    job = Lifecycle(BOTH, **EVALUATED)
+    job.reconcile("worker-0:R worker-1:F")
+    job.reconcile("worker-0-r1:S worker-1-r1:P", after=5000)
+    assert job.status["phase"] == "Evaluating"
+    assert created(job.reconcile("worker-0-r1:S", after=1)) == ["evaluation-0", "evaluation-1"]
 
 
-def test_the_evaluation_gang_restarts_alone_and_finds_itself_under_new_addresses() -> None:
-    story = Story(BOTH, **EVALUATED)
-    story.look(DONE)
-    story.look(f"{DONE} evaluation-0:R evaluation-1:R")
-    todo = story.look(f"{DONE} evaluation-0:F evaluation-1:R")
+def test_the_evaluation_gang_restarts_alone_with_new_addresses() -> None:
+    job = Lifecycle(BOTH, **EVALUATED)
+    job.reconcile(DONE)
+    job.reconcile(f"{DONE} evaluation-0:R evaluation-1:R")
+    todo = job.reconcile(f"{DONE} evaluation-0:F evaluation-1:R")
     assert created(todo) == ["evaluation-0-r1", "evaluation-1-r1"]
-    assert story.status["attempt"] == 0, "training was not started again"
-    assert story.status["phase"] == "Evaluating"
+    assert job.status["attempt"] == 0, "training was not started again"
+    assert job.status["phase"] == "Evaluating"
 
 
-def test_training_is_not_repeated_when_its_pods_vanish_while_it_is_evaluated() -> None:
-    story = Story(BOTH, **EVALUATED)
-    story.look(DONE)
-    assert created(story.look("evaluation-0:R evaluation-1:R")) == []
+def test_training_is_not_repeated_when_its_pods_are_deleted_during_evaluation() -> None:
+    job = Lifecycle(BOTH, **EVALUATED)
+    job.reconcile(DONE)
+    assert created(job.reconcile("evaluation-0:R evaluation-1:R")) == []
 
 
 def test_an_active_deadline_while_it_is_evaluated_ends_the_evaluation() -> None:
-    story = Story(BOTH, **EVALUATED, runPolicy={"activeDeadlineSeconds": 100})
-    story.look(DONE, after=50)
-    story.look("evaluation-0:R evaluation-1:R", after=51)
-    assert story.says("Succeeded") == ("True", "EvaluationFailed")
-    assert story.says("Evaluated") == ("False", "ActiveDeadlineExceeded")
+    job = Lifecycle(BOTH, **EVALUATED, runPolicy={"activeDeadlineSeconds": 100})
+    job.reconcile(DONE, after=50)
+    job.reconcile("evaluation-0:R evaluation-1:R", after=51)
+    assert job.condition_status("Succeeded") == ("True", "EvaluationFailed")
+    assert job.condition_status("Evaluated") == ("False", "ActiveDeadlineExceeded")
 
 
 ALONE = {"task": "Evaluate", "checkpoint": CHECKPOINT}
 
 
 def test_a_job_that_only_evaluates_makes_its_gang_at_once() -> None:
-    story = Story(**ALONE)
-    todo = story.look()
+    job = Lifecycle(**ALONE)
+    todo = job.reconcile()
     assert created(todo) == ["evaluation-0", "evaluation-1"]
     assert [o["kind"] for o in todo.objects] == ["Service", "NetworkPolicy"]
-    started = story.look("evaluation-0:R evaluation-1:R")
-    assert told(started) == ["Running"]
-    assert story.status["startTime"]
-    assert (story.status["phase"], story.status["summary"]["ready"]) == ("Evaluating", "2/2")
+    started = job.reconcile("evaluation-0:R evaluation-1:R")
+    assert event_reasons(started) == ["Running"]
+    assert job.status["startTime"]
+    assert (job.status["phase"], job.status["summary"]["ready"]) == ("Evaluating", "2/2")
 
 
 def test_a_job_that_only_evaluates_succeeds_with_its_result_and_never_again() -> None:
-    story = Story("evaluation-0:R evaluation-1:R", **ALONE)
-    story.look([pod("evaluation-0", "S", message=words(evaluation=RESULT)), pod("evaluation-1")])
-    assert (story.status["phase"], story.status["evaluation"]["final"]) == ("Succeeded", RESULT)
+    job = Lifecycle("evaluation-0:R evaluation-1:R", **ALONE)
+    job.reconcile([pod("evaluation-0", "S", message=termination_message(evaluation=RESULT)), pod("evaluation-1")])
+    assert (job.status["phase"], job.status["evaluation"]["final"]) == ("Succeeded", RESULT)
 
 
 def test_a_job_that_only_evaluates_restarts_and_fails_as_any_other() -> None:
-    story = Story("evaluation-0:R evaluation-1:R", **ALONE)
-    todo = story.look("evaluation-0:R evaluation-1:F")
+    job = Lifecycle("evaluation-0:R evaluation-1:R", **ALONE)
+    todo = job.reconcile("evaluation-0:R evaluation-1:F")
     assert created(todo) == ["evaluation-0-r1", "evaluation-1-r1"]
-    assert story.status["attempt"] == 1
-    story.look([pod("evaluation-0-r1"), pod("evaluation-1-r1", "F", exit_code=66)])
-    assert story.says("Failed") == ("True", "UserError")
-    assert story.says("Evaluated") == ("False", "UserError")
+    assert job.status["attempt"] == 1
+    job.reconcile([pod("evaluation-0-r1"), pod("evaluation-1-r1", "F", exit_code=66)])
+    assert job.condition_status("Failed") == ("True", "UserError")
+    assert job.condition_status("Evaluated") == ("False", "UserError")

@@ -1,4 +1,4 @@
-"""What an installation sets for the pods of all jobs: above our own defaults, below everything that a job says."""
+"""Pod defaults of an installation: they override the defaults of TFDist, and a job overrides them."""
 
 import json
 from typing import Any
@@ -11,7 +11,7 @@ from tfdist.render.installation import Installation
 from tfdist.render.pod import Attempt, pod
 from tfdist.validation import parse
 from tfdist_operator.config import from_environment
-from tfdist_operator.kube.job_store import JobStore
+from tfdist_operator.kube.job_cache import JobCache
 
 ENVIRONMENT = {"TFDIST_TRAINER_IMAGE": "tfdist/trainer:test"}
 DEFAULTS = {
@@ -26,14 +26,14 @@ def rendered(**spec: Any) -> dict[str, Any]:
     return pod(job, gang, gang.members[0], Attempt(0, 0), Installation("tfdist/trainer:test", pod_defaults=DEFAULTS))
 
 
-def test_a_job_that_says_nothing_gets_the_installation_s_settings() -> None:
+def test_a_job_without_settings_gets_those_of_the_installation() -> None:
     made = rendered()
     assert made["spec"]["nodeSelector"] == {"pool": "training"}
     assert made["metadata"]["labels"]["cost"] == "research"
     assert made["spec"]["securityContext"]["runAsNonRoot"] is True
 
 
-def test_whatever_a_job_says_wins() -> None:
+def test_settings_of_a_job_win() -> None:
     template = {"metadata": {"labels": {"team": "vision"}}, "spec": {"nodeSelector": {"pool": "large"}}}
     made = rendered(template=template, scheduling={"priorityClassName": "urgent"})
     assert made["spec"]["nodeSelector"] == {"pool": "large"}
@@ -49,17 +49,17 @@ def test_the_controller_reads_them_and_its_namespaces_from_the_environment() -> 
     assert from_environment(ENVIRONMENT).namespaces == ()
 
 
-def test_a_container_and_a_volume_of_the_installation_need_no_second_word_in_a_job() -> None:
+def test_a_container_and_a_volume_of_the_installation_need_no_setting_in_a_job() -> None:
     volume = {"name": "cache", "emptyDir": {}}
     given = {"spec": {"containers": [{"name": "log", "image": "log:1"}], "volumes": [volume]}}
     side = {"name": "log", "volumeMounts": [{"name": "cache", "mountPath": "/cache"}]}
     raw = manifest(template={"spec": {"containers": [side]}})
     raw["metadata"] |= {"resourceVersion": "1", "generation": 1}
-    stores = JobStore(given), JobStore()
-    known, unknown = (store.get(store.take(raw)) for store in stores)
-    assert known is not None
+    stores = JobCache(given), JobCache()
+    for store in stores:
+        store.upsert(raw)
+    known, unknown = (store.all()[0] for store in stores)
     assert known.problems == ()
-    assert unknown is not None
     assert [problem.path.rpartition(".")[2] for problem in unknown.problems] == ["name", "image"]
 
 
@@ -72,7 +72,7 @@ def test_a_container_and_a_volume_of_the_installation_need_no_second_word_in_a_j
         ('{"spec": {"initContainers": [{"name": "wait"}]}}', "the container 'wait' lacks an image"),
     ],
 )
-def test_a_mistake_in_them_stops_the_controller_with_the_field(given: str, message: str) -> None:
+def test_an_invalid_default_stops_the_controller_with_the_field(given: str, message: str) -> None:
     with pytest.raises(SystemExit, match="TFDIST_POD_DEFAULTS") as stopped:
         from_environment(ENVIRONMENT | {"TFDIST_POD_DEFAULTS": given})
     assert message in str(stopped.value)

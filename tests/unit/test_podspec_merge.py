@@ -1,4 +1,4 @@
-"""How two templates become one. That Kubernetes does the same is proved in tests/integration/test_pod_schema.py."""
+"""The merge of two templates. tests/integration/test_pod_schema.py checks that Kubernetes merges them equally."""
 
 import copy
 from typing import Any
@@ -9,7 +9,7 @@ from tfdist.podspec import merge
 
 Json = dict[str, Any]
 
-# Type, the lower template, the higher one, and what becomes of them.
+# The type, the lower template, the higher one, and the merged one.
 MERGED: dict[str, tuple[str, Json, Json, Json]] = {
     "objects merge field by field": (
         "PodSpec",
@@ -52,7 +52,7 @@ MERGED: dict[str, tuple[str, Json, Json, Json]] = {
         {"ports": [{"containerPort": 1, "protocol": "UDP"}, {"containerPort": 2}]},
         {"ports": [{"containerPort": 1, "name": "a", "protocol": "UDP"}, {"containerPort": 2}]},
     ),
-    "ports of one number are told apart by protocol": (
+    "ports of one number are distinguished by protocol": (
         "Container",
         {"ports": [{"containerPort": 53, "name": "t"}, {"containerPort": 53, "protocol": "UDP", "name": "u"}]},
         {"ports": [{"containerPort": 53, "protocol": "UDP", "hostPort": 5}, {"containerPort": 53, "hostPort": 6}]},
@@ -145,11 +145,11 @@ def test_merging(name: str) -> None:
 
 
 @pytest.mark.parametrize(("lower", "higher"), MALFORMED)
-def test_what_is_not_well_formed_replaces_and_nothing_is_raised(lower: Json, higher: Json) -> None:
+def test_a_malformed_value_replaces_the_other_and_nothing_is_raised(lower: Json, higher: Json) -> None:
     assert merge(lower, higher, "PodSpec") == higher
 
 
-def test_the_result_shares_nothing_with_what_it_was_made_of() -> None:
+def test_the_result_shares_no_object_with_the_merged_templates() -> None:
     lower = {"containers": [{"name": "a", "args": ["x"]}], "tolerations": [{"key": "a"}]}
     higher = {"containers": [{"name": "b", "args": ["y"]}], "nodeSelector": {"a": "b"}}
     before = copy.deepcopy((lower, higher))
@@ -160,7 +160,7 @@ def test_the_result_shares_nothing_with_what_it_was_made_of() -> None:
     assert (lower, higher) == before
 
 
-def test_of_three_layers_the_middle_one_may_clear_what_the_lowest_said_of_a_source() -> None:
+def test_of_three_layers_the_middle_one_may_clear_a_source_of_the_lowest() -> None:
     memory: Json = {"name": "v", "emptyDir": {"medium": "Memory"}}
     claim: Json = {"name": "v", "nfs": {}}
     plain: Json = {"name": "v", "emptyDir": {}}

@@ -59,25 +59,25 @@ def test_a_single_replica_gets_no_tf_config_at_all() -> None:
     assert "TF_CONFIG" not in env(only)
 
 
-def test_an_evaluation_gang_is_workers_alone_to_tensorflow() -> None:
+def test_tensorflow_sees_an_evaluation_gang_as_workers_only() -> None:
     pods = rendered(1, **EVALUATED)
     assert list(tf(pods[0])["cluster"]) == ["worker"]
     assert tf(pods[1])["task"] == {"type": "worker", "index": 1}
     assert pods[0]["spec"]["hostname"] == "evaluation-0"
 
 
-def test_what_a_replica_is_told_parses_on_its_side() -> None:
-    told = ReplicaJob.model_validate_json(env(rendered(1, attempt=2, **EVALUATED)[1])["TFDIST_JOB"])
-    assert (told.role, told.index, told.attempt, told.task) == ("evaluation", 1, 2, "Evaluate")
-    assert told.checkpoint is not None
-    assert told.checkpoint.directory == "/ckpt/fashion"
+def test_the_replica_parses_the_job_that_it_gets() -> None:
+    settings = ReplicaJob.model_validate_json(env(rendered(1, attempt=2, **EVALUATED)[1])["TFDIST_JOB"])
+    assert (settings.role, settings.index, settings.attempt, settings.task) == ("evaluation", 1, 2, "Evaluate")
+    assert settings.checkpoint is not None
+    assert settings.checkpoint.directory == "/ckpt/fashion"
 
 
-def test_equal_jobs_give_byte_equal_pods() -> None:
+def test_equal_jobs_have_byte_equal_pods() -> None:
     assert json.dumps(rendered(**EVALUATED)) == json.dumps(rendered(**EVALUATED))
 
 
-def test_a_role_goes_before_the_job_and_lists_merge_by_key() -> None:
+def test_a_role_overrides_the_job_and_lists_merge_by_key() -> None:
     both = [{"name": "A", "value": "job"}, {"name": "B", "value": "job"}]
     (made,) = rendered(env=both, image="one", worker={"env": [{"name": "B", "value": "role"}], "image": "two"})
     container = made["spec"]["containers"][0]
@@ -85,7 +85,7 @@ def test_a_role_goes_before_the_job_and_lists_merge_by_key() -> None:
     assert (env(made)["A"], env(made)["B"]) == ("job", "role")
 
 
-def test_an_own_image_keeps_its_own_entry_point() -> None:
+def test_an_image_of_the_user_keeps_its_entry_point() -> None:
     assert "command" not in rendered(image="mine")[0]["spec"]["containers"][0]
     assert rendered()[0]["spec"]["containers"][0]["command"] == list(DEFAULT_COMMAND)
 
@@ -97,14 +97,16 @@ def test_pods_meet_the_restricted_standard_and_get_no_token() -> None:
     assert spec["automountServiceAccountToken"] is False
 
 
-def test_a_stranger_to_the_cluster_spec_is_refused() -> None:
-    with pytest.raises(ValueError, match="worker-2 is no member"):
+def test_a_replica_that_is_not_in_the_cluster_spec_is_rejected() -> None:
+    with pytest.raises(ValueError, match="worker-2 is not a member"):
         tf_config({"worker": ["a:1", "b:1"]}, "worker", 2)
 
 
 @pytest.mark.parametrize(("spec", "expected"), [(EVALUATED, "Latest"), ({"task": "Evaluate"}, "checkpoint-7")])
-def test_what_training_began_from_is_not_what_is_evaluated_after_it(spec: dict[str, Any], expected: str) -> None:
+def test_evaluation_after_training_does_not_restore_the_checkpoint_that_training_restored(
+    spec: dict[str, Any], expected: str
+) -> None:
     begins = EVALUATED["checkpoint"] | {"restore": "checkpoint-7"}
-    told = ReplicaJob.model_validate_json(env(rendered(-1, **spec | {"checkpoint": begins})[0])["TFDIST_JOB"])
-    assert told.checkpoint is not None
-    assert told.checkpoint.restore == expected
+    settings = ReplicaJob.model_validate_json(env(rendered(-1, **spec | {"checkpoint": begins})[0])["TFDIST_JOB"])
+    assert settings.checkpoint is not None
+    assert settings.checkpoint.restore == expected

@@ -1,4 +1,4 @@
-"""Merge patches, batches, durations, settings: small parts with sharp edges."""
+"""Merge patches, slow start, durations."""
 
 import asyncio
 import contextlib
@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfdist_operator import config
-from tfdist_operator.kube.batches import slow_start
+from tfdist.progress import duration
 from tfdist_operator.kube.merge_patch import merge_patch
-from tfdist_operator.status.summary import duration
+from tfdist_operator.kube.slow_start import slow_start
 
 JSON = st.recursive(
     st.integers() | st.text(max_size=3) | st.lists(st.integers(), max_size=2),
@@ -21,7 +20,7 @@ OBJECTS = st.dictionaries(st.text(max_size=2), JSON, max_size=4)
 
 
 def applied(target: object, patch: object) -> object:
-    """RFC 7386, section 2, as it is written there."""
+    """RFC 7386, section 2, as the RFC defines it."""
     if not isinstance(patch, dict):
         return patch
     result = dict(target) if isinstance(target, dict) else {}
@@ -43,16 +42,16 @@ def test_the_patch_between_equals_is_empty(same: dict[str, object]) -> None:
     assert merge_patch(same, same) == {}
 
 
-async def test_a_refusal_stops_a_slow_start_after_one_request() -> None:
+async def test_a_rejection_stops_a_slow_start_after_one_request() -> None:
     sent: list[int] = []
 
-    async def refuse(item: int) -> None:
+    async def reject(item: int) -> None:
         sent.append(item)
         msg = "quota"
         raise PermissionError(msg)
 
     with pytest.raises(PermissionError):
-        await slow_start(range(400), refuse)
+        await slow_start(range(400), reject)
     assert sent == [0]
 
 
@@ -92,12 +91,3 @@ async def test_a_slow_start_sends_everything_once() -> None:
 )
 def test_durations_read_as_kubectls(seconds: int, text: str) -> None:
     assert duration(seconds) == text
-
-
-def test_every_wrong_setting_is_named_at_once() -> None:
-    with pytest.raises(SystemExit) as error:
-        config.from_environment({"TFDIST_PORT": "http", "TFDIST_WORKERS": "0"})
-    text = str(error.value)
-    assert "TFDIST_TRAINER_IMAGE" in text
-    assert "TFDIST_PORT='http'" in text
-    assert "TFDIST_WORKERS='0'" in text

@@ -1,14 +1,17 @@
-"""A job's TensorBoard: what it is made of, when it is made, and when it goes."""
+"""The TensorBoard of a job: its objects, its creation and its deletion."""
 
 from typing import Any
 
 import pytest
-from support.factories import CHECKPOINT, Story, manifest, planned
+from support.factories import CHECKPOINT, Lifecycle, manifest, planned
 
 from tfdist.render import names
 from tfdist.render.installation import Installation
 from tfdist.render.tensorboard import tensorboard
 from tfdist.validation import parse
+from tfdist_operator.kube.owned_cache import KINDS
+from tfdist_operator.planner import Plan
+from tfdist_operator.planner.plan import ObjectName
 
 BOARD: dict[str, Any] = {"tensorBoard": {"ttlSecondsAfterFinished": 100}, "checkpoint": CHECKPOINT}
 BOTH = "worker-0:R worker-1:R"
@@ -40,7 +43,7 @@ def test_it_reads_the_job_s_checkpoints_and_can_write_none() -> None:
     assert volumes["tfdist-checkpoint"]["persistentVolumeClaim"] == {"claimName": "ckpt"}
 
 
-def test_the_user_says_where_the_logs_are_and_what_shows_them() -> None:
+def test_the_user_sets_the_log_directory_the_image_and_the_resources() -> None:
     board = {"logDirectory": "s3://logs/{namespace}/{name}", "image": "mine:1", "resources": {"limits": {"cpu": "1"}}}
     made = container(board=board, env=[{"name": "AWS_REGION", "value": "eu"}])
     assert "--logdir=s3://logs/team/fashion" in made["args"]
@@ -55,7 +58,7 @@ def test_it_takes_none_of_the_job_s_devices() -> None:
     )
 
 
-def test_it_passes_the_restricted_standard_whatever_the_job_s_image() -> None:
+def test_it_passes_the_restricted_standard_for_any_image_of_the_job() -> None:
     made = pod(image="mine:1", command=["run"])["spec"]
     assert made["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
     security = made["containers"][0]["securityContext"]
@@ -64,7 +67,7 @@ def test_it_passes_the_restricted_standard_whatever_the_job_s_image() -> None:
     assert made["automountServiceAccountToken"] is False
 
 
-def test_nobody_reaches_it_but_through_the_node_unless_the_job_is_open_to_all() -> None:
+def test_it_is_reachable_only_through_the_node_unless_the_network_policy_is_disabled() -> None:
     closed = rendered()["NetworkPolicy"]["spec"]
     assert closed["ingress"] == []
     assert closed["podSelector"]["matchLabels"].items() <= pod()["metadata"]["labels"].items()
@@ -72,49 +75,68 @@ def test_nobody_reaches_it_but_through_the_node_unless_the_job_is_open_to_all() 
     assert "NetworkPolicy" not in rendered(networkPolicy="Disabled")
 
 
-def test_its_pod_is_not_taken_for_one_of_the_job_s_replicas() -> None:
+def test_its_pod_is_not_a_replica_of_the_job() -> None:
     labels = pod()["metadata"]["labels"]
     assert not {names.MANAGED_BY_LABEL, names.JOB_LABEL, names.JOB_UID_LABEL} & labels.keys()
 
 
-def test_what_the_installation_sets_for_all_pods_holds_for_it_too() -> None:
+def test_pod_defaults_of_the_installation_apply_to_it_too() -> None:
     defaults = {"spec": {"nodeSelector": {"pool": "cpu"}}}
     assert pod(defaults=defaults)["spec"]["nodeSelector"] == {"pool": "cpu"}
 
 
-def test_it_is_made_beside_the_pods_and_the_status_tells_its_service() -> None:
+def test_it_is_created_with_the_pods_and_its_service_is_in_the_status() -> None:
     todo = planned(spec=BOARD)
     assert [made["kind"] for made in todo.tensorboard] == ["NetworkPolicy", "Service", "Deployment"]
     assert todo.status is not None
     assert todo.status["tensorBoard"] == {"service": "fashion-tensorboard"}
 
 
-@pytest.mark.parametrize(("made_for", "again"), [(1, False), (None, True), (0, True)])
-def test_it_is_made_once_for_each_specification_by_each_controller(made_for: int | None, *, again: bool) -> None:
-    assert bool(planned(BOTH, spec=BOARD, tensorboard_of=made_for).tensorboard) is again
+def removes_it(todo: Plan) -> bool:
+    return {ObjectName(kind, "fashion-tensorboard") for kind in KINDS} <= {*todo.obsolete}
 
 
-def test_it_goes_when_the_job_wants_none_any_more() -> None:
-    story = Story(BOTH, **BOARD)
+def test_every_plan_of_a_running_job_names_it() -> None:
+    story = Lifecycle(BOTH, **BOARD)
+    assert len(story.reconcile(BOTH, after=60).tensorboard) == 3
+    assert not removes_it(story.reconcile(BOTH))
+
+
+def test_it_is_deleted_when_the_job_no_longer_sets_it() -> None:
+    story = Lifecycle(BOTH, **BOARD)
     story.spec = {"checkpoint": CHECKPOINT}
-    assert story.look(BOTH).remove_tensorboard
+    assert removes_it(story.reconcile(BOTH))
     assert "tensorBoard" not in story.status
-    assert not story.look(BOTH).remove_tensorboard
 
 
-def test_it_outlives_the_job_for_its_own_time_and_goes_once() -> None:
-    story = Story(BOTH, **BOARD)
-    story.look("worker-0:S worker-1:S")
+def test_it_is_deleted_when_an_ended_job_no_longer_sets_it() -> None:
+    story = Lifecycle(BOTH, **BOARD)
+    story.reconcile("worker-0:S worker-1:S")
+    assert not removes_it(story.reconcile("worker-0:S worker-1:S", after=40))
+    story.spec = {"checkpoint": CHECKPOINT}
+    assert removes_it(story.reconcile("worker-0:S worker-1:S"))
+
+
+def test_its_network_policy_is_deleted_when_the_job_disables_it() -> None:
+    story = Lifecycle(BOTH, **BOARD)
+    story.spec = BOARD | {"networkPolicy": "Disabled"}
+    todo = story.reconcile(BOTH)
+    assert [made["kind"] for made in todo.tensorboard] == ["Service", "Deployment"]
+    assert ObjectName("NetworkPolicy", "fashion-tensorboard") in todo.obsolete
+
+
+def test_it_outlives_the_job_for_its_own_time_to_live() -> None:
+    story = Lifecycle(BOTH, **BOARD)
+    story.reconcile("worker-0:S worker-1:S")
     assert story.status["phase"] == "Succeeded"
-    waiting = story.look("worker-0:S worker-1:S", after=40, swept=True)
-    assert not waiting.remove_tensorboard
+    waiting = story.reconcile("worker-0:S worker-1:S", after=40)
+    assert not removes_it(waiting)
     assert waiting.requeue_after_seconds == pytest.approx(60)
-    assert story.look("worker-0:S worker-1:S", after=60).remove_tensorboard
-    assert not story.look("worker-0:S worker-1:S", tensorboard_removed=True).remove_tensorboard
+    over = story.reconcile("worker-0:S worker-1:S", after=60)
+    assert removes_it(over)
+    assert over.requeue_after_seconds is None
     assert story.status["tensorBoard"] == {"service": "fashion-tensorboard"}
 
 
-def test_a_job_without_one_costs_nothing() -> None:
-    todo = planned(BOTH)
-    assert not todo.tensorboard
-    assert not todo.remove_tensorboard
+def test_a_job_without_tensorboard_creates_none() -> None:
+    assert not planned(BOTH).tensorboard

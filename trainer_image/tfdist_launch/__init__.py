@@ -1,8 +1,9 @@
-"""Restarts the programs of a gang in place: the launcher, process 1 of every replica.
+"""In-place restart of a gang: the launcher is process 1 of every replica.
 
-Each replica's launcher runs the replica's program as a child and keeps a connection to that of member 0, which leads.
-When a program ends where it should not, the leader has all programs stopped and starts them anew, as the next
-*round*, without a new pod, image, interpreter or import: a fork of a process that has imported TensorFlow.
+Each launcher runs the replica's training process as a child and keeps a connection to the launcher of member 0, the
+leader. When a training process fails, the leader has all of them stopped and starts the next *round*: new training
+processes in the same pods. Each is a fork of a process that has imported TensorFlow, so a round needs no new pod,
+image, interpreter or import.
 
-It knows nothing of Kubernetes: what it needs is in `TFDIST_JOB` (`tfdist.contract.LaunchSettings`).
+The package does not depend on Kubernetes: its settings are in `TFDIST_JOB` (`tfdist.contract.LaunchSettings`).
 """

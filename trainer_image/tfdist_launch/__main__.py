@@ -1,7 +1,6 @@
 """`tfdist-launch [--cold] [--] COMMAND ...`: process 1 of a replica.
 
-Without a gang to be launched (`TFDIST_JOB` has no `launch`) the command takes this process' place, as if the launcher
-were not there.
+Without a gang (`TFDIST_JOB` has no `launch`) the command replaces this process by exec.
 """
 
 import asyncio
@@ -15,15 +14,15 @@ from tfdist_trainer import errors, log
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run a replica's program and exit as it does."""
+    """Run a replica's training process and exit with its code."""
     options = settings.parse(sys.argv[1:] if arguments is None else arguments)
-    if not settings.has_gang(os.environ):
-        _become(options.command)
-    # What a gang needs takes a moment to import, and a program without one need not wait for it.
-    from tfdist_launch.app import Launcher  # noqa: PLC0415
+    if not settings.has_launch_settings(os.environ):
+        _exec(options.command)
+    # Imported late: it takes a moment, which a command without a gang need not wait for.
+    from tfdist_launch.launcher import Launcher  # noqa: PLC0415
 
     try:
-        launcher = Launcher(settings.read_place(os.environ), options, os.environ)
+        launcher = Launcher(settings.read_settings(os.environ), options, os.environ)
         code = asyncio.run(launcher.run())
     except errors.TrainerError as error:
         log.error(f"tfdist-launch: {error}")
@@ -32,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     os._exit(code)
 
 
-def _become(command: Sequence[str]) -> NoReturn:
+def _exec(command: Sequence[str]) -> NoReturn:
     try:
         os.execvp(command[0], list(command))  # noqa: S606  the command is the user's own
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The leading launcher's part: its connections, the leader's state machine, and the watch for stalls."""
+"""The part of a launcher that leads: the server, the leader's state machine and the stall detector."""
 
 import asyncio
 import time
@@ -7,143 +7,171 @@ from typing import Final
 
 from tfdist.contract import LeaderSettings
 from tfdist.contract_reports import GangReport
-from tfdist_launch.gang import Close, Effect, Seat, Send, Standing
-from tfdist_launch.history import History
+from tfdist_launch.connection import LeaderServer
+from tfdist_launch.failure_history import FailureHistory
 from tfdist_launch.leader import Leader
-from tfdist_launch.limits import Limits
-from tfdist_launch.link import Leading
-from tfdist_launch.messages import Hello, Message, Stacks, WantStacks
-from tfdist_launch.report import gang_report, waiting_for
-from tfdist_launch.settings import Place
-from tfdist_launch.stall import Watch, behind
+from tfdist_launch.messages import Hello, Message, Stacks, StacksRequest
+from tfdist_launch.report import gang_report, shortened, waiting_for
+from tfdist_launch.restart_policy import RestartPolicy
+from tfdist_launch.settings import LauncherSettings
+from tfdist_launch.slots import UNREACHABLE_SECONDS, Close, Effect, GangState, Send, Slot
+from tfdist_launch.stall_detector import StallDetector, straggler
 from tfdist_trainer import log
 from tfdist_trainer.errors import UsageError
 from tfdist_trainer.reporter import now_text
 
-HERE: Final = 0
-"""The connection to the member of this very launcher."""
+LOCAL: Final = 0
+"""The connection of the member of this very launcher."""
 
-SAY_SECONDS: Final = 10.0
-STACKS_SECONDS: Final = 4.0
+LOG_INTERVAL_SECONDS: Final = 10.0
+STALL_CHECK_SECONDS: Final = 1.0
+"""Reports arrive as often, and a check reads all of them."""
+REPORT_CACHE_SECONDS: Final = 0.5
+"""A summary of the gang serves all requests of this time: it takes 30 ms for 10,000 members."""
+STACKS_TIMEOUT_SECONDS: Final = 4.0
 STACKS_CHARACTERS: Final = 2000
 """Of each member's stacks in a report."""
-FAREWELL_SECONDS: Final = 5.0
+SHUTDOWN_TIMEOUT_SECONDS: Final = 5.0
 
 
 class Coordinator:
-    """The leader and what it works with."""
+    """The leader and its I/O."""
 
-    def __init__(self, place: Place, gang: LeaderSettings, on_message: Callable[[Message], None]) -> None:
-        """`on_message` takes what the leader says to the member of this launcher.
+    def __init__(self, settings: LauncherSettings, gang: LeaderSettings, on_message: Callable[[Message], None]) -> None:
+        """`on_message` takes the leader's messages to the member of this launcher.
 
         Raises:
-            UsageError: the rules of the job's failure policy are none.
+            UsageError: the job's failure policy is invalid.
         """
-        job = place.job
+        job = settings.job
         try:
-            limits = Limits.of(gang, job.uid)
+            restart_policy = RestartPolicy.of(gang, job.uid)
         except ValueError as error:
             raise UsageError(f"TFDIST_JOB: launch.gang.rules: {error}") from None
-        prefix = f"{job.attempt}-{int(time.time() * 1000):x}"
-        self.leader = Leader(gang, limits, History(prefix, now_text), alone=place.alone, standby=place.standby)
+        history = FailureHistory(f"{job.attempt}-{int(time.time() * 1000):x}", now_text)
+        independent = settings.independent_roles
+        self.leader = Leader(gang, restart_policy, history, independent=independent, standby=settings.standby)
         self._on_message = on_message
-        self._links = Leading(self._joined, self._told, self._left)
-        self._watch = Watch(gang.progress_deadline_seconds)
-        self._said_at = time.monotonic()
-        self._asked_at: float | None = None
+        self._connections = LeaderServer(
+            self._connected,
+            self._received,
+            self._disconnected,
+            token=settings.launch.token,
+            members=len(gang.members),
+        )
+        self._stall_detector = StallDetector(gang.progress_deadline_seconds)
+        self._waiting_since: float | None = None
+        self._ran_at = time.monotonic()
+        self._checked_at = float("-inf")
+        self._report: tuple[float, int, GangReport] | None = None
+        """Time, number of failures so far, report."""
+        self._stacks_requested_at: float | None = None
         self._stacks: dict[str, str] = {}
 
-    async def begin(self, port: int) -> None:
+    async def listen(self, port: int) -> None:
         """Begin to listen.
 
         Raises:
-            UsageError: the port cannot be had.
+            UsageError: the port is not available.
         """
         try:
-            self._server = await self._links.serve(port)
+            self._server = await self._connections.serve(port)
         except OSError as error:
             raise UsageError(f"TFDIST_LAUNCH_PORT: cannot listen on port {port}: {error.strerror}") from None
 
-    async def end(self) -> None:
-        """Return when the others are gone, or a while after they were told to go."""
-        if self.leader.standing is Standing.OVER:
-            await self._links.emptied(FAREWELL_SECONDS)
+    async def close(self) -> None:
+        """Close the server when the members have disconnected, at the latest after `SHUTDOWN_TIMEOUT_SECONDS`."""
+        if self.leader.state is GangState.OVER:
+            await self._connections.wait_until_empty(SHUTDOWN_TIMEOUT_SECONDS)
         self._server.close()
 
     @property
     def succeeded(self) -> bool:
-        """Whether the gang is done."""
+        """Whether the gang has succeeded."""
         return self.leader.succeeded
 
-    def joined_here(self, hello: Hello) -> None:
-        """The member of this launcher says hello."""
-        self._joined(HERE, hello)
+    def connect_local(self, hello: Hello) -> None:
+        """Connect the member of this launcher."""
+        self._connected(LOCAL, hello)
 
-    def told_here(self, message: Message) -> None:
-        """The member of this launcher says something."""
-        self._told(HERE, message)
+    def receive_local(self, message: Message) -> None:
+        """Receive a message of the member of this launcher."""
+        self._received(LOCAL, message)
 
     def tick(self) -> None:
-        """Do what is due, and say whom the gang waits for."""
+        """Carry out what is due, and log which members the gang waits for."""
         now = time.monotonic()
         self._carry_out(self.leader.tick(now))
-        self._look_for_a_stall(now)
-        waits = list(waiting_for(self.leader, now))
-        if not waits:
-            self._said_at = now
-        elif now - self._said_at >= SAY_SECONDS:
-            self._said_at = now
-            log.event("waiting", message="; ".join(waits))
+        if now - self._ran_at > UNREACHABLE_SECONDS:  # a paused launcher receives no reports
+            self._stall_detector.moved_at += now - self._ran_at
+        self._ran_at = now
+        if now - self._checked_at >= STALL_CHECK_SECONDS or self._stacks_requested_at is not None:
+            self._checked_at = now
+            self._check_for_stall(now)
+        self._log_waiting(now)
 
     def report(self) -> GangReport:
-        """Return the gang as it stands."""
-        return gang_report(self.leader, time.monotonic())
+        """Return a report of the gang that is at most `REPORT_CACHE_SECONDS` old; its failures are always current."""
+        now, count = time.monotonic(), self.leader.history.count
+        if self._report is None or self._report[1] != count or now - self._report[0] > REPORT_CACHE_SECONDS:
+            self._report = now, count, gang_report(self.leader, now)
+        return self._report[2]
 
-    def _joined(self, link: int, hello: Hello) -> None:
-        self._carry_out(self.leader.joined(link, hello, time.monotonic()))
+    def _log_waiting(self, now: float) -> None:
+        """Log every `LOG_INTERVAL_SECONDS` what the gang waits for."""
+        if next(waiting_for(self.leader, now), None) is None:
+            self._waiting_since = None
+        elif self._waiting_since is None:
+            self._waiting_since = now
+        elif now - self._waiting_since >= LOG_INTERVAL_SECONDS:
+            self._waiting_since = now
+            log.event("waiting", message="; ".join(shortened(waiting_for(self.leader, now))))
 
-    def _told(self, link: int, message: Message) -> None:
+    def _connected(self, link: int, hello: Hello) -> None:
+        self._carry_out(self.leader.member_connected(link, hello, time.monotonic()))
+
+    def _received(self, link: int, message: Message) -> None:
         if isinstance(message, Stacks):
-            seat = next((s for s in self.leader.seats if s.link == link), None)
-            if seat is not None and message.round == seat.round:
-                self._stacks[seat.name] = message.text
+            slot = self.leader.slot_of(link)
+            if slot is not None and message.round == slot.round:
+                self._stacks[slot.name] = message.text
             return
-        self._carry_out(self.leader.told(link, message, time.monotonic()))
+        self._carry_out(self.leader.received(link, message, time.monotonic()))
 
-    def _left(self, link: int, silent: bool) -> None:
-        self._carry_out(self.leader.left(link, time.monotonic(), silent=silent))
+    def _disconnected(self, link: int, lease_expired: bool) -> None:
+        self._carry_out(self.leader.member_disconnected(link, time.monotonic(), lease_expired=lease_expired))
 
     def _carry_out(self, effects: list[Effect]) -> None:
         for effect in effects:
             match effect:
-                case Send(link, message) if link == HERE:
+                case Send(link, message) if link == LOCAL:
                     asyncio.get_running_loop().call_soon(self._on_message, message)
                 case Send(link, message):
-                    self._links.send(link, message)
+                    self._connections.send(link, message)
                 case Close(link):
-                    self._links.close(link)
+                    self._connections.close(link)
 
-    def _look_for_a_stall(self, now: float) -> None:
-        if self.leader.standing is not Standing.RUNNING:
-            self._asked_at = None
+    def _check_for_stall(self, now: float) -> None:
+        if self.leader.state is not GangState.RUNNING:
+            self._stacks_requested_at = None
             return
-        still = self._watch.still_seconds(self.leader.seats, self.leader.round, now)
-        if still is None:
-            self._asked_at = None
+        stalled_seconds = self._stall_detector.stalled_seconds(self.leader.slots, self.leader.round, now)
+        if stalled_seconds is None:
+            self._stacks_requested_at = None
             return
-        asked = [seat for seat in self.leader.seats if seat.active and seat.link is not None]
-        if self._asked_at is None:
-            self._asked_at, self._stacks = now, {}
-            self._carry_out([Send(s.link, WantStacks(round=s.round)) for s in asked if s.link is not None])
-        elif now - self._asked_at > STACKS_SECONDS or len(self._stacks) == len(asked):
-            self._end_stalled(asked, still, now)
+        running = [slot for slot in self.leader.slots if slot.active and slot.link is not None]
+        if self._stacks_requested_at is None:
+            self._stacks_requested_at, self._stacks = now, {}
+            self._carry_out([Send(s.link, StacksRequest(round=s.round)) for s in running if s.link is not None])
+        elif now - self._stacks_requested_at > STACKS_TIMEOUT_SECONDS or len(self._stacks) == len(running):
+            self._end_stalled_round(running, stalled_seconds, now)
 
-    def _end_stalled(self, asked: list[Seat], still: float, now: float) -> None:
-        """Begin the next round, naming the one who is behind."""
-        self._asked_at = None
-        late = behind(asked)
-        stacks = "\n".join(f"== {s.name}\n{self._stacks.get(s.name, '')[:STACKS_CHARACTERS]}" for s in asked)
-        log.event("stalled", seconds=still, behind=late.name)
+    def _end_stalled_round(self, running: list[Slot], stalled_seconds: float, now: float) -> None:
+        """Begin the next round, and report the straggler as the root cause."""
+        self._stacks_requested_at = None
+        late = straggler(running)
+        stacks = "\n".join(f"== {s.name}\n{self._stacks.get(s.name, '')[:STACKS_CHARACTERS]}" for s in running)
+        log.event("stalled", seconds=stalled_seconds, straggler=late.name)
         print(stacks, flush=True)
-        text = f"no step was completed for {still:.0f} s; {late.name} is behind"
+        text = f"no step was completed for {stalled_seconds:.0f} s; {late.name} is behind"
         self._carry_out(self.leader.stalled(late, text, stacks, now))

@@ -1,11 +1,11 @@
 """The leader's side of the rendezvous: a state machine without clocks, sockets or processes.
 
-Its invariant: a round begins only when every member is connected and has said that no program of it runs; and when a
-connection was lost by silence, only after the other side must have noticed and stopped its program. So programs of
-two rounds never run at the same time, whatever is lost, late or killed.
+Its invariant: a round begins only when every member is connected and has reported that no training process of it runs;
+and after a lease has expired, only when the other side must have noticed too and stopped its process (fencing). So
+processes of two rounds never run at the same time, whatever message is lost or late and whatever is killed.
 
-With a parameter server's strategy each worker is a domain of its own (`alone`): it alone is started again while the
-others go on, under a new round number of the same counter.
+Under the parameter server strategy each worker is a failure domain of its own (`independent`): it is restarted alone,
+with a new round number of the same counter, while the others continue.
 """
 
 from collections.abc import Sequence
@@ -13,282 +13,288 @@ from typing import Final
 
 from tfdist.contract import ExitCode, LeaderSettings, Role
 from tfdist.contract_reports import GangEnd
-from tfdist.exits import SECONDARY, STALLED, Action, Verdict, root_cause, verdict
-from tfdist_launch import gang
-from tfdist_launch.gang import Close, Effect, Link, Program, Seat, Send, Standing
-from tfdist_launch.history import History, last_words
-from tfdist_launch.limits import Casualty, Limits, Ruling
-from tfdist_launch.member import SURE_SECONDS
+from tfdist.failure_classification import DISRUPTION, STALLED, Action, Classification, classify
+from tfdist_launch import slots
+from tfdist_launch.failure_history import FailureHistory, gang_failure_message
+from tfdist_launch.failures import ProcessFailure, process_failure, unreachable_launcher
+from tfdist_launch.member import FENCING_SECONDS
 from tfdist_launch.messages import (
-    Beat,
-    Done,
-    Ended,
-    GiveUp,
+    GangFailed,
+    GangSucceeded,
+    Heartbeat,
     Hello,
-    Leaving,
     Message,
-    Refused,
-    Start,
-    Stopped,
+    ProcessExited,
+    ProcessStopped,
+    Rejected,
+    StartRound,
+    Terminating,
 )
+from tfdist_launch.reachability import SECONDARY_REASONS, Reachability
+from tfdist_launch.restart_policy import RestartDecision, RestartPolicy
+from tfdist_launch.root_cause import RootCause, RoundEvents, find_root_cause
+from tfdist_launch.slots import Close, Effect, GangState, Link, ProcessState, Send, Slot
 
-WORDS_SECONDS: Final = 0.5
-"""How long the others' programs go on after one has lost a peer: its loss may be told before how that one ended."""
+ROOT_CAUSE_WAIT_SECONDS: Final = 0.5
+"""After a process has reported `PeerLost` the others continue for so long: the failed peer may report after it."""
+
+
+PEER_REPORT_WAIT_SECONDS: Final = 5.0
+"""The same if the lost peer still runs and is connected: its report shows a crash, or a failure of the network."""
 
 
 class Leader:
-    """The gang as member 0's launcher leads it. Every input gives the effects to carry out."""
+    """The gang as the launcher of member 0 leads it. Every input returns the effects to carry out."""
 
     def __init__(
-        self, settings: LeaderSettings, limits: Limits, history: History, *, alone: frozenset[Role], standby: bool
+        self,
+        settings: LeaderSettings,
+        restart_policy: RestartPolicy,
+        history: FailureHistory,
+        *,
+        independent: frozenset[Role],
+        standby: bool,
     ) -> None:
-        """Replicas of the roles `alone` start again by themselves; with `standby` each keeps a program in reserve."""
-        self.seats = [Seat(member) for member in settings.members]
-        self.standing = Standing.WAITING
+        """Replicas of the roles `independent` restart alone; with `standby` each keeps a standby process."""
+        self.slots = [Slot(member) for member in settings.members]
+        self.state = GangState.WAITING
         self.round = -1
         """The newest round."""
-        self.limits = limits
+        self.restart_policy = restart_policy
         self.history = history
         self.not_before = 0.0
-        self._alone, self._standby = alone, standby
-        self._links: dict[Link, Seat] = {}
+        self._independent, self._standby, self._reachability = independent, standby, Reachability()
+        self._links: dict[Link, Slot] = {}
         self._first_failure = 0.0
         self._stop_at: float | None = None
-        """When the programs of a round that ends are stopped, while nothing but the loss of a peer has ended it."""
-        self._missed: Seat | None = None
-        """Who showed no sign of life when the round's first program failed."""
-        self._stalled: tuple[Casualty, str] | None = None
-        self._somebody_left = False
-        self._last_word: Message | None = None
+        """When the processes of an ending round are stopped, as long as `PeerLost` is its only failure."""
+        self._events = RoundEvents()
+        self._final_message: Message | None = None
 
-    # What happens
+    # Inputs
 
-    def joined(self, link: Link, hello: Hello, now: float) -> list[Effect]:
-        """A launcher has said hello over a new connection."""
-        reason = gang.refusal(self.seats, self.limits.job, hello)
+    def member_connected(self, link: Link, hello: Hello, now: float) -> list[Effect]:
+        """Handle the `Hello` of a launcher over a new connection."""
+        self._reachability.observe(self.slots, now)
+        reason = slots.rejection_reason(self.slots, self.restart_policy.job, hello)
         if reason:
-            return [Send(link, Refused(reason=reason)), Close(link)]
-        if self._last_word is not None:
-            return [Send(link, self._last_word)]
-        seat = self.seats[hello.seat]
+            return [Send(link, Rejected(reason=reason)), Close(link)]
+        if self._final_message is not None:
+            return [Send(link, self._final_message)]
+        slot = self.slots[hello.rank]
         effects: list[Effect] = []
-        if seat.link is not None:
-            replaced, old = hello.rank > seat.rank, seat.link
-            effects += [Send(old, Refused(reason="another launcher has this seat"))] if replaced else []
-            # The one that sits here has not let go of its program, unless it is the very one that comes again.
-            effects += [Close(old), *self.left(old, now, silent=replaced)]
-        if seat.silent_since is not None and seat.rank == hello.rank:
-            self._was_away(seat, now)
-        seat.link, seat.rank, seat.silent_since, seat.leaving = link, hello.rank, None, False
-        self._links[link] = seat
+        if slot.link is not None:
+            replaced, old = hello.precedence > slot.precedence, slot.link
+            effects += [Send(old, Rejected(reason="another launcher has taken this slot"))] if replaced else []
+            # The old launcher may still run its process, unless it is the same launcher that connects again.
+            effects += [Close(old), *self.member_disconnected(old, now, lease_expired=replaced)]
+        if slot.precedence == hello.precedence and (slot.lease_expired or hello.wait_seconds):
+            self._record_unreachable(slot, now)
+        slot.link, slot.precedence, slot.lease_expired, slot.terminating = link, hello.precedence, False, False
+        slot.received_at = now
+        self._links[link] = slot
         self.round = max(self.round, hello.highest_round)
         self.not_before = max(self.not_before, now + hello.wait_seconds)
         return effects + self.tick(now)
 
-    def left(self, link: Link, now: float, *, silent: bool) -> list[Effect]:
-        """A connection is lost; `silent`: nothing came for a lease, and its launcher may go on for another."""
-        seat = self._links.pop(link, None)
-        if seat is None:
+    def member_disconnected(self, link: Link, now: float, *, lease_expired: bool) -> list[Effect]:
+        """Handle the loss of a connection; with `lease_expired` its launcher may not have noticed it yet."""
+        slot = self._links.pop(link, None)
+        if slot is None:
             return []
-        seat.link, was_active, seat.program, seat.standby = None, seat.active, Program.NONE, None
-        if silent:
-            seat.silent_since = now
-            self.not_before = max(self.not_before, now + SURE_SECONDS)
-        # One whose program is done, but that went silent, may have found a successor of this leader and begin anew.
-        if self._is_unexplained and (was_active or silent) and not self._is_alone(seat):
-            self._somebody_left = True
+        self._reachability.observe(self.slots, now)
+        slot.link, was_active, slot.process, slot.standby = None, slot.active, ProcessState.NONE, None
+        if (was_active or lease_expired) and not self._is_independent(slot):
+            self._reachability.member_left = True
+            self._reachability.lease_expired = self._reachability.lease_expired or lease_expired
+        if lease_expired:
+            slot.lease_expired = True
+            self.not_before = max(self.not_before, now + FENCING_SECONDS)
+        # Also where its process is done: after an expired lease it may join a successor of this leader in a new round.
+        if self._has_no_root_cause and (was_active or lease_expired) and not self._is_independent(slot):
             return self._end_round() + self.tick(now)
         return self.tick(now)
 
-    def told(self, link: Link, message: Message, now: float) -> list[Effect]:
-        """Return what a message of a member leads to."""
-        seat = self._links.get(link)
-        if seat is None or self.standing is Standing.OVER:
+    def received(self, link: Link, message: Message, now: float) -> list[Effect]:
+        """Handle a message of a member."""
+        self._reachability.observe(self.slots, now)
+        slot = self._links.get(link)
+        if slot is None or self.state is GangState.OVER:
             return []
+        slot.received(now)
         match message:
-            case Beat() if seat.active:
-                seat.beat = message
-            case Leaving():
-                seat.leaving = self._somebody_left = True
-            case Ended(round=number) if seat.active and number == seat.round:
-                return self._ended(seat, message, now) + self.tick(now)
-            case Stopped(round=number) if seat.program is Program.STOPPING and number == seat.round:
-                seat.program, seat.standby = Program.NONE, message.standby
+            case Heartbeat():  # no tick, which may read all slots: one member of 10,000 sends it each 0.1 ms
+                slot.heartbeat = message if slot.active else slot.heartbeat
+                return []
+            case Terminating():
+                slot.terminating = self._reachability.member_left = True
+            case ProcessExited(round=number) if slot.active and number == slot.round:
+                return self._process_exited(slot, message, now) + self.tick(now)
+            case ProcessStopped(round=number) if slot.process is ProcessState.STOPPING and number == slot.round:
+                slot.process, slot.standby = ProcessState.NONE, message.standby
         return self.tick(now)
 
-    def stalled(self, behind: Seat, message: str, stacks: str, now: float) -> list[Effect]:
-        """No step has ended for too long; `behind` is the one that the others wait for."""
-        if self.standing is not Standing.RUNNING:
+    def stalled(self, straggler: Slot, message: str, stacks: str, now: float) -> list[Effect]:
+        """Handle a stall: no step has ended before the progress deadline, and the others wait for `straggler`."""
+        if self.state is not GangState.RUNNING:
             return []
-        member = behind.member
-        self._stalled = Casualty(role=member.role, index=member.index, exit_code=None, message=message), stacks
+        member = straggler.member
+        failure = ProcessFailure(role=member.role, index=member.index, exit_code=None, message=message)
+        self._events.stalled = failure, stacks
         return self._end_round() + self.tick(now)
 
     def tick(self, now: float) -> list[Effect]:
-        """Return what the time, or what has just happened, allows."""
+        """Return the effects that are due at this time and in this state."""
+        self._reachability.observe(self.slots, now)
         if self._stop_at is not None and now >= self._stop_at:
             return self._end_round() + self.tick(now)
-        if self.standing is Standing.ENDING and not any(seat.active for seat in self.seats):
-            over = self._judge(now)
-            if over:
-                return over
-        if self.standing is Standing.WAITING and now >= self.not_before and all(seat.ready for seat in self.seats):
-            self.standing = Standing.RUNNING
-            self._somebody_left = False
-            return self._start(self.seats)
-        if self.standing is Standing.RUNNING and self._alone and now >= self.not_before:
-            return self._start([s for s in self.seats if self._may_start_alone(s, now)], alone=True)
+        if self.state is GangState.ENDING and not any(slot.active for slot in self.slots):
+            effects = self._round_ended(now)
+            if effects:
+                return effects
+        if self.state is GangState.WAITING and now >= self.not_before and all(slot.ready for slot in self.slots):
+            self.state = GangState.RUNNING
+            self._reachability.begin_round()
+            return self._start(self.slots)
+        if self.state is GangState.RUNNING and self._independent and now >= self.not_before:
+            return self._start([s for s in self.slots if self._may_restart_alone(s, now)], independent=True)
         return []
+
+    def slot_of(self, link: Link) -> Slot | None:
+        """Return the slot of a connection; None if it has none."""
+        return self._links.get(link)
 
     @property
     def succeeded(self) -> bool:
-        """Whether the gang is done."""
-        return isinstance(self._last_word, Done)
-
-    @property
-    def newest_checkpoint(self) -> int:
-        """The step of the newest checkpoint that a member has told of, or -1."""
-        reports = (seat.report for seat in self.seats)
-        return max((r.last_checkpoint.step for r in reports if r and r.last_checkpoint), default=-1)
-
-    @property
-    def step(self) -> int | None:
-        """The last step that a member has told of."""
-        return max((s.report.step for s in self.seats if s.report and s.report.step is not None), default=None)
+        """Whether the gang has succeeded."""
+        return isinstance(self._final_message, GangSucceeded)
 
     # Rounds
 
-    def _start(self, seats: Sequence[Seat], *, alone: bool = False) -> list[Effect]:
-        """Begin a round of `seats`: of one number together, or of one each."""
+    def _start(self, started: Sequence[Slot], *, independent: bool = False) -> list[Effect]:
+        """Begin a round of the slots `started`: all with one number, or if `independent` each with its own."""
         effects: list[Effect] = []
-        self.round += not alone
-        standby = not alone and all(seat.standby == self.round for seat in seats)
+        self.round += not independent
+        standby = not independent and all(slot.standby == self.round for slot in started)
         other_port = self._standby and self.round % 2 == 1
-        for seat in seats:
-            self.round += alone
-            seat.started(self.round)
-            if seat.link is not None:
-                effects.append(Send(seat.link, Start(round=self.round, standby=standby, other_port=other_port)))
+        for slot in started:
+            self.round += independent
+            slot.started(self.round)
+            if slot.link is not None:
+                effects.append(Send(slot.link, StartRound(round=self.round, standby=standby, other_port=other_port)))
         return effects
 
-    def _ended(self, seat: Seat, message: Ended, now: float) -> list[Effect]:
-        """The program of a seat has ended by itself."""
-        seat.program, seat.standby = Program.NONE, message.standby
+    def _process_exited(self, slot: Slot, message: ProcessExited, now: float) -> list[Effect]:
+        """Handle the exit of a process that was not stopped."""
+        slot.process, slot.standby = ProcessState.NONE, message.standby
         if message.report is not None:
-            seat.beat = Beat(alive=False, report=message.report)
-        outcome = message.outcome
-        if self.standing is Standing.RUNNING:
-            self._first_failure, self._missed = now, gang.missed(self.seats)
-        casualty = Casualty(
-            role=seat.member.role,
-            index=seat.member.index,
-            exit_code=outcome.exit_code,
-            signal=outcome.signal,
-            message=outcome.termination,
-            lost_at=f"{now - self._first_failure:06.0f}",
-        )
-        if outcome.ok or verdict(casualty, self.limits.policy).action is Action.IGNORE:
-            seat.done = True
-            return self._finish(Done()) if self._succeeded() else []
-        seat.casualty = None if seat.leaving else casualty
-        if self._is_alone(seat) and not seat.leaving and self.standing is Standing.RUNNING:
-            return self._judge_alone(seat, casualty, now)
-        if outcome.exit_code != ExitCode.PEER_LOST or seat.leaving:
-            return self._end_round(outcome.exit_code) if self._is_unexplained else []
-        if self.standing is Standing.RUNNING:
-            self.standing, self._stop_at = Standing.ENDING, now + WORDS_SECONDS
+            slot.heartbeat = Heartbeat(alive=False, report=message.report)
+        result = message.outcome
+        if self.state is GangState.RUNNING:
+            self._first_failure, self._events.unresponsive = now, slots.first_unresponsive(self.slots)
+        failure = process_failure(slot.member, result, now - self._first_failure)
+        if result.ok or classify(failure, self.restart_policy.failure_policy).action is Action.IGNORE:
+            slot.done = True
+            return self._finish(GangSucceeded()) if self._has_succeeded() else []
+        slot.failure = None if slot.terminating else failure
+        if self._is_independent(slot) and not slot.terminating and self.state is GangState.RUNNING:
+            return self._independent_failed(slot, failure, now)
+        if result.exit_code != ExitCode.PEER_LOST or slot.terminating:
+            return self._end_round(result.exit_code) if self._has_no_root_cause else []
+        runs = slots.is_any_running(self.slots, failure.lost_peers)
+        stop_at = now + (PEER_REPORT_WAIT_SECONDS if runs else ROOT_CAUSE_WAIT_SECONDS)
+        if self.state is GangState.RUNNING:
+            self.state, self._stop_at = GangState.ENDING, stop_at
+        elif self._stop_at is not None and not runs:
+            self._stop_at = min(self._stop_at, stop_at)
         return []
 
     def _end_round(self, exit_code: int | None = None) -> list[Effect]:
-        """Have all programs stopped; `exit_code` is that of one that has ended by itself."""
-        self.standing, self._stop_at = Standing.ENDING, None
-        return gang.stops(self.seats, exit_code)
+        """Stop all processes; `exit_code` is that of the process that ended the round, if one did."""
+        self.state, self._stop_at = GangState.ENDING, None
+        return slots.stop_round(self.slots, exit_code)
 
-    def _judge(self, now: float) -> list[Effect]:
-        """Every program of the round is gone: say why, and whether there is another."""
-        self.standing, self._stop_at = Standing.WAITING, None
-        failed = [seat.casualty for seat in self.seats if seat.casualty is not None]
-        stalled, self._stalled = self._stalled, None
-        for seat in self.seats:
-            seat.casualty = None
-        if stalled is not None:
-            return self._rule(stalled[0], STALLED, failed, now, stacks=stalled[1])
-        if not failed:
+    def _round_ended(self, now: float) -> list[Effect]:
+        """Find the root cause of a round whose processes are all gone, and decide whether another round follows."""
+        self.state, self._stop_at = GangState.WAITING, None
+        policy = self.restart_policy.failure_policy
+        cause = find_root_cause(self.slots, self._events, self._reachability, policy, now)
+        self._events.stalled = None
+        for slot in self.slots:
+            slot.failure = None
+        return self._restart_or_fail(cause, now)
+
+    def _restart_or_fail(self, cause: RootCause, now: float) -> list[Effect]:
+        """Record the failures of a round, and decide whether another round follows."""
+        failure, secondary = cause.failure, list(cause.secondary)
+        if failure is not None and cause.classification is DISRUPTION:
+            if self._reachability.counted_round == self.round:  # one incident counts once, however many it affects
+                secondary.append(failure)
+                failure = None
+            else:
+                self._reachability.counted_round = self.round
+        self.history.record_secondary(secondary, self.round, slots.last_step(self.slots))
+        if failure is None:
             return []
-        cause = root_cause(failed, self.limits.policy)
-        if self._missed is not None and not self._somebody_left and cause.exit_code == ExitCode.PEER_LOST:
-            return self._rule(gang.stood_still(self._missed), STALLED, failed, now)
-        if self._somebody_left and cause.exit_code in {ExitCode.PEER_LOST, ExitCode.STOPPED_ON_NOTICE}:
-            self._follow(failed)
+        decision = self._decide(failure, cause.classification, cause.stacks)
+        self.not_before = max(self.not_before, now + decision.delay_seconds)
+        return self._fail(failure, cause.classification, decision) if decision.final else []
+
+    def _independent_failed(self, slot: Slot, failure: ProcessFailure, now: float) -> list[Effect]:
+        """Count the failure of a member that is a failure domain of its own."""
+        slot.failure = None
+        classification = classify(failure, self.restart_policy.failure_policy)
+        outage = self._reachability.is_any_unreachable(self.slots, now)
+        if outage and classification.reason in SECONDARY_REASONS:
+            self.history.record_secondary([failure], self.round, slots.last_step(self.slots))
             return []
-        others = [casualty for casualty in failed if casualty is not cause]
-        return self._rule(cause, verdict(cause, self.limits.policy), others, now)
+        decision = self._decide(failure, classification)
+        slot.not_before = now + decision.delay_seconds
+        return self._fail(failure, classification, decision) if decision.final else []
 
-    def _rule(
-        self, cause: Casualty, meaning: Verdict, others: Sequence[Casualty], now: float, stacks: str = ""
-    ) -> list[Effect]:
-        ruling = self.limits.rule(meaning, None if meaning is STALLED else cause, self.newest_checkpoint)
-        self._follow(others)
-        self._blame(cause, meaning, ruling, stacks)
-        if ruling.final:
-            return self._give_up(cause, meaning, ruling)
-        self.not_before = max(self.not_before, now + ruling.delay_seconds)
-        return []
+    def _decide(self, failure: ProcessFailure, classification: Classification, stacks: str = "") -> RestartDecision:
+        """Decide about a root cause, and record it."""
+        failed_process = None if classification is STALLED else failure
+        newest = slots.newest_checkpoint(self.slots)
+        decision = self.restart_policy.decide(classification, failed_process, newest)
+        flags = {"counted": decision.counted, "root_cause": True}
+        step = slots.last_step(self.slots)
+        self.history.record(failure, classification.reason, self.round, step, stacks=stacks, **flags)
+        return decision
 
-    def _judge_alone(self, seat: Seat, casualty: Casualty, now: float) -> list[Effect]:
-        """Count the failure of a member that is a domain of its own."""
-        seat.casualty = None
-        meaning = verdict(casualty, self.limits.policy)
-        ruling = self.limits.rule(meaning, casualty, self.newest_checkpoint)
-        self._blame(casualty, meaning, ruling)
-        if ruling.final:
-            return self._give_up(casualty, meaning, ruling)
-        seat.not_before = now + ruling.delay_seconds
-        return []
+    def _record_unreachable(self, slot: Slot, now: float) -> None:
+        """Record that a launcher was unreachable for a while and is the same one as before."""
+        if not self._reachability.leader_was_paused(now):  # else the leader was the unreachable one
+            failure = unreachable_launcher(slot.member, now - slot.received_at)
+            self._restart_or_fail(RootCause(failure), now)
 
-    def _follow(self, failures: Sequence[Casualty]) -> None:
-        """Record failures that followed from another."""
-        for casualty in failures:
-            self.history.record(casualty, SECONDARY, self.round, self.step)
+    # The end of the gang
 
-    def _blame(self, cause: Casualty, meaning: Verdict, ruling: Ruling, stacks: str = "") -> None:
-        """Record a root cause."""
-        kind = meaning.reason
-        self.history.record(cause, kind, self.round, self.step, counted=ruling.counted, root_cause=True, stacks=stacks)
-
-    def _was_away(self, seat: Seat, now: float) -> None:
-        """Record that a launcher could not be reached for a while, and is the same."""
-        casualty = gang.was_away(seat, now)
-        meaning = verdict(casualty)
-        ruling = self.limits.rule(meaning, casualty, self.newest_checkpoint)
-        self._blame(casualty, meaning, ruling)
-
-    # The end
-
-    def _give_up(self, cause: Casualty, meaning: Verdict, ruling: Ruling) -> list[Effect]:
+    def _fail(self, cause: ProcessFailure, classification: Classification, decision: RestartDecision) -> list[Effect]:
         code = cause.exit_code if cause.exit_code is not None else int(ExitCode.SOFTWARE)
-        end = GangEnd(
-            role=cause.role, index=cause.index, round=self.round, reason=ruling.final, restarts=self.limits.restarts
+        restarts = self.restart_policy.restarts
+        end = GangEnd(role=cause.role, index=cause.index, round=self.round, reason=decision.final, restarts=restarts)
+        text = gang_failure_message(cause, classification.reason, decision.remedy, end, self.slots[0].report)
+        return self._finish(GangFailed(exit_code=code, termination=text))
+
+    def _finish(self, message: Message) -> list[Effect]:
+        self.state, self._final_message = GangState.OVER, message
+        return [Send(link, message) for link in self._links]
+
+    def _has_succeeded(self) -> bool:
+        return self.state is GangState.RUNNING and all(
+            slot.done for slot in self.slots if slot.member.required_for_success
         )
-        text = last_words(cause, meaning.reason, ruling.remedy, end, self.seats[0].report)
-        return self._finish(GiveUp(exit_code=code, termination=text))
-
-    def _finish(self, last_word: Message) -> list[Effect]:
-        self.standing, self._last_word = Standing.OVER, last_word
-        return [Send(link, last_word) for link in self._links]
-
-    def _succeeded(self) -> bool:
-        return self.standing is Standing.RUNNING and all(seat.done for seat in self.seats if seat.member.decides)
 
     # Questions
 
     @property
-    def _is_unexplained(self) -> bool:
-        """Whether nothing has ended the round yet, or nothing but the loss of a peer."""
-        return self.standing is Standing.RUNNING or self._stop_at is not None
+    def _has_no_root_cause(self) -> bool:
+        """Whether nothing has ended the round yet, or only failures with `PeerLost`."""
+        return self.state is GangState.RUNNING or self._stop_at is not None
 
-    def _is_alone(self, seat: Seat) -> bool:
-        return seat.member.role in self._alone
+    def _is_independent(self, slot: Slot) -> bool:
+        return slot.member.role in self._independent
 
-    def _may_start_alone(self, seat: Seat, now: float) -> bool:
-        return self._is_alone(seat) and seat.ready and not seat.done and now >= seat.not_before
+    def _may_restart_alone(self, slot: Slot, now: float) -> bool:
+        return self._is_independent(slot) and slot.ready and not slot.done and now >= slot.not_before

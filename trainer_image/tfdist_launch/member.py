@@ -1,8 +1,8 @@
-"""One member's side of the rendezvous: a state machine without clocks, sockets or processes.
+"""The member's side of the rendezvous: a state machine without clocks, sockets or processes.
 
-It is told what happens and answers with what is to be done. Its promise to the leader: whenever it greets, and
-whenever it has said `Ended` or `Stopped`, no program of it runs. So it leaves a leader that it has lost only when its
-program is gone, and begins no round that is not newer than every one it knows.
+Every input returns the actions to carry out. Its invariant: whenever it sends `Hello`, and whenever it has sent
+`ProcessExited` or `ProcessStopped`, no training process of it runs. So after the loss of its leader it connects again
+only when its process is gone, and it begins no round that is not newer than every round it knows.
 """
 
 from dataclasses import dataclass, field
@@ -10,26 +10,38 @@ from enum import StrEnum
 from typing import Final
 
 from tfdist.contract_reports import ProgressReport
-from tfdist_launch.messages import Done, Ended, GiveUp, Hello, Leaving, Message, Outcome, Refused, Start, Stop, Stopped
+from tfdist_launch.messages import (
+    ExitResult,
+    GangFailed,
+    GangSucceeded,
+    Hello,
+    Message,
+    ProcessExited,
+    ProcessStopped,
+    Rejected,
+    StartRound,
+    StopRound,
+    Terminating,
+)
 
 STOP_GRACE_SECONDS: Final = 0.5
-"""Between SIGTERM and SIGKILL for a program whose round is over: it can save nothing without its peers."""
+"""Between SIGTERM and SIGKILL for a process whose round is over: it cannot save anything without its peers."""
 
 LEASE_SECONDS: Final = 10.0
-"""Silence after which a connection is lost. Both sides count it, so after twice of it both know."""
+"""A connection without messages for so long is lost. Both sides count it, so both know after at most twice of it."""
 
-SURE_SECONDS: Final = LEASE_SECONDS + 4 * STOP_GRACE_SECONDS
-"""After a loss in silence, and so long, the other side has noticed too, and its program is gone."""
+FENCING_SECONDS: Final = LEASE_SECONDS + 4 * STOP_GRACE_SECONDS
+"""So long after a lease has expired on one side it has expired on the other side too, and its process is gone."""
 
-TERMINATED: Final = 143
-"""Exit code of a launcher that is told to go while no program of it runs."""
+SIGTERM_EXIT_CODE: Final = 143
+"""Exit code of a launcher that gets SIGTERM while no training process of it runs."""
 
-REPLACED: Final = 75
-"""Exit code of a launcher whose seat another has."""
+REPLACED_EXIT_CODE: Final = 75
+"""Exit code of a launcher whose rank another launcher has taken."""
 
 
-class State(StrEnum):
-    """Whether the program runs."""
+class MemberState(StrEnum):
+    """The state of the training process; `OVER`: the launcher exits."""
 
     IDLE = "idle"
     RUNNING = "running"
@@ -38,15 +50,15 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Tell:
-    """Send a message to the leader, if there is one."""
+class SendToLeader:
+    """Send a message to the leader, if one is connected."""
 
     message: Message
 
 
 @dataclass(frozen=True, slots=True)
-class Spawn:
-    """Start the program of a round, or have the one in reserve go on, with all as `Start` says."""
+class StartProcess:
+    """Start the training process of a round, or let the standby process continue; fields as in `StartRound`."""
 
     round: int
     standby: bool = False
@@ -54,10 +66,10 @@ class Spawn:
 
 
 @dataclass(frozen=True, slots=True)
-class Terminate:
-    """Send SIGTERM to the program, and after `grace_seconds` SIGKILL; with None only SIGTERM.
+class StopProcess:
+    """Send SIGTERM to the training process, and after `grace_seconds` SIGKILL; with None only SIGTERM.
 
-    With `at_once` a program that loses nothing by it gets SIGKILL alone.
+    With `at_once` a kill-safe process gets SIGKILL immediately.
     """
 
     grace_seconds: float | None
@@ -65,140 +77,146 @@ class Terminate:
 
 
 @dataclass(frozen=True, slots=True)
-class Greet:
-    """Find the leader, and say hello to it."""
+class ConnectToLeader:
+    """Connect to the leader and send `hello`."""
 
     hello: Hello
 
 
 @dataclass(frozen=True, slots=True)
-class Leave:
-    """Exit. `termination` is the message to leave; None keeps what the program has left."""
+class Exit:
+    """Exit. `termination` is the termination message; None keeps that of the training process."""
 
     exit_code: int
     termination: str | None = None
 
 
-Action = Tell | Spawn | Terminate | Greet | Leave
+Action = SendToLeader | StartProcess | StopProcess | ConnectToLeader | Exit
 
 
 @dataclass(slots=True)
-class MemberMachine:
-    """The launcher of one seat."""
+class MemberStateMachine:
+    """The launcher of one member."""
 
     job: str
-    seat: int
+    rank: int
     attempt: int
-    born: float
-    state: State = State.IDLE
+    started_at: float
+    state: MemberState = MemberState.IDLE
     round: int = -1
     """The newest round that it has taken part in."""
     connected: bool = False
-    leaving: bool = False
-    """Whether this replica is to go."""
+    terminating: bool = False
+    """Whether this pod is terminating."""
     _released: bool = False
-    """Whether the gang is done, and the program ends in its own time."""
-    _outcome: Outcome | None = None
-    """How the program of the newest round ended by itself."""
+    """Whether the gang has succeeded: the training process exits by itself."""
+    _result: ExitResult | None = None
+    """Of the process of the newest round, if it was not stopped."""
     _wait_seconds: float = 0.0
-    """How long the next round has to wait for one of a leader that was lost in silence."""
-    _verdict: Leave | None = field(default=None)
+    """How long the next round has to wait for the process of a leader whose lease has expired."""
+    _exit: Exit | None = field(default=None)
+    """The exit to take when the training process is gone."""
 
-    def begin(self) -> list[Action]:
-        """Return what a new launcher does."""
-        return [Greet(self._hello())]
+    def start(self) -> list[Action]:
+        """Return the first actions of a new launcher."""
+        return [ConnectToLeader(self._hello())]
 
-    def linked(self) -> list[Action]:
-        """The leader has been greeted."""
+    def connection_established(self) -> list[Action]:
+        """The leader has accepted the connection."""
         self.connected = True
-        return [Tell(Leaving())] if self.leaving else []
+        return [SendToLeader(Terminating())] if self.terminating else []
 
-    def unlinked(self, *, silent: bool) -> list[Action]:
-        """The leader is lost; `silent`: nothing came for a lease, and it may not have noticed."""
+    def connection_lost(self, *, lease_expired: bool) -> list[Action]:
+        """The connection is lost; with `lease_expired` the leader may not have noticed it."""
         self.connected = False
-        if self.state is State.OVER or self._released:
+        if self.state is MemberState.OVER or self._released:
             return []
-        # Kept until a round begins: the leader that was told of it may be lost too, and its successor knows nothing.
-        self._wait_seconds = SURE_SECONDS if silent else self._wait_seconds
-        if self.state is State.IDLE:
-            return [Greet(self._hello())]
-        # Also one that had more time: the others count on this within a lease.
-        self.state = State.STOPPING
-        return [Terminate(STOP_GRACE_SECONDS, at_once=True)]
+        # Kept until a round begins: a leader that has got it may be lost too, and its successor does not know it.
+        self._wait_seconds = FENCING_SECONDS if lease_expired else self._wait_seconds
+        if self.state is MemberState.IDLE:
+            return [ConnectToLeader(self._hello())]
+        # Also for a process with a longer grace period: the others rely on its end within a lease.
+        self.state = MemberState.STOPPING
+        return [StopProcess(STOP_GRACE_SECONDS, at_once=True)]
 
-    def heard(self, message: Message) -> list[Action]:
-        """Return what a message of the leader leads to."""
+    def received(self, message: Message) -> list[Action]:
+        """Handle a message of the leader."""
         match message:
-            case Start(round=number) as start if self.state is State.IDLE and number > self.round and not self.leaving:
-                self.round, self.state, self._outcome, self._wait_seconds = number, State.RUNNING, None, 0.0
-                return [Spawn(number, start.standby, start.other_port)]
-            case Stop(round=number) as stop if self.state is State.RUNNING and number == self.round:
-                self.state = State.STOPPING
-                return [Terminate(stop.grace_seconds, stop.at_once)]
-            case Done():
-                return self._done()
-            case GiveUp(exit_code=code, termination=text):
-                return self._end(Leave(code, text))
-            case Refused():
-                return self._end(Leave(REPLACED))
+            case StartRound(round=number) as start if self._can_start(number):
+                self.round, self.state, self._result, self._wait_seconds = number, MemberState.RUNNING, None, 0.0
+                return [StartProcess(number, start.standby, start.other_port)]
+            case StopRound(round=number) as stop if self.state is MemberState.RUNNING and number == self.round:
+                self.state = MemberState.STOPPING
+                return [StopProcess(stop.grace_seconds, stop.at_once)]
+            case GangSucceeded():
+                return self._gang_succeeded()
+            case GangFailed(exit_code=code, termination=text):
+                return self._stop_and_exit(Exit(code, text))
+            case Rejected():
+                return self._stop_and_exit(Exit(REPLACED_EXIT_CODE))
         return []
 
-    def ended(
-        self, number: int, outcome: Outcome, report: ProgressReport | None = None, standby: int | None = None
+    def process_exited(
+        self, number: int, result: ExitResult, report: ProgressReport | None = None, standby: int | None = None
     ) -> list[Action]:
-        """The program of round `number` is gone, with all that it has started; one waits for round `standby`."""
-        if number != self.round or self.state in {State.IDLE, State.OVER}:
+        """The process of round `number` is gone with all its children; a standby process is ready for `standby`."""
+        if number != self.round or self.state in {MemberState.IDLE, MemberState.OVER}:
             return []
-        stopped, self.state = self.state is State.STOPPING, State.IDLE
-        if self._verdict is not None:
-            return self._over(self._verdict)
-        if self.leaving or self._released:
-            return [Tell(Ended(round=number, outcome=outcome, report=report)), *self._over(Leave(outcome.exit_code))]
+        stopped, self.state = self.state is MemberState.STOPPING, MemberState.IDLE
+        if self._exit is not None:
+            return self._over(self._exit)
+        if self.terminating or self._released:
+            message = ProcessExited(round=number, outcome=result, report=report)
+            return [SendToLeader(message), *self._over(Exit(result.exit_code))]
         if not stopped:
-            self._outcome = outcome
+            self._result = result
         if not self.connected:
-            return [Greet(self._hello())]
+            return [ConnectToLeader(self._hello())]
         if stopped:
-            return [Tell(Stopped(round=number, standby=standby))]
-        return [Tell(Ended(round=number, outcome=outcome, report=report, standby=standby))]
+            return [SendToLeader(ProcessStopped(round=number, standby=standby))]
+        return [SendToLeader(ProcessExited(round=number, outcome=result, report=report, standby=standby))]
 
-    def terminated(self) -> list[Action]:
-        """This replica is told to go (SIGTERM): its program may save, and ends before the launcher."""
-        if self.leaving or self.state is State.OVER:
+    def termination_requested(self) -> list[Action]:
+        """Handle SIGTERM: the training process may save a checkpoint, and exits before the launcher."""
+        if self.terminating or self.state is MemberState.OVER:
             return []
-        self.leaving = True
-        if self.state is State.IDLE:
-            return [Tell(Leaving()), *self._over(Leave(self._outcome.exit_code if self._outcome else TERMINATED))]
-        return [Tell(Leaving()), Terminate(None)]
+        self.terminating = True
+        if self.state is MemberState.IDLE:
+            code = self._result.exit_code if self._result else SIGTERM_EXIT_CODE
+            return [SendToLeader(Terminating()), *self._over(Exit(code))]
+        return [SendToLeader(Terminating()), StopProcess(None)]
 
-    def _done(self) -> list[Action]:
-        if self.state is State.IDLE:
-            return self._over(Leave(0))
+    def _can_start(self, number: int) -> bool:
+        return self.state is MemberState.IDLE and number > self.round and not self.terminating
+
+    def _gang_succeeded(self) -> list[Action]:
+        if self.state is MemberState.IDLE:
+            return self._over(Exit(0))
         self._released = True
         return []
 
-    def _end(self, verdict: Leave) -> list[Action]:
-        """Exit when no program runs."""
-        if self.state is State.IDLE:
-            return self._over(verdict)
-        if self.state is State.OVER:
+    def _stop_and_exit(self, exit_: Exit) -> list[Action]:
+        """Exit when no training process runs."""
+        if self.state is MemberState.IDLE:
+            return self._over(exit_)
+        if self.state is MemberState.OVER:
             return []
-        self._verdict = verdict
-        if self.state is State.STOPPING:
+        self._exit = exit_
+        if self.state is MemberState.STOPPING:
             return []
-        self.state = State.STOPPING
-        return [Terminate(STOP_GRACE_SECONDS, at_once=True)]
+        self.state = MemberState.STOPPING
+        return [StopProcess(STOP_GRACE_SECONDS, at_once=True)]
 
-    def _over(self, leave: Leave) -> list[Action]:
-        self.state = State.OVER
-        return [leave]
+    def _over(self, exit_: Exit) -> list[Action]:
+        self.state = MemberState.OVER
+        return [exit_]
 
     def _hello(self) -> Hello:
         return Hello(
             job=self.job,
-            seat=self.seat,
+            rank=self.rank,
             attempt=self.attempt,
-            born=self.born,
+            started_at=self.started_at,
             highest_round=self.round,
             wait_seconds=self._wait_seconds,
         )

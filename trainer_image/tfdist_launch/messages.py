@@ -1,7 +1,8 @@
-"""What launchers tell each other: one JSON object a line, of the kinds below.
+"""The messages of the launchers' protocol: one JSON object in each line.
 
-A connection begins with the member's `Hello`. After it members send `Beat`, `Ended`, `Stopped`, `Leaving` and
-`Stacks`, the leader everything else. Fields that a launcher does not know are ignored.
+A connection begins with the handshake (`handshake.py`): `Challenge`, `Hello`, `Welcome`. Then a member sends
+`Heartbeat`, `ProcessExited`, `ProcessStopped`, `Terminating` and `Stacks`, and the leader sends all others. Unknown
+fields are ignored. The values of `kind`, and the aliases, are those of protocol version 1.
 """
 
 from typing import Annotated, Final, Literal
@@ -13,126 +14,150 @@ from tfdist.contract_reports import ProgressReport
 
 
 class Hello(ContractModel):
-    """The first words of a member: who it is. Its program does not run."""
+    """The first message of a member: its identity. No training process of it runs."""
 
     kind: Literal["hello"] = "hello"
     job: str
     """The job's UID."""
-    seat: int
+    rank: Annotated[int, Field(alias="seat")]
     """Position among `LeaderSettings.members`."""
     attempt: int
-    born: float
-    """When this launcher was started, in seconds since 1970: of two for one seat the later is right."""
+    started_at: Annotated[float, Field(alias="born")]
+    """Start time of this launcher, in seconds since 1970: of two launchers of one rank the later one takes over."""
     highest_round: int
     """The highest round that this launcher has taken part in; -1 for none."""
     wait_seconds: float = 0.0
-    """How long a former leader may still take to notice that this member has left it."""
+    """How long a former leader may need to notice that this member has left it."""
+    protocol: int = 1
+    """Version of the protocol; version 1 did not have this field."""
+    nonce: str = ""
+    proof: str = ""
+    """HMAC that proves the possession of the attempt's token."""
 
     @property
-    def rank(self) -> tuple[int, float]:
-        """What orders the launchers of one seat: the attempt, then the time of start."""
-        return self.attempt, self.born
+    def precedence(self) -> tuple[int, float]:
+        """The order of the launchers of one rank: the attempt, then the start time."""
+        return self.attempt, self.started_at
 
 
-class Outcome(ContractModel):
-    """How a program ended."""
+class Challenge(ContractModel):
+    """The first message of a leader with a token: it asks for a proof of the token."""
+
+    kind: Literal["challenge"] = "challenge"
+    protocol: int
+    """Version of the protocol of the leader."""
+    nonce: str
+    """Never used again."""
+
+
+class Welcome(ContractModel):
+    """The leader accepts the member, and proves that it has the token too."""
+
+    kind: Literal["welcome"] = "welcome"
+    proof: str
+
+
+class ExitResult(ContractModel):
+    """How a training process exited."""
 
     exit_code: int
-    """As a shell has it: 128 and the number of the signal that ended it."""
+    """As in a shell: 128 plus the number of the signal that ended the process."""
     signal: int | None = None
     termination: str = ""
-    """The termination message that it has left."""
+    """Its termination message."""
+    out_of_memory: str = ""
+    """Description of OOM kills in the container during its run; "" if there were none."""
 
     @property
     def ok(self) -> bool:
-        """Whether it ended with success."""
+        """Whether the process succeeded."""
         return self.exit_code == 0
 
 
-class Ended(ContractModel):
-    """The program of a round has ended by itself."""
+class ProcessExited(ContractModel):
+    """The training process of a round has exited and was not stopped."""
 
     kind: Literal["ended"] = "ended"
     round: int
-    outcome: Outcome
+    outcome: ExitResult
     report: ProgressReport | None = None
     standby: int | None = None
-    """The round for which a program waits in reserve, with all made ready."""
+    """The round that the standby process is ready for."""
 
 
-class Stopped(ContractModel):
-    """The program of a round has been stopped."""
+class ProcessStopped(ContractModel):
+    """The training process of a round was stopped."""
 
     kind: Literal["stopped"] = "stopped"
     round: int
     standby: int | None = None
-    """As of `Ended`."""
+    """As in `ProcessExited`."""
 
 
-class Leaving(ContractModel):
-    """This replica is to go; its program has been told, and its launcher ends with it."""
+class Terminating(ContractModel):
+    """The pod of this member is terminating. Its training process has got SIGTERM; its launcher exits after it."""
 
     kind: Literal["leaving"] = "leaving"
 
 
-class Beat(ContractModel):
-    """How the program is; sent every second, so that silence tells of a lost connection."""
+class Heartbeat(ContractModel):
+    """State of the training process; sent every second, so that a lost connection is noticed."""
 
     kind: Literal["beat"] = "beat"
     alive: bool
-    """Whether the program runs and, where it can show it, has given a sign of life lately."""
+    """Whether the process runs and, if it writes heartbeats, has written one recently."""
     report: ProgressReport | None = None
 
 
 class Stacks(ContractModel):
-    """Where the program's threads are."""
+    """Stacks of the threads of the training process."""
 
     kind: Literal["stacks"] = "stacks"
     round: int
     text: str
 
 
-class Start(ContractModel):
-    """Begin a round: start the program."""
+class StartRound(ContractModel):
+    """Begin a round: start the training process."""
 
     kind: Literal["start"] = "start"
     round: int
     standby: bool = False
-    """Whether every member has one in reserve, which is to go on."""
+    """Whether every member has a standby process for this round, which shall continue."""
     other_port: bool = False
     """Whether TensorFlow's servers of this round listen `STANDBY_PORT_OFFSET` beyond the ports of `TF_CONFIG`."""
 
 
-class Stop(ContractModel):
-    """End a round: stop the program, with SIGTERM and after the grace period with SIGKILL."""
+class StopRound(ContractModel):
+    """End a round: stop the training process with SIGTERM, and after the grace period with SIGKILL."""
 
     kind: Literal["stop"] = "stop"
     round: int
     grace_seconds: float
     at_once: bool = False
-    """Whether nobody waits for what the program has to say: one that loses nothing by it is killed without notice."""
+    """Whether a kill-safe process gets SIGKILL immediately: the root cause is known without its exit code."""
 
 
-class WantStacks(ContractModel):
-    """Say where the program's threads are."""
+class StacksRequest(ContractModel):
+    """Send the stacks of the training process."""
 
     kind: Literal["want-stacks"] = "want-stacks"
     round: int
 
 
 class Ping(ContractModel):
-    """The leader is there."""
+    """Sent every second, so that a lost leader is noticed."""
 
     kind: Literal["ping"] = "ping"
 
 
-class Done(ContractModel):
-    """The gang has succeeded: exit as the program does."""
+class GangSucceeded(ContractModel):
+    """The gang has succeeded: wait for the training process, and exit with its code."""
 
     kind: Literal["done"] = "done"
 
 
-class GiveUp(ContractModel):
+class GangFailed(ContractModel):
     """The gang has failed: exit with this code and termination message."""
 
     kind: Literal["give-up"] = "give-up"
@@ -140,17 +165,20 @@ class GiveUp(ContractModel):
     termination: str
 
 
-class Refused(ContractModel):
-    """Another launcher has this seat, or the seat is none of this job."""
+class Rejected(ContractModel):
+    """The leader rejects this launcher: another one has its rank, or the rank is not of this job."""
 
     kind: Literal["refused"] = "refused"
     reason: str
 
 
-Message = Hello | Ended | Stopped | Leaving | Beat | Stacks | Start | Stop | WantStacks | Ping | Done | GiveUp | Refused
+HandshakeMessage = Challenge | Hello | Welcome
+MemberMessage = ProcessExited | ProcessStopped | Terminating | Heartbeat | Stacks
+LeaderMessage = StartRound | StopRound | StacksRequest | Ping | GangSucceeded | GangFailed | Rejected
+Message = HandshakeMessage | MemberMessage | LeaderMessage
 
-LONGEST_LINE: Final = 1 << 18
-"""Bytes of a message; a longer one is no message of ours."""
+MAX_MESSAGE_BYTES: Final = 1 << 18
+"""A longer line is not a valid message."""
 
 _ANY: Final[TypeAdapter[Message]] = TypeAdapter(Annotated[Message, Field(discriminator="kind")])
 
@@ -164,6 +192,6 @@ def decode(line: bytes) -> Message:
     """Return the message of a line.
 
     Raises:
-        ValueError: it is none (pydantic's `ValidationError` is one).
+        ValueError: the line is not a valid message (pydantic's `ValidationError` is a `ValueError`).
     """
     return _ANY.validate_json(line)

@@ -1,7 +1,7 @@
-"""Which commands are Python programs that the warm process can run, and how.
+"""Recognizes commands that the fork server can run in a fork: Python scripts and modules of this interpreter.
 
-`python train.py`, `python -u train.py` and `python -m module` of this very interpreter; anything else is started as it
-is. Pure but for the look where a command is found.
+These are `python train.py`, `python -u train.py` and `python -m module`; any other command is started by exec. Pure
+except for the lookup of the command in PATH.
 """
 
 import shutil
@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Final
 
 TRAINER: Final = "tfdist_trainer"
-_HARMLESS: Final = frozenset({"-u", "-B"})
-"""Options that change nothing here: a launcher's output has no buffer, and an image's bytecode is written."""
+_IGNORED_OPTIONS: Final = frozenset({"-u", "-B"})
+"""Options without effect here: the output of the launcher is unbuffered, and the bytecode of an image is written."""
 
 
 @dataclass(frozen=True, slots=True)
-class PythonProgram:
+class PythonCommand:
     """A script or module with its arguments."""
 
     target: str
@@ -30,17 +30,17 @@ class PythonProgram:
         return self.is_module and self.target == TRAINER
 
 
-def python_program(command: Sequence[str]) -> PythonProgram | None:
-    """Return what `command` runs with this interpreter, or None."""
+def parse_python_command(command: Sequence[str]) -> PythonCommand | None:
+    """Return the script or module that `command` runs with this interpreter; None for any other command."""
     if not _is_this_interpreter(command[0]):
         return None
     rest = list(command[1:])
-    while rest and rest[0] in _HARMLESS:
+    while rest and rest[0] in _IGNORED_OPTIONS:
         del rest[0]
     if len(rest) > 1 and rest[0] == "-m":
-        return PythonProgram(rest[1], True, tuple(rest[2:]))
+        return PythonCommand(rest[1], True, tuple(rest[2:]))
     if rest and not rest[0].startswith("-"):
-        return PythonProgram(rest[0], False, tuple(rest[1:]))
+        return PythonCommand(rest[0], False, tuple(rest[1:]))
     return None
 
 
@@ -48,7 +48,8 @@ def _is_this_interpreter(word: str) -> bool:
     found = shutil.which(word)
     if found is None or not Path(word).name.startswith("python"):
         return False
-    # Not the file behind a link: a venv's `python` is a link, and what makes it that venv's is where the link is.
+    # Compare the folders of the links, not of their targets: a venv's `python` is a link, and its folder makes it that
+    # venv's interpreter.
     mine = Path(sys.executable)
-    same_place = Path(found).absolute().parent == mine.absolute().parent
-    return same_place and Path(found).resolve() == mine.resolve()
+    same_folder = Path(found).absolute().parent == mine.absolute().parent
+    return same_folder and Path(found).resolve() == mine.resolve()

@@ -1,4 +1,4 @@
-"""What a launcher is told, from the environment and its own command line."""
+"""The settings of a launcher, from its environment and its command line."""
 
 import argparse
 import json
@@ -12,26 +12,26 @@ from tfdist.contract import JOB_ENV, LAUNCH_PORT, LAUNCH_PORT_ENV, LaunchSetting
 from tfdist_trainer.errors import UsageError
 
 PARAMETER_SERVER: Final = "ParameterServer"
-LARGEST_PORT: Final = 65535
+MAX_PORT: Final = 65535
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """This launcher's place in its gang."""
+class LauncherSettings:
+    """The settings from the environment."""
 
     job: ReplicaJob
     launch: LaunchSettings
     port: int
-    """To listen on, where it leads."""
+    """The port of the leader's server."""
 
     @property
     def standby(self) -> bool:
-        """Whether each replica keeps the program of the next round ready."""
+        """Whether each replica keeps a standby process for the next round."""
         return bool(self.launch.standby)
 
     @property
-    def alone(self) -> frozenset[Role]:
-        """Roles of which each replica is started again by itself."""
+    def independent_roles(self) -> frozenset[Role]:
+        """Roles whose replicas restart alone."""
         return frozenset({Role.WORKER}) if self.job.strategy == PARAMETER_SERVER else frozenset()
 
 
@@ -43,19 +43,19 @@ class Options:
     cold: bool
 
 
-def has_gang(environ: Mapping[str, str]) -> bool:
-    """Return whether this replica is told of a gang to be launched; quick, and silent about what is wrong."""
+def has_launch_settings(environ: Mapping[str, str]) -> bool:
+    """Return whether the environment has the settings of a gang; quick, and False for an invalid environment."""
     try:
         return bool(json.loads(environ.get(JOB_ENV, "{}")).get("launch"))
     except (ValueError, AttributeError):
         return False
 
 
-def read_place(environ: Mapping[str, str]) -> Place:
-    """Return this launcher's place.
+def read_settings(environ: Mapping[str, str]) -> LauncherSettings:
+    """Return the settings from the environment.
 
     Raises:
-        UsageError: the environment does not say it.
+        UsageError: the environment is incomplete or invalid.
     """
     try:
         job = ReplicaJob.model_validate_json(environ.get(JOB_ENV, ""))
@@ -65,25 +65,29 @@ def read_place(environ: Mapping[str, str]) -> Place:
         raise UsageError(f"{JOB_ENV}: {where}: {first['msg']}") from None
     launch = job.launch
     if launch is None:
-        raise UsageError(f"{JOB_ENV}: launch: there is none, and so no gang to be launched")
-    if (launch.seat == 0) != (launch.gang is not None):
-        raise UsageError(f"{JOB_ENV}: launch.gang: the launcher at seat 0, which leads, is told of it, and no other")
+        raise UsageError(f"{JOB_ENV}: launch: is missing, so there is no gang to launch")
+    if (launch.rank == 0) != (launch.gang is not None):
+        raise UsageError(f"{JOB_ENV}: launch.gang: must be set for the launcher of rank 0, the leader, and no other")
     text = environ.get(LAUNCH_PORT_ENV, "") or str(LAUNCH_PORT)
-    if not text.isdecimal() or not 1 <= int(text) <= LARGEST_PORT:
-        raise UsageError(f"{LAUNCH_PORT_ENV}: {text!r} is not a port; give a number from 1 to {LARGEST_PORT}")
-    return Place(job=job, launch=launch, port=int(text))
+    if not text.isdecimal() or not 1 <= int(text) <= MAX_PORT:
+        raise UsageError(f"{LAUNCH_PORT_ENV}: {text!r} is not a port; give a number from 1 to {MAX_PORT}")
+    return LauncherSettings(job=job, launch=launch, port=int(text))
 
 
 def parse(arguments: Sequence[str]) -> Options:
-    """Return the command line; exits as argparse does when it is wrong."""
+    """Return the options of the command line; exits like argparse if they are invalid."""
     parser = argparse.ArgumentParser(
         prog="tfdist-launch",
-        description="Run a replica's program, and start it again in place together with those of its gang.",
+        description="Run a replica's training process, and restart it in place together with those of its gang.",
     )
-    parser.add_argument("--cold", action="store_true", help="start the command anew each time, from no warm process")
-    parser.add_argument("command", nargs=argparse.REMAINDER, help="the program, such as: python train.py --fast")
+    parser.add_argument(
+        "--cold",
+        action="store_true",
+        help="start a new interpreter for each round, without a fork server",
+    )
+    parser.add_argument("command", nargs=argparse.REMAINDER, help="the command, such as: python train.py --fast")
     options = parser.parse_args(arguments)
     command = options.command[1:] if options.command[:1] == ["--"] else options.command
     if not command:
-        parser.error("name a command, such as: tfdist-launch -- python train.py")
+        parser.error("give a command, such as: tfdist-launch -- python train.py")
     return Options(command=tuple(command), cold=options.cold)

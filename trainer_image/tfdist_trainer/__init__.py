@@ -1,10 +1,10 @@
 """Trains and evaluates under `tf.distribute`, as one replica of a TFDistJob.
 
-A program of your own is a subclass of `Program` (docs/trainer.md); a script of your own needs nothing of this
-package, and may say how far it is with `report`.
+A program of your own is a subclass of `Program` (docs/trainer.md). A script of your own does not need this package,
+and may report its progress with `report`.
 
-Importing this package, and everything that runs before the configuration is known to be right, does not
-import TensorFlow: a mistake in the configuration is reported in a fraction of a second.
+The import of this package does not import TensorFlow, nor does anything before the configuration is validated: an
+error in the configuration is reported in a fraction of a second.
 """
 
 from typing import TYPE_CHECKING, Any, Final
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from tfdist_trainer.data.files import Shard as Shard
     from tfdist_trainer.data.files import Split as Split
-    from tfdist_trainer.metrics.sums import WeightedMean as WeightedMean
+    from tfdist_trainer.metrics.additive import WeightedMean as WeightedMean
     from tfdist_trainer.programs.base import Program as Program
     from tfdist_trainer.programs.config import ProgramConfig as ProgramConfig
     from tfdist_trainer.script import report as report
@@ -24,14 +24,14 @@ _PUBLIC: Final = {
     "ProgramConfig": "tfdist_trainer.programs.config",
     "Shard": "tfdist_trainer.data.files",
     "Split": "tfdist_trainer.data.files",
-    "WeightedMean": "tfdist_trainer.metrics.sums",
+    "WeightedMean": "tfdist_trainer.metrics.additive",
     "report": "tfdist_trainer.script",
 }
-"""Public names by the module that has them, which is imported when one is asked for."""
+"""Public names and their modules, which are imported on first access."""
 
 
 def __getattr__(name: str) -> Any:
-    """Return the public `name`, importing its module now."""
+    """Return the public `name`; imports its module."""
     import importlib  # noqa: PLC0415  as above
 
     if name == "keras":
@@ -42,5 +42,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Return the names of this package, those not imported yet included."""
+    """Return the names of this package, including those not imported yet."""
     return sorted({*globals(), *_PUBLIC})

@@ -1,6 +1,6 @@
-"""`python -m tfdist_trainer`, also `tfdist-train`: one replica, told by its environment what to do.
+"""`python -m tfdist_trainer`, also `tfdist-train`: runs one replica, configured by its environment.
 
-Whatever happens ends in one place: one line on standard error, the termination message, and the exit code.
+Every outcome ends in one place: one line on standard error, the termination message, and the exit code.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from typing import NoReturn
 from tfdist.contract import ExitCode, Phase, Role
 from tfdist.contract_reports import ProgressReport
 from tfdist_trainer import __version__, environment, errors, heartbeat, log, report_server, termination
-from tfdist_trainer.notice import Notice
+from tfdist_trainer.preemption import PreemptionHandler
 from tfdist_trainer.reporter import Reporter, first_report
 from tfdist_trainer.run import run
 
@@ -31,44 +31,44 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def _attempt(reporter: Reporter, config: Path | None) -> int:
-    """Run the task, of the file `config` if there is one, and return the exit code, having said why."""
+    """Run the task, from the file `config` if given; report the outcome and return the exit code."""
     path = termination.path_from(os.environ)
 
-    def last_words(reason: str, message: str) -> None:
+    def write_termination_message(reason: str, message: str) -> None:
         termination.write(path, termination.compose(reason, message, reporter.current))
 
     try:
-        notice = Notice(last_words)
-        notice.install()
+        preemption = PreemptionHandler(write_termination_message)
+        preemption.install()
         if config is not None:
-            from tfdist_trainer import local  # noqa: PLC0415  a replica in a pod does without the whole resource
+            from tfdist_trainer import local  # noqa: PLC0415  a replica in a pod does not need the models of the API
 
             local.prepare(config, os.environ)
         member = environment.read_member(os.environ)
         port = environment.read_report_port(os.environ)
         reporter.replace(first_report(member))
-        heart = heartbeat.attach(os.environ)
-        if heart is not None:
-            heart.lose_nothing()  # checkpoints are renamed into place
-        reporter.tell_to(heart)
+        writer = heartbeat.attach(os.environ)
+        if writer is not None:
+            writer.mark_kill_safe()  # checkpoints are renamed into place
+        reporter.attach(writer)
         if port:
             report_server.serve(reporter, port)
-        run(member, reporter, notice)
+        run(member, reporter, preemption)
     except Exception as error:
         failure = errors.classify(error)
         if failure.exit_code is ExitCode.SOFTWARE:
             traceback.print_exc()
         log.error(f"tfdist-train: {failure.message}")
-        last_words(failure.reason, failure.message)
+        write_termination_message(failure.reason, failure.message)
         return failure.exit_code
-    last_words("Completed", "")
+    write_termination_message("Completed", "")
     return ExitCode.DONE
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="tfdist-train",
-        description="Train or evaluate as one replica of a TFDistJob; TFDIST_JOB and TF_CONFIG say which.",
+        description="Train or evaluate as one replica of a TFDistJob, described by TFDIST_JOB and TF_CONFIG.",
         exit_on_error=False,
     )
     parser.add_argument("--version", action="version", version=f"tfdist-train {__version__}")
@@ -76,7 +76,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         "--config",
         type=Path,
         metavar="FILE",
-        help="run without Kubernetes what FILE describes: a TFDistJob, or its training, checkpoint and runtime alone",
+        help="run the job in FILE without Kubernetes: a TFDistJob, or only its training, checkpoint and runtime",
     )
     try:
         options, unknown = parser.parse_known_args(arguments)

@@ -1,4 +1,4 @@
-"""Files that are either old or new, never half: written under a temporary name, flushed, then renamed."""
+"""Atomic replacement of files: written under a temporary name, flushed, then renamed."""
 
 import errno
 import os
@@ -13,10 +13,10 @@ _UNWRITABLE: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.EN
 
 
 def write_text(path: Path, text: str, *, tag: str) -> None:
-    """Replace `path` by `text`. `tag` keeps the temporary names of two writers apart.
+    """Replace the content of `path` by `text`. `tag` distinguishes the temporary names of two writers.
 
     Raises:
-        OSError: as the file system says; `storage_failure` makes a message of it.
+        OSError: the file system failed; `storage_failure` converts it to a typed error.
     """
     temporary = path.with_name(f"{TEMPORARY_PREFIX}{path.name}-{tag}")
     with temporary.open("w", encoding="utf-8") as file:
@@ -37,7 +37,7 @@ def sync(path: Path) -> None:
 
 
 def storage_failure(error: OSError, directory: Path) -> TrainerError:
-    """Return the typed error for `error`, which happened while writing under `directory`."""
+    """Return the typed error for `error`, raised while writing under `directory`."""
     text = f"checkpoint.directory: cannot write {directory}: {error.strerror or error}"
     if error.errno in _UNWRITABLE:
         return CheckpointUnwritableError(f"{text}; is the volume mounted, and writable for user {os.getuid()}?")

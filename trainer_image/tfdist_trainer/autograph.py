@@ -1,9 +1,9 @@
-"""What AutoGraph translates: functions of users' programs, and none of ours.
+"""AutoGraph for the functions of users' programs, and for none of the trainer's own.
 
-AutoGraph rewrites the source of every function that is traced, so that `if` and `while` may look at tensors. For the
-bundled programs that took three quarters of the processor time between a start and its first step, with every
-recovery. Our own graphs say `tf.cond` and `tf.while_loop`, and are traced as they are written; a user's loss, metrics
-and models are translated as in any `tf.function`.
+AutoGraph rewrites the source of every traced function, so that `if` and `while` accept tensors. For the bundled
+programs the conversion took three quarters of the processor time between a start and its first step, with every
+recovery. The trainer's own graphs use `tf.cond` and `tf.while_loop`, and are traced as they are written; a user's
+loss, metrics and models are converted as in any `tf.function`.
 """
 
 from collections.abc import Callable
@@ -11,29 +11,30 @@ from typing import Any, Final, ParamSpec, TypeVar, cast
 
 import tensorflow as tf
 
+from tfdist_trainer.upstream.autograph_conversion import convert
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_OURS: Final = __name__.partition(".")[0]
+_PACKAGE: Final = __name__.partition(".")[0]
 
 
 def graph(function: Callable[P, R], **options: Any) -> Callable[P, R]:
-    """Return a function of ours as a `tf.function` with these `options`; what it calls is not translated either."""
+    """Return a `tf.function` with these `options` that neither converts `function` nor the functions that it calls."""
     made: Callable[P, R] = tf.function(function, autograph=False, **options)
     return made
 
 
-def untranslated(function: Callable[P, R]) -> Callable[P, R]:
-    """Return a function of ours for a data set to trace, which would translate it."""
+def do_not_convert(function: Callable[P, R]) -> Callable[P, R]:
+    """Return `function`, of the trainer, such that a data set that traces it does not convert it."""
     return cast("Callable[P, R]", tf.autograph.experimental.do_not_convert(function))
 
 
-def translated(function: Callable[P, R]) -> Callable[P, R]:
-    """Return a function that a program may have from its user; one of ours as it is.
+def autograph_converted(function: Callable[P, R]) -> Callable[P, R]:
+    """Return `function` with AutoGraph's conversion if it is a user's, and unchanged if it is the trainer's.
 
-    To be called outside of graphs: inside one of ours AutoGraph is off.
+    To be called outside of graphs: inside those of the trainer AutoGraph is off.
     """
-    if str(getattr(function, "__module__", "")).partition(".")[0] == _OURS:
+    if str(getattr(function, "__module__", "")).partition(".")[0] == _PACKAGE:
         return function
-    convert = tf.__internal__.autograph
-    return cast("Callable[P, R]", convert.tf_convert(function, convert.control_status_ctx()))
+    return cast("Callable[P, R]", convert(function))

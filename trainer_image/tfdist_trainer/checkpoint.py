@@ -1,15 +1,15 @@
-"""Checkpoints on disk: complete or absent, found newest first, written by the chief alone.
+"""Checkpoints on disk: complete or absent, read newest first, written only by the chief.
 
-    <directory>/checkpoint-000000470/checkpoint.json     what it is, who wrote it, sizes and sums of its files
+    <directory>/checkpoint-000000470/checkpoint.json     step, writer, and the size and checksum of each file
                                      variables.*         tf.train.Checkpoint
-    <directory>/final.json                               names the last one, when training is done
-    <directory>/fence.json                               who may write
-    <directory>/best.json, evaluation/                   what evaluations found, see `scores`
-    <directory>/set-aside-by-<uid>/checkpoint-*          of other jobs, which that job was told not to go on from
+    <directory>/final.json                               the last checkpoint of a finished training
+    <directory>/fence.json                               the job and attempt that may write
+    <directory>/best.json, evaluation/                   results of evaluations, see `evaluation_store`
+    <directory>/set-aside-by-<uid>/checkpoint-*          checkpoints of other jobs that job <uid> was not to resume from
 
-A checkpoint is written into a temporary directory, flushed, and renamed; so a name `checkpoint-*` means that
-everything is there. What a disk has lost since is found by size and CRC, reported, and passed over.
-This module knows files, not TensorFlow: what writes the variables is passed in.
+A checkpoint is written into a temporary directory, flushed, and renamed; so a directory `checkpoint-*` is complete.
+Damage since then is detected by size and CRC, reported, and the checkpoint is skipped.
+This module does not import TensorFlow: the function that writes the variables is an argument.
 """
 
 import contextlib
@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import Final
 
 import pydantic
+from pydantic import Field
 
 from tfdist.contract_model import ContractModel
 from tfdist.contract_reports import CheckpointReport
-from tfdist_trainer import atomic, log, scores
+from tfdist_trainer import atomic, evaluation_store, log
 from tfdist_trainer.errors import StorageError
 from tfdist_trainer.fence import Fence, Writer
 
@@ -33,27 +34,27 @@ VARIABLES: Final = "variables"
 PREFIX: Final = "checkpoint-"
 SET_ASIDE: Final = "set-aside-by-"
 
-Save = Callable[[str], None]
-"""Writes the variables under a file name prefix."""
+WriteVariables = Callable[[str], None]
+"""Writes the variables to files whose names start with the given prefix."""
 
 
-class Position(ContractModel):
-    """Where training stands, beyond the values of variables."""
+class DataCursor(ContractModel):
+    """The progress of training through its data: which examples come next, and the metrics so far."""
 
     step: int
     epoch: int = 0
-    """Epochs finished."""
+    """Finished epochs."""
     step_in_epoch: int = 0
-    """Steps done of the epoch that is under way."""
+    """Finished steps of the current epoch."""
     examples: int = 0
-    """Examples seen since the start of training, by the whole gang."""
+    """Examples that all replicas have seen since the start of training."""
     metric_sums: tuple[float, ...] = ()
-    """Sums of the metrics since the start of the epoch (`metrics.sums`)."""
+    """Sums of the metrics since the start of the epoch (`metrics.additive`)."""
     metrics: tuple[tuple[str, int], ...] = ()
-    """Name and number of sums of each metric in `metric_sums`, behind the first, which is the number of examples."""
-    layout: tuple[int, ...] = ()
-    """Batch size, then the examples of every pipeline: only with equal ones does `step_in_epoch` name the
-    same examples."""
+    """Name and number of sums of each metric in `metric_sums`, after the first sum, the number of examples."""
+    sharding_signature: tuple[int, ...] = Field(default=(), alias="layout")
+    """Batch size, number of replicas, then the examples of each input pipeline. Only if they are equal does
+    `step_in_epoch` name the same examples. The name on disk is `layout`."""
 
 
 class FileRecord(ContractModel):
@@ -66,25 +67,26 @@ class FileRecord(ContractModel):
 class Record(ContractModel):
     """`checkpoint.json`."""
 
-    position: Position
+    cursor: DataCursor = Field(alias="position")
+    """The name on disk is `position`."""
     time: str
     writer: Writer
     files: dict[str, FileRecord]
 
 
 class FinalRecord(ContractModel):
-    """`final.json`: the last checkpoint of a finished training."""
+    """`final.json`: the last checkpoint of a finished training run."""
 
     step: int
     path: str
     time: str
     total_steps: int
     job: str = ""
-    """UID of the job that finished."""
+    """UID of the job that has finished."""
 
 
 def name_of(step: int) -> str:
-    """Return the directory name of the checkpoint at `step`; names sort like steps."""
+    """Return the directory name of the checkpoint at `step`; names sort in the order of steps."""
     return f"{PREFIX}{step:09d}"
 
 
@@ -95,10 +97,10 @@ class CheckpointReader:
         self.directory = directory
 
     def newest(self, written_by: str | None = None) -> Record | None:
-        """Return the newest checkpoint that is whole; damaged ones are reported and passed over.
+        """Return the newest complete checkpoint; damaged ones are reported and skipped.
 
         Args:
-            written_by: UID of the job whose checkpoints alone count; None for those of all.
+            written_by: UID of a job, to consider only its checkpoints; None for those of all jobs.
         """
         for path in self._paths():
             try:
@@ -111,7 +113,7 @@ class CheckpointReader:
         return None
 
     def final(self, job: str) -> FinalRecord | None:
-        """Return what `final.json` says of the job with this UID, or None when that has not finished training."""
+        """Return `final.json` of the job with this UID; None if that job has not finished training."""
         try:
             found = FinalRecord.model_validate_json((self.directory / FINAL).read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -124,10 +126,10 @@ class CheckpointReader:
         """Return the path of the checkpoint at `step`, which need not exist."""
         return self.directory / name_of(step)
 
-    def told(self) -> Iterator[Record]:
-        """Yield the record of each checkpoint, the oldest first; whether its files are whole is not looked at."""
+    def records(self) -> Iterator[Record]:
+        """Yield the record of each checkpoint, oldest first, without checking its files."""
         for path in reversed(list(self._paths())):
-            record = glance(path)
+            record = peek(path)
             if record is not None:
                 yield record
 
@@ -136,7 +138,7 @@ class CheckpointReader:
 
 
 class CheckpointWriter(CheckpointReader):
-    """Writes checkpoints; only the chief has one."""
+    """Writes checkpoints; only the chief has a writer."""
 
     def __init__(self, directory: Path, *, keep: int, writer: Writer) -> None:
         super().__init__(directory)
@@ -146,10 +148,10 @@ class CheckpointWriter(CheckpointReader):
         self._tag = f"{writer.attempt}-{writer.host}"
 
     def claim(self) -> None:
-        """Make the directory, claim it, and remove what an interrupted write of an earlier attempt has left.
+        """Create and claim the directory, and remove the files of an interrupted write of an earlier attempt.
 
         Raises:
-            CheckpointUnwritableError: it cannot be written, or a later attempt writes there.
+            CheckpointUnwritableError: the directory cannot be written, or a later attempt has claimed it.
         """
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
@@ -159,37 +161,37 @@ class CheckpointWriter(CheckpointReader):
         except OSError as error:
             raise atomic.storage_failure(error, self.directory) from error
 
-    def write(self, position: Position, time: str, save: Save) -> CheckpointReport:
-        """Write the checkpoint at `position` and remove those beyond the newest `keep`.
+    def write(self, cursor: DataCursor, time: str, save: WriteVariables) -> CheckpointReport:
+        """Write the checkpoint at `cursor` and remove those beyond the newest `keep`.
 
         Raises:
-            CheckpointUnwritableError: the directory cannot be written, or a later attempt writes there.
+            CheckpointUnwritableError: the directory cannot be written, or a later attempt has claimed it.
             StorageError: the storage failed.
         """
-        final = self.path_of(position.step)
+        final = self.path_of(cursor.step)
         temporary = self.directory / f"{atomic.TEMPORARY_PREFIX}{final.name}-{self._tag}"
         try:
             self._fence.check()
             shutil.rmtree(temporary, ignore_errors=True)
             temporary.mkdir()
             save(str(temporary / VARIABLES))
-            files = {path.name: _describe(path) for path in sorted(temporary.iterdir())}
-            record = Record(position=position, time=time, writer=self._writer, files=files)
+            files = {path.name: _file_record(path) for path in sorted(temporary.iterdir())}
+            record = Record(cursor=cursor, time=time, writer=self._writer, files=files)
             atomic.write_text(temporary / RECORD, record.to_json(), tag=self._tag)
             self._fence.check()
-            # A damaged one of the same step may be in the way; a whole one is replaced by an equal one.
+            # A damaged checkpoint of the same step may exist; a complete one is replaced by an equal one.
             shutil.rmtree(final, ignore_errors=True)
             temporary.rename(final)
             atomic.sync(self.directory)
             self._prune()
         except OSError as error:
             with contextlib.suppress(OSError):
-                self._fence.check()  # a successor removes what this has half written: that is no fault of the storage
+                self._fence.check()  # a successor removes partial files: that is not a failure of the storage
             raise atomic.storage_failure(error, self.directory) from error
-        return CheckpointReport(step=position.step, path=str(final), time=time)
+        return CheckpointReport(step=cursor.step, path=str(final), time=time)
 
     def set_aside(self, above: int) -> None:
-        """Move checkpoints of other jobs beyond step `above` into a folder, where they are no checkpoints of this job.
+        """Move checkpoints of other jobs after step `above` into a folder, where they do not count for this job.
 
         Raises:
             CheckpointUnwritableError: the directory cannot be written.
@@ -207,7 +209,7 @@ class CheckpointWriter(CheckpointReader):
             raise atomic.storage_failure(error, self.directory) from error
 
     def begin(self) -> None:
-        """Remove `final.json`: training goes on."""
+        """Remove `final.json`, because training continues."""
         (self.directory / FINAL).unlink(missing_ok=True)
 
     def finish(self, report: CheckpointReport, total_steps: int) -> None:
@@ -222,21 +224,21 @@ class CheckpointWriter(CheckpointReader):
             raise atomic.storage_failure(error, self.directory) from error
 
     def _prune(self) -> None:
-        """Remove all but the newest `keep`, the best, and the one that is being evaluated."""
-        spared = scores.spared(self.directory)
-        if spared is None:
+        """Remove all but the newest `keep`, the best, and the checkpoint that is being evaluated."""
+        protected_steps = evaluation_store.protected_steps(self.directory)
+        if protected_steps is None:
             return
-        names = set(map(name_of, spared))
+        names = set(map(name_of, protected_steps))
         for path in list(self._paths())[self._keep :]:
             if path.name not in names:
-                # Renamed first: who reads it finds all of it, or nothing.
-                gone = path.with_name(f"{atomic.TEMPORARY_PREFIX}{path.name}-gone")
-                path.rename(gone)
-                shutil.rmtree(gone, ignore_errors=True)
+                # Renamed first, so that a reader finds all of it or nothing.
+                removed = path.with_name(f"{atomic.TEMPORARY_PREFIX}{path.name}-gone")
+                path.rename(removed)
+                shutil.rmtree(removed, ignore_errors=True)
 
 
-def glance(path: Path) -> Record | None:
-    """Return the record of the checkpoint `path`, whose files may be damaged; None where it has none."""
+def peek(path: Path) -> Record | None:
+    """Return the record of the checkpoint `path` without checking its files; None if it has none."""
     try:
         return Record.model_validate_json((path / RECORD).read_text(encoding="utf-8"))
     except (OSError, pydantic.ValidationError):
@@ -244,13 +246,13 @@ def glance(path: Path) -> Record | None:
 
 
 def _writer_of(path: Path) -> str | None:
-    """Return the UID of the job that wrote the checkpoint `path`; None when that is unknown."""
-    record = glance(path)
+    """Return the UID of the job that wrote the checkpoint `path`; None if unknown."""
+    record = peek(path)
     return record.writer.job if record else None
 
 
 def read_record(path: Path) -> Record:
-    """Return the record of the checkpoint directory `path` after comparing its files with it.
+    """Return the record of the checkpoint directory `path` after checking its files against it.
 
     Raises:
         StorageError: the checkpoint does not exist or is damaged.
@@ -258,7 +260,7 @@ def read_record(path: Path) -> Record:
     try:
         record = Record.model_validate_json((path / RECORD).read_text(encoding="utf-8"))
         for name, expected in record.files.items():
-            if _describe(path / name) != expected:
+            if _file_record(path / name) != expected:
                 raise StorageError(f"{path}: {name} is damaged: its size or checksum is not that of {RECORD}")
     except (OSError, pydantic.ValidationError) as error:
         reason = error.strerror if isinstance(error, OSError) else error.errors()[0]["msg"]
@@ -266,8 +268,8 @@ def read_record(path: Path) -> Record:
     return record
 
 
-def _describe(path: Path) -> FileRecord:
-    """Return size and CRC-32 of `path`, after flushing it to storage."""
+def _file_record(path: Path) -> FileRecord:
+    """Return size and CRC-32 of `path` after flushing it to storage."""
     atomic.sync(path)
     crc, size = 0, 0
     with path.open("rb") as file:

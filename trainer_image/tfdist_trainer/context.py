@@ -1,4 +1,4 @@
-"""What every task is given: the member, its gang, its program, and where to report."""
+"""The context of a task: the member, its gang, its program, and the reporter."""
 
 import socket
 from dataclasses import dataclass
@@ -9,35 +9,35 @@ import tensorflow as tf
 from tfdist.api.training import RuntimeSpec
 from tfdist.contract import CheckpointSettings
 from tfdist_trainer.data.files import Shard
-from tfdist_trainer.data.pipeline import Examples, Stretch, steps_needed, stream
+from tfdist_trainer.data.pipeline import EpochRange, ExampleSource, steps_needed, stream
 from tfdist_trainer.environment import Member
 from tfdist_trainer.errors import DataMissingError
 from tfdist_trainer.fence import Writer
-from tfdist_trainer.notice import Notice
+from tfdist_trainer.preemption import PreemptionHandler
 from tfdist_trainer.programs.base import Program
 from tfdist_trainer.programs.config import ProgramConfig, batch_size, rate_scale
 from tfdist_trainer.reporter import Reporter
-from tfdist_trainer.standby import Gate
-from tfdist_trainer.strategies.gang import Gang
+from tfdist_trainer.standby import StartBarrier
+from tfdist_trainer.strategies.replica_group import ReplicaGroup
 
 _KEPT: Final[list[object]] = []
-"""Every iterator, as long as the process lives. Destroying one waits for its pipeline: measured 1 to 40 s on a
-busy machine, while the others wait in a collective. A task makes one, and the process ends without destroying."""
+"""References to all iterators, so that none is destroyed: that waits for its pipeline, measured 1 to 40 s on a busy
+machine, while the other members wait in a collective. A task creates only one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The surroundings of a task."""
+    """The objects and settings that a task runs with."""
 
-    gang: Gang
+    gang: ReplicaGroup
     program: Program
     config: ProgramConfig
     checkpoint: CheckpointSettings | None
     reporter: Reporter
-    notice: Notice
+    preemption: PreemptionHandler
     settings: RuntimeSpec
-    gate: Gate | None = None
-    """Where this program is in reserve, what it waits at before it restores a checkpoint."""
+    start_barrier: StartBarrier | None = None
+    """Of a standby process: where it waits before it restores a checkpoint."""
 
     @property
     def seed(self) -> int:
@@ -51,12 +51,12 @@ class Context:
 
     @property
     def shard(self) -> Shard:
-        """What this member's input pipeline reads."""
+        """The shard that this member's input pipeline reads."""
         return Shard(index=self.member.rank, count=self.member.size)
 
     @property
     def scale(self) -> float:
-        """What the learning rate is multiplied by for the gang's batch size; see `Program.optimizer`."""
+        """Factor of the learning rate for the global batch size; see `Program.optimizer`."""
         replicas = self.gang.replicas
         return rate_scale(self.config, batch_size(self.config, replicas) * replicas)
 
@@ -70,33 +70,33 @@ class Context:
 
 
 @dataclass(frozen=True, slots=True)
-class Supply:
-    """One split's examples on this member, and what the gang agreed about its size."""
+class InputPipeline:
+    """The examples of one split on this member, and the number of examples of every member."""
 
-    gang: Gang
-    examples: Examples
+    gang: ReplicaGroup
+    examples: ExampleSource
     batch_size: int
     counts: tuple[int, ...]
-    """Examples of every member in order of rank."""
+    """Number of examples of every member, in order of rank."""
 
     @property
     def steps(self) -> int:
-        """Steps after which every member has given all its examples."""
+        """Steps in an epoch: after so many every member has used all its examples."""
         return steps_needed(self.counts, self.batch_size, self.gang.replicas_per_member)
 
     def iterator(self, seed: int | None, epochs: range, skip_steps: int = 0) -> object:
-        """Return an iterator of the batches of `epochs`, for `Strategy.run`, without the first `skip_steps` steps.
+        """Return an iterator over the batches of `epochs`, for `Strategy.run`, without the first `skip_steps` steps.
 
-        The order is that of `seed`, another one each epoch, or with None that of the files.
+        Each epoch is shuffled in its own order with `seed`; with None all have the order of the files.
         """
         each = self.gang.replicas_per_member
-        stretch = Stretch(batches=self.steps * each, epochs=epochs, skip=skip_steps * each)
+        epoch_range = EpochRange(batches=self.steps * each, epochs=epochs, skip=skip_steps * each)
 
         def pipeline(_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
-            return stream(self.examples, stretch, batch_size=self.batch_size, seed=seed)
+            return stream(self.examples, epoch_range, batch_size=self.batch_size, seed=seed)
 
         if self.gang.computes_on_one_cpu:
-            # The batches are where they are needed, and there is nobody to share them with.
+            # One replica on the CPU: nothing to distribute, and no copy to a device.
             with tf.device("CPU:0"):
                 iterator = iter(pipeline())
         else:
@@ -105,14 +105,14 @@ class Supply:
         return iterator
 
 
-def supply_of(context: Context, examples: Examples, field: str) -> Supply:
-    """Agree with the gang on the size of a split; a collective.
+def input_pipeline_of(context: Context, examples: ExampleSource, field: str) -> InputPipeline:
+    """Return the input pipeline of a split, with the number of examples of all members; a collective.
 
     Raises:
         DataMissingError: no member has an example.
     """
-    counts = tuple(round(count) for count in context.gang.gather(examples.count))
+    counts = tuple(round(count) for count in context.gang.all_gather(examples.count))
     if not sum(counts):
         raise DataMissingError(f"{field}: the files hold no example")
     size = batch_size(context.config, context.gang.replicas)
-    return Supply(gang=context.gang, examples=examples, batch_size=size, counts=counts)
+    return InputPipeline(gang=context.gang, examples=examples, batch_size=size, counts=counts)

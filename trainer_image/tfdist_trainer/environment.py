@@ -1,7 +1,7 @@
-"""What this replica was told: `TFDIST_JOB` and `TF_CONFIG`, read once into a frozen `Member`.
+"""Reads the environment of this replica, `TFDIST_JOB` and `TF_CONFIG`, once into a frozen `Member`.
 
-`TF_CONFIG` decides who takes part in collectives; `TFDIST_JOB` says everything else. The two are checked
-against each other here, so that nothing later has to ask.
+`TF_CONFIG` defines the participants of collectives; `TFDIST_JOB` contains everything else. The two are checked
+against each other here, and nowhere later.
 """
 
 import json
@@ -15,7 +15,7 @@ from tfdist.contract import JOB_ENV, REPORT_PORT, REPORT_PORT_ENV, TF_CONFIG_ENV
 from tfdist_trainer.errors import ConfigurationError, UsageError
 
 GANG_ROLES: Final = (Role.CHIEF.value, Role.WORKER.value)
-"""Roles of a `MultiWorkerMirrored` cluster in the order in which TensorFlow numbers their replicas
+"""Roles of a `MultiWorkerMirrored` cluster, in the order in which TensorFlow numbers the replicas
 (`tensorflow/python/distribute/multi_worker_util.py`, `id_in_cluster`)."""
 
 PARAMETER_SERVER: Final = "ParameterServer"
@@ -23,12 +23,12 @@ ASYNCHRONOUS_ROLES: Final = (*GANG_ROLES, Role.PS.value)
 """Roles of a `ParameterServer` cluster."""
 
 ROUND_ENV: Final = "TFDIST_ROUND"
-"""Environment variable with the number of times that the launcher has started this gang before; absent without one."""
+"""Environment variable with the number of in-place restarts of this gang so far; absent without a launcher."""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One replica's place in its gang. `rank` 0 is the chief of every decision and the only writer."""
+    """This replica as a member of its gang. `rank` 0 is the chief: it decides, and only it writes."""
 
     job: ReplicaJob
     rank: int
@@ -36,10 +36,10 @@ class Member:
     addresses: tuple[str, ...]
     """`host:port` of every member in order of rank; empty for a single replica."""
     cluster: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Of an asynchronous gang: `host:port` of each replica of each role. Its chief trains as a gang of one, which has
-    the others compute for it."""
+    """Of an asynchronous gang: `host:port` of each replica of each role. Its chief trains as a gang of one, and
+    schedules its steps on the workers."""
     round: int = 0
-    """How often the launcher has started this gang in place before."""
+    """Number of in-place restarts of this gang so far."""
 
     @property
     def is_chief(self) -> bool:
@@ -48,7 +48,7 @@ class Member:
 
     @property
     def is_server(self) -> bool:
-        """Whether this member only computes, or keeps variables, for the chief of an asynchronous gang."""
+        """Whether this member is a worker or parameter server, driven by the chief of an asynchronous gang."""
         return bool(self.cluster) and not self.is_chief
 
 
@@ -60,7 +60,7 @@ def read_member(environ: Mapping[str, str]) -> Member:
         ConfigurationError: `TF_CONFIG` contradicts it or names roles that cannot train together.
     """
     member, text = _read_place(environ), environ.get(ROUND_ENV, "")
-    if not text.isdecimal():  # told of launchers, as any image that may have them, and none has started this
+    if not text.isdecimal():  # the job has launcher settings, but no launcher has started this process
         return replace(member, job=member.job.model_copy(update={"launch": None}))
     return replace(member, round=int(text))
 
@@ -68,7 +68,7 @@ def read_member(environ: Mapping[str, str]) -> Member:
 def _read_place(environ: Mapping[str, str]) -> Member:
     job = _read_job(environ.get(JOB_ENV))
     if job.role is Role.EVALUATOR:
-        # TF_CONFIG tells it of the training cluster, which it must not join: that waits for nobody beyond its own.
+        # TF_CONFIG describes the training cluster, which the evaluator must not join: the cluster does not expect it.
         return Member(job=job, rank=0, size=1, addresses=())
     asynchronous = job.strategy == PARAMETER_SERVER and job.task is Task.TRAIN
     roles = ASYNCHRONOUS_ROLES if asynchronous else GANG_ROLES
@@ -91,7 +91,7 @@ def _read_place(environ: Mapping[str, str]) -> Member:
 
 
 def read_report_port(environ: Mapping[str, str]) -> int:
-    """Return the report's port; 0 means that no report is wanted."""
+    """Return the report port; 0 disables the report server."""
     text = environ.get(REPORT_PORT_ENV, "") or str(REPORT_PORT)
     if not text.isdecimal() or int(text) > 65535:  # noqa: PLR2004  the largest port
         raise UsageError(f"{REPORT_PORT_ENV}: {text!r} is not a port; give a number from 0 (off) to 65535")

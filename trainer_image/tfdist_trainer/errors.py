@@ -1,7 +1,7 @@
-"""Every way a replica can fail, and the exit code and reason that the controller acts on.
+"""The failures of a replica, with the exit codes and reasons that the controller acts on.
 
-Code raises the typed error where it knows the cause; `classify` maps any exception, TensorFlow's included,
-in one place. A message says what was wrong, where, and what to do.
+Code that knows the cause raises a typed error. `classify` maps any exception, including those of TensorFlow. A message
+states the problem, its place, and the remedy.
 """
 
 import re
@@ -19,14 +19,14 @@ class TrainerError(Exception):
 
 
 class UsageError(TrainerError):
-    """The command line or the environment is not what the trainer can be started with."""
+    """The command line or the environment is not valid for the trainer."""
 
     exit_code = ExitCode.USAGE
     reason = "Usage"
 
 
 class ConfigurationError(TrainerError):
-    """A field of the job has a wrong value; the message starts with the field's path."""
+    """A field of the job is wrong; the message starts with the path of the field."""
 
     exit_code = ExitCode.CONFIGURATION
     reason = "Configuration"
@@ -40,50 +40,50 @@ class DataMissingError(TrainerError):
 
 
 class DataMalformedError(TrainerError):
-    """An input file exists and does not hold what the configuration says."""
+    """An input file does not match the configuration."""
 
     exit_code = ExitCode.DATA_MALFORMED
     reason = "DataMalformed"
 
 
 class NotFiniteError(TrainerError):
-    """A loss or gradient is not a finite number; the same data and settings would end there again."""
+    """A loss or gradient is not finite; the same data and settings would fail again."""
 
     exit_code = ExitCode.DATA_MALFORMED
     reason = "NotFinite"
 
 
 class CheckpointUnwritableError(TrainerError):
-    """The checkpoint directory cannot be written, or belongs to a later attempt."""
+    """The checkpoint directory cannot be written, or a later attempt has claimed it."""
 
     exit_code = ExitCode.CHECKPOINT_UNWRITABLE
     reason = "CheckpointUnwritable"
 
 
 class StorageError(TrainerError):
-    """A checkpoint that should be readable is not."""
+    """A checkpoint cannot be read, or the storage failed."""
 
     exit_code = ExitCode.STORAGE
     reason = "Storage"
 
 
 class PeerLostError(TrainerError):
-    """Another member of the gang is gone or never came."""
+    """Another member of the gang has failed or did not connect."""
 
     exit_code = ExitCode.PEER_LOST
     reason = "PeerLost"
 
 
-class StoppedOnNotice(TrainerError):  # noqa: N818  it is an outcome that the caller wanted, not an error
+class Preempted(TrainerError):  # noqa: N818  an outcome that the caller requested, not an error
     """SIGTERM arrived, the gang agreed on a step, and that step is saved."""
 
-    exit_code = ExitCode.STOPPED_ON_NOTICE
-    reason = "StoppedOnNotice"
+    exit_code = ExitCode.PREEMPTED
+    reason = "Preempted"
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What the process says of an exception when it exits."""
+    """The exit code, reason and message for an exception."""
 
     exit_code: ExitCode
     reason: str
@@ -93,8 +93,8 @@ class Failure:
 _PEER_ERRORS: Final = frozenset({"UnavailableError", "AbortedError", "DeadlineExceededError", "CancelledError"})
 
 _PEER_WORDS: Final = re.compile(
-    r"collective|connection (reset|refused|closed)|socket closed|coordination service|incarnation|barrier|"
-    r"heartbeat|peer",
+    r"collective|connection reset|connection refused|connection closed|socket closed|coordination service|"
+    r"incarnation|barrier|heartbeat|peer",
     re.IGNORECASE,
 )
 _PEER_CANDIDATES: Final = frozenset({"InternalError", "UnknownError", "FailedPreconditionError"})
@@ -103,9 +103,9 @@ _PEER_CANDIDATES: Final = frozenset({"InternalError", "UnknownError", "FailedPre
 def classify(error: BaseException) -> Failure:
     """Return the exit code, reason and one-line message for `error`.
 
-    TensorFlow's errors are recognized by class name, so that classifying does not import TensorFlow: those
-    that a collective raises when a member dies (`tensorflow/python/framework/errors_impl.py`) mean that a
-    peer was lost, and `DataLossError` that a file is damaged.
+    TensorFlow's errors are recognized by class name, so that this does not import TensorFlow: those that a collective
+    raises when a member fails (`tensorflow/python/framework/errors_impl.py`) mean a lost peer, and `DataLossError` a
+    damaged file.
     """
     if isinstance(error, TrainerError):
         return Failure(error.exit_code, error.reason, one_line(cause_of(str(error))))
@@ -120,16 +120,16 @@ def classify(error: BaseException) -> Failure:
 
 
 _RAISED: Final = re.compile(r"^    [\w.]+: ", re.MULTILINE)
-"""Begins the exception behind the frames of a traceback."""
+"""Start of the exception after the frames of a traceback."""
 _ARGUMENTS: Final = re.compile(r"\n *\n *Arguments received by .*", re.DOTALL)
 _BOLD: Final = re.compile("\x1b\\[[0-9]*m")
 
 
 def cause_of(text: str) -> str:
-    """Return what an error of TensorFlow or Keras says happened, without where the graph was built and for which node.
+    """Return the cause in the message of a TensorFlow or Keras error, without graph traceback and node names.
 
-    An exception raised while a graph is built comes with its traceback as its message (`in user code:`). Keras marks
-    the cause as bold, and puts the values of all arguments behind it.
+    The message of an exception raised during tracing is its traceback (`in user code:`). Keras prints the cause in
+    bold, followed by the values of all arguments.
     """
     if text.startswith("in user code:"):
         raised = _RAISED.search(text, max(0, text.rfind('\n    File "')))
@@ -139,10 +139,10 @@ def cause_of(text: str) -> str:
         return text
     lines = text.splitlines()
     frames = [number for number, line in enumerate(lines) if line.startswith("  File ")]
-    said = [line for line in lines[frames[-1] + 1 if frames else 1 :] if not line.lstrip().startswith("[[")]
-    return "\n".join(said).strip() or text
+    message = [line for line in lines[frames[-1] + 1 if frames else 1 :] if not line.lstrip().startswith("[[")]
+    return "\n".join(message).strip() or text
 
 
 def one_line(text: str) -> str:
-    """Return `text` with every run of white space as one blank."""
+    """Return `text` with every run of white space replaced by one space."""
     return " ".join(text.split())

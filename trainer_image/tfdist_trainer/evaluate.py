@@ -1,8 +1,8 @@
-"""Evaluates checkpoints with all members of a gang, none special, over every example exactly once.
+"""Evaluates checkpoints on all members of a gang, on every example exactly once.
 
-Each member adds up sums over its part of the examples, and a collective adds those; so the result is that of
-one process to floating-point rounding, and `examples` is exact. The chief also writes the result beside the
-checkpoints (`scores`) and into TensorBoard's run `evaluation`.
+Each member sums the metrics over its part of the examples, and an all-reduce adds these sums. So the result equals
+that of one process up to floating-point rounding, and `examples` is exact. The chief also writes the result to
+the checkpoint directory (`evaluation_store`) and to the TensorBoard run `evaluation`.
 """
 
 import time
@@ -17,109 +17,114 @@ from tfdist.contract import CheckpointSettings, Phase
 from tfdist.contract_reports import EvaluationReport
 from tfdist_trainer import log
 from tfdist_trainer.checkpoint import CheckpointReader, Record, read_record
-from tfdist_trainer.context import Context, supply_of
+from tfdist_trainer.context import Context, input_pipeline_of
 from tfdist_trainer.data.files import Split
 from tfdist_trainer.errors import ConfigurationError, DataMissingError
+from tfdist_trainer.evaluation_store import EvaluationResult, EvaluationStore
 from tfdist_trainer.evaluation_summaries import EvaluationSummaries
-from tfdist_trainer.pace import Decision, Pace, decide
+from tfdist_trainer.loop_decision import LoopDecision, agree
 from tfdist_trainer.reporter import now_text
 from tfdist_trainer.saving import LATEST, read_named
-from tfdist_trainer.scores import Ledger, Score
 from tfdist_trainer.state import agree_on_newest, restore_model
 from tfdist_trainer.step import EvaluateStep, metric_sums
+from tfdist_trainer.steps_per_execution import StepsPerExecutionTuner
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """What one evaluation has found."""
+class Evaluation:
+    """The outcome of evaluating one checkpoint."""
 
-    score: Score
+    result: EvaluationResult
     details: Mapping[str, Mapping[str, Any]]
-    """What metrics have to say beyond their values, by name."""
+    """Results of metrics that are not a single number, by metric."""
 
 
 def evaluate(context: Context) -> EvaluationReport:
-    """Evaluate the checkpoint that the job names, report, and return the result; a collective.
+    """Evaluate the job's checkpoint, report and return the result; a collective.
 
     Raises:
-        ConfigurationError: the job has no `checkpoint.directory`, or forbids to restore.
+        ConfigurationError: the job has no `checkpoint.directory`, or `checkpoint.restore` is `None`.
         DataMissingError: there is no checkpoint, or no example.
         StorageError: the checkpoint cannot be read.
     """
-    settings = settings_of(context)
-    scorer = Scorer(context, range(1))
+    settings = checkpoint_settings_of(context)
+    evaluator = CheckpointEvaluator(context, range(1))
     path, record = _find(context, settings)
-    finding = scorer.score(path, record)
+    evaluation = evaluator.evaluate(path, record)
     if context.member.is_chief:
-        ledger_of(context).record(finding.score, finding.details)
-        EvaluationSummaries(context).write(finding.score, finding.details)
-    context.gang.share([1.0])
-    report = finding.score.report
+        evaluation_store_of(context).record(evaluation.result, evaluation.details)
+        EvaluationSummaries(context).write(evaluation.result, evaluation.details)
+    context.gang.all_reduce_sum([1.0])
+    report = evaluation.result.report
     context.reporter.update(phase=Phase.FINISHED, evaluation=report)
     return report
 
 
-def settings_of(context: Context) -> CheckpointSettings:
-    """Return where the checkpoints are.
+def checkpoint_settings_of(context: Context) -> CheckpointSettings:
+    """Return the checkpoint settings of an evaluation.
 
     Raises:
-        ConfigurationError: the job does not say, or forbids to restore.
+        ConfigurationError: there are none, or `checkpoint.restore` is `None`.
     """
     settings = context.checkpoint
     if settings is None or settings.restore == "None":
-        raise ConfigurationError("checkpoint: an evaluation needs checkpoint.directory and restore other than None")
+        raise ConfigurationError("checkpoint: an evaluation needs checkpoint.directory and a restore that is not None")
     return settings
 
 
-def ledger_of(context: Context) -> Ledger:
-    """Return the files that this member's results go to."""
-    return Ledger(Path(settings_of(context).directory), context.member.job.uid, tag=context.writer.host)
+def evaluation_store_of(context: Context) -> EvaluationStore:
+    """Return the store for the results of this member."""
+    return EvaluationStore(
+        Path(checkpoint_settings_of(context).directory), context.member.job.uid, tag=context.writer.host
+    )
 
 
-class Scorer:
-    """Evaluates one checkpoint after another, with one model, one graph and one stream of examples.
+class CheckpointEvaluator:
+    """Evaluates checkpoints one after the other, with one model, one graph and one input pipeline.
 
     Args:
-        context: of this member; making a scorer is a collective.
-        times: as many evaluations as there will be at most. An iterator for each would never be freed (`context`).
+        context: of this member; creating an evaluator is a collective.
+        times: the largest possible number of evaluations. An iterator for each would never be freed (`context`).
 
     Raises:
-        DataMissingError: there is no example.
+        DataMissingError: there are no examples.
     """
 
     def __init__(self, context: Context, times: range) -> None:
         self._context = context
         examples = context.program.examples(Split.EVAL, context.shard)
-        self._supply = supply_of(context, examples, "training.config.data.eval")
-        self._skipped = float(context.gang.share([examples.skipped])[0])
+        self._input = input_pipeline_of(context, examples, "training.config.data.eval")
+        self._skipped = float(context.gang.all_reduce_sum([examples.skipped])[0])
         with context.gang.strategy.scope():
             self._model = context.program.model()
         self._step = EvaluateStep(context.gang, context.program, self._model)
         self._sums = metric_sums(context.program)
-        self._iterator = self._supply.iterator(None, times)
-        self._pace = Pace()
+        self._iterator = self._input.iterator(None, times)
+        self._tuner = StepsPerExecutionTuner()
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Names of the values that an evaluation has."""
+        """Names of the metrics in a result."""
         return tuple(self._sums.results(self._sums.zeros()))
 
-    def score(self, path: Path, record: Record) -> Finding:
+    def evaluate(self, path: Path, record: Record) -> Evaluation:
         """Evaluate the checkpoint directory `path` over all examples of all members; a collective.
 
         Raises:
-            StorageError: the checkpoint cannot be read or is of another model.
+            StorageError: the checkpoint cannot be read or belongs to another model.
         """
-        at = record.position
+        cursor = record.cursor
         restore_model(self._model, path)
         log.event(
-            "evaluate-start", checkpoint=path, examples=sum(self._supply.counts), members=self._context.member.size
+            "evaluate-start", checkpoint=path, examples=sum(self._input.counts), members=self._context.member.size
         )
-        self._context.reporter.update(phase=Phase.EVALUATING, step=at.step, total_steps=at.step, epoch=at.epoch)
-        sums = self._add_up()
+        self._context.reporter.update(
+            phase=Phase.EVALUATING, step=cursor.step, total_steps=cursor.step, epoch=cursor.epoch
+        )
+        sums = self._total()
         values = dict(self._sums.results(sums)) | ({"skipped_records": self._skipped} if self._skipped else {})
-        score = Score(
-            step=at.step,
+        result = EvaluationResult(
+            step=cursor.step,
             checkpoint=str(path),
             metrics=values,
             examples=self._sums.examples(sums),
@@ -127,43 +132,43 @@ class Scorer:
             job=self._context.member.job.uid,
             saved_at=record.time,
         )
-        log.event("evaluation", step=score.step, examples=score.examples, **values)
-        return Finding(score, self._sums.details(sums))
+        log.event("evaluation", step=result.step, examples=result.examples, **values)
+        return Evaluation(result, self._sums.details(sums))
 
-    def _add_up(self) -> Any:
+    def _total(self) -> Any:
         """Return the sums over all examples of all members."""
         total = self._sums.zeros()
         done = 0
-        while done < self._supply.steps:
-            steps = min(self._pace.steps, self._supply.steps - done)
-            steps = decide(self._context.gang, Decision(steps)).steps
+        while done < self._input.steps:
+            steps = min(self._tuner.steps, self._input.steps - done)
+            steps = agree(self._context.gang, LoopDecision(steps)).steps
             started = time.monotonic()
             total = total + self._step.run(self._iterator, tf.constant(steps)).numpy()
-            self._pace.measured(steps, time.monotonic() - started)
+            self._tuner.observe(steps, time.monotonic() - started)
             done += steps
             self._context.reporter.update(examples=round(total[0]), step_at=now_text())
         return total
 
 
 def _find(context: Context, settings: CheckpointSettings) -> tuple[Path, Record]:
-    """Return the checkpoint to evaluate: the path given, else the final one of this job, else the newest whole one.
+    """Return the checkpoint to evaluate: the given path, or this job's final one, or the newest complete one.
 
     Raises:
-        DataMissingError: there is none.
-        StorageError: it is damaged.
+        DataMissingError: there is no checkpoint.
+        StorageError: the checkpoint is damaged.
     """
     gang, directory = context.gang, Path(settings.directory)
     if settings.restore != LATEST:
         path = directory / settings.restore  # an absolute `restore` replaces the directory
         if not path.is_dir():
-            raise DataMissingError(f"checkpoint.restore: {path} does not exist; it names the folder of a checkpoint")
+            raise DataMissingError(f"checkpoint.restore: {path} does not exist; give a checkpoint directory")
         return path, read_named(path)
     reader = CheckpointReader(directory)
     final = reader.final(context.member.job.uid) if gang.member.is_chief else None
-    step = round(gang.from_chief(final.step + 1 if final else 0)) - 1
+    step = round(gang.broadcast_from_chief(final.step + 1 if final else 0)) - 1
     if step >= 0:
         return reader.path_of(step), read_record(reader.path_of(step))
     record = agree_on_newest(gang, reader)
     if record is None:
         raise DataMissingError(f"checkpoint.directory: {directory} holds no checkpoint to evaluate")
-    return reader.path_of(record.position.step), record
+    return reader.path_of(record.cursor.step), record

@@ -1,6 +1,6 @@
-"""What TensorBoard shows of evaluations: the run `evaluation`, with scalars, and images of what is no number.
+"""TensorBoard summaries of evaluations: the run `evaluation`, with scalars, and images of matrices.
 
-That it cannot be written is logged, and never ends an evaluation.
+A failure to write is logged and never ends an evaluation.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,36 +13,38 @@ import tensorflow as tf
 from tfdist_trainer import log
 from tfdist_trainer.context import Context
 from tfdist_trainer.errors import one_line
-from tfdist_trainer.scores import Score
-from tfdist_trainer.summaries import ScalarWriter, folder_of
+from tfdist_trainer.evaluation_store import EvaluationResult
+from tfdist_trainer.summaries import folder_of, new_writer, write_scalars
 
 RUN: Final = "evaluation"
 
 SIDE: Final = 320
-"""Pixels that an image has in each direction, roughly; a cell has one at least."""
+"""Approximate width and height of an image in pixels; a cell has one pixel at least."""
 
 Image = npt.NDArray[np.uint8]
 
 
 class EvaluationSummaries:
-    """Writes the results of one job's evaluations; the file is made with the first of them."""
+    """Writes the results of one job's evaluations; the first one creates the file."""
 
     def __init__(self, context: Context) -> None:
         folder = folder_of(context)
         self._folder = None if folder is None else f"{folder}/{RUN}"
-        self._writer: ScalarWriter | None = None
+        self._writer: tf.summary.SummaryWriter | None = None
 
-    def write(self, score: Score, details: Mapping[str, Mapping[str, Any]]) -> None:
+    def write(self, result: EvaluationResult, details: Mapping[str, Mapping[str, Any]]) -> None:
         """Write the metrics of a checkpoint, and images of their details."""
         if self._folder is None:
             return
         try:
-            self._writer = self._writer or ScalarWriter(self._folder)
-            self._writer.write(score.step, score.metrics)
-            for name, image in images(details):
-                self._writer.image(score.step, name, image)
+            if self._writer is None:
+                self._writer = new_writer(self._folder)
+            write_scalars(self._writer, result.step, result.metrics)
+            with self._writer.as_default(result.step):
+                for name, image in images(details):
+                    tf.summary.image(name, image[np.newaxis])
             self._writer.flush()
-        except (tf.errors.OpError, OSError) as error:
+        except (tf.errors.OpError, OSError, ImportError) as error:
             log.event("summaries-off", path=self._folder, reason=one_line(str(error))[:300])
             self._folder = None
 

@@ -1,9 +1,9 @@
-"""The evaluator beside training: scores every checkpoint of its job, until the last one.
+"""The evaluator that runs during training: evaluates every checkpoint of its job, up to the last one.
 
-It is a gang of its own and talks to training through files alone (`scores`). Oldest first, because the oldest is the
-next to be removed; once training is done the last one first, because a deadline waits for it. What has been scored is
-known from the files, so it may be killed at any moment and goes on where it was. A checkpoint that is removed while
-it is read, or that is damaged, is passed over; only the last one must be there.
+It is a gang of its own and communicates with training only through files (`evaluation_store`). It evaluates the
+oldest checkpoint first, because that one is removed next; once training has finished, the last one first, because a
+deadline may be running. Its progress is in the files, so it may be killed at any time and resumes. It skips a
+checkpoint that is damaged, or removed while it is read; only the last one must be readable.
 """
 
 import time
@@ -16,56 +16,56 @@ import pydantic
 from tfdist.contract import Phase
 from tfdist.contract_reports import EvaluationReport
 from tfdist_trainer import log
-from tfdist_trainer.checkpoint import RECORD, CheckpointReader, FinalRecord, Record, glance, read_record
+from tfdist_trainer.checkpoint import RECORD, CheckpointReader, FinalRecord, Record, peek, read_record
 from tfdist_trainer.context import Context
 from tfdist_trainer.errors import ConfigurationError, StorageError
-from tfdist_trainer.evaluate import Finding, Scorer, ledger_of, settings_of
+from tfdist_trainer.evaluate import CheckpointEvaluator, Evaluation, checkpoint_settings_of, evaluation_store_of
+from tfdist_trainer.evaluation_store import BestPolicy, EvaluationResult
 from tfdist_trainer.evaluation_summaries import EvaluationSummaries
-from tfdist_trainer.scores import Judge, Score
 
 POLL_SECONDS: Final = 1.0
-"""Between two looks into the directory; a look reads a small file for each checkpoint."""
+"""Interval at which the directory is read; each read opens a small file for each checkpoint."""
 
 ENDLESS: Final = range(2**31 - 1)
 
 
-def await_checkpoint(context: Context, sleep: Callable[[float], None] = time.sleep) -> None:
-    """Return when there is a checkpoint to score."""
-    reader, job = CheckpointReader(Path(settings_of(context).directory)), context.member.job.uid
+def wait_for_checkpoint(context: Context, sleep: Callable[[float], None] = time.sleep) -> None:
+    """Return when there is a checkpoint to evaluate."""
+    reader, job = CheckpointReader(Path(checkpoint_settings_of(context).directory)), context.member.job.uid
     log.event("waiting", message=f"for the first checkpoint in {reader.directory}")
     context.reporter.update(phase=Phase.EVALUATING)
-    while reader.final(job) is None and not any(record.writer.job == job for record in reader.told()):
+    while reader.final(job) is None and not any(record.writer.job == job for record in reader.records()):
         sleep(POLL_SECONDS)
 
 
-def follow(context: Context, sleep: Callable[[float], None] = time.sleep) -> None:
-    """Score checkpoints until the last one of a finished training is scored.
+def evaluate_continuously(context: Context, sleep: Callable[[float], None] = time.sleep) -> None:
+    """Evaluate checkpoints until the last one of a finished training is evaluated.
 
     Raises:
-        ConfigurationError: `evaluation.metric` is no metric of the program.
-        DataMissingError: there is no example.
+        ConfigurationError: the program has no metric `evaluation.metric`.
+        DataMissingError: there are no examples.
         StorageError: the last checkpoint cannot be read.
     """
-    judge = judge_of(context)
-    scorer = Scorer(context, ENDLESS)
-    if judge.metric not in scorer.metrics:
+    policy = best_policy_of(context)
+    checkpoint_evaluator = CheckpointEvaluator(context, ENDLESS)
+    if policy.metric not in checkpoint_evaluator.metrics:
         raise ConfigurationError(
-            f"evaluation.metric: the program computes {', '.join(scorer.metrics)}, and not {judge.metric!r}; name one "
-            "of them, with evaluation.goal: Minimize where less is better"
+            f"evaluation.metric: the program computes {', '.join(checkpoint_evaluator.metrics)}, not "
+            f"{policy.metric!r}; use one of these, with evaluation.goal: Minimize if less is better"
         )
-    evaluator = Evaluator(context, judge, scorer.score)
-    while not evaluator.look():
+    evaluator = Evaluator(context, policy, checkpoint_evaluator.evaluate)
+    while not evaluator.evaluate_pending():
         sleep(POLL_SECONDS)
 
 
-def judge_of(context: Context) -> Judge:
-    """Return by what the job tells a better checkpoint from a worse one.
+def best_policy_of(context: Context) -> BestPolicy:
+    """Return the policy in the job's `evaluation`.
 
     Raises:
-        ConfigurationError: it is malformed.
+        ConfigurationError: a field is wrong.
     """
     try:
-        return Judge.model_validate(context.member.job.evaluation or {})
+        return BestPolicy.model_validate(context.member.job.evaluation or {})
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         path = ".".join(["evaluation", *map(str, first["loc"])])
@@ -73,110 +73,111 @@ def judge_of(context: Context) -> Judge:
 
 
 class Evaluator:
-    """What is known of the checkpoints of one job.
+    """Evaluates the checkpoints of one job, and reports the best.
 
     Args:
         context: of the evaluator.
-        judge: tells better from worse.
-        score: evaluates one checkpoint; see `Scorer.score`.
+        policy: selects the best result and decides on early stopping.
+        evaluate: evaluates one checkpoint; see `CheckpointEvaluator.evaluate`.
     """
 
-    def __init__(self, context: Context, judge: Judge, score: Callable[[Path, Record], Finding]) -> None:
-        directory = Path(settings_of(context).directory)
+    def __init__(self, context: Context, policy: BestPolicy, evaluate: Callable[[Path, Record], Evaluation]) -> None:
+        directory = Path(checkpoint_settings_of(context).directory)
         self._job = context.member.job.uid
         self._reporter = context.reporter
         self._reader = CheckpointReader(directory)
-        self._ledger = ledger_of(context)
+        self._store = evaluation_store_of(context)
         self._summaries = EvaluationSummaries(context)
-        self._judge = judge
-        self._score = score
-        self._scores = self._ledger.scores()
+        self._policy = policy
+        self._evaluate = evaluate
+        self._results = self._store.results()
         self._unreadable: set[tuple[int, str]] = set()
-        self._conclude()
+        self._apply_policy()
 
-    def look(self) -> bool:
-        """Score all that is there to score; return whether that was all there will be.
+    def evaluate_pending(self) -> bool:
+        """Evaluate all pending checkpoints; return whether the last checkpoint of the job is evaluated.
 
         Raises:
             StorageError: the last checkpoint cannot be read.
         """
         while True:
             final = self._reader.final(self._job)
-            waiting = self._waiting(final)
-            if not waiting:
+            pending = self._pending(final)
+            if not pending:
                 break
-            last = final is not None and final.step in waiting
-            self._try(waiting[final.step] if final is not None and last else min(waiting.items())[1], must=last)
+            last = final is not None and final.step in pending
+            record = pending[final.step] if final is not None and last else min(pending.items())[1]
+            self._evaluate_one(record, required=last)
         if final is None:
             return False
-        if final.step not in self._scores:
-            raise StorageError(f"{self._reader.path_of(final.step)}: the last checkpoint is not there")
-        self._ledger.end()
-        self._tell(Phase.FINISHED, final)
+        if final.step not in self._results:
+            raise StorageError(f"{self._reader.path_of(final.step)}: the last checkpoint does not exist")
+        self._store.end()
+        self._report(Phase.FINISHED, final)
         return True
 
-    def _waiting(self, final: FinalRecord | None) -> dict[int, Record]:
-        """Return the checkpoints that are there and not scored, by step; the last one whoever wrote it."""
+    def _pending(self, final: FinalRecord | None) -> dict[int, Record]:
+        """Return the checkpoints without a result, by step: those of this job, and the last one of any job."""
         last = final.step if final else -1
         return {
-            record.position.step: record
-            for record in self._reader.told()
-            if (record.writer.job == self._job or record.position.step == last) and not self._is_known(record)
+            record.cursor.step: record
+            for record in self._reader.records()
+            if (record.writer.job == self._job or record.cursor.step == last) and not self._is_evaluated(record)
         }
 
-    def _is_known(self, record: Record) -> bool:
-        step = record.position.step
-        known = self._scores.get(step)
+    def _is_evaluated(self, record: Record) -> bool:
+        step = record.cursor.step
+        known = self._results.get(step)
         return (known is not None and known.saved_at == record.time) or (step, record.time) in self._unreadable
 
-    def _try(self, record: Record, *, must: bool) -> None:
-        """Score a checkpoint, unless it is gone or damaged."""
-        step = record.position.step
+    def _evaluate_one(self, record: Record, *, required: bool) -> None:
+        """Evaluate a checkpoint; skip it if it is removed or damaged, unless it is `required`."""
+        step = record.cursor.step
         path = self._reader.path_of(step)
-        self._ledger.begin(step)
+        self._store.begin(step)
         try:
-            finding = self._score(path, read_record(path))
+            evaluation = self._evaluate(path, read_record(path))
         except StorageError as error:
-            if not (path / RECORD).exists() and not must:
-                log.event("checkpoint-gone", step=step)
+            if not (path / RECORD).exists() and not required:
+                log.event("checkpoint-removed", step=step)
                 return
-            if must:
+            if required:
                 raise
             log.event("checkpoint-damaged", message=str(error))
             self._unreadable.add((step, record.time))
             return
-        self._summaries.write(finding.score, finding.details)
-        self._ledger.record(finding.score, finding.details)
-        self._scores[step] = finding.score
-        self._conclude()
+        self._summaries.write(evaluation.result, evaluation.details)
+        self._store.record(evaluation.result, evaluation.details)
+        self._results[step] = evaluation.result
+        self._apply_policy()
 
-    def _conclude(self) -> None:
-        """Write and tell what follows from the scores."""
-        if not self._scores:
+    def _apply_policy(self) -> None:
+        """Write and report the best result, and request early stopping if it is due."""
+        if not self._results:
             return
-        reason = self._judge.enough(self._scores.values())
+        reason = self._policy.early_stop_reason(self._results.values())
         if reason:
-            log.event("enough", reason=reason)
-            self._ledger.stop(max(self._scores), reason)
-        self._tell(Phase.EVALUATING, self._reader.final(self._job))
+            log.event("early-stopping", reason=reason)
+            self._store.request_stop(max(self._results), reason)
+        self._report(Phase.EVALUATING, self._reader.final(self._job))
 
-    def _tell(self, phase: Phase, final: FinalRecord | None) -> None:
-        best = self._ledger.choose(self._judge, self._scores, self._is_there)
-        newest = self._scores[max(self._scores)]
-        last = self._scores.get(final.step) if final else None
+    def _report(self, phase: Phase, final: FinalRecord | None) -> None:
+        best = self._store.update_best(self._policy, self._results, self._exists)
+        newest = self._results[max(self._results)]
+        last = self._results.get(final.step) if final else None
         self._reporter.update(
             phase=phase,
             step=newest.step,
             evaluation=newest.report,
-            best_evaluation=_report(best),
-            final_evaluation=_report(last),
+            best_evaluation=_report_of(best),
+            final_evaluation=_report_of(last),
         )
 
-    def _is_there(self, score: Score) -> bool:
-        """Return whether the checkpoint that was scored is still there, and not another one of its step."""
-        record = glance(self._reader.path_of(score.step))
-        return record is not None and record.time == score.saved_at
+    def _exists(self, result: EvaluationResult) -> bool:
+        """Return whether the evaluated checkpoint still exists, and was not replaced by another one of its step."""
+        record = peek(self._reader.path_of(result.step))
+        return record is not None and record.time == result.saved_at
 
 
-def _report(score: Score | None) -> EvaluationReport | None:
-    return score.report if score else None
+def _report_of(result: EvaluationResult | None) -> EvaluationReport | None:
+    return result.report if result else None

@@ -1,9 +1,9 @@
-"""Keeps an old attempt from writing checkpoints after a newer one has begun.
+"""Fencing: an old attempt must not write checkpoints after a newer one has started.
 
-A pod on a node that does not answer may go on computing while its successor trains. Each chief claims the
-directory in `fence.json` before its first step, and looks there again before every write; who finds a later
-claim stops. The window between the look and the rename is short, and a file system without locks allows no
-better; the successor has read the directory before, and a checkpoint of the old attempt is still a right one.
+A pod on a node that does not respond may continue to train while its successor trains. Each chief claims the directory
+in `fence.json` before its first step, and checks the claim before every write; a chief that finds a later claim stops.
+The window between check and rename is short, and a file system without locks allows no better: the successor has read
+the directory before, and a checkpoint of the old attempt is still valid.
 """
 
 from pathlib import Path
@@ -20,7 +20,7 @@ FILE: Final = "fence.json"
 
 
 class Writer(ContractModel):
-    """Who wrote: the replica, its attempt, its job, and the host name of its pod."""
+    """The writer of a checkpoint: the replica, its attempt, its job, and the host name of its pod."""
 
     job: str
     """The job's UID."""
@@ -42,22 +42,22 @@ class Fence:
         self._writer = writer
 
     def claim(self) -> None:
-        """Make this writer the one that may write.
+        """Claim the directory for this writer.
 
         Raises:
             CheckpointUnwritableError: a later attempt of the same job has claimed the directory.
         """
         holder = self._holder()
         if holder is not None and holder.job == self._writer.job and _rank(holder) > _rank(self._writer):
-            raise self._refusal(holder)
+            raise self._fenced_off(holder)
         tag = f"{self._writer.attempt}-{self._writer.host}"
         atomic.write_text(self._path, self._writer.to_json(), tag=tag)
 
     def check(self) -> None:
-        """Raise `CheckpointUnwritableError` when another attempt, or another job, has claimed since."""
+        """Raise `CheckpointUnwritableError` if another attempt, or another job, has claimed the directory since."""
         holder = self._holder()
         if holder is not None and (holder.job, *_rank(holder)) != (self._writer.job, *_rank(self._writer)):
-            raise self._refusal(holder)
+            raise self._fenced_off(holder)
 
     def _holder(self) -> Writer | None:
         try:
@@ -67,7 +67,7 @@ class Fence:
         except pydantic.ValidationError as error:
             raise StorageError(f"{self._path}: not the record of a writer: {error.errors()[0]['msg']}") from None
 
-    def _refusal(self, holder: Writer) -> CheckpointUnwritableError:
+    def _fenced_off(self, holder: Writer) -> CheckpointUnwritableError:
         return CheckpointUnwritableError(
             f"checkpoint.directory: {self._path.parent} belongs to {holder}; this is {self._writer}, "
             "which must not write there any more"

@@ -1,7 +1,7 @@
-"""`python -m tfdist_trainer.fetch REPOSITORY REVISION TARGET`: one revision of a Git repository into a folder.
+"""`python -m tfdist_trainer.fetch REPOSITORY REVISION TARGET`: fetches one revision of a Git repository.
 
-The init container of a job with `training.source.git` runs this. It needs neither a git program nor credentials,
-and writes nowhere but into TARGET.
+The init container of a job with `training.source.git` runs this. It needs neither the `git` program nor credentials,
+and writes only to the directory TARGET.
 """
 
 import re
@@ -23,14 +23,14 @@ from tfdist_trainer.errors import DataMissingError, StorageError, TrainerError, 
 
 COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 PEELED: Final = b"^{}"
-"""Ends what a server lists beside an annotated tag: the commit it leads to, which cannot be asked for by itself."""
+"""Suffix of the listed commit of an annotated tag, which cannot be fetched by this name."""
 
 SHALLOW: Final = 1
-"""Commits of history that are fetched where the server allows it."""
+"""Depth of the history to fetch, if the server supports it."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Fetch as the command line says, and return the exit code, having said why it is not 0."""
+    """Fetch as given on the command line, log any failure, and return the exit code."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     try:
         fetch(*_parse(given))
@@ -49,13 +49,13 @@ def _parse(arguments: Sequence[str]) -> tuple[str, str, Path]:
 
 
 def fetch(repository: str, revision: str, target: Path) -> str:
-    """Put the files of `revision`, a commit, tag, branch or `HEAD`, into `target`, and return the commit.
+    """Write the files of `revision`, a commit, tag, branch or `HEAD`, to `target`, and return the commit.
 
-    What is in `target` is removed before: an earlier attempt may have been interrupted.
+    The content of `target` is removed first: an earlier attempt may have been interrupted.
 
     Raises:
-        DataMissingError: the repository has no such revision, or there is no such repository.
-        StorageError: it cannot be reached, or `target` cannot be written.
+        DataMissingError: the revision or the repository does not exist.
+        StorageError: the repository cannot be reached, or `target` cannot be written.
     """
     try:
         _clear(target)
@@ -69,7 +69,7 @@ def fetch(repository: str, revision: str, target: Path) -> str:
         raise StorageError(f"training.source.git: cannot fetch {repository}: {one_line(str(error))}") from None
     except TrainerError:
         raise
-    except Exception as error:  # the HTTP library has a family of its own
+    except Exception as error:  # the HTTP library has its own exception classes
         if type(error).__module__.partition(".")[0] != "urllib3":
             raise
         raise StorageError(f"training.source.git: cannot reach {repository}: {one_line(str(error))}") from None
@@ -79,7 +79,7 @@ def fetch(repository: str, revision: str, target: Path) -> str:
 
 
 def _fetch_into(repo: Repo, repository: str, revision: str) -> bytes:
-    """Fetch `revision` and return the name of its object, a commit or a tag that leads to one."""
+    """Fetch `revision` and return the name of its object, a commit or a tag."""
     client, path = clients.get_transport_and_path(repository)
     refs: Mapping[Any, Any] = client.get_refs(path.encode() if isinstance(path, str) else path).refs
     wanted = _named(refs, revision)
@@ -97,7 +97,7 @@ def _fetch_into(repo: Repo, repository: str, revision: str) -> bytes:
     except (GitProtocolError, HangupException, KeyError) as error:
         log.event("fetching-all", reason=one_line(str(error)) or type(error).__name__)
     if ObjectID(wanted) not in repo.object_store:
-        # Not every server gives out a commit that is not the end of a branch: take all, and look there.
+        # Some servers do not serve commits that are not the head of a branch: fetch everything.
         everything = sorted({name for ref, name in refs.items() if not ref.endswith(PEELED)})
         _take(client, path, repo, everything)
     return wanted
@@ -108,7 +108,7 @@ def _take(client: Any, path: Any, repo: Repo, wanted: Sequence[bytes], depth: in
 
 
 def _named(refs: Mapping[Any, Any], revision: str) -> bytes | None:
-    """Return the object that a branch, tag or full reference names, in Git's own order; None where none does."""
+    """Return the object of a branch, tag or full reference, resolved in Git's order; None if there is none."""
     for pattern in ("{}", "refs/{}", "refs/tags/{}", "refs/heads/{}"):
         found = refs.get(pattern.format(revision).encode())
         if found is not None:

@@ -1,10 +1,11 @@
-"""Signs of life between a program and its launcher: a file in memory that both have mapped.
+"""Heartbeat between a training process and its launcher: a memory-mapped file that both share.
 
-The program writes its report there and a thread of it counts up; the launcher reads both without asking, so a program
-that hangs, or is stopped, cannot keep it waiting. There is one writer and no lock: the writer makes the sequence
-number odd while it writes, and a reader that sees it odd, or changed, looks again.
+The training process writes its report into the file, and one of its threads increments a counter. The launcher reads
+both without a request, so a process that hangs or is stopped cannot block it. There is one writer and no lock
+(a seqlock): the sequence number is odd during a write, and a reader that finds it odd or changed reads again.
 
-Where its threads are, a program of Python says on a signal, from C, whatever they do (`faulthandler`).
+A Python process also dumps the stacks of its threads on a signal. `faulthandler` does this in C, so it works whatever
+the threads are doing.
 """
 
 import contextlib
@@ -32,18 +33,18 @@ SIZE: Final = 1 << 16
 BEAT_SECONDS: Final = 0.5
 
 _HEAD: Final = struct.Struct("<QQQQQQ")
-"""Beats, whether stacks can be had, sequence, length, whether it loses nothing, whether it waits in reserve."""
+"""Beats, whether stacks can be dumped, sequence number, length of the report, kill safe, ready to start."""
 _BODY: Final = 64
 
 
-class Heart:
-    """The program's side."""
+class HeartbeatWriter:
+    """The side of the training process."""
 
     def __init__(self, path: Path) -> None:
-        """Map `path` and begin to beat.
+        """Map `path` and start the thread that counts.
 
         Raises:
-            OSError: it cannot be opened.
+            OSError: the file cannot be opened.
         """
         with path.open("r+b") as file:
             self._map = mmap.mmap(file.fileno(), SIZE)
@@ -51,21 +52,21 @@ class Heart:
         self._stacks = path.with_name(path.name + STACKS_SUFFIX).open("a", encoding="utf-8")
         faulthandler.register(STACKS_SIGNAL, file=self._stacks, all_threads=True)
         self._put(8, 1)
-        # The thread must take no signal that is meant for another: a notice to stop would be lost in it.
+        # The thread must not receive signals meant for another thread: SIGTERM would be lost in it.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
-    def lose_nothing(self) -> None:
-        """Say that SIGKILL costs no more than what was done since the last checkpoint: nothing is left half written."""
+    def mark_kill_safe(self) -> None:
+        """Declare that SIGKILL is safe: it costs the work since the last checkpoint, and leaves no partial file."""
         self._put(32, 1)
 
-    def be_ready(self) -> None:
-        """Say that this program in reserve can begin its round."""
+    def mark_ready(self) -> None:
+        """Declare that this standby process can start its round."""
         self._put(40, 1)
 
-    def tell(self, report: ProgressReport) -> None:
-        """Make `report` the one that the launcher sees; only one thread calls this."""
+    def write(self, report: ProgressReport) -> None:
+        """Replace the report that the launcher reads. Only one thread may call this."""
         body = report.to_json().encode()
         if len(body) > SIZE - _BODY:
             body = report.model_copy(update={"metrics": {}}).to_json().encode()
@@ -85,23 +86,23 @@ class Heart:
         struct.pack_into("<Q", self._map, offset, value)
 
 
-_hearts: list[Heart] = []
+_writers: list[HeartbeatWriter] = []
 
 
-def attach(environ: Mapping[str, str]) -> Heart | None:
-    """Return this process' heart, made when a launcher wants one; None without a launcher."""
+def attach(environ: Mapping[str, str]) -> HeartbeatWriter | None:
+    """Return the heartbeat writer of this process, created on the first call; None without a launcher."""
     path = environ.get(HEARTBEAT_ENV)
-    if not _hearts and path:
+    if not _writers and path:
         with contextlib.suppress(OSError):
-            _hearts.append(Heart(Path(path)))
-    return _hearts[0] if _hearts else None
+            _writers.append(HeartbeatWriter(Path(path)))
+    return _writers[0] if _writers else None
 
 
-class Pulse:
-    """The launcher's side: the file of one program."""
+class HeartbeatReader:
+    """The launcher's side: the file of one training process."""
 
     def __init__(self, path: Path) -> None:
-        """Make the file `path`."""
+        """Create the file `path`."""
         self.path = path
         self._stacks = path.with_name(path.name + STACKS_SUFFIX)
         path.write_bytes(bytes(SIZE))
@@ -111,26 +112,26 @@ class Pulse:
 
     @property
     def beats(self) -> int:
-        """How often the program has given a sign of life; 0 where it never does."""
+        """Number of heartbeats so far; stays 0 for a process that writes none."""
         return int(_HEAD.unpack_from(self._map)[0])
 
     @property
-    def can_tell_stacks(self) -> bool:
-        """Whether the program says on `STACKS_SIGNAL` where its threads are; another would die of it."""
+    def can_dump_stacks(self) -> bool:
+        """Whether the process dumps its stacks on `STACKS_SIGNAL`; without a handler the signal would kill it."""
         return bool(_HEAD.unpack_from(self._map)[1])
 
     @property
-    def loses_nothing(self) -> bool:
-        """Whether the program can be killed at any moment without harm; none has said so but the trainer."""
+    def is_kill_safe(self) -> bool:
+        """Whether SIGKILL is safe at any time; only the bundled trainer declares this."""
         return bool(_HEAD.unpack_from(self._map)[4])
 
     @property
     def is_ready(self) -> bool:
-        """Whether the program waits in reserve, with all made ready."""
+        """Whether this is a standby process that has finished its preparation."""
         return bool(_HEAD.unpack_from(self._map)[5])
 
     def report(self) -> ProgressReport | None:
-        """Return what the program has told last, or None."""
+        """Return the latest report, or None if there is none yet."""
         for _ in range(3):
             _, _, sequence, length, _, _ = _HEAD.unpack_from(self._map)
             if sequence == self._last[0]:
@@ -143,13 +144,13 @@ class Pulse:
         return self._last[1]
 
     def stacks(self) -> str:
-        """Return what the program has said of its threads, "" as long as it has not."""
+        """Return the dumped stacks; "" until there are any."""
         with contextlib.suppress(OSError):
             return self._stacks.read_text(encoding="utf-8", errors="replace")
         return ""
 
     def clear_stacks(self) -> None:
-        """Forget what has been said of the threads."""
+        """Remove the dumped stacks."""
         with contextlib.suppress(OSError):
             os.truncate(self._stacks, 0)
 

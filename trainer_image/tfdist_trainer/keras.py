@@ -1,6 +1,6 @@
 """`tfdist_trainer.keras.Progress()`: a callback that reports the progress of `model.fit`, of Keras 3 or `tf_keras`.
 
-It is of the Keras that TensorFlow uses: `tf_keras` where `TF_USE_LEGACY_KERAS=1` is set, else Keras 3.
+It uses the Keras that TensorFlow uses: `tf_keras` where `TF_USE_LEGACY_KERAS=1` is set, else Keras 3.
 """
 
 import os
@@ -10,20 +10,20 @@ from typing import Any
 from tfdist_trainer.script import report
 
 
-def Progress(every_seconds: float = 0.5) -> Any:  # noqa: N802  it is used as the class that it returns an object of
+def Progress(every_seconds: float = 0.5) -> Any:  # noqa: N802  used like a class
     """Return a callback for `model.fit(callbacks=[...])` that reports step, epoch and metrics.
 
     Args:
-        every_seconds: least time between two reports inside an epoch; the end of each epoch is always reported.
+        every_seconds: minimum time between two reports within an epoch; the end of each epoch is always reported.
     """
 
     class ProgressCallback(_callbacks().Callback):  # type: ignore[misc]
-        """Counts batches, from where the optimizer stands when training starts."""
+        """Counts batches, starting at the iterations of the optimizer."""
 
         def __init__(self) -> None:
             super().__init__()
             self.step = 0
-            self.told = 0.0
+            self.reported_at = 0.0
 
         def on_train_begin(self, logs: Any = None) -> None:  # noqa: ARG002  as Keras calls it
             self.step = int(self.model.optimizer.iterations)
@@ -32,8 +32,8 @@ def Progress(every_seconds: float = 0.5) -> Any:  # noqa: N802  it is used as th
 
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:  # noqa: ARG002
             self.step += 1
-            if time.monotonic() - self.told >= every_seconds:
-                self.told = time.monotonic()
+            if time.monotonic() - self.reported_at >= every_seconds:
+                self.reported_at = time.monotonic()
                 report(step=self.step, metrics=_numbers(logs))
 
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:

@@ -1,7 +1,7 @@
-"""A run without Kubernetes: `TFDIST_JOB` made of a file, which is a TFDistJob or only what of it a trainer reads.
+"""Runs without Kubernetes: creates `TFDIST_JOB` from a file, a TFDistJob or only the fields that a trainer reads.
 
-One process trains alone; several, each with a `TF_CONFIG` of its own, train as they would in pods. Volumes, sources
-and resources of a manifest are the business of pods and have no meaning here.
+One process trains alone; several, each with its own `TF_CONFIG`, train as in pods. Volumes, sources and resources of a
+manifest concern pods and are ignored.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from tfdist.api.v1 import Strategy, TFDistJob
 from tfdist.contract import JOB_ENV, REPORT_PORT_ENV, TF_CONFIG_ENV, ReplicaJob, Role, Task
 from tfdist.render.gang import Gang, GangName, Member
 from tfdist.render.replica_job import replica_job
-from tfdist.validation import InvalidJob, parse
+from tfdist.validation import ValidationFailed, parse
 from tfdist_trainer import log
 from tfdist_trainer.errors import ConfigurationError, UsageError, one_line
 
@@ -27,20 +27,20 @@ _POD_ROLES: Final = {"chief": Role.CHIEF, "worker": Role.WORKER, "ps": Role.PS, 
 
 
 def prepare(path: Path, environ: MutableMapping[str, str]) -> None:
-    """Set in `environ` what a pod would be told, from the file `path` and the `TF_CONFIG` in `environ`, if any.
+    """Set the environment of a pod in `environ`, from the file `path` and the `TF_CONFIG` in `environ`, if any.
 
-    The report port is off unless the environment names one: several processes share this machine.
+    The report port is disabled unless the environment sets one: several processes share this machine.
 
     Raises:
         UsageError: the file cannot be read.
-        ConfigurationError: a field of it is wrong, with its path.
+        ConfigurationError: a field is wrong; the message starts with its path.
     """
     document = _load(path)
     job = _job(document, path)
-    told = _replica_job(job, environ.get(TF_CONFIG_ENV))
+    replica = _replica_job(job, environ.get(TF_CONFIG_ENV))
     if job.spec.training is not None and job.spec.training.source is not None:
         log.event("no-effect", field="training.source", reason="a local run finds the program on PYTHONPATH")
-    environ[JOB_ENV] = told.to_json()
+    environ[JOB_ENV] = replica.to_json()
     environ.setdefault(REPORT_PORT_ENV, "0")
 
 
@@ -77,14 +77,16 @@ def _job(document: Mapping[str, Any], path: Path) -> TFDistJob:
         }
     )
     try:
-        return parse(_with_volume(manifest))
-    except InvalidJob as error:
-        said = [f"{problem.path}: {problem.message}" for problem in error.problems]
-        raise ConfigurationError("; ".join(said if whole else [text.removeprefix("spec.") for text in said])) from None
+        return parse(_with_volume(manifest), programs=False)  # the trainer validates the configuration
+    except ValidationFailed as error:
+        messages = [f"{problem.path}: {problem.message}" for problem in error.problems]
+        raise ConfigurationError(
+            "; ".join(messages if whole else [text.removeprefix("spec.") for text in messages])
+        ) from None
 
 
 def _with_volume(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `manifest` with a volume for its checkpoints: processes of one machine share its disk without one."""
+    """Return `manifest` with a volume for its checkpoints, which processes on one machine do not need."""
     spec = manifest.get("spec")
     checkpoint = spec.get("checkpoint") if isinstance(spec, Mapping) else None
     if not isinstance(spec, Mapping) or not isinstance(checkpoint, Mapping):
@@ -94,14 +96,14 @@ def _with_volume(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_roles(parts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a `spec` with as many replicas as its strategy needs at least; `TF_CONFIG` says how many there are."""
+    """Return a `spec` with the minimum replicas of its strategy; `TF_CONFIG` has the real number."""
     if parts.get("strategy") == Strategy.PARAMETER_SERVER:
         return {**parts, "chief": {}, "worker": {"replicas": 1}, "ps": {"replicas": 1}}
     return {**parts, "worker": {"replicas": 1}}
 
 
 def _replica_job(job: TFDistJob, tf_config: str | None) -> ReplicaJob:
-    """Return what this process is told: its role by `TF_CONFIG`, or the only one."""
+    """Return the settings of this process; its role is that in `TF_CONFIG`, or the only one."""
     cluster, role, index = _place(tf_config)
     evaluates = job.spec.task is Task.EVALUATE
     gang = Gang(GangName.TRAINING, job.spec.task, ())
@@ -110,12 +112,12 @@ def _replica_job(job: TFDistJob, tf_config: str | None) -> ReplicaJob:
     strategy = job.spec.strategy
     if not cluster and strategy is not Strategy.ONE_DEVICE:
         strategy = Strategy.MIRRORED  # all devices of this machine
-    told = replica_job(_with_uid(job, cluster), gang, member, 0, dict(cluster))
-    return told.model_copy(update={"replicas": sizes, "strategy": strategy.value})
+    replica = replica_job(_with_uid(job, cluster), gang, member, 0, dict(cluster))
+    return replica.model_copy(update={"replicas": sizes, "strategy": strategy.value})
 
 
 def _place(tf_config: str | None) -> tuple[Mapping[str, list[str]], Role, int]:
-    """Return cluster, role and index of `TF_CONFIG`; `environment.read_member` says what is wrong with it."""
+    """Return cluster, role and index of `TF_CONFIG`; `environment.read_member` reports errors in it."""
     try:
         data = json.loads(tf_config or "{}")
         return data["cluster"], _POD_ROLES[data["task"]["type"]], int(data["task"]["index"])
@@ -124,12 +126,12 @@ def _place(tf_config: str | None) -> tuple[Mapping[str, list[str]], Role, int]:
 
 
 def _with_uid(job: TFDistJob, cluster: Mapping[str, list[str]]) -> TFDistJob:
-    """Return `job` with the uid that it has, or as one that has just been created.
+    """Return `job` with its own UID, or a new one.
 
-    A process alone is a job of its own each time. Those of a gang have to agree, and what they have in common is the
-    cluster of their `TF_CONFIG`: started again with the same one, they are the same job again.
+    A single process is a new job each time. The processes of a gang must agree on the UID, and what they share is the
+    cluster in `TF_CONFIG`: with the same cluster they are the same job again.
     """
-    told = json.dumps(cluster, sort_keys=True).encode()
-    made = hashlib.sha256(told).hexdigest() if cluster else uuid.uuid4().hex
+    shared = json.dumps(cluster, sort_keys=True).encode()
+    made = hashlib.sha256(shared).hexdigest() if cluster else uuid.uuid4().hex
     uid = job.metadata.uid or f"local-{made[:12]}"
     return job.model_copy(update={"metadata": job.metadata.model_copy(update={"uid": uid})})

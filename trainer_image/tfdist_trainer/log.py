@@ -8,7 +8,7 @@ _also: dict[str, object] = {}
 
 
 def also(**fields: object) -> None:
-    """Have `fields`, and no longer those of the last call, end every further line of an event."""
+    """Append `fields` to every further event; replaces those of the last call."""
     _also.clear()
     _also.update(fields)
 
@@ -20,7 +20,7 @@ def event(name: str, /, **fields: object) -> None:
 
 
 def error(text: str) -> None:
-    """Write the one line that says why this replica failed, on standard error."""
+    """Write the error message of this replica to standard error, as one line."""
     print(text, file=sys.stderr, flush=True)
 
 

@@ -1,7 +1,7 @@
-"""Trains: chunks of steps, and between them what the gang agrees to do.
+"""The training loop: executions of several steps, and decisions of the gang between them.
 
-Keras' own `fit` does not run under `MultiWorkerMirroredStrategy` (docs/trainer.md). Every member runs this
-loop in step with the others: the same chunks, the same collectives in the same order. The chief alone writes.
+Keras' `fit` does not run under `MultiWorkerMirroredStrategy` (docs/trainer.md). Every member runs this loop in
+lockstep with the others: the same executions, the same collectives in the same order. Only the chief writes.
 """
 
 import time
@@ -12,116 +12,117 @@ import tensorflow as tf
 
 from tfdist.contract import Phase
 from tfdist_trainer import log
-from tfdist_trainer.checkpoint import Position
-from tfdist_trainer.context import Context, Supply, supply_of
+from tfdist_trainer.checkpoint import DataCursor
+from tfdist_trainer.context import Context, InputPipeline, input_pipeline_of
 from tfdist_trainer.data.files import Split
-from tfdist_trainer.errors import ConfigurationError, NotFiniteError, StoppedOnNotice, cause_of, one_line
-from tfdist_trainer.pace import MAX_CHUNK, Decision, Pace, decide
+from tfdist_trainer.errors import ConfigurationError, NotFiniteError, Preempted, cause_of, one_line
+from tfdist_trainer.loop_decision import LoopDecision, agree
 from tfdist_trainer.programs.config import last_epoch
 from tfdist_trainer.reporter import now_text
-from tfdist_trainer.resume import taken_up
+from tfdist_trainer.resume import resume_cursor
 from tfdist_trainer.saving import Saver
 from tfdist_trainer.state import State, new_state
-from tfdist_trainer.step import Averaging, FiniteCheck, Outcome, StepOptions, TrainStep, metric_sums
+from tfdist_trainer.step import BatchNormSync, FiniteCheck, StepOptions, StepStats, TrainStep, metric_sums
+from tfdist_trainer.steps_per_execution import MAX_STEPS_PER_EXECUTION, StepsPerExecutionTuner
 from tfdist_trainer.summaries import Summaries
-from tfdist_trainer.xla_choice import XlaChoice
+from tfdist_trainer.xla_autotuner import XlaAutotuner
 
 LOG_SECONDS = 5.0
 
-_WHAT_TO_DO = (
-    "lower the learning rate, clip gradients, look for values that are not numbers in the data, or set "
-    "training.config.onNonFinite to Skip"
+_REMEDY = (
+    "lower the learning rate, clip gradients, check the data for values that are not finite, or set "
+    "training.config.nonFinitePolicy to SkipStep"
 )
 
 
-class Steps(Protocol):
-    """What computes chunks of steps."""
+class StepRunner(Protocol):
+    """Runs training steps."""
 
-    def run(self, iterator: Any, steps: int) -> Outcome:
-        """Take `steps` steps of the batches of `iterator`."""
+    def run(self, iterator: Any, steps: int) -> StepStats:
+        """Run `steps` steps on the batches of `iterator`."""
 
 
 def train(context: Context) -> None:
     """Train until `epochs` or `steps` are done, from a checkpoint if there is one.
 
     Raises:
-        StoppedOnNotice: SIGTERM arrived at a member, and the step agreed on has been saved.
+        Preempted: SIGTERM arrived at a member, and the gang has saved the agreed step.
         NotFiniteError: a loss or gradient is not finite, and the program does not skip such steps.
     """
     examples = context.program.examples(Split.TRAIN, context.shard)
-    supply = supply_of(context, examples, "training.config.data.train")
-    training = Training(context, supply, new_state(context))
-    if context.gate is not None:
-        training.rehearse()
-        context.gate.wait()
+    pipeline = input_pipeline_of(context, examples, "training.config.data.train")
+    training = Training(context, pipeline, new_state(context))
+    if context.start_barrier is not None:
+        training.warm_up_step()
+        context.start_barrier.wait()
     training.run()
 
 
 class Training:
-    """One training in progress."""
+    """One training run."""
 
-    def __init__(self, context: Context, supply: Supply, state: State) -> None:
+    def __init__(self, context: Context, pipeline: InputPipeline, state: State) -> None:
         self._context = context
         self._config = context.config
         self._gang = context.gang
-        self._supply = supply
+        self._input = pipeline
         self._state = state
         self._reporter = context.reporter
         self._sums = metric_sums(context.program)
-        self._steps: dict[bool, Steps] = {}
-        self._averaging = Averaging(context.gang, state.model)
+        self._steps: dict[bool, StepRunner] = {}
+        self._batch_norm_sync = BatchNormSync(context.gang, state.model)
         self._finite = FiniteCheck(context.gang, state.variables)
-        self._pace = Pace()
-        self._xla = XlaChoice("Off" if context.settings.deterministic else context.settings.xla)
+        self._tuner = StepsPerExecutionTuner()
+        self._xla = XlaAutotuner("Off" if context.settings.deterministic else context.settings.xla)
         self._saver = Saver(context, state)
         self._iterator: object = None
-        self._enough = False
-        self._said = 0.0
-        self._position = Position(step=0, metric_sums=tuple(self._sums.zeros()))
+        self._stopped_early = False
+        self._logged_at = 0.0
+        self._cursor = DataCursor(step=0, metric_sums=tuple(self._sums.zeros()))
         self._summaries = Summaries(context)
 
     @property
-    def _layout(self) -> tuple[int, ...]:
-        return (self._supply.batch_size, self._gang.replicas, *self._supply.counts)
+    def _sharding_signature(self) -> tuple[int, ...]:
+        return (self._input.batch_size, self._gang.replicas, *self._input.counts)
 
     @property
     def _total_steps(self) -> int:
-        if self._enough:
-            return self._position.step
+        if self._stopped_early:
+            return self._cursor.step
         if self._config.steps is not None:
             return self._config.steps
-        at = self._position
-        return at.step - at.step_in_epoch + (self._config.epochs - at.epoch) * self._supply.steps
+        cursor = self._cursor
+        return cursor.step - cursor.step_in_epoch + (self._config.epochs - cursor.epoch) * self._input.steps
 
     @property
     def _is_done(self) -> bool:
-        return self._position.step >= self._total_steps
+        return self._cursor.step >= self._total_steps
 
-    def rehearse(self) -> None:
-        """Take a step of the first batch, so that nothing of it is left to be made ready; a collective.
+    def warm_up_step(self) -> None:
+        """Run one step on the first batch, so that tracing and compilation are done; a collective.
 
-        What it changes is restored from a checkpoint before `run` takes the first that counts.
+        `run` restores a checkpoint afterwards, which undoes the changes of this step.
         """
-        self._gang.from_chief(0.0)
+        self._gang.broadcast_from_chief(0.0)
         steps = self._steps_of(compiled=self._xla.propose(0))
-        steps.run(self._supply.iterator(self._context.seed, range(1)), decide(self._gang, Decision(steps=1)).steps)
+        steps.run(self._input.iterator(self._context.seed, range(1)), agree(self._gang, LoopDecision(steps=1)).steps)
 
     def run(self) -> None:
         """Train, save and finish; see `train`."""
-        at = self._position = self._first_position()
+        cursor = self._cursor = self._first_cursor()
         total = self._total_steps
         self._reporter.update(
-            step=at.step, total_steps=total, epoch=at.epoch, examples=at.examples, phase=Phase.COMPILING
+            step=cursor.step, total_steps=total, epoch=cursor.epoch, examples=cursor.examples, phase=Phase.COMPILING
         )
         log.event(
             "train-start",
-            step=at.step,
+            step=cursor.step,
             totalSteps=total,
             members=self._gang.member.size,
-            examples=sum(self._supply.counts),
-            batchSize=self._supply.batch_size * self._gang.replicas,
+            examples=sum(self._input.counts),
+            batchSize=self._input.batch_size * self._gang.replicas,
         )
-        self._context.notice.can_save = self._saver.can_save
+        self._context.preemption.can_save = self._saver.can_save
         if not self._is_done:
             self._saver.begin()
         self._start_iterator()
@@ -130,72 +131,68 @@ class Training:
         self._finish()
 
     def _start_iterator(self) -> None:
-        """Take up the stream of batches at the present position."""
-        at = self._position
-        epochs = range(at.epoch, last_epoch(self._config))
-        self._iterator = self._supply.iterator(self._context.seed, epochs, at.step_in_epoch)
+        """Start the stream of batches at the current cursor."""
+        cursor = self._cursor
+        epochs = range(cursor.epoch, last_epoch(self._config))
+        self._iterator = self._input.iterator(self._context.seed, epochs, cursor.step_in_epoch)
 
     def _epoch(self) -> None:
-        """Train to the end of the epoch that is under way, or of training."""
-        while self._position.step_in_epoch < self._supply.steps and not self._is_done:
+        """Train to the end of the current epoch, or of training."""
+        while self._cursor.step_in_epoch < self._input.steps and not self._is_done:
             decision = self._decide()
-            self._act(decision)
-            if not self._enough:
-                self._chunk(decision)
-        if self._position.step_in_epoch < self._supply.steps:
+            self._save_or_stop(decision)
+            if not self._stopped_early:
+                self._execute(decision)
+        if self._cursor.step_in_epoch < self._input.steps:
             return
-        results = self._sums.results(np.asarray(self._position.metric_sums))
-        log.event("epoch", epoch=self._position.epoch + 1, step=self._position.step, **results)
-        self._position = self._position.model_copy(
-            update={
-                "epoch": self._position.epoch + 1,
-                "step_in_epoch": 0,
-                "metric_sums": tuple(self._sums.zeros()),
-            }
-        )
-        self._reporter.update(epoch=self._position.epoch)
+        results = self._sums.results(np.asarray(self._cursor.metric_sums))
+        log.event("epoch", epoch=self._cursor.epoch + 1, step=self._cursor.step, **results)
+        start = {"epoch": self._cursor.epoch + 1, "step_in_epoch": 0, "metric_sums": tuple(self._sums.zeros())}
+        self._cursor = self._cursor.model_copy(update=start)
+        self._reporter.update(epoch=self._cursor.epoch)
 
-    def _decide(self) -> Decision:
-        at = self._position
-        left = self._total_steps - at.step
+    def _decide(self) -> LoopDecision:
+        cursor = self._cursor
+        left = self._total_steps - cursor.step
+        in_epoch = self._input.steps - cursor.step_in_epoch
         compiled = self._xla.propose(left)
-        steps = min(self._pace.steps, left, self._supply.steps - at.step_in_epoch, self._saver.steps_left(at.step))
-        steps = self._summaries.limit(at.step, steps)
+        steps = min(self._tuner.steps, left, in_epoch, self._saver.steps_left(cursor.step))
+        steps = self._summaries.limit(cursor.step, steps)
         if compiled and self._xla.compiles_next:
             steps = 1
-        save, enough = self._saver.is_due(at), bool(self._saver.told_to_stop(at.step))
-        return decide(self._gang, Decision(steps, save, self._context.notice.requested, compiled, enough))
+        save, stop_early = self._saver.is_due(cursor), bool(self._saver.early_stop_reason(cursor.step))
+        return agree(self._gang, LoopDecision(steps, save, self._context.preemption.requested, compiled, stop_early))
 
-    def _act(self, decision: Decision) -> None:
-        """Save, and stop or end, as decided."""
+    def _save_or_stop(self, decision: LoopDecision) -> None:
+        """Save if decided; then stop for preemption, or end early."""
         if decision.save or (decision.stop and self._saver.can_save):
             self._save()
         if decision.stop and self._saver.can_save:
-            raise StoppedOnNotice(f"SIGTERM arrived; step {self._position.step} is saved")
-        if decision.enough:
-            self._enough, step = True, self._position.step
+            raise Preempted(f"SIGTERM arrived; step {self._cursor.step} is saved")
+        if decision.stop_early:
+            self._stopped_early, step = True, self._cursor.step
             self._reporter.update(total_steps=step)
-            log.event("stopped-early", step=step, reason=self._saver.told_to_stop(step) or None)
+            log.event("stopped-early", step=step, reason=self._saver.early_stop_reason(step) or None)
 
-    def _chunk(self, decision: Decision) -> None:
-        """Take the steps decided on, and count and report them."""
-        with self._summaries.profiled(self._position.step, decision.steps):
+    def _execute(self, decision: LoopDecision) -> None:
+        """Run the steps decided on, then count and report them."""
+        with self._summaries.profiled(self._cursor.step, decision.steps):
             started = time.monotonic()
-            outcome = self._compute(decision)
+            stats = self._compute(decision)
             seconds = time.monotonic() - started
-        if outcome is None:
+        if stats is None:
             return
-        taken = int(outcome.done)
+        taken = int(stats.done)
         if not decision.compiled or not self._xla.compiles_next:
-            self._pace.measured(taken, seconds)
-        self._xla.measured(compiled=decision.compiled, step_seconds=seconds / taken)
-        self._count(outcome, taken)
-        self._tell(outcome, taken, seconds)
-        if outcome.not_finite:
-            self._not_finite(int(outcome.not_finite))
+            self._tuner.observe(taken, seconds)
+        self._xla.observe(compiled=decision.compiled, step_seconds=seconds / taken)
+        self._advance(stats, taken)
+        self._report(stats, taken, seconds)
+        if stats.not_finite:
+            self._not_finite(int(stats.not_finite))
 
-    def _compute(self, decision: Decision) -> Outcome | None:
-        """Return the outcome of the steps; None when XLA cannot compile them, and nothing has been done."""
+    def _compute(self, decision: LoopDecision) -> StepStats | None:
+        """Return the statistics of the steps; None if XLA cannot compile them, and nothing has changed."""
         compiled = decision.compiled
         try:
             return self._steps_of(compiled=compiled).run(self._iterator, decision.steps)
@@ -208,92 +205,96 @@ class Training:
                     f"runtime.xla: XLA cannot compile the steps of this program; use Auto or Off ({reason})"
                 ) from None
             self._xla.failed(reason)
-            # The step has taken a batch and not used it.
+            # The failed step has consumed a batch without using it.
             self._start_iterator()
             return None
 
-    def _steps_of(self, *, compiled: bool) -> Steps:
+    def _steps_of(self, *, compiled: bool) -> StepRunner:
         if compiled not in self._steps:
-            skip, timed = self._config.on_non_finite == "Skip", not self._context.settings.deterministic
+            skip, timed = self._config.non_finite_policy == "SkipStep", not self._context.settings.deterministic
             self._steps[compiled] = self._new_steps(StepOptions(skip=skip, compiled=compiled, timed=timed))
         return self._steps[compiled]
 
-    def _new_steps(self, options: StepOptions) -> Steps:
+    def _new_steps(self, options: StepOptions) -> StepRunner:
         return TrainStep(self._gang, self._context.program, self._state.model, self._state.optimizer, options)
 
-    def _count(self, outcome: Outcome, taken: int) -> None:
-        """Move the position on by the steps taken."""
-        at = self._position
-        epoch_sums = np.asarray(at.metric_sums) + outcome.sums
-        self._position = at.model_copy(
+    def _advance(self, stats: StepStats, taken: int) -> None:
+        """Advance the cursor by the steps taken."""
+        cursor = self._cursor
+        epoch_sums = np.asarray(cursor.metric_sums) + stats.sums
+        self._cursor = cursor.model_copy(
             update={
-                "step": at.step + taken,
-                "step_in_epoch": at.step_in_epoch + taken,
-                "examples": at.examples + self._sums.examples(outcome.sums),
+                "step": cursor.step + taken,
+                "step_in_epoch": cursor.step_in_epoch + taken,
+                "examples": cursor.examples + self._sums.examples(stats.sums),
                 "metric_sums": tuple(float(value) for value in epoch_sums),
             }
         )
 
-    def _tell(self, outcome: Outcome, taken: int, seconds: float) -> None:
-        """Report, summarize and now and then log how it stands."""
-        at = self._position
-        metrics = dict(self._sums.results(np.asarray(at.metric_sums)))
+    def _report(self, stats: StepStats, taken: int, seconds: float) -> None:
+        """Report and summarize the progress, and log it every few seconds."""
+        cursor = self._cursor
+        metrics = dict(self._sums.results(np.asarray(cursor.metric_sums)))
         self._reporter.update(
             phase=Phase.TRAINING,
-            step=at.step,
-            examples=at.examples,
+            step=cursor.step,
+            examples=cursor.examples,
             metrics=metrics,
-            examples_per_second=self._sums.examples(outcome.sums) / seconds,
+            examples_per_second=self._sums.examples(stats.sums) / seconds,
             step_time_millis=1000 * seconds / taken,
-            input_wait_millis=1000 * float(outcome.input_wait) / taken,
+            input_wait_millis=1000 * float(stats.input_wait) / taken,
             step_at=now_text(),
         )
         self._summaries.write(
-            self._reporter.current, self._sums.results(outcome.sums), outcome, self._state.optimizer.learning_rate
+            self._reporter.current, self._sums.results(stats.sums), stats, self._state.optimizer.learning_rate
         )
-        if time.monotonic() - self._said < LOG_SECONDS:
+        if time.monotonic() - self._logged_at < LOG_SECONDS:
             return
-        self._said = time.monotonic()
+        self._logged_at = time.monotonic()
         log.event(
             "train",
-            step=f"{at.step}/{self._total_steps}",
-            epoch=at.epoch + 1,
+            step=f"{cursor.step}/{self._total_steps}",
+            epoch=cursor.epoch + 1,
             examplesPerSecond=self._reporter.current.examples_per_second,
             stepMillis=self._reporter.current.step_time_millis,
             **metrics,
         )
 
     def _not_finite(self, count: int) -> None:
-        step = self._position.step
-        if self._config.on_non_finite == "Skip":
+        step = self._cursor.step
+        if self._config.non_finite_policy == "SkipStep":
             log.event("steps-skipped", count=count, until=step, reason="loss or gradient not finite")
             return
         raise NotFiniteError(
-            f"step {step}: the loss or its gradient is not finite, and nothing of this step was saved; {_WHAT_TO_DO}"
+            f"step {step}: the loss or its gradient is not finite, and this step was not saved; {_REMEDY}"
         )
 
-    def _first_position(self) -> Position:
-        """Return where training begins, after restoring what it begins from."""
-        at = self._saver.restore()
-        self._state.align(self._gang, restored=at is not None)
-        return self._position if at is None else taken_up(at, self._layout, self._sums)
+    def _first_cursor(self) -> DataCursor:
+        """Restore the initial checkpoint, if any, and return the cursor at which training starts."""
+        cursor = self._saver.restore()
+        self._state.broadcast_initial_values(self._gang, restored=cursor is not None)
+        return self._cursor if cursor is None else resume_cursor(cursor, self._sharding_signature, self._sums)
 
     def _save(self) -> None:
-        """Write a checkpoint at the present position; a collective, of which the chief writes."""
-        self._averaging.run(1.0 if self._supply.examples.count else 0.0)
+        """Write a checkpoint at the current cursor; a collective, in which only the chief writes."""
+        self._batch_norm_sync.run(1.0 if self._input.examples.count else 0.0)
         if not self._finite.run():
             raise NotFiniteError(
-                f"step {self._position.step}: a variable is not finite since the last checkpoint, and nothing of it "
-                f"was saved; {_WHAT_TO_DO}"
+                f"step {self._cursor.step}: a variable has become non-finite since the last checkpoint, and was not "
+                f"saved; {_REMEDY}"
             )
-        self._saver.save(self._position.model_copy(update={"layout": self._layout, "metrics": self._sums.sizes}))
+        self._saver.save(
+            self._cursor.model_copy(
+                update={"sharding_signature": self._sharding_signature, "metrics": self._sums.sizes}
+            )
+        )
 
     def _finish(self) -> None:
         """Save the last step and name it in `final.json`."""
-        if self._saver.is_missing(self._position):
+        if self._saver.is_missing(self._cursor):
             self._save()
         self._saver.finish(self._total_steps)
         self._summaries.close()
-        # Nobody leaves before everybody has come so far: a member that ends breaks the others' connections.
-        self._gang.share([MAX_CHUNK])
+        # A barrier: a member that exits breaks the connections of the others.
+        self._gang.all_reduce_sum([MAX_STEPS_PER_EXECUTION])
         self._reporter.update(phase=Phase.FINISHED)

@@ -1,18 +1,18 @@
-"""What a warm process imports before it knows of a round, so that its forks need not.
+"""Imports that the fork server does once, so that the processes it forks need not.
 
-Importing TensorFlow takes seconds, and starts none of its runtime: no device is opened and no thread pool made, which
-would not survive a fork. `is_started` tells whether that still holds.
+The import of TensorFlow takes seconds, but does not start its runtime: it opens no device and creates no thread pool,
+neither of which would survive a fork. `is_started` checks that this still holds.
 """
 
 import contextlib
 import importlib
 import json
 import os
-import sys
 from typing import Final
 
 from tfdist.contract import JOB_ENV
 from tfdist_trainer import errors, runtime
+from tfdist_trainer.upstream import eager_context
 
 MODULES: Final = (
     *("loop", "evaluate", "context", "strategies.build"),
@@ -24,26 +24,23 @@ MODULES: Final = (
 def trainer() -> None:
     """Import what `python -m tfdist_trainer` needs, with the settings of the job in the environment.
 
-    A mistake in those is left to the program, which explains it.
+    Errors in the settings are left to the training process, which reports them.
     """
     with contextlib.suppress(errors.TrainerError, ValueError, AttributeError):
-        told = json.loads(os.environ.get(JOB_ENV, "{}"))
-        config = (told.get("training") or {}).get("config", {})
-        settings = runtime.read(told.get("runtime", {}))
+        job = json.loads(os.environ.get(JOB_ENV, "{}"))
+        config = (job.get("training") or {}).get("config", {})
+        settings = runtime.read(job.get("runtime", {}))
         runtime.prepare(os.environ, settings, legacy_keras=runtime.needs_legacy_keras(config))
     for name in MODULES:
         importlib.import_module(f"tfdist_trainer.{name}")
 
 
 def script() -> None:
-    """Import what most scripts of a user need: TensorFlow, where it is installed."""
+    """Import TensorFlow, if installed, which most scripts of users need."""
     with contextlib.suppress(ImportError):
         importlib.import_module("tensorflow")
 
 
 def is_started() -> bool:
     """Return whether TensorFlow's runtime has been started in this process, which must not be forked then."""
-    eager = sys.modules.get("tensorflow.python.eager.context")
-    if eager is None:
-        return False
-    return bool(eager.context()._context_handle is not None)  # noqa: SLF001  there is no public way to ask
+    return eager_context.runtime_is_started()

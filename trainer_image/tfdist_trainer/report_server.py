@@ -1,8 +1,8 @@
-"""The report port: answers for the replica from threads of its own.
+"""The report server: serves the progress of the replica over HTTP, from its own threads.
 
-It starts before TensorFlow is imported, so that a replica answers within milliseconds of its start, and it
-never waits for the training loop. `GET /v1/progress` is the report, `/metrics` the same for Prometheus,
-`/v1/stacks` the Python stack of every thread, `/healthz` says that the process lives.
+It starts before TensorFlow is imported, so that a replica responds within milliseconds of its start, and it never
+waits for the training loop. `GET /v1/progress` is the report, `/metrics` the same for Prometheus, `/v1/stacks` the
+Python stack of every thread, `/healthz` the liveness of the process.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Final
 
 from tfdist.contract import HEALTH_PATH, PROGRESS_PATH, STACKS_PATH
-from tfdist.contract_reports import ProgressReport
+from tfdist.contract_reports import MAX_REPORT_BYTES, ProgressReport
 from tfdist_trainer.errors import UsageError
 from tfdist_trainer.reporter import Reporter
 
@@ -33,9 +33,9 @@ _GAUGES: Final = {
 
 
 def serve(reporter: Reporter, port: int, stacks: Callable[[], str] | None = None) -> ThreadingHTTPServer:
-    """Start answering on `port` (0 takes a free one) and return the server, whose threads are daemons.
+    """Start the server on `port` (0 for a free one) and return it; its threads are daemons.
 
-    `stacks` tells where the threads are; without it those of this process.
+    `stacks` returns the stacks to serve; by default those of this process.
 
     Raises:
         UsageError: the port cannot be bound.
@@ -51,8 +51,8 @@ def serve(reporter: Reporter, port: int, stacks: Callable[[], str] | None = None
 
 def _handler(reporter: Reporter, stacks: Callable[[], str]) -> type[BaseHTTPRequestHandler]:
     def progress() -> str:
-        # The report changes; a bound method would answer with the first one for ever.
-        return reporter.answer().to_json()
+        # Read on each request: a bound method would serve the first report for ever.
+        return progress_text(reporter.serve())
 
     pages: dict[str, tuple[str, Callable[[], str]]] = {
         PROGRESS_PATH: ("application/json", progress),
@@ -68,7 +68,7 @@ def _handler(reporter: Reporter, stacks: Callable[[], str]) -> type[BaseHTTPRequ
                 self.send_error(HTTPStatus.NOT_FOUND)
                 return
             body = page[1]().encode()
-            # TensorFlow may hold Python's lock for longer than who asked has waited; nobody needs to know
+            # TensorFlow may hold the GIL for longer than the client waits; a closed connection is not an error
             with contextlib.suppress(ConnectionError):
                 self.send_response(HTTPStatus.OK)
                 self.send_header("Content-Type", page[0])
@@ -77,9 +77,20 @@ def _handler(reporter: Reporter, stacks: Callable[[], str]) -> type[BaseHTTPRequ
                 self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the name in http.server
-            """Say nothing: the controller asks every few seconds, and the log is for training."""
+            """Log nothing: the controller polls every few seconds, and the log is for training."""
 
     return Handler
+
+
+def progress_text(report: ProgressReport) -> str:
+    """Return the JSON of a report, limited to the size that the controller reads by dropping the oldest failures."""
+    text = report.to_json()
+    while len(text) > MAX_REPORT_BYTES and report.gang is not None and report.gang.failures:
+        failures = report.gang.failures
+        gang = report.gang.model_copy(update={"failures": failures[(len(failures) + 1) // 2 :]})
+        report = report.model_copy(update={"gang": gang})
+        text = report.to_json()
+    return text
 
 
 def stacks_text() -> str:

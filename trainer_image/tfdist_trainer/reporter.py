@@ -1,7 +1,7 @@
-"""What this replica tells while it runs: one immutable `ProgressReport`, swapped as a whole.
+"""The progress report of this replica: one immutable `ProgressReport`, replaced as a whole.
 
-The training loop makes a new report and assigns it; the server's threads read whichever is current. No lock
-is held across the two, so that a slow reader never delays a step and a stuck step never blocks a reader.
+The training loop creates a new report and assigns it; the threads of the report server read the current one. There
+is no lock between them, so a slow reader never delays a step and a stuck step never blocks a reader.
 """
 
 import datetime as dt
@@ -10,7 +10,7 @@ from typing import Any
 from tfdist.contract import Phase
 from tfdist.contract_reports import ProgressReport
 from tfdist_trainer.environment import Member
-from tfdist_trainer.heartbeat import Heart
+from tfdist_trainer.heartbeat import HeartbeatWriter
 
 
 class Reporter:
@@ -18,33 +18,33 @@ class Reporter:
 
     def __init__(self, first: ProgressReport) -> None:
         self._current = first
-        self.told: ProgressReport | None = None
-        """What was last told to somebody who asked; None while nobody has."""
-        self._heart: Heart | None = None
+        self.last_served: ProgressReport | None = None
+        """The last report that was requested; None before the first request."""
+        self._heartbeat: HeartbeatWriter | None = None
 
     @property
     def current(self) -> ProgressReport:
-        """The report as of now."""
+        """The current report."""
         return self._current
 
-    def answer(self) -> ProgressReport:
-        """Return the report for somebody who asks."""
-        self.told = self._current
-        return self.told
+    def serve(self) -> ProgressReport:
+        """Return the current report for a request, and record it in `last_served`."""
+        self.last_served = self._current
+        return self.last_served
 
     def replace(self, report: ProgressReport) -> None:
         """Make `report` the current one."""
         self._current = report
-        if self._heart is not None:
-            self._heart.tell(report)
+        if self._heartbeat is not None:
+            self._heartbeat.write(report)
 
     def update(self, **changes: Any) -> None:
-        """Replace the fields named in `changes`; only the main thread calls this."""
+        """Replace the fields named in `changes`. Only the main thread may call this."""
         self.replace(self._current.model_copy(update=changes))
 
-    def tell_to(self, heart: Heart | None) -> None:
-        """Tell every report from now on to the launcher, where there is one."""
-        self._heart = heart
+    def attach(self, heartbeat: HeartbeatWriter | None) -> None:
+        """Pass every further report to the launcher; None without a launcher."""
+        self._heartbeat = heartbeat
 
 
 def first_report(member: Member) -> ProgressReport:
@@ -54,6 +54,6 @@ def first_report(member: Member) -> ProgressReport:
 
 
 def now_text() -> str:
-    """Return the present time in UTC as RFC 3339 with milliseconds."""
+    """Return the current time in UTC as RFC 3339 with milliseconds."""
     text = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
     return text.replace("+00:00", "Z")

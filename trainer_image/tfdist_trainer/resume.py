@@ -1,26 +1,27 @@
-"""Where a training goes on whose gang, data or metrics have changed since its checkpoint was written."""
+"""Resumes the data cursor of a checkpoint when the gang, its data or the metrics have changed since."""
 
 from tfdist_trainer import log
-from tfdist_trainer.checkpoint import Position
-from tfdist_trainer.metrics.sums import SumsOf
+from tfdist_trainer.checkpoint import DataCursor
+from tfdist_trainer.metrics.additive import MetricCollection
 
 
-def taken_up(at: Position, layout: tuple[int, ...], sums: SumsOf) -> Position:
-    """Return where to go on from the position of a checkpoint.
+def resume_cursor(cursor: DataCursor, sharding_signature: tuple[int, ...], sums: MetricCollection) -> DataCursor:
+    """Return the cursor from which training continues.
 
     Args:
-        at: where the checkpoint was written.
-        layout: the batch size, the number of replicas, and how many examples each member has, as they are now.
-        sums: the sums of the metrics as they are now.
+        cursor: the cursor in the checkpoint.
+        sharding_signature: the current one, see `DataCursor.sharding_signature`. If it differs, the epoch starts
+            again: `step_in_epoch` would no longer name the same examples.
+        sums: the current metrics. Sums of metrics that the checkpoint lacks start at zero.
     """
     zeros = tuple(sums.zeros())
-    if at.step_in_epoch and at.layout != layout:
-        log.event("epoch-restarted", epoch=at.epoch + 1, reason="the gang or its data has changed since")
-        return at.model_copy(update={"step_in_epoch": 0, "metric_sums": zeros})
-    if at.metrics == sums.sizes:
-        return at
-    if not at.step_in_epoch or not at.metrics:
-        return at.model_copy(update={"metric_sums": zeros})
-    new = [metric[0] for metric in sums.sizes if metric not in at.metrics]
-    log.event("metrics-changed", new=",".join(new) or None, reason="those are of the rest of this epoch alone")
-    return at.model_copy(update={"metric_sums": tuple(sums.taken_over(at.metric_sums, at.metrics))})
+    if cursor.step_in_epoch and cursor.sharding_signature != sharding_signature:
+        log.event("epoch-restarted", epoch=cursor.epoch + 1, reason="the number of replicas or the data has changed")
+        return cursor.model_copy(update={"step_in_epoch": 0, "metric_sums": zeros})
+    if cursor.metrics == sums.sizes:
+        return cursor
+    if not cursor.step_in_epoch or not cursor.metrics:
+        return cursor.model_copy(update={"metric_sums": zeros})
+    new = [metric[0] for metric in sums.sizes if metric not in cursor.metrics]
+    log.event("metrics-changed", new=",".join(new) or None, reason="new metrics cover only the rest of this epoch")
+    return cursor.model_copy(update={"metric_sums": tuple(sums.restored(cursor.metric_sums, cursor.metrics))})

@@ -1,7 +1,7 @@
-"""One task of one replica, from what it was told to its result.
+"""Runs the task of one replica, from its environment to the result.
 
-Everything that can be wrong in the configuration, and every file that can be missing, is looked at first;
-then TensorFlow is imported, the gang is joined, and the task runs.
+The configuration and the presence of every file are checked first. Then TensorFlow is imported, the gang is joined,
+and the task runs.
 """
 
 import contextlib
@@ -17,21 +17,21 @@ from tfdist_trainer import log, programs, runtime, standby
 from tfdist_trainer.data.files import Split
 from tfdist_trainer.environment import PARAMETER_SERVER, Member
 from tfdist_trainer.errors import ConfigurationError, PeerLostError, UsageError
-from tfdist_trainer.notice import Notice
+from tfdist_trainer.preemption import PreemptionHandler
 from tfdist_trainer.programs.config import batch_size, files
 from tfdist_trainer.reporter import Reporter
-from tfdist_trainer.strategies import meeting, names
+from tfdist_trainer.strategies import peers, rendezvous
 
 if TYPE_CHECKING:
-    from tfdist_trainer.strategies.gang import Gang
+    from tfdist_trainer.strategies.replica_group import ReplicaGroup
 
 
-def run(member: Member, reporter: Reporter, notice: Notice) -> None:
-    """Do the task of `member`; any exception is a failure that `errors.classify` explains."""
-    gate = standby.gate_from(os.environ, member.round)
-    if gate is not None and not (member.job.task is Task.TRAIN and not member.cluster):
-        raise UsageError(f"{standby.GATE_ENV}: only a program that trains in step with its gang can wait in reserve")
-    # Before the check, because the class of a user's program imports TensorFlow.
+def run(member: Member, reporter: Reporter, preemption: PreemptionHandler) -> None:
+    """Run the task of `member`; `errors.classify` maps any exception to an exit code and a reason."""
+    start_barrier = standby.start_barrier_from(os.environ, member.round)
+    if start_barrier is not None and not (member.job.task is Task.TRAIN and not member.cluster):
+        raise UsageError(f"{standby.START_BARRIER_ENV}: only a process of a synchronous gang can be a standby process")
+    # Before the check of the configuration, because importing a user's class imports TensorFlow.
     settings = runtime.read(member.job.runtime)
     if member.cluster:
         settings = runtime.for_servers(settings)
@@ -39,35 +39,35 @@ def run(member: Member, reporter: Reporter, notice: Notice) -> None:
     legacy_keras = training is not None and runtime.needs_legacy_keras(training.config)
     runtime.prepare(os.environ, settings, legacy_keras=legacy_keras)
     choice = check(member)
-    names.wait_for_names(member.addresses, lambda text: log.event("waiting", message=text))
+    peers.wait_until_resolved(member.addresses, lambda text: log.event("waiting", message=text))
     if member.is_server:
         _serve(member, settings, reporter)
         return
-    # TensorFlow takes seconds to import, and a wrong configuration is reported without it.
+    # Imported here: TensorFlow takes seconds to import, and a wrong configuration is reported without it.
     from tfdist_trainer.context import Context  # noqa: PLC0415
     from tfdist_trainer.programs.from_files import explained  # noqa: PLC0415
-    from tfdist_trainer.programs.learned import prepare  # noqa: PLC0415
+    from tfdist_trainer.programs.preprocessing import prepare  # noqa: PLC0415
 
     context = Context(
-        gang=_join(member, settings, choice.config.min_shard_bytes, reporter, notice),
+        gang=_join(member, settings, choice.config.min_shard_bytes, reporter, preemption),
         program=choice.create(),
         config=choice.config,
         checkpoint=member.job.checkpoint,
         reporter=reporter,
-        notice=notice,
+        preemption=preemption,
         settings=settings,
-        gate=gate,
+        start_barrier=start_barrier,
     )
     if member.job.role is Role.EVALUATOR:
-        from tfdist_trainer.evaluator import await_checkpoint  # noqa: PLC0415
+        from tfdist_trainer.evaluator import wait_for_checkpoint  # noqa: PLC0415
 
-        await_checkpoint(context)  # what `prepare` reads is written before it
+        wait_for_checkpoint(context)  # the file that `prepare` reads is written before the first checkpoint
     prepare(context)
     with explained(context.program):
         if member.job.role is Role.EVALUATOR:
-            from tfdist_trainer.evaluator import follow  # noqa: PLC0415
+            from tfdist_trainer.evaluator import evaluate_continuously  # noqa: PLC0415
 
-            follow(context)
+            evaluate_continuously(context)
         elif member.job.task is Task.EVALUATE:
             from tfdist_trainer.evaluate import evaluate  # noqa: PLC0415
 
@@ -85,26 +85,31 @@ def run(member: Member, reporter: Reporter, notice: Notice) -> None:
 
 
 _LINGER_SECONDS: Final = 1.0
-"""How long a member stays after its last collective: another may still fetch from it what it needs to end its own,
-and would take the closed connection for a lost peer."""
+"""How long a member stays after its last collective: another member may still read from it to finish the same
+collective, and would take the closed connection for a lost peer."""
 
 
 def _join(
-    member: Member, settings: RuntimeSpec, min_shard_bytes: int | None, reporter: Reporter, notice: Notice
-) -> "Gang":
-    """Return the gang of `member` when all its members have come.
+    member: Member,
+    settings: RuntimeSpec,
+    min_shard_bytes: int | None,
+    reporter: Reporter,
+    preemption: PreemptionHandler,
+) -> "ReplicaGroup":
+    """Return the gang of `member` once all its members are connected.
 
     Raises:
-        PeerLostError: one has not.
+        PeerLostError: a member did not connect.
     """
     from tfdist_trainer.strategies import build  # noqa: PLC0415
 
     reporter.update(phase=Phase.RENDEZVOUS)
     limit: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
     if member.size > 1:
-        meeting.meet(member, lambda missing: _say_waiting(reporter, missing))
+        rendezvous.wait_for_members(member, lambda missing: _report_waiting(reporter, missing))
         seconds = build.CONNECT_SECONDS
-        limit = notice.limit(seconds, PeerLostError(f"a member was lost while all connected: waited {seconds:.0f} s"))
+        lost = PeerLostError(f"a member was lost while all connected: waited {seconds:.0f} s")
+        limit = preemption.limit(seconds, lost)
     log.event("joining", rank=member.rank, members=member.size)
     with limit:
         gang = build.join(member, settings, min_shard_bytes)
@@ -112,15 +117,15 @@ def _join(
     return gang
 
 
-def _say_waiting(reporter: Reporter, missing: Sequence[str]) -> None:
-    """Say for whom this member waits, in its log and its report."""
+def _report_waiting(reporter: Reporter, missing: Sequence[str]) -> None:
+    """Report the members that this one waits for, in the log and in the progress report."""
     reporter.update(waiting_for=list(missing))
     if missing:
-        log.event("waiting", message=f"waiting for {', '.join(missing)} to come")
+        log.event("waiting", message=f"waiting for {', '.join(missing)} to connect")
 
 
 def _serve(member: Member, settings: RuntimeSpec, reporter: Reporter) -> None:
-    """Compute, or keep variables, for the chief of an asynchronous gang."""
+    """Run TensorFlow's server of a worker or parameter server, which the chief of an asynchronous gang drives."""
     from tfdist_trainer.strategies import devices, servers  # noqa: PLC0415
 
     devices.configure(settings, member.job.role)
@@ -128,11 +133,11 @@ def _serve(member: Member, settings: RuntimeSpec, reporter: Reporter) -> None:
 
 
 def check(member: Member) -> programs.Choice:
-    """Return the program with its configuration after checking all that can be checked without TensorFlow.
+    """Return the program and its configuration after every check that does not need TensorFlow.
 
     Raises:
-        ConfigurationError: with the path of the field.
-        DataMissingError: with the file or pattern.
+        ConfigurationError: a field is wrong; the message starts with its path.
+        DataMissingError: a file or pattern has no match.
     """
     job = member.job
     if job.training is None:

@@ -1,8 +1,8 @@
-"""The settings of TensorFlow that a job can make (`spec.runtime`), as far as they come before TensorFlow itself.
+"""The TensorFlow settings of a job (`spec.runtime`) that must be applied before TensorFlow is imported.
 
-`read` checks them without importing TensorFlow, `prepare` sets the environment variables that TensorFlow and
-Keras look at when they are imported; `strategies.devices` applies the rest. Every field is applied by one of
-them: nothing that a job asks for may be ignored in silence.
+`read` validates them without importing TensorFlow, `prepare` sets the environment variables that TensorFlow and Keras
+read on import, and `strategies.devices` applies the rest. Every field is applied by one of them: no setting of a job
+may be ignored silently.
 """
 
 import os
@@ -21,7 +21,7 @@ LEGACY_KERAS_ENV: Final = "TF_USE_LEGACY_KERAS"
 
 
 def read(settings: Mapping[str, Any]) -> RuntimeSpec:
-    """Return `spec.runtime` as `TFDIST_JOB` has it; what is absent there has its default.
+    """Return `spec.runtime` from `TFDIST_JOB`, with defaults for absent fields.
 
     Raises:
         ConfigurationError: a field is wrong, or this image is older than the field.
@@ -37,10 +37,10 @@ def read(settings: Mapping[str, Any]) -> RuntimeSpec:
 
 
 def for_servers(settings: RuntimeSpec) -> RuntimeSpec:
-    """Return the settings of a gang with parameter servers: XLA cannot compile steps whose variables are elsewhere.
+    """Return the settings of a gang with parameter servers: XLA cannot compile steps on their variables.
 
     Raises:
-        ConfigurationError: it is asked to.
+        ConfigurationError: `runtime.xla` is `On`.
     """
     if settings.xla == "On":
         raise ConfigurationError(
@@ -50,23 +50,23 @@ def for_servers(settings: RuntimeSpec) -> RuntimeSpec:
 
 
 def needs_legacy_keras(config: Mapping[str, Any]) -> bool:
-    """Return whether a program's configuration, not checked yet, is one whose model has to be of `tf_keras`."""
+    """Return whether the configuration, not validated yet, requires a model of `tf_keras`."""
     return config.get("minShardBytes") is not None
 
 
 def prepare(environ: MutableMapping[str, str], settings: RuntimeSpec, *, legacy_keras: bool = False) -> None:
-    """Set what must be set before TensorFlow and Keras are imported; what the user has set stays.
+    """Set the variables that TensorFlow and Keras read on import; variables set by the user are kept.
 
-    The root file system is read-only and the user may have no home, so Keras gets one under the temporary
+    The root file system is read-only and the user may have no home directory, so Keras gets one under the temporary
     directory.
     """
-    # Errors only: the distributed iterator warns at each epoch that its own generator cannot be optimized.
-    # Where operations are placed is logged as information.
+    # Errors only: the distributed iterator warns in each epoch that its generator cannot be optimized.
+    # The placement of operations is logged at level INFO.
     environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "0" if settings.log_device_placement else "2")
     environ.setdefault("KERAS_BACKEND", "tensorflow")
     environ.setdefault("KERAS_HOME", str(Path(tempfile.gettempdir(), f"keras-{os.getuid()}")))
     environ.setdefault("MPLCONFIGDIR", environ["KERAS_HOME"])
     if legacy_keras:
         environ[LEGACY_KERAS_ENV] = "1"
-    # Without it a parameter server's coordinator waits for a lost worker for ever.
+    # Otherwise the coordinator of parameter servers waits for a lost worker for ever.
     environ.setdefault("GRPC_FAIL_FAST", "use_caller")

@@ -1,9 +1,9 @@
-"""When a training saves, and what it begins from: the loop's side of checkpoints.
+"""Saves and restores the state of a training run: the training loop's side of checkpoints.
 
-What a training begins from (`checkpoint.restore`): always the newest checkpoint that this job itself has written,
-for a restarted job goes on where it was. Where there is none, `Latest` takes the newest of whoever wrote it, a path
-that one, and `None` nothing. Checkpoints of other jobs that are further than that are set aside, into a folder:
-they would pass for the newest, and have those of this job removed as the oldest.
+The initial checkpoint (`checkpoint.restore`) is the newest checkpoint that this job itself has written, so a
+restarted job resumes. If it has written none, `Latest` selects the newest checkpoint of any job, a path selects that
+checkpoint, and `None` selects none. Checkpoints of other jobs with a later step are then moved into a folder: they
+would count as the newest, and the checkpoints of this job would be removed as the oldest.
 """
 
 from pathlib import Path
@@ -11,21 +11,22 @@ from typing import Final
 
 from tfdist.contract import CheckpointSettings, Phase
 from tfdist.contract_reports import CheckpointReport
-from tfdist_trainer import log, scores
-from tfdist_trainer.checkpoint import CheckpointReader, CheckpointWriter, Position, Record, read_record
+from tfdist_trainer import evaluation_store, log
+from tfdist_trainer.checkpoint import CheckpointReader, CheckpointWriter, DataCursor, Record, read_record
 from tfdist_trainer.context import Context
 from tfdist_trainer.errors import StorageError
-from tfdist_trainer.pace import MAX_CHUNK, SaveSchedule
 from tfdist_trainer.reporter import now_text
+from tfdist_trainer.save_schedule import SaveSchedule
 from tfdist_trainer.state import State, share_record
-from tfdist_trainer.strategies.gang import Gang
+from tfdist_trainer.steps_per_execution import MAX_STEPS_PER_EXECUTION
+from tfdist_trainer.strategies.replica_group import ReplicaGroup
 
 LATEST: Final = "Latest"
 NOTHING: Final = "None"
 
 
 class Saver:
-    """Restores and saves the state of one training; without settings it does neither."""
+    """Restores and saves the state of one training run; does neither if the job has no `checkpoint` settings."""
 
     def __init__(self, context: Context, state: State) -> None:
         self._context = context
@@ -40,12 +41,12 @@ class Saver:
         """Whether checkpoints are written at all."""
         return self._schedule is not None
 
-    def restore(self) -> Position | None:
-        """Claim the directory and go to the checkpoint that training begins from; None where there is none.
+    def restore(self) -> DataCursor | None:
+        """Claim the directory and restore the initial checkpoint; return its cursor, None if there is none.
 
         Raises:
-            CheckpointUnwritableError: the directory cannot be written, or a later attempt writes there.
-            StorageError: the checkpoint cannot be read, or not by every member.
+            CheckpointUnwritableError: the directory cannot be written, or a later attempt has claimed it.
+            StorageError: a member cannot read the checkpoint.
         """
         settings, gang = self._settings, self._context.gang
         if settings is None:
@@ -54,83 +55,85 @@ class Saver:
             directory = Path(settings.directory)
             self._writer = CheckpointWriter(directory, keep=settings.keep, writer=self._context.writer)
             self._writer.claim()
-        path, record = find_start(gang, settings, self._context.writer.job)
+        path, record = find_initial_checkpoint(gang, settings, self._context.writer.job)
         if self._writer is not None and settings.restore != LATEST:
-            self._writer.set_aside(above=record.position.step if record else -1)
+            self._writer.set_aside(above=record.cursor.step if record else -1)
         if path is None or record is None:
-            if self._context.gate is not None:
-                raise StorageError("checkpoint: there is none from which this program in reserve could begin")
+            if self._context.start_barrier is not None:
+                raise StorageError("checkpoint: there is none from which this standby process could start")
             return None
         self._state.restore(path)
         if self._schedule is not None:
             self._schedule.saved()
-        self._saved = CheckpointReport(step=record.position.step, path=str(path), time=record.time)
+        self._saved = CheckpointReport(step=record.cursor.step, path=str(path), time=record.time)
         self._context.reporter.update(last_checkpoint=self._saved)
-        log.event("restored", step=record.position.step, path=path, writer=record.writer)
-        return record.position
+        log.event("restored", step=record.cursor.step, path=path, writer=record.writer)
+        return record.cursor
 
     def begin(self) -> None:
-        """Take back that training is done: it goes on."""
+        """Remove the record of a finished training, because training continues."""
         if self._writer is not None:
             self._writer.begin()
 
     def steps_left(self, step: int) -> int:
         """Return how many steps may follow `step` before one that must be saved."""
-        return self._schedule.steps_left(step) if self._schedule else MAX_CHUNK
+        return self._schedule.steps_left(step) if self._schedule else MAX_STEPS_PER_EXECUTION
 
-    def is_due(self, at: Position) -> bool:
-        """Return whether to save at `at`, which has not been done yet."""
-        if self._schedule is None or at.step == 0 or self._is_saved(at):
+    def is_due(self, cursor: DataCursor) -> bool:
+        """Return whether a checkpoint is due at `cursor` and not saved yet."""
+        if self._schedule is None or cursor.step == 0 or self._is_saved(cursor):
             return False
-        return self._schedule.is_due(at.step, epoch_ended=at.step_in_epoch == 0)
+        return self._schedule.is_due(cursor.step, epoch_ended=cursor.step_in_epoch == 0)
 
-    def save(self, at: Position) -> None:
-        """Have the chief write a checkpoint at `at`; every member calls this, and has equal variables."""
+    def save(self, cursor: DataCursor) -> None:
+        """Write a checkpoint at `cursor`. Every member calls this, with equal variables; only the chief writes."""
         if self._settings is None or self._schedule is None:
             return
         reporter = self._context.reporter
         phase = reporter.current.phase
         reporter.update(phase=Phase.CHECKPOINTING)
         if self._writer is not None:
-            self._saved = self._state.save(self._writer, at)
-            log.event("checkpoint", step=at.step, path=self._saved.path)
+            self._saved = self._state.save(self._writer, cursor)
+            log.event("checkpoint", step=cursor.step, path=self._saved.path)
         else:
-            path = CheckpointReader(Path(self._settings.directory)).path_of(at.step)
-            self._saved = CheckpointReport(step=at.step, path=str(path), time=now_text())
+            path = CheckpointReader(Path(self._settings.directory)).path_of(cursor.step)
+            self._saved = CheckpointReport(step=cursor.step, path=str(path), time=now_text())
         self._schedule.saved()
         reporter.update(phase=phase, last_checkpoint=self._saved)
 
-    def is_missing(self, at: Position) -> bool:
-        """Return whether checkpoints are written, and there is none of `at` yet."""
-        return self.can_save and not self._is_saved(at)
+    def is_missing(self, cursor: DataCursor) -> bool:
+        """Return whether checkpoints are enabled, and there is none at `cursor` yet."""
+        return self.can_save and not self._is_saved(cursor)
 
-    def told_to_stop(self, step: int) -> str:
-        """Return why the evaluator says that training may end at `step`, as the chief reads it; "" while it may not."""
+    def early_stop_reason(self, step: int) -> str:
+        """Return why the evaluator stops training at `step`; "" if it does not. Only the chief reads this."""
         if self._writer is None or not (self._context.member.job.evaluation or {}).get("earlyStopping"):
             return ""
-        return scores.told_to_stop(self._writer.directory, self._context.writer.job, step)
+        return evaluation_store.early_stop_reason(self._writer.directory, self._context.writer.job, step)
 
     def finish(self, total_steps: int) -> None:
         """Name the last checkpoint in `final.json`."""
         if self._writer is not None and self._saved is not None:
             self._writer.finish(self._saved, total_steps)
 
-    def _is_saved(self, at: Position) -> bool:
-        """Return whether the directory has a checkpoint of this step: one restored from elsewhere is not there."""
+    def _is_saved(self, cursor: DataCursor) -> bool:
+        """Return whether the directory itself has a checkpoint at `cursor`; a restored one may be elsewhere."""
         if self._saved is None or self._settings is None:
             return False
-        return self._saved.step == at.step and Path(self._saved.path).parent == Path(self._settings.directory)
+        return self._saved.step == cursor.step and Path(self._saved.path).parent == Path(self._settings.directory)
 
 
-def find_start(gang: Gang, settings: CheckpointSettings, job: str) -> tuple[Path | None, Record | None]:
-    """Return the checkpoint that training begins from, as the chief sees it, or (None, None); a collective."""
+def find_initial_checkpoint(
+    gang: ReplicaGroup, settings: CheckpointSettings, job: str
+) -> tuple[Path | None, Record | None]:
+    """Return the initial checkpoint as the chief sees it, or (None, None); a collective."""
     reader = CheckpointReader(Path(settings.directory))
     own = None
     if gang.member.is_chief:
         own = reader.newest() if settings.restore == LATEST else reader.newest(written_by=job)
     record = share_record(gang, reader, own)
     if record is not None:
-        return reader.path_of(record.position.step), record
+        return reader.path_of(record.cursor.step), record
     if settings.restore in {LATEST, NOTHING}:
         return None, None
     path = Path(settings.directory, settings.restore)  # an absolute path replaces the directory
@@ -138,10 +141,10 @@ def find_start(gang: Gang, settings: CheckpointSettings, job: str) -> tuple[Path
 
 
 def read_named(path: Path) -> Record:
-    """Return the record of the checkpoint that `checkpoint.restore` names.
+    """Return the record of the checkpoint at `path`, the value of `checkpoint.restore`.
 
     Raises:
-        StorageError: it does not exist or is damaged.
+        StorageError: the checkpoint does not exist or is damaged.
     """
     try:
         return read_record(path)

@@ -1,8 +1,8 @@
-"""What a script of the user's own may tell: `tfdist_trainer.report(step=..., metrics=...)`.
+"""Progress reports of a user's script: `tfdist_trainer.report(step=..., metrics=...)`.
 
-A script needs nothing of this. With it the job's status shows how far it is, and the controller notices when it
-stands still. The first call opens the report port, in a job; outside of one `report` only remembers. Nothing in
-here ends a script: what cannot be told is logged once.
+Reports are optional. With them the job's status shows the progress, and the controller detects a stalled script. In a
+job the first call starts the report server; otherwise `report` only stores the values. A report never fails a script:
+a server that cannot start is logged once.
 """
 
 import atexit
@@ -22,7 +22,7 @@ _ALONE: Final = ProgressReport(role=Role.WORKER, index=0, attempt=0, phase=Phase
 
 
 class Script:
-    """The one script of this process, as it tells of itself."""
+    """The reports of the script in this process."""
 
     def __init__(self) -> None:
         self.reporter = Reporter(_ALONE)
@@ -30,8 +30,8 @@ class Script:
         self._failure: errors.Failure | None = None
         self._start()
 
-    def tell(self, **fields: Any) -> None:
-        """Replace the fields of the report that are given, and work out the time of a step."""
+    def report(self, **fields: Any) -> None:
+        """Replace the given fields of the report, and compute the time of a step."""
         step = fields.get("step")
         if step is not None:
             fields |= {"step_at": now_text()} | self._speed(step)
@@ -43,7 +43,7 @@ class Script:
         try:
             if JOB_ENV in os.environ:
                 self.reporter.replace(first_report(environment.read_member(os.environ)))
-            self.reporter.tell_to(heartbeat.attach(os.environ))
+            self.reporter.attach(heartbeat.attach(os.environ))
             port = environment.read_report_port(os.environ)
             if port:
                 report_server.serve(self.reporter, port)
@@ -56,7 +56,7 @@ class Script:
             previous(kind, error, trace)
 
         sys.excepthook = remember
-        atexit.register(self._last_words)
+        atexit.register(self._write_termination_message)
 
     def _speed(self, step: int) -> dict[str, float]:
         now = time.monotonic()
@@ -65,8 +65,8 @@ class Script:
             return {}
         return {"step_time_millis": 1000 * (now - before[1]) / (step - before[0])}
 
-    def _last_words(self) -> None:
-        """Write the termination message: the report port ends with the process."""
+    def _write_termination_message(self) -> None:
+        """Write the termination message: the report server ends with the process."""
         failure = self._failure
         reason, message = (failure.reason, failure.message) if failure else ("Completed", "")
         path = termination.path_from(os.environ)
@@ -86,30 +86,30 @@ def report(
     metrics: Mapping[str, float] | None = None,
     phase: str | None = None,
 ) -> None:
-    """Tell how far this script is; cheap enough for every step.
+    """Report the progress of this script; cheap enough for every step.
 
     Args:
-        step: steps finished since the start of training.
-        total_steps: steps that training will have.
-        epoch: epochs finished.
+        step: finished steps since the start of training.
+        total_steps: steps of the whole training.
+        epoch: finished epochs.
         examples: examples seen by all replicas.
         examples_per_second: of all replicas.
-        metrics: the present values by name; they replace those told before.
-        phase: one of `tfdist.contract.Phase`; training, where it is not given.
+        metrics: current values by name; they replace those of the last report.
+        phase: one of `tfdist.contract.Phase`; by default training.
 
     Raises:
-        ValueError: `phase` is none.
+        ValueError: `phase` is not a phase.
     """
     if not _scripts:
         _scripts.append(Script())
-    told: dict[str, float | None] = {"step": step, "total_steps": total_steps, "epoch": epoch, "examples": examples}
-    told |= {"examples_per_second": examples_per_second}
-    fields: dict[str, Any] = {name: value for name, value in told.items() if value is not None}
+    given: dict[str, float | None] = {"step": step, "total_steps": total_steps, "epoch": epoch, "examples": examples}
+    given |= {"examples_per_second": examples_per_second}
+    fields: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if metrics is not None:
         fields["metrics"] = {str(name): float(value) for name, value in metrics.items()}
-    _scripts[0].tell(phase=Phase(phase) if phase else Phase.TRAINING, **fields)
+    _scripts[0].report(phase=Phase(phase) if phase else Phase.TRAINING, **fields)
 
 
 def current_report() -> ProgressReport:
-    """Return what this script has told last."""
+    """Return the last report of this script."""
     return _scripts[0].reporter.current if _scripts else _ALONE

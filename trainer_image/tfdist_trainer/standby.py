@@ -1,9 +1,9 @@
-"""A program in reserve: everything that a round needs is made ready, and waits until the launcher lets it go on.
+"""The standby process: prepares the next round while the current one trains, and starts on a signal of the launcher.
 
-While a round trains, the warm process forks the program of the next one. It meets those of the other members, starts
-TensorFlow's server on the other of two ports, builds the model, traces and takes one step, all of which a restart
-would wait for; what it has computed is thrown away, for a checkpoint follows. Then it waits at a gate: a FIFO, in which
-a blocked read costs nothing.
+The fork server forks the training process of the next round in advance. It finds the standby processes of the other
+members, starts TensorFlow's server on the other of two ports, builds the model, and traces and runs one step: a
+restart would otherwise wait for all of this. The computed values are discarded, because a checkpoint is restored
+afterwards. The process then blocks at a start barrier: a FIFO, because a blocked read costs nothing.
 """
 
 from collections.abc import Mapping
@@ -13,38 +13,45 @@ from typing import Final
 from tfdist_trainer import heartbeat, log
 from tfdist_trainer.errors import PeerLostError
 
-GATE_ENV: Final = "TFDIST_GATE"
-"""Environment variable with the path of the FIFO; set by the launcher for a program in reserve alone."""
+START_BARRIER_ENV: Final = "TFDIST_GATE"
+"""Environment variable with the path of the FIFO; the launcher sets it for standby processes only."""
 
 GO: Final = b"g"
 
 
-class Gate:
-    """What a program in reserve waits at."""
+class StartBarrier:
+    """The point at which a standby process waits for its round to start.
 
-    def __init__(self, path: Path, heart: heartbeat.Heart) -> None:
-        """`path` is the FIFO, to which the launcher writes `GO`."""
+    Args:
+        path: the FIFO, to which the launcher writes `GO`.
+        writer: the heartbeat, through which the launcher learns that the process is ready.
+    """
+
+    def __init__(self, path: Path, writer: heartbeat.HeartbeatWriter) -> None:
         self._path = path
-        self._heart = heart
+        self._heartbeat = writer
 
     def wait(self) -> None:
-        """Say that all is ready, and return when the round begins.
+        """Report that this process is ready, and return when the round starts.
 
         Raises:
-            PeerLostError: the launcher is gone.
+            PeerLostError: the launcher has exited.
         """
         log.event("ready")
-        self._heart.be_ready()
-        with self._path.open("rb", buffering=0) as gate:
-            if gate.read(1) != GO:
-                raise PeerLostError("the launcher of this program in reserve is gone")
+        self._heartbeat.mark_ready()
+        with self._path.open("rb", buffering=0) as fifo:
+            if fifo.read(1) != GO:
+                raise PeerLostError("the launcher of this standby process has exited")
         log.also()
 
 
-def gate_from(environ: Mapping[str, str], number: int) -> Gate | None:
-    """Return the gate of this process, and have its log say that it is in reserve for round `number`; or None."""
-    heart = heartbeat.attach(environ)
-    if not environ.get(GATE_ENV) or heart is None:
+def start_barrier_from(environ: Mapping[str, str], number: int) -> StartBarrier | None:
+    """Return the start barrier of this process; None if it is not a standby process.
+
+    From then on every log line of a standby process carries `standby=<number>`, the round that it waits for.
+    """
+    writer = heartbeat.attach(environ)
+    if not environ.get(START_BARRIER_ENV) or writer is None:
         return None
     log.also(standby=number)
-    return Gate(Path(environ[GATE_ENV]), heart)
+    return StartBarrier(Path(environ[START_BARRIER_ENV]), writer)

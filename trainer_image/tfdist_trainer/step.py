@@ -1,8 +1,8 @@
-"""The computation: one training or evaluation step on every replica, many of them in one `tf.function`.
+"""Training and evaluation steps on every replica; several steps run in one `tf.function` (steps per execution).
 
-A step makes one collective, whatever the number of variables: gradients and metric sums travel as one vector.
-The gradient is of the *sum* of weighted losses, and is divided by the weight of all replicas after the
-collective; so a member with few or no examples neither drags nor distorts the step.
+A step has one collective, whatever the number of variables: an all-reduce of gradients and metric sums as one vector.
+The gradient is that of the *sum* of weighted losses, divided by the weight of all replicas after the all-reduce. So a
+member with few or no examples neither delays nor distorts the step.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,100 +12,102 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from tfdist_trainer.autograph import graph, translated
+from tfdist_trainer.autograph import autograph_converted, graph
 from tfdist_trainer.data.pipeline import Batch
 from tfdist_trainer.errors import ConfigurationError
 from tfdist_trainer.kernels import adam, batch_normalization
-from tfdist_trainer.metrics.sums import SumsOf, WeightedMean
+from tfdist_trainer.metrics.additive import MetricCollection, WeightedMean
 from tfdist_trainer.programs.base import Program
-from tfdist_trainer.strategies.gang import Gang
-from tfdist_trainer.strategies.reduction import add_over_replicas, mean_over_replicas
+from tfdist_trainer.strategies.reduction import all_reduce_mean, all_reduce_sum
+from tfdist_trainer.strategies.replica_group import ReplicaGroup
+from tfdist_trainer.upstream.keras_optimizers import disable_gradient_reduction
 
 
-def metric_sums(program: Program) -> SumsOf:
-    """Return the sums that steps of `program` add up: those of the loss first."""
-    return SumsOf([WeightedMean("loss", program.loss), *program.metrics()])
+def metric_sums(program: Program) -> MetricCollection:
+    """Return the metrics that the steps of `program` sum up, the loss first."""
+    return MetricCollection([WeightedMean("loss", program.loss), *program.metrics()])
 
 
-class Outcome(NamedTuple):
-    """What a chunk of training steps tells; tensors when it comes out of the graph."""
+class StepStats(NamedTuple):
+    """Statistics of one execution of training steps; tensors inside the graph."""
 
     sums: Any
-    """Sums of loss and metrics over the gang, float64 [sums.size]."""
+    """Sums of loss and metrics over all replicas, float64 [sums.size]."""
     gradient_norm: Any
-    """Global norm of the last step's gradient, of the mean loss, float32 []. It is worked out for this step alone,
-    unless `skip` needs it for all: on small models it takes longer than the gradient."""
+    """Global norm of the gradient of the mean loss in the last step, float32 []. Only that step computes it, unless
+    `skip` needs it in every step: for small models the norm takes longer than the gradient."""
     not_finite: Any
-    """Steps whose loss or gradient was not finite, int32 []. With `skip` they have changed nothing. Without, the chunk
-    ends at the first loss that is not finite; a gradient that is not is found out in the last step of the chunk."""
+    """Steps with a non-finite loss or gradient, int32 []. With `skip` they have changed nothing. Without it the
+    execution ends at the first non-finite loss; a non-finite gradient is detected only in the last step."""
     done: Any
-    """Steps taken, int32 []."""
+    """Finished steps, int32 []."""
     input_wait: Any
-    """Seconds that the steps of this member waited for their batches, float64 []."""
+    """Seconds that this member waited for its input pipeline, float64 []."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepOptions:
-    """How training steps are computed."""
+    """Options of the training step."""
 
     skip: bool = False
-    """Whether to go on after a step whose loss or gradient is not finite."""
+    """Whether to skip a step with a non-finite loss or gradient, and continue."""
     compiled: bool = False
-    """Whether XLA compiles the computation of a replica; what replicas exchange stays outside."""
+    """Whether XLA compiles the computation of a replica (`jit_compile`); collectives stay outside."""
     timed: bool = True
-    """Whether to measure how long batches take to come; TensorFlow's clock does not run in deterministic mode."""
+    """Whether to measure the wait for input; TensorFlow's clock is not available in deterministic mode."""
 
 
 class TrainStep:
-    """Trains `model` by whole chunks of steps."""
+    """Trains `model`, several steps per execution."""
 
-    def __init__(self, gang: Gang, program: Program, model: Any, optimizer: Any, options: StepOptions) -> None:
+    def __init__(self, gang: ReplicaGroup, program: Program, model: Any, optimizer: Any, options: StepOptions) -> None:
         self._gang = gang
-        self._loss = translated(program.loss)
+        self._loss = autograph_converted(program.loss)
         self._model = model
-        self._predict = translated(model)
+        self._predict = autograph_converted(model)
         self._optimizer = optimizer
         self._options = options
         self._sums = metric_sums(program)
         self._variables = [raw(variable) for variable in model.trainable_variables]
         self._scaled = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
-        # An embedding's gradient is of a few rows; the whole would travel to the parameter servers.
+        # The gradient of an embedding is sparse; made dense, all of it would travel to the parameter servers.
         self._dense = gang.replicas > 1 or options.skip or isinstance(optimizer, keras.optimizers.Optimizer)
-        reduce_only_once(optimizer)
+        if isinstance(optimizer, keras.optimizers.Optimizer):  # `apply` passes skip_gradients_aggregation to tf_keras
+            disable_gradient_reduction(optimizer)
         adam.fuse(optimizer)
         batch_normalization.fuse(model)
-        self.graph = graph(self._chunk)
-        """(iterator, number of steps) -> `Outcome` of tensors."""
+        self.graph = graph(self._execute)
+        """(iterator, number of steps) -> `StepStats` of tensors."""
 
-    def run(self, iterator: Any, steps: int) -> Outcome:
-        """Take `steps` steps and return their outcome in NumPy's types; a collective."""
-        return Outcome(*(part.numpy() for part in self.graph(iterator, tf.constant(steps))))
+    def run(self, iterator: Any, steps: int) -> StepStats:
+        """Run `steps` steps and return their statistics in NumPy types; a collective."""
+        return StepStats(*(part.numpy() for part in self.graph(iterator, tf.constant(steps))))
 
-    def _chunk(self, iterator: Any, steps: tf.Tensor) -> Outcome:
-        def wanted(told: Outcome) -> tf.Tensor:
-            more = told.done < steps
-            return more if self._options.skip else tf.logical_and(more, tf.equal(told.not_finite, 0))
+    def _execute(self, iterator: Any, steps: tf.Tensor) -> StepStats:
+        def wanted(stats: StepStats) -> tf.Tensor:
+            more = stats.done < steps
+            return more if self._options.skip else tf.logical_and(more, tf.equal(stats.not_finite, 0))
 
-        def step(told: Outcome) -> tuple[Outcome]:
+        def step(stats: StepStats) -> tuple[StepStats]:
             if self._options.timed:
-                batch, seconds = timed_next(iterator, after=told.sums)
+                batch, seconds = timed_next(iterator, after=stats.sums)
             else:
                 batch, seconds = iterator.get_next(), tf.constant(0.0, tf.float64)
-            done = told.done + 1
+            done = stats.done + 1
             results = self._gang.strategy.run(self._replica, args=(batch, tf.equal(done, steps)))
             sums, norm, finite = (self._gang.local(result) for result in results)
-            bad = told.not_finite + tf.cast(tf.logical_not(finite), tf.int32)
-            return (Outcome(told.sums + sums, norm, bad, done, told.input_wait + seconds),)
+            bad = stats.not_finite + tf.cast(tf.logical_not(finite), tf.int32)
+            return (StepStats(stats.sums + sums, norm, bad, done, stats.input_wait + seconds),)
 
         zero = tf.constant(0)
-        none = Outcome(
+        none = StepStats(
             tf.zeros([self._sums.size], tf.float64), tf.constant(0.0), zero, zero, tf.constant(0.0, tf.float64)
         )
-        (outcome,) = tf.while_loop(wanted, step, (none,))
-        return Outcome(*outcome)
+        (stats,) = tf.while_loop(wanted, step, (none,))
+        return StepStats(*stats)
 
     def _replica(self, batch: Batch, last: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Take one step on one replica and return (its sums over the gang, norm of the gradient, whether finite)."""
+        """Run one step on one replica; return (sums over all replicas, norm of the gradient, whether finite)."""
         if self._options.compiled and self._gang.replicas == 1:
             whole: tuple[tf.Tensor, tf.Tensor, tf.Tensor] = graph(self._step, jit_compile=True)(Batch(*batch), last)
             return whole
@@ -114,29 +116,30 @@ class TrainStep:
     def _step(self, batch: Batch, last: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         local = self._local
         if self._options.compiled and self._gang.replicas > 1:
-            # A function of its own for each replica, because the variables of each are part of it.
+            # A separate function for each replica, because it captures the variables of that replica.
             local = graph(local, jit_compile=True)
-        *gradients, sums = mean_over_replicas(local(batch), self._gang.replicas)
+        *gradients, sums = all_reduce_mean(local(batch), self._gang.replicas)
         finite = tf.math.is_finite(tf.reduce_sum(sums))
-        looked_at = last if not self._options.skip else tf.constant(True)
-        norm = tf.cond(looked_at, lambda: _norm(gradients), lambda: tf.constant(0.0))
+        checked = last if not self._options.skip else tf.constant(True)
+        norm = tf.cond(checked, lambda: _norm(gradients), lambda: tf.constant(0.0))
         if self._scaled:
-            # Loss scaling tries how far it can go: an infinite gradient is no mistake, and it skips the step itself.
+            # Loss scaling probes for the largest scale: it expects infinite gradients, and skips such steps itself.
             norm /= tf.cast(raw(self._optimizer.dynamic_scale), norm.dtype)
         else:
             finite = tf.logical_and(finite, tf.math.is_finite(norm))
         if self._options.skip:
             if not self._scaled:
                 gradients = [tf.where(finite, gradient, tf.zeros_like(gradient)) for gradient in gradients]
-            # The number of examples, which comes first, is right in any case.
+            # The first sum, the number of examples, is always valid.
             sums = tf.where(tf.logical_or(finite, tf.range(self._sums.size) == 0), sums, tf.zeros_like(sums))
         apply(self._optimizer, gradients, self._model.trainable_variables)
         return tf.cast(sums, tf.float64), norm, finite
 
     def _local(self, batch: Batch) -> list[tf.Tensor]:
-        """Return this replica's part of the mean's gradients, its sums, and its weight.
+        """Return the gradients, the metric sums and the weight of this replica.
 
-        The gradients are of the sum of weighted losses; on an only replica of their mean, which saves dividing each.
+        The gradients are those of the sum of weighted losses; with one replica of their mean, which saves a division
+        for each.
         """
         weight = tf.reduce_sum(batch.weights)
         with tf.GradientTape() as tape:
@@ -151,22 +154,22 @@ class TrainStep:
         gradients = tape.gradient(scaled, self._variables, None, unconnected)
         if self._dense:
             gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
-        # In float32 they travel with the gradients. Within one step counts stay exact, up to 2**24.
-        sums = tf.cast(self._sums.sums(batch.labels, predictions, batch.weights, batch.present), tf.float32)
+        # float32, to share the all-reduce of the gradients. Within one step counts stay exact, up to 2**24.
+        sums = tf.cast(self._sums.sums(batch.labels, predictions, batch.weights, batch.valid_mask), tf.float32)
         return [*gradients, sums, weight]
 
 
 class EvaluateStep:
-    """Evaluates `model` by whole chunks of steps."""
+    """Evaluates `model`, several steps per execution."""
 
-    def __init__(self, gang: Gang, program: Program, model: keras.Model) -> None:
+    def __init__(self, gang: ReplicaGroup, program: Program, model: keras.Model) -> None:
         self._gang = gang
-        self._predict = translated(model)
+        self._predict = autograph_converted(model)
         self._sums = metric_sums(program)
-        self.run = graph(self._chunk)
-        """(iterator, number of steps) -> the sums of these steps over the gang, float64 [sums.size]."""
+        self.run = graph(self._execute)
+        """(iterator, number of steps) -> the sums of these steps over all replicas, float64 [sums.size]."""
 
-    def _chunk(self, iterator: Any, steps: tf.Tensor) -> tf.Tensor:
+    def _execute(self, iterator: Any, steps: tf.Tensor) -> tf.Tensor:
         def step(done: tf.Tensor, total: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             sums = self._gang.strategy.run(self._replica, args=(iterator.get_next(),))
             return done + 1, total + self._gang.local(sums)
@@ -178,18 +181,18 @@ class EvaluateStep:
     def _replica(self, batch: Batch) -> tf.Tensor:
         batch = Batch(*batch)
         predictions = as_float32(self._predict(batch.features, training=False))
-        sums = self._sums.sums(batch.labels, predictions, batch.weights, batch.present)
+        sums = self._sums.sums(batch.labels, predictions, batch.weights, batch.valid_mask)
         return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, sums)
 
 
-class Averaging:
-    """Makes the statistics that every replica keeps for itself equal.
+class BatchNormSync:
+    """Averages the batch-normalization statistics over all replicas.
 
-    The moving mean and variance of `BatchNormalization` differ on every worker (docs/trainer.md), and only
-    one worker's would be saved.
+    The moving mean and variance of `BatchNormalization` differ on every replica (docs/trainer.md), and only those of
+    the chief would be saved. All other non-trainable floating-point variables are averaged as well.
     """
 
-    def __init__(self, gang: Gang, model: keras.Model) -> None:
+    def __init__(self, gang: ReplicaGroup, model: keras.Model) -> None:
         self._gang = gang
         self._variables = [v for each in model.non_trainable_variables if _is_float((v := raw(each)).dtype)]
         self._average = graph(self._in_graph)
@@ -197,7 +200,7 @@ class Averaging:
     def run(self, weight: float) -> None:
         """Set the statistics on all replicas to their mean, weighted by each member's `weight`.
 
-        A collective; a member that has no examples passes 0, because its statistics are of nothing.
+        A collective. A member without examples passes 0, because its statistics are meaningless.
         """
         if self._variables and self._gang.replicas > 1:
             self._average(tf.constant(weight, tf.float32))
@@ -205,7 +208,7 @@ class Averaging:
     def _in_graph(self, weight: tf.Tensor) -> None:
         def average() -> None:
             values = [variable.read_value() * tf.cast(weight, variable.dtype) for variable in self._variables]
-            *values, total = add_over_replicas([*values, weight], self._gang.replicas)
+            *values, total = all_reduce_sum([*values, weight], self._gang.replicas)
             for variable, value in zip(self._variables, values, strict=True):
                 variable.assign(tf.cast(value / tf.cast(total, value.dtype), variable.dtype))
 
@@ -213,16 +216,16 @@ class Averaging:
 
 
 class FiniteCheck:
-    """Tells whether what a checkpoint would hold is finite: of most steps only the loss was looked at."""
+    """Checks that the variables of a checkpoint are finite: most steps check only the loss."""
 
-    def __init__(self, gang: Gang, variables: Iterable[Any]) -> None:
-        # Of each its first copy here: to read one as a whole may be a collective for each.
+    def __init__(self, gang: ReplicaGroup, variables: Iterable[Any]) -> None:
+        # The first local copy of each variable: reading a distributed variable may be a collective.
         local = [gang.local(raw(variable)) for variable in variables]
         self._variables = [variable for variable in local if _is_float(variable.dtype)]
         self._check = graph(self._in_graph)
 
     def run(self) -> bool:
-        """Return whether every number in the variables is finite; alike on all members, whose variables are equal."""
+        """Return whether all variables are finite; the same on all members, because their variables are equal."""
         return bool(self._check().numpy())
 
     def _in_graph(self) -> tf.Tensor:
@@ -230,66 +233,51 @@ class FiniteCheck:
 
 
 def timed_next(iterator: Any, after: tf.Tensor) -> tuple[Any, tf.Tensor]:
-    """Return the next batch and the seconds that it took to come, float64 [], counted from when `after` is known."""
+    """Return the next batch and the seconds waited for it, float64 [], counted from when `after` is computed."""
     with tf.control_dependencies([after]):
         started = tf.timestamp()
     with tf.control_dependencies([started]):
         batch = iterator.get_next()
-    arrived = [tensor for part in tf.nest.flatten(batch) for tensor in getattr(part, "values", (part,))]
+    arrived = tf.nest.flatten(batch, expand_composites=True)
     with tf.control_dependencies(arrived):
         return batch, tf.timestamp() - started
 
 
 def per_example(losses: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-    """Return `losses`, which have one value for each example.
+    """Return `losses` as float32 after checking that they have one value per example.
 
     Raises:
-        ConfigurationError: the program returns another shape.
+        ConfigurationError: the shape is not [batch].
     """
     if losses.shape.rank != 1 or losses.shape[0] != weights.shape[0]:
         raise ConfigurationError(
             f"training.program: loss() returns shape {losses.shape}, expected {weights.shape}: one value for each "
-            "example; reduce the other axes, for example with tf.reduce_mean(..., axis=-1), and leave the batch's"
+            "example; reduce all axes except the first, for example with tf.reduce_mean(..., axis=-1)"
         )
     return tf.cast(losses, tf.float32)
 
 
 def as_float32(predictions: Any) -> Any:
-    """Return predictions of a model in mixed precision as float32, in which losses and metrics are computed."""
+    """Cast half-precision predictions to float32, the type in which losses and metrics are computed."""
     half = (tf.float16, tf.bfloat16)
     return tf.nest.map_structure(lambda t: tf.cast(t, tf.float32) if t.dtype in half else t, predictions)
 
 
 def raw(variable: Any) -> Any:
-    """Return TensorFlow's variable of a Keras 3 variable; `tf_keras` has no other."""
+    """Return the TensorFlow variable of a Keras 3 variable; variables of `tf_keras` are TensorFlow's."""
     return variable.value if isinstance(variable, keras.Variable) else variable
 
 
 def apply(optimizer: Any, gradients: Sequence[tf.Tensor], variables: Sequence[Any]) -> None:
-    """Have `optimizer`, of Keras 3 or `tf_keras`, change `variables`."""
+    """Apply `gradients` to `variables` with an optimizer of Keras 3 or `tf_keras`."""
     if isinstance(optimizer, keras.optimizers.Optimizer):
         optimizer.apply(gradients, variables)
     else:
         optimizer.apply_gradients(zip(gradients, variables, strict=True), skip_gradients_aggregation=True)
 
 
-def reduce_only_once(optimizer: Any) -> None:
-    """Keep `optimizer` from adding up gradients over replicas, which the step has done already.
-
-    Keras does it in `keras/src/backend/tensorflow/optimizer.py`, after clipping; ours comes before, so that
-    clipping sees the gradient of the whole batch.
-    """
-    if not isinstance(optimizer, keras.optimizers.Optimizer):
-        return  # `apply` asks tf_keras for it
-    name = "_all_reduce_sum_gradients"
-    for each in (optimizer, getattr(optimizer, "inner_optimizer", optimizer)):
-        if not callable(getattr(each, name, None)):
-            raise TypeError(f"this version of Keras has no Optimizer.{name}: gradients would be added up twice")
-        setattr(each, name, lambda grads_and_vars: grads_and_vars)
-
-
 def _norm(gradients: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Return the norm of all, float32 []; a model may have several types of numbers."""
+    """Return the global norm, float32 []; the gradients may have different dtypes."""
     return tf.linalg.global_norm([tf.cast(gradient, tf.float32) for gradient in gradients])
 
 

@@ -1,18 +1,16 @@
-"""What TensorBoard shows of a training, under `tensorBoard.logDirectory` or `<checkpoint.directory>/tensorboard`.
+"""TensorBoard summaries of training, in `tensorBoard.logDirectory` or `<checkpoint.directory>/tensorboard`.
 
 The chief writes the run `train`: loss, metrics, learning rate, gradient norm, examples per second. Every member
-writes a run of its own name, `worker-1`: the time of a step and how long it waits for input, by which a slow
-one is found. The points are those at which the loop looks up, every half second or so. That summaries cannot be
-written is logged, and never ends a training.
+writes a run named after itself, such as `worker-1`: step time and input wait, which identify a slow member. There is a
+point for each execution of steps, about every half second. A failure to write is logged and never ends training.
 """
 
+import importlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 
 from tfdist.contract_reports import ProgressReport
@@ -20,10 +18,14 @@ from tfdist_trainer import log
 from tfdist_trainer.context import Context
 from tfdist_trainer.errors import ConfigurationError, one_line
 from tfdist_trainer.programs.config import Profile
-from tfdist_trainer.step import Outcome, raw
+from tfdist_trainer.step import StepStats, raw
 
 DIRECTORY: Final = "tensorboard"
 TRAIN_RUN: Final = "train"
+
+# `tf.summary` imports it at its first call, which takes 0.1 s; here the fork server imports it once for all replicas.
+with suppress(ImportError):
+    importlib.import_module("tensorboard.plugins.scalar.summary_v2")
 
 
 class Summaries:
@@ -37,7 +39,7 @@ class Summaries:
         self._member = context.member
         self._profile: Profile | None = context.config.profile
         self._profiling = False
-        self._writers: dict[str, ScalarWriter] = {}
+        self._writers: dict[str, tf.summary.SummaryWriter] = {}
         self._folder = folder_of(context)
         if self._folder is None and self._profile is not None:
             raise ConfigurationError(
@@ -46,14 +48,14 @@ class Summaries:
             )
         self._own_run = f"{self._member.job.role}-{self._member.job.index}"
 
-    def write(self, report: ProgressReport, recent: Mapping[str, Any], outcome: Outcome, learning_rate: Any) -> None:
+    def write(self, report: ProgressReport, recent: Mapping[str, Any], stats: StepStats, learning_rate: Any) -> None:
         """Write the values of the steps since the last call; `recent` are the metrics of these alone."""
         step = report.step or 0
         own = {"step_time_millis": report.step_time_millis, "input_wait_millis": report.input_wait_millis}
         self._scalars(self._own_run, step, own)
         if self._member.is_chief:
             speed = {"examples_per_second": report.examples_per_second}
-            gradient = {"gradient_norm": float(outcome.gradient_norm), "learning_rate": _number(learning_rate)}
+            gradient = {"gradient_norm": float(stats.gradient_norm), "learning_rate": _number(learning_rate)}
             self._scalars(TRAIN_RUN, step, {**recent, **speed, **gradient})
 
     def limit(self, step: int, steps: int) -> int:
@@ -97,56 +99,36 @@ class Summaries:
             return
         try:
             if run not in self._writers:
-                self._writers[run] = ScalarWriter(f"{self._folder}/{run}")
-            self._writers[run].write(step, {k: float(v) for k, v in values.items() if isinstance(v, int | float)})
-        except (tf.errors.OpError, OSError) as error:
+                self._writers[run] = new_writer(f"{self._folder}/{run}")
+            numbers = {name: float(value) for name, value in values.items() if isinstance(value, int | float)}
+            write_scalars(self._writers[run], step, numbers)
+        except (tf.errors.OpError, OSError, ImportError) as error:
             log.event("summaries-off", path=self._folder, reason=one_line(str(error))[:300])
             self._folder = None
 
 
 def folder_of(context: Context) -> str | None:
-    """Return where the runs of a job are, a path or URL; None when nobody has said where."""
+    """Return where the runs of a job are, a path or URL; None if none is configured."""
     given = context.member.job.log_directory
     if given is not None:
         return given
     return str(Path(context.checkpoint.directory, DIRECTORY)) if context.checkpoint else None
 
 
-class ScalarWriter:
-    """Writes scalars of one run into a new event file.
+def new_writer(folder: str) -> tf.summary.SummaryWriter:
+    """Return a writer of a new event file in `folder`, which writes what is in memory every ten seconds.
 
-    By TensorFlow's operations: `tf.summary.scalar` needs the package `tensorboard`, which no replica needs otherwise.
+    Raises:
+        tf.errors.OpError: the file cannot be created.
     """
+    return tf.summary.create_file_writer(folder, max_queue=100, flush_millis=10_000, filename_suffix=".tfdist")
 
-    def __init__(self, folder: Path | str) -> None:
-        with tf.device("CPU:0"):
-            self._resource = tf.raw_ops.SummaryWriter(shared_name=str(folder), container="")
-            tf.raw_ops.CreateSummaryFileWriter(
-                writer=self._resource, logdir=str(folder), max_queue=100, flush_millis=10_000, filename_suffix=".tfdist"
-            )
 
-    def write(self, step: int, values: Mapping[str, float]) -> None:
-        """Write `values` by name at `step`."""
-        with tf.device("CPU:0"):
-            for name, value in values.items():
-                tf.raw_ops.WriteScalarSummary(
-                    writer=self._resource, step=tf.constant(step, tf.int64), tag=name, value=tf.constant(value)
-                )
-
-    def image(self, step: int, name: str, pixels: npt.NDArray[np.uint8]) -> None:
-        """Write an image, uint8 [height, width, 3], at `step`."""
-        with tf.device("CPU:0"):
-            tf.raw_ops.WriteImageSummary(
-                writer=self._resource,
-                step=tf.constant(step, tf.int64),
-                tag=name,
-                tensor=tf.constant(pixels[np.newaxis]),
-                bad_color=tf.constant([255, 0, 0, 255], tf.uint8),
-            )
-
-    def flush(self) -> None:
-        """Write what is still in memory."""
-        tf.raw_ops.FlushSummaryWriter(writer=self._resource)
+def write_scalars(writer: tf.summary.SummaryWriter, step: int, values: Mapping[str, float]) -> None:
+    """Write `values` by name at `step`."""
+    with writer.as_default(step):
+        for name, value in values.items():
+            tf.summary.scalar(name, value)
 
 
 def _number(value: Any) -> float:

@@ -1,8 +1,8 @@
-"""The termination message: the last words of a replica, at most 1 KiB of JSON.
+"""The termination message of a replica: at most 1 KiB of JSON.
 
-The controller reads it after the pod has ended, when the report port is gone; so the final metrics and the
-result of an evaluation are repeated here. The last line of the error comes first, because a reader who
-sees only part of it must see that part.
+The controller reads it after the pod has terminated, when the report server no longer runs; so it repeats the final
+metrics and the result of an evaluation. The last line of the error comes first, because a reader who sees only a part
+must see that one.
 """
 
 import bisect
@@ -16,15 +16,16 @@ from tfdist.contract_reports import GangEnd, ProgressReport, TerminationMessage
 PATH_ENV: Final = TERMINATION_LOG_ENV
 DEFAULT_PATH: Final = Path("/dev/termination-log")
 ELLIPSIS: Final = "..."
-"""Ends a message that was cut."""
+"""Suffix of a truncated message."""
 
 
 def compose(reason: str, message: str, report: ProgressReport, gang_end: GangEnd | None = None) -> str:
-    """Return the JSON of the message, with `message` cut as far as needed to fit into 1 KiB."""
+    """Return the JSON of the message, with `message` truncated to fit into 1 KiB."""
     whole = TerminationMessage(
         reason=reason,
         message=message,
         step=report.step,
+        epoch=report.epoch,
         attempt=report.attempt,
         metrics=report.metrics,
         last_checkpoint=report.last_checkpoint,
@@ -34,13 +35,13 @@ def compose(reason: str, message: str, report: ProgressReport, gang_end: GangEnd
     )
     if _fits(whole):
         return whole.to_json()
-    # So many metrics that nothing else has room: the cause and the last evaluation matter more.
+    # Too many metrics: the cause and the last evaluation are more important.
     for field, nothing in (("metrics", {}), ("best_evaluation", None)):
         if not _fits(_cut(whole, 0)):
             whole = whole.model_copy(update={field: nothing})
             if _fits(whole):
                 return whole.to_json()
-    # The encoded length grows with the number of characters, by different amounts for each: search.
+    # The encoded length grows with each character by a different amount: search.
     longest = bisect.bisect_left(range(len(message)), True, key=lambda n: not _fits(_cut(whole, n + 1)))
     return _cut(whole, longest).to_json()
 
@@ -54,12 +55,12 @@ def _fits(message: TerminationMessage) -> bool:
 
 
 def path_from(environ: Mapping[str, str]) -> Path:
-    """Return where the message goes."""
+    """Return the path of the termination message."""
     return Path(environ.get(PATH_ENV) or DEFAULT_PATH)
 
 
 def write(path: Path, text: str) -> None:
-    """Write `text` to `path`. A process outside a pod has no such file, and that is no failure."""
+    """Write `text` to `path`. Outside a pod there is no such file, which is not an error."""
     try:
         path.write_text(text, encoding="utf-8")
     except OSError:

@@ -3,6 +3,11 @@
 {{- default "tfdist-controller" .Values.fullnameOverride -}}
 {{- end }}
 
+{{/* Name of the Service and Secret of the admission webhook. */}}
+{{- define "tfdist.webhook" -}}
+{{ include "tfdist.name" . }}-webhook
+{{- end }}
+
 {{/* Labels of the controller's pods; a Deployment can never change them. */}}
 {{- define "tfdist.selector" -}}
 app.kubernetes.io/name: {{ include "tfdist.name" . }}
@@ -54,4 +59,35 @@ runAsGroup: 65532
 fsGroup: 65532
 seccompProfile:
   type: RuntimeDefault
+{{- end }}
+
+{{/*
+Other nodes, then other zones, are preferred: with the spread constraint that outweighs everything else by which the
+scheduler chooses, so two replicas share a node only where there is no second one. A spread constraint with zones is
+ignored on clusters whose nodes have none, and the one with nodes together with it.
+*/}}
+{{- define "tfdist.affinity" -}}
+{{- $terms := list }}
+{{- range $key, $weight := dict "kubernetes.io/hostname" 100 "topology.kubernetes.io/zone" 50 }}
+{{- $term := dict "topologyKey" $key "matchLabelKeys" (list "pod-template-hash") }}
+{{- $_ := set $term "labelSelector" (dict "matchLabels" (include "tfdist.selector" $ | fromYaml)) }}
+{{- $terms = append $terms (dict "weight" $weight "podAffinityTerm" $term) }}
+{{- end }}
+{{- $apart := dict "podAntiAffinity" (dict "preferredDuringSchedulingIgnoredDuringExecution" $terms) }}
+{{- toYaml (mergeOverwrite $apart (deepCopy .Values.affinity)) }}
+{{- end }}
+
+{{/* Kubernetes' own tolerations of a node that is lost, but for 30 s instead of 300, unless the values name them. */}}
+{{- define "tfdist.tolerations" -}}
+{{- $given := .Values.tolerations }}
+{{- range $key := list "node.kubernetes.io/not-ready" "node.kubernetes.io/unreachable" }}
+{{- $named := false }}
+{{- range $given }}
+{{- if eq (default "" .key) $key }}{{ $named = true }}{{ end }}
+{{- end }}
+{{- if not $named }}
+{{- $given = append $given (dict "key" $key "operator" "Exists" "effect" "NoExecute" "tolerationSeconds" 30) }}
+{{- end }}
+{{- end }}
+{{- toYaml $given }}
 {{- end }}

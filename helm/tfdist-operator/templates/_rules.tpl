@@ -16,17 +16,20 @@
   - services
   verbs:
   - create
-  - deletecollection
+  - delete
   - list
   - patch
+  - watch
 - apiGroups:
   - apps
   resources:
   - deployments
   verbs:
   - create
-  - deletecollection
+  - delete
+  - list
   - patch
+  - watch
 - apiGroups:
   - events.k8s.io
   resources:
@@ -39,9 +42,10 @@
   - networkpolicies
   verbs:
   - create
-  - deletecollection
+  - delete
   - list
   - patch
+  - watch
 - apiGroups:
   - tfdist.dev
   resources:
@@ -73,6 +77,28 @@
   verbs:
   - get
   - update
+{{- end }}
+{{- define "tfdist.rules.webhook" -}}
+- apiGroups:
+  - ''
+  resources:
+  - secrets
+  resourceNames:
+  - {{ include "tfdist.name" . }}-webhook
+  verbs:
+  - get
+  - update
+{{- end }}
+{{- define "tfdist.rules.webhookConfiguration" -}}
+- apiGroups:
+  - admissionregistration.k8s.io
+  resources:
+  - validatingwebhookconfigurations
+  resourceNames:
+  - {{ include "tfdist.name" . }}-webhook.{{ .Release.Namespace }}
+  verbs:
+  - get
+  - patch
 {{- end }}
 {{- define "tfdist.rules.view" -}}
 - apiGroups:

@@ -1,8 +1,11 @@
-"""Requests to the API server: one pooled session, orjson, typed errors, every request counted.
+"""Requests to the API server: pooled connections, orjson, typed errors, every request counted.
 
-When the server says that it is overloaded (429 or 5xx with Retry-After), every request of this process waits as long
-as it asked for, not only the one that was refused; then they go on spread over the same time, not all at once. A
-write is sent only while `may_write` says so, which is asked last of all: see `kube.elector`.
+When the API server reports overload (429 or 5xx with Retry-After), every request of this process waits for the time of
+the header, not only the rejected one. The waiting requests are then sent spread over the same time, not all at once. A
+write is sent only while `may_write` returns true, which is the last check: see `kube.leader_election` and `kube.fence`.
+
+Requests and watches have separate connection pools: a watch keeps its connection for minutes, and a controller of many
+namespaces has more watches than the maximum number of requests in flight.
 """
 
 import asyncio
@@ -15,21 +18,31 @@ from typing import Any, Final, Self
 import aiohttp
 import orjson
 
-from tfdist_operator.kube.errors import NotLeading, Unavailable, error_for
+from tfdist import __version__
+from tfdist_operator.kube.connectivity import Connectivity
+from tfdist_operator.kube.decode import decode
+from tfdist_operator.kube.errors import Unavailable, error_for
+from tfdist_operator.kube.fence import FencedConnector, not_sent
 from tfdist_operator.kube.sockets import api_socket
 from tfdist_operator.metrics import API_REQUESTS
 
 Json = dict[str, Any]
 
 FIELD_MANAGER: Final = "tfdist-controller"
+"""Owner of the fields that the controller writes, in `managedFields`."""
+USER_AGENT: Final = f"{FIELD_MANAGER}/{__version__}"
+"""Identifies the controller in audit logs and in the API server's metrics."""
 JSON: Final = "application/json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 JSON_PATCH: Final = "application/json-patch+json"
+METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 METADATA_LIST: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 CONNECTIONS: Final = 64
 TIMEOUT_SECONDS: Final = 30.0
 _OVERLOAD_ATTEMPTS: Final = 5
+_NAMED_WRITES: Final = frozenset({"POST", "PUT", "PATCH"})
+"""Methods of requests that name a field manager."""
 _LONGEST_PAUSE_SECONDS: Final = 60.0
 
 
@@ -38,17 +51,18 @@ def _always() -> bool:
 
 
 class Client:
-    """The API server, as the controller uses it. Use as an asynchronous context manager.
+    """A client of the API server, and an asynchronous context manager.
 
     Args:
-        server: its address.
+        server: URL of the API server.
         ssl: TLS settings.
-        authorization: gives the headers to authenticate with now.
-        may_write: whether a request that changes something may be sent now.
-        connections: how many requests may be in flight.
-        timeout_seconds: for one request with its answer.
+        authorization: returns the current authentication headers.
+        may_write: returns whether a write may be sent now.
+        connections: maximum number of requests in flight, without watches.
+        timeout_seconds: time limit of one request with its response.
+        connectivity: records responses and failures to respond.
         clock: monotonic, in seconds.
-        sleep: waits for so many of them.
+        sleep: waits for a number of seconds.
     """
 
     def __init__(
@@ -60,6 +74,7 @@ class Client:
         may_write: Callable[[], bool] = _always,
         connections: int = CONNECTIONS,
         timeout_seconds: float = TIMEOUT_SECONDS,
+        connectivity: Connectivity | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -69,20 +84,23 @@ class Client:
         self._may_write = may_write
         self._connections = connections
         self._timeout_seconds = timeout_seconds
+        self._connectivity = connectivity or Connectivity()
         self._clock = clock
         self._sleep = sleep
-        self._session: aiohttp.ClientSession | None = None
+        self._sessions: dict[bool, aiohttp.ClientSession] = {}  # for requests, and for watches
         self._paused_until = 0.0
         self._spread = 0.0
 
     async def __aenter__(self) -> Self:
-        connector = aiohttp.TCPConnector(limit=self._connections, ssl=self._ssl, socket_factory=api_socket)
-        self._session = aiohttp.ClientSession(connector=connector)
+        for watches, limit in ((False, self._connections), (True, 0)):
+            options = {"limit": limit, "ssl": self._ssl, "socket_factory": api_socket}
+            connector = FencedConnector(self._may_write, **options)
+            self._sessions[watches] = aiohttp.ClientSession(connector=connector, headers={"User-Agent": USER_AGENT})
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._session is not None:
-            await self._session.close()
+        for session in self._sessions.values():
+            await session.close()
 
     async def request(
         self,
@@ -95,39 +113,40 @@ class Client:
         query: Mapping[str, str] | None = None,
         accept: str = JSON,
     ) -> Json:
-        """Send one request and return the JSON of the answer.
+        """Send one request and return the JSON of the response.
 
         Args:
             method: HTTP method.
-            path: path below the server's address.
-            resource: what the request is about, for the metric, for example `pods`.
+            path: path of the URL.
+            resource: plural of the resource, for the metric, for example `pods`.
             body: sent as JSON.
-            content_type: of the body; patches have their own.
-            query: parameters of the address.
-            accept: content type that the answer shall have.
+            content_type: of the body; each kind of patch has its own.
+            query: query parameters of the URL.
+            accept: content type of the response.
 
         Raises:
-            ApiError: the server refused, is overloaded, or does not answer; or this replica may not write.
+            ApiError: the server rejects the request, is overloaded, or does not answer; or this replica may not write.
         """
         limits = aiohttp.ClientTimeout(total=self._timeout_seconds)
+        named = {"fieldManager": FIELD_MANAGER, **(query or {})} if method in _NAMED_WRITES else query or {}
         for _ in range(_OVERLOAD_ATTEMPTS):
             await self._wait_while_overloaded()
             if method != "GET" and not self._may_write():
-                raise NotLeading(0, "NotLeading", f"{method} {path} was not sent: this replica does not lead")
+                raise not_sent(method, path)
             try:
                 headers = {"Content-Type": content_type, "Accept": accept}
-                async with self._send(method, path, resource, body, headers, query or {}, limits) as response:
+                async with self._send(method, path, resource, body, headers, named, limits) as response:
                     return await self._content(response)
             except Unavailable as error:
                 if not error.retry_after:
                     raise
-        raise Unavailable(429, "TooManyRequests", f"{method} {path} was refused {_OVERLOAD_ATTEMPTS} times")
+        raise Unavailable(429, "TooManyRequests", f"{method} {path} was rejected {_OVERLOAD_ATTEMPTS} times")
 
     @asynccontextmanager
     async def stream(
-        self, path: str, *, resource: str, read_timeout_seconds: float, query: Mapping[str, str]
+        self, path: str, *, resource: str, read_timeout_seconds: float, query: Mapping[str, str], accept: str = JSON
     ) -> AsyncIterator[aiohttp.StreamReader]:
-        """Open a watch and give its lines; a silence longer than `read_timeout_seconds` ends it.
+        """Open a watch and return its stream of lines; it ends after `read_timeout_seconds` without data.
 
         Raises:
             ApiError: as for `request`.
@@ -135,7 +154,7 @@ class Client:
         await self._wait_while_overloaded()
         connect = self._timeout_seconds
         limits = aiohttp.ClientTimeout(total=None, sock_connect=connect, sock_read=read_timeout_seconds)
-        async with self._send("WATCH", path, resource, None, {"Accept": JSON}, query, limits) as response:
+        async with self._send("WATCH", path, resource, None, {"Accept": accept}, query, limits) as response:
             if response.status >= 400:  # noqa: PLR2004  HTTP's own number
                 await self._content(response)
             yield response.content
@@ -151,11 +170,11 @@ class Client:
         query: Mapping[str, str],
         limits: aiohttp.ClientTimeout,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        assert self._session is not None, "use the client as a context manager"  # noqa: S101  a bug of the caller
+        assert self._sessions, "use the client as a context manager"  # noqa: S101  an error of the caller
         kind = _kind_of_request(verb, path, resource)
         answered = False
         try:
-            async with self._session.request(
+            async with self._sessions[verb == "WATCH"].request(
                 "GET" if verb == "WATCH" else verb,
                 self._server + path,
                 params=query,
@@ -164,27 +183,43 @@ class Client:
                 timeout=limits,
             ) as response:
                 answered = True
+                if verb != "WATCH":
+                    self._connectivity.on_response()
                 API_REQUESTS.labels(*kind, str(response.status)).inc()
                 yield response
         except (aiohttp.ClientError, TimeoutError) as error:
             if not answered:
+                self._connectivity.on_failure()
                 API_REQUESTS.labels(*kind, "error").inc()
             raise Unavailable(0, "NoAnswer", f"{verb} {path}: {error or type(error).__name__}") from error
 
     async def _content(self, response: aiohttp.ClientResponse) -> Json:
-        data: Json = orjson.loads(await response.read() or b"{}") if _is_json(response) else {}
+        data = await self._json(response)
         status = response.status
         if status < 400:  # noqa: PLR2004  HTTP's own number
             return data
-        causes = [cause.get("reason", "") for cause in (data.get("details") or {}).get("causes") or ()]
-        error = error_for(status, data.get("reason", ""), data.get("message", response.reason or ""), causes)
+        causes = (data.get("details") or {}).get("causes") or ()
+        reasons = [cause.get("reason", "") for cause in causes]
+        error = error_for(status, data.get("reason", ""), data.get("message", response.reason or ""), reasons)
+        error.fields = tuple(cause["field"] for cause in causes if cause.get("field"))
         if isinstance(error, Unavailable):
             default = "1" if status == 429 else ""  # noqa: PLR2004
             error.retry_after = self._pause(response.headers.get("Retry-After", default))
         raise error
 
+    async def _json(self, response: aiohttp.ClientResponse) -> Json:
+        """Return the body; {} where its content type is not JSON, as for the error page of a proxy."""
+        if "json" not in response.headers.get("Content-Type", ""):
+            return {}
+        try:
+            content: Json = decode(await response.read() or b"{}")
+        except ValueError as error:
+            text = f"{response.method} {response.url.path}: the answer is not JSON: {error}"
+            raise Unavailable(response.status, "Malformed", text) from error
+        return content
+
     def _pause(self, retry_after: str) -> bool:
-        """Let all requests wait as long as the server asks; return whether it asked at all."""
+        """Delay all requests by the time of a Retry-After header; return whether there is one."""
         if not retry_after:
             return False
         seconds = min(float(retry_after) if retry_after.isdigit() else 1.0, _LONGEST_PAUSE_SECONDS)
@@ -201,11 +236,7 @@ _OF_COLLECTIONS: Final = {"GET": "LIST", "DELETE": "DELETECOLLECTION"}
 
 
 def _kind_of_request(verb: str, path: str, resource: str) -> tuple[str, str]:
-    """Return verb and resource as the API server's own metrics and roles tell them apart."""
+    """Return verb and resource as in the API server's metrics and in roles."""
     if path.endswith("/status"):
         return verb, f"{resource}/status"
     return (_OF_COLLECTIONS.get(verb, verb) if path.endswith(f"/{resource}") else verb), resource
-
-
-def _is_json(response: aiohttp.ClientResponse) -> bool:
-    return "json" in response.headers.get("Content-Type", "")

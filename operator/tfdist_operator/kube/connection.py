@@ -1,9 +1,10 @@
-"""Where the API server is and who we are there: the one module that knows how kopf describes a connection.
+"""Address of the API server and credentials; only this module depends on kopf's description of a connection.
 
-Within a cluster the service account's token is replaced from time to time, so its file is read again.
+Within a cluster Kubernetes rotates the ServiceAccount's token, so its file is read again.
 """
 
 import base64
+import os
 import ssl
 import tempfile
 import time
@@ -15,17 +16,24 @@ import kopf
 
 _TOKEN_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 _TOKEN_SECONDS: Final = 60.0
-"""client-go reads the file as often."""
+"""Interval at which the token file is read, as in client-go."""
 
 
 def find_connection() -> kopf.ConnectionInfo:
     """Return the connection of the service account, else that of the kubeconfig's current context.
 
     Raises:
-        SystemExit: there is neither.
+        SystemExit: neither exists, or the kubeconfig is invalid.
     """
     settings = kopf.OperatorSettings()
-    found = kopf.login_with_service_account(settings=settings) or kopf.login_with_kubeconfig(settings=settings)
+    found = kopf.login_with_service_account(settings=settings)
+    try:
+        found = found or kopf.login_with_kubeconfig(settings=settings)
+    except Exception as error:  # a missing file, or one of any content
+        where, why = os.environ.get("KUBECONFIG") or "~/.kube/config", str(error) or type(error).__name__
+        raise SystemExit(
+            f"no API server: the kubeconfig {where} cannot be used: {type(error).__name__}: {why}"
+        ) from error
     if found is None:
         msg = "no API server: not in a pod with a service account, and neither KUBECONFIG nor ~/.kube/config is there"
         raise SystemExit(msg)
@@ -33,7 +41,20 @@ def find_connection() -> kopf.ConnectionInfo:
 
 
 def ssl_context(info: kopf.ConnectionInfo) -> ssl.SSLContext:
-    """Return the TLS settings for `info`: the cluster's authority, and the client certificate where there is one."""
+    """Return the TLS settings for `info`: the cluster's CA, and the client certificate if there is one.
+
+    Raises:
+        SystemExit: a certificate or key is missing or malformed.
+    """
+    try:
+        return _ssl_context(info)
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        files = ", ".join(str(p) for p in (info.ca_path, info.certificate_path, info.private_key_path) if p)
+        msg = f"no API server: the certificates for it cannot be read ({files or 'given as text'}): {error}"
+        raise SystemExit(msg) from error
+
+
+def _ssl_context(info: kopf.ConnectionInfo) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=_path(info.ca_path), cadata=_decoded(info.ca_data))
     if info.insecure:
         context.check_hostname = False
@@ -46,7 +67,7 @@ def ssl_context(info: kopf.ConnectionInfo) -> ssl.SSLContext:
 
 
 def authorization(info: kopf.ConnectionInfo) -> Callable[[], dict[str, str]]:
-    """Return a function that gives the headers to authenticate with now."""
+    """Return a function that returns the current authentication headers."""
     if not info.token:
         return dict
     if not _TOKEN_FILE.exists():
@@ -71,7 +92,7 @@ def _decoded(value: str | bytes | None) -> str | None:
 
 
 def _load_chain(context: ssl.SSLContext, certificate: str | None, key: str | None) -> None:
-    """Load a certificate that is given as text: Python's ssl module reads files alone."""
+    """Load a certificate from text: Python's ssl module reads only files."""
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".pem") as file:
         file.write(f"{certificate}\n{key}\n")
         file.flush()

@@ -1,4 +1,4 @@
-"""What the API server refuses, as types. Raised in the client, turned into a decision in `reconcile` alone."""
+"""Typed errors of API requests. The client raises them; only `reconcile` decides how to handle them."""
 
 import re
 from collections.abc import Sequence
@@ -6,69 +6,86 @@ from typing import Final
 
 
 class ApiError(Exception):
-    """An answer other than success. `code` is the HTTP status, `reason` Kubernetes' own word for it."""
+    """An error response. `code` is the HTTP status, `reason` that of Kubernetes' `Status`."""
 
     def __init__(self, code: int, reason: str, message: str) -> None:
         super().__init__(f"{code} {reason}: {message}")
         self.code = code
+        self.fields: tuple[str, ...] = ()
+        """Paths of the invalid fields, such as `status.progress.step`, as far as the server names them."""
         self.reason = reason
         self.message = message
 
 
 class NotFound(ApiError):  # noqa: N818  these names are Kubernetes' own reasons
-    """404: the object is gone."""
+    """404: the object of the request, or its namespace, does not exist."""
+
+
+class JobGone(NotFound):
+    """404: the job itself has been deleted; it needs no further request."""
 
 
 class Conflict(ApiError):  # noqa: N818
-    """409: somebody else has written the object since it was read, or another field manager owns a field."""
+    """409: the object has been written since it was read, or another field manager owns a field."""
 
 
 class AlreadyExists(ApiError):  # noqa: N818
-    """409: an object of this name is there."""
+    """409: an object of this name exists."""
 
 
 class Gone(ApiError):  # noqa: N818
-    """410: the resource version is too old to watch from; list again."""
+    """410: the resource version has expired; list again."""
 
 
-class Refused(ApiError):  # noqa: N818
-    """403 (quota, policy, permission), 400 or 422 (invalid): repeating the same request does not help."""
+class Rejected(ApiError):  # noqa: N818
+    """403 (quota, policy, permission), 400 or 422 (invalid): a retry of the same request does not succeed."""
 
 
-class NamespaceTerminating(Refused):
-    """403: the namespace is being deleted, and all that is in it goes with it."""
+class Invalid(Rejected):
+    """400 or 422: the object is invalid. Another object may be accepted, or the same under another admission policy."""
 
 
-class NotAllowed(Refused):
-    """403: our account may not do it; also said for a moment by a server that has started and not read its roles."""
+class NameTaken(Rejected):
+    """409: an object of that name exists and is not controlled by the job; its deletion helps."""
+
+
+class NamespaceTerminating(Rejected):
+    """403: the namespace is terminating, with everything in it."""
+
+
+class Forbidden(Rejected):
+    """403 by the authorizer; a server that has just started also answers it until it has loaded its roles."""
 
 
 class Unavailable(ApiError):  # noqa: N818
-    """429, 5xx, or no answer at all: the same request may succeed later."""
+    """429, 5xx, or no answer: a retry may succeed."""
 
     retry_after: bool = False
-    """Whether the server has said when to ask again; it has then not acted on the request."""
+    """Whether the response had a Retry-After; the server has then not executed the request."""
 
 
 class NotLeading(ApiError):  # noqa: N818
-    """Nothing was sent: this replica does not lead, and only the leader writes."""
+    """The request was not sent: this replica is not the leader, and only the leader writes."""
 
 
 _FORBIDDEN: Final = 403
 _BY_AUTHORIZER: Final = re.compile(r'User "[^"]*" cannot \w+ resource "')
-"""How the API server words its refusal by the account's roles; quotas and policies have other words."""
-_REFUSED: Final = frozenset({400, 403, 405, 413, 415, 422})
+"""Message of a 403 by the authorizer; those of quotas and policies differ."""
+_INVALID: Final = frozenset({400, 422})
+_REJECTED: Final = frozenset({403, 405, 413, 415})
 _TYPES: Final[dict[int, type[ApiError]]] = {404: NotFound, 409: Conflict, 410: Gone}
 
 
 def error_for(code: int, reason: str, message: str, causes: Sequence[str] = ()) -> ApiError:
-    """Return the typed error for an answer of the API server; `causes` are the reasons of its details."""
+    """Return the typed error for a response of the API server; `causes` are the reasons of its details."""
     if "NamespaceTerminating" in causes:
         return NamespaceTerminating(code, reason, message)
     if reason == "AlreadyExists":
         return AlreadyExists(code, reason, message)
     if code == _FORBIDDEN and _BY_AUTHORIZER.search(message):
-        return NotAllowed(code, reason, message)
-    if code in _REFUSED:
-        return Refused(code, reason, message)
+        return Forbidden(code, reason, message)
+    if code in _INVALID:
+        return Invalid(code, reason, message)
+    if code in _REJECTED:
+        return Rejected(code, reason, message)
     return _TYPES.get(code, Unavailable)(code, reason, message)

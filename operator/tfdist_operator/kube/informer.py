@@ -1,28 +1,32 @@
-"""Keeps a store equal to the API server: list, watch, and list again when the watch cannot go on.
+"""An informer, as client-go's reflector: it lists, watches, and lists again when the watch cannot be resumed.
 
-A list is streamed: the server sends each object as an event and says when that was all. So no more than one object is
-held at a time, and the same connection goes on as the watch. Servers that cannot do it are asked page by page.
+The initial list is streamed: the server sends each object as an event, and a bookmark at the end of the list. So only
+one object is in memory at a time, and the same connection continues as the watch. From servers without streamed lists
+the informer reads pages.
 
-What a list does not hold is gone and removed from the store, which is how deletions during a gap are noticed. A watch
-is resumed from the last version that it brought, bookmarks included, so a broken connection costs no list.
-`last_contact` is when the server was last heard of; a watch that is silent for longer than the server's own bookmarks
-allow is dead and is replaced.
+Objects that a list lacks are removed from the store, which covers deletions during an interruption. A watch resumes
+from the last resource version that it received, bookmarks included, so a broken connection needs no list.
+`last_contact` is the time of the last data from the server; a watch that receives nothing for longer than the interval
+of the server's bookmarks is replaced.
+
+No content that the server stores or sends ends an informer: an object that the handler cannot parse is logged and
+ignored, and every other error is retried with a growing delay.
 """
 
 import asyncio
 import logging
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-import orjson
-
-from tfdist_operator.kube.client import Client
-from tfdist_operator.kube.errors import ApiError, Gone, Refused
-from tfdist_operator.kube.reached import EVERYWHERE
+from tfdist_operator.kube.backoff import RECONNECT
+from tfdist_operator.kube.client import JSON, METADATA, METADATA_LIST, Client
+from tfdist_operator.kube.decode import decode
+from tfdist_operator.kube.errors import ApiError, Gone, Rejected, error_for
+from tfdist_operator.kube.keys import ALL_NAMESPACES
 from tfdist_operator.metrics import WATCH_RESTARTS
 
 log = logging.getLogger(__name__)
@@ -34,116 +38,161 @@ _WATCH_SECONDS: Final = 300
 _SILENCE_SECONDS: Final = 120.0
 """The API server sends a bookmark about every minute."""
 _PAUSE_SECONDS: Final = 0.1
-"""Between two watches: a server that ends each at once is not asked in a tight loop."""
-_LONGEST_RETRY_SECONDS: Final = 8.0
+"""Between two watches: a server that ends each at once causes no tight loop."""
+_RESUMED: Final = 3
+"""Maximum number of consecutive error events of the server after which the watch is resumed; then a list follows."""
+_NO_STREAMED_LISTS: Final = frozenset({400, 422})
+"""Codes by which a server rejects `sendInitialEvents`; not 403, which a server returns just after its start."""
 _LONGEST_LINE: Final = 8 * 1024 * 1024
 _END_OF_LIST: Final = "k8s.io/initial-events-end"
 
 
-class Sink(Protocol):
-    """What an informer feeds. Objects come as the API server gives them."""
+class ResourceEventHandler(Protocol):
+    """Receives the events of an informer (client-go's interface). Objects are JSON of the API server."""
 
-    def take(self, raw: Raw) -> None:
-        """Take in an object that is new or has changed.
+    def on_update(self, raw: Raw) -> None:
+        """Handle an object that is new or has changed; an exception means an invalid format."""
 
-        Raises:
-            KeyError, TypeError, ValueError: the object is not one of ours after all.
-        """
+    def on_delete(self, raw: Raw) -> None:
+        """Handle the deletion of an object; exceptions as for `on_update`."""
 
-    def drop(self, raw: Raw) -> None:
-        """Forget an object that the API server has deleted.
+    def replace(self, uids: AbstractSet[str], version: int, namespace: str = ALL_NAMESPACES) -> None:
+        """Remove the objects that a list of `namespace` at `version` lacks, unless they were created since."""
 
-        Raises:
-            KeyError, TypeError, ValueError: as for `take`.
-        """
-
-    def retain(self, uids: AbstractSet[str], version: int, namespace: str = EVERYWHERE) -> None:
-        """Forget what a list of `namespace` at `version` did not hold, unless it was made since."""
-
-    def reached(self, version: int, namespace: str = EVERYWHERE) -> None:
-        """Remember that everything of `namespace` up to `version` has been told."""
+    def on_bookmark(self, version: int, namespace: str = ALL_NAMESPACES) -> None:
+        """Advance the watermark: everything of `namespace` up to `version` has been delivered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A kind of objects: the path of its collection, its plural, and the labels to choose by."""
+    """A watched resource: the path of its collection, its plural, and the label selector."""
 
     path: str
     plural: str
     selector: str = ""
-    namespace: str = EVERYWHERE
+    namespace: str = ALL_NAMESPACES
+    metadata_only: bool = False
 
     @classmethod
-    def of(cls, group_version: str, plural: str, namespace: str, selector: str = "") -> "Watched":
+    def of(
+        cls, group_version: str, plural: str, namespace: str, selector: str = "", *, metadata_only: bool = False
+    ) -> "Watched":
         """Return the kind in one namespace, or in all when `namespace` is empty."""
         within = f"namespaces/{namespace}/" if namespace else ""
-        return cls(f"/{group_version}/{within}{plural}", plural, selector, namespace)
+        return cls(f"/{group_version}/{within}{plural}", plural, selector, namespace, metadata_only)
+
+    @property
+    def accepts_list(self) -> str:
+        """The content type of a list."""
+        return METADATA_LIST if self.metadata_only else JSON
+
+    @property
+    def accepts_object(self) -> str:
+        """The content type of an object in a watch event."""
+        return METADATA if self.metadata_only else JSON
+
+    def path_in(self, namespace: str) -> str:
+        """Return the path of the kind's collection in one namespace."""
+        return (
+            self.path
+            if self.namespace
+            else self.path.removesuffix(self.plural) + f"namespaces/{namespace}/{self.plural}"
+        )
 
 
 class Informer:
-    """Feeds a `Sink` with the objects of one kind."""
+    """Passes the events of one resource to a `ResourceEventHandler`."""
 
-    def __init__(self, client: Client, watched: Watched, sink: Sink) -> None:
+    def __init__(
+        self,
+        client: Client,
+        watched: Watched,
+        handler: ResourceEventHandler,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
         self._client = client
         self._watched = watched
-        self._sink = sink
+        self._handler = handler
         self._version = ""
         self._listing: set[str] | None = None
         self._streams_lists = True
+        self._sleep = sleep
         self._failures = 0
+        self._turn: asyncio.Task[None] | None = None
+        self._errors = 0  # consecutive error events of the server
         self.synced = asyncio.Event()
         self.last_contact = time.monotonic()
         WATCH_RESTARTS.labels(resource=self.plural)  # shown from 0 on
 
     @property
     def plural(self) -> str:
-        """The plural of the kind."""
+        """The plural of the resource."""
         return self._watched.plural
 
     @property
     def what(self) -> str:
-        """What is watched, in words."""
+        """The watched resource and its namespace, for messages."""
         return f"{self.plural} of {self._watched.namespace}" if self._watched.namespace else self.plural
+
+    def reconnect(self) -> None:
+        """Close the current connection; the watch resumes by a new one from its last resource version."""
+        if self._turn is not None:
+            self._turn.cancel()
 
     async def run(self) -> None:
         """List and watch until cancelled."""
+        while True:
+            self._turn = asyncio.create_task(self._list_and_watch())
+            try:
+                await self._turn
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if not self._turn.cancelled() or (task is not None and task.cancelling()):
+                    raise
+                log.info("watch is connected again", extra={"resource": self.what})
+
+    async def _list_and_watch(self) -> None:
         while True:
             try:
                 if not self._version and not self._streams_lists:
                     await self._list_pages()
                 await self._watch()
             except Gone as error:
-                log.info("list again", extra={"resource": self.what, "why": str(error)})
+                log.info("relist", extra={"resource": self.what, "error": str(error)})
                 self._version = ""
-            except Refused as error:
-                self._refused(error)
                 await self._back_off(error)
             except ApiError as error:
+                self._give_up_streamed_lists(error)
+                await self._back_off(error)
+            except Exception as error:
+                log.exception("watch failed with an unexpected error", extra={"resource": self.what})
+                self._version = ""
                 await self._back_off(error)
             WATCH_RESTARTS.labels(resource=self.plural).inc()
-            await asyncio.sleep(_PAUSE_SECONDS)
+            await self._sleep(_PAUSE_SECONDS)
 
-    def _refused(self, error: ApiError) -> None:
-        """Ask for pages from now on, if it was a streamed list that the server did not want."""
-        if self._version or not self._streams_lists:
-            return
-        log.info("the server does not stream lists", extra={"resource": self.what, "answer": str(error)})
-        self._streams_lists = False
+    def _give_up_streamed_lists(self, error: ApiError) -> None:
+        """List in pages from now on, if the server has rejected a streamed list."""
+        asked = not self._version and self._streams_lists
+        if asked and isinstance(error, Rejected) and error.code in _NO_STREAMED_LISTS:
+            log.info("the server does not stream lists", extra={"resource": self.what, "answer": str(error)})
+            self._streams_lists = False
 
-    async def _back_off(self, error: ApiError) -> None:
+    async def _back_off(self, error: Exception) -> None:
         self._failures += 1
         fields = {"resource": self.what, "error": str(error), "failures": self._failures}
         log.warning("watch interrupted; it is resumed", extra=fields)
-        longest = min(0.1 * 2 ** min(self._failures, 8), _LONGEST_RETRY_SECONDS)
-        await asyncio.sleep(longest * random.uniform(0.5, 1))  # noqa: S311  replicas need not ask at the same moment
+        await self._sleep(RECONNECT.seconds(self._failures))
 
     async def _list_pages(self) -> None:
         seen: set[str] = set()
         query = {"labelSelector": self._watched.selector, "limit": _PAGE}
         while True:
-            page = await self._client.request("GET", self._watched.path, resource=self.plural, query=query)
-            for item in page["items"]:
-                self._take(item)
+            page = await self._client.request(
+                "GET", self._watched.path, resource=self.plural, query=query, accept=self._watched.accepts_list
+            )
+            for item in page["items"] or ():
+                self._dispatch(item)
                 seen.add(item["metadata"]["uid"])
             query["continue"] = page["metadata"].get("continue", "")
             if not query["continue"]:
@@ -151,10 +200,10 @@ class Informer:
         self._listed(seen, page["metadata"]["resourceVersion"])
 
     def _listed(self, uids: AbstractSet[str], version: str) -> None:
+        self._handler.replace(uids, int(version), self._watched.namespace)
+        self._handler.on_bookmark(int(version), self._watched.namespace)
         self._version = version
-        self._failures = 0
-        self._sink.retain(uids, int(version), self._watched.namespace)
-        self._sink.reached(int(version), self._watched.namespace)
+        self._failures = self._errors = 0
         self.last_contact = time.monotonic()
         self.synced.set()
 
@@ -170,39 +219,57 @@ class Informer:
         else:
             query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
         self._listing = None if self._version else set()
-        path, silence = self._watched.path, _SILENCE_SECONDS
-        async with self._client.stream(path, resource=self.plural, read_timeout_seconds=silence, query=query) as lines:
+        path, accept = self._watched.path, self._watched.accepts_object
+        async with self._client.stream(
+            path, resource=self.plural, read_timeout_seconds=_SILENCE_SECONDS, query=query, accept=accept
+        ) as lines:
             buffer = b""
             async for chunk in lines.iter_any():
                 *complete, buffer = (buffer + chunk).split(b"\n")
                 for line in complete:
-                    self._handle(orjson.loads(line))
+                    self._read(line)
                 if len(buffer) > _LONGEST_LINE:
                     raise Gone(0, "Malformed", "a watch event is longer than any object can be")
 
-    def _handle(self, event: dict[str, Any]) -> None:
+    def _read(self, line: bytes) -> None:
+        """Handle one line of the watch; a line that is not an event is skipped."""
         self.last_contact = time.monotonic()
-        self._failures = 0
-        kind, item = event["type"], event["object"]
+        try:
+            event = decode(line)
+            kind, item, meta = event["type"], event["object"], event["object"].get("metadata", {})
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            log.warning("line of a watch is not an event; skipped", extra={"resource": self.what, "error": repr(error)})
+            return
         if kind == "ERROR":
-            raise Gone(item.get("code", 410), item.get("reason", "Expired"), item.get("message", ""))
-        meta = item["metadata"]
+            raise self._error(item)
         if kind != "BOOKMARK":
-            self._take(item, gone=kind == "DELETED")
+            self._dispatch(item, gone=kind == "DELETED")
+        self._advance(kind, meta)
+
+    def _error(self, status: Mapping[str, Any]) -> ApiError:
+        """Return the error of an error event; after repeated errors it is `Gone`, which leads to a list."""
+        self._errors += 1
+        error = error_for(status.get("code", 410), status.get("reason", "Expired"), status.get("message", ""))
+        return error if self._errors <= _RESUMED else Gone(error.code, error.reason, error.message)
+
+    def _advance(self, kind: str, meta: Mapping[str, Any]) -> None:
+        """Record the resource version of an event, or the object of the list that the watch begins with."""
         if self._listing is None:
             self._version = meta["resourceVersion"]
-            self._sink.reached(int(self._version), self._watched.namespace)
+            self._failures = self._errors = 0
+            self._handler.on_bookmark(int(self._version), self._watched.namespace)
         elif kind == "BOOKMARK" and _END_OF_LIST in (meta.get("annotations") or {}):
             listed, self._listing = self._listing, None
             self._listed(listed, meta["resourceVersion"])
         elif kind != "BOOKMARK":
             self._listing.add(meta["uid"])
 
-    def _take(self, item: dict[str, Any], *, gone: bool = False) -> None:
-        """Take in an object; one that only looks like ours costs a line in the log and nobody else anything."""
+    def _dispatch(self, item: Mapping[str, Any], *, gone: bool = False) -> None:
+        """Pass an object to the handler; one with the controller's labels and another format is only logged."""
         try:
-            (self._sink.drop if gone else self._sink.take)(item)
-        except (KeyError, TypeError, ValueError) as error:
-            name = f"{item['metadata'].get('namespace')}/{item['metadata'].get('name')}"
+            (self._handler.on_delete if gone else self._handler.on_update)(item)
+        except Exception as error:
+            meta = item.get("metadata", {})
+            name = f"{meta.get('namespace')}/{meta.get('name')}"
             fields = {"resource": self.plural, "object": name, "error": repr(error)}
-            log.warning("object carries our label but not our format; ignored", extra=fields)
+            log.warning("object has the controller's labels but not its format; ignored", extra=fields)

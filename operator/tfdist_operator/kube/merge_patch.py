@@ -5,7 +5,7 @@ from typing import Any
 
 
 def merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the patch that makes `new` of `old`: changed members, and null for those that are gone."""
+    """Return the patch that turns `old` into `new`: changed members, and null for removed ones."""
     patch: dict[str, Any] = {key: None for key in old if key not in new}
     for key, value in new.items():
         before = old.get(key)

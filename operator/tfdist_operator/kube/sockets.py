@@ -1,9 +1,9 @@
-"""Connections that die when their peer does, and that send nothing after their process has ended.
+"""TCP sockets that detect a dead peer and send no data after the end of their process.
 
-A leader that is cut off from the API server must leave nothing behind. The kernel keeps sending what a process has
-written even after the process has ended, so a request could arrive minutes later, when another replica leads. Three
-settings prevent that: a closed socket drops what it holds, data that is not acknowledged gives up after the deadline
-of the leader, and a connection on which nothing is said is asked whether the other side is still there.
+The kernel sends written data even after the process has ended. So a request of a leader without connection to the API
+server could arrive minutes later, when another replica leads. Three settings prevent that: SO_LINGER of 0 discards
+unsent data when a socket is closed, TCP_USER_TIMEOUT closes a connection whose data is not acknowledged within the
+leader's renew deadline, and keepalive probes detect a dead peer of an idle connection.
 """
 
 import socket
@@ -18,7 +18,7 @@ _DROP_AT_CLOSE: Final = struct.pack("ii", 1, 0)
 
 
 def api_socket(address: tuple[Any, ...]) -> socket.socket:
-    """Return an unconnected socket for an address as `getaddrinfo` gives it."""
+    """Return an unconnected socket for an address of `getaddrinfo`."""
     family, kind, protocol = address[:3]
     made = socket.socket(family, kind, protocol)
     made.setblocking(False)
@@ -31,6 +31,6 @@ def api_socket(address: tuple[Any, ...]) -> socket.socket:
         "TCP_KEEPCNT": _PROBES,
     }
     for name, value in options.items():
-        if hasattr(socket, name):  # Linux has them all; a developer's machine may not
+        if hasattr(socket, name):  # Linux has all of them, other systems do not
             made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
     return made

@@ -1,1 +1,1 @@
-"""What the API server said, reduced to what decisions need. Pure."""
+"""Small immutable values of observed objects: pods, gangs, the job with its reports. Pure."""

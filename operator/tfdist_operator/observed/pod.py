@@ -1,7 +1,7 @@
-"""A pod in a few hundred bytes: all that planning needs, and nothing of what the API server sends beside it.
+"""A pod in a few hundred bytes: only the fields that planning needs.
 
-The container `tensorflow` decides, not the pod's phase: a sidecar that never ends keeps no replica from
-finishing, and one that fails does not fail it.
+The state of the container `tensorflow` counts, not the phase of the pod: a sidecar that never ends does not keep a
+replica from completing, and one that fails does not fail it.
 """
 
 import sys
@@ -26,11 +26,11 @@ CANNOT_START: Final = frozenset(
         "CreateContainerError",
     }
 )
-"""Reasons of a waiting container that time alone does not mend."""
+"""Reasons of a waiting container that only a change of the pod or the cluster resolves."""
 
 
 class PodState(StrEnum):
-    """How the container `tensorflow` is."""
+    """State of the container `tensorflow`."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -40,7 +40,7 @@ class PodState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PodSummary:
-    """One pod. Times are RFC 3339 text as the API server gives them; "" means not yet or none."""
+    """One pod. Times are RFC 3339 text from the API server; "" means none yet."""
 
     name: str
     uid: str
@@ -50,9 +50,9 @@ class PodSummary:
     index: int
     attempt: int
     generation: str
-    """Address generation by which the Service finds it; "" once it was taken out."""
+    """Address generation by which the Service selects it; "" after its removal from the Service."""
     owned: bool
-    """Whether the job, or another controller, owns it; one that nobody owns would outlive the job."""
+    """Whether the job, or another controller, owns it; an orphan would outlive the job."""
     state: PodState
     ready: bool
     deleting: bool
@@ -60,7 +60,7 @@ class PodSummary:
     created_at: str
     finished_at: str
     deleted_at: str
-    """When somebody asked for its deletion."""
+    """When its deletion was requested."""
     node: str
     ip: str
     exit_code: int | None
@@ -68,9 +68,15 @@ class PodSummary:
     conditions: tuple[str, ...]
     """`Type=Status` of every condition, of a pod that has failed or is being deleted; else empty."""
     reason: str
-    """Why the container ended or waits, or why the pod is not scheduled, in Kubernetes' words."""
+    """Kubernetes' reason why the container ended or waits, or why the pod is not scheduled."""
     message: str
     """The termination message, or the text that belongs to `reason`."""
+    container: str = MAIN_CONTAINER
+    """The container of `reason` and `message`: an init container where one failed."""
+    sidecars_run: bool = False
+    """Whether ordinary containers still run after `tensorflow` ended: the pod keeps its resources then."""
+    has_deadline: bool = False
+    """Whether the pod has the deadline that makes the kubelet end them (`planner.sidecars`)."""
 
     @property
     def ended(self) -> bool:
@@ -79,19 +85,19 @@ class PodSummary:
 
     @property
     def lost_at(self) -> str:
-        """When its loss began: at its deletion, which its end follows, or at its end; "" while it has neither."""
+        """When its deletion was requested or its container ended, whichever was first; "" before both."""
         return min((t for t in (self.finished_at, self.deleted_at) if t), default="")
 
 
 def summarize(raw: Raw) -> PodSummary:
-    """Return the summary of a pod of ours, given the JSON of the API server.
+    """Return the summary of a pod of a TFDistJob, given its JSON from the API server.
 
     Raises:
-        KeyError, ValueError: the labels are not those that the controller writes.
+        KeyError, ValueError: the labels differ from those that the controller writes.
     """
-    meta, status = raw["metadata"], raw.get("status", {})
+    meta, status, spec = raw["metadata"], raw.get("status", {}), raw.get("spec", {})
     labels = meta["labels"]
-    container = _container_state(status)
+    name, container = _container_state(status)
     state = _state(status.get("phase", "Pending"), container)
     ended = container.get("terminated", {})
     reason, message = _reason(raw, status, container)
@@ -99,11 +105,11 @@ def summarize(raw: Raw) -> PodSummary:
         name=meta["name"],
         uid=meta["uid"],
         resource_version=int(meta["resourceVersion"]),
-        job_uid=labels[names.JOB_UID_LABEL],
+        job_uid=sys.intern(labels[names.JOB_UID_LABEL]),
         role=Role(labels[names.ROLE_LABEL]),
         index=int(labels[names.INDEX_LABEL]),
         attempt=int(labels[names.ATTEMPT_LABEL]),
-        generation=labels.get(names.SERVED_LABEL, ""),
+        generation=labels.get(names.SERVICE_GENERATION_LABEL, ""),
         owned=any(
             o["uid"] == labels[names.JOB_UID_LABEL] or o.get("controller") for o in meta.get("ownerReferences", ())
         ),
@@ -114,34 +120,48 @@ def summarize(raw: Raw) -> PodSummary:
         created_at=meta.get("creationTimestamp", ""),
         finished_at=ended.get("finishedAt") or "",
         deleted_at=_deleted_at(meta),
-        node=raw.get("spec", {}).get("nodeName", ""),
+        node=sys.intern(spec.get("nodeName", "")),
         ip=status.get("podIP", ""),
         exit_code=ended.get("exitCode"),
         signal=_signal(ended),
         conditions=_conditions(status) if state is PodState.FAILED or "deletionTimestamp" in meta else (),
         reason=reason,
         message=message,
+        container=name,
+        sidecars_run=bool(ended) and status.get("phase") in {"Pending", "Running"} and _sidecars_run(status),
+        has_deadline=spec.get("activeDeadlineSeconds") == SIDECAR_DEADLINE_SECONDS,
     )
 
+
+SIDECAR_DEADLINE_SECONDS: Final = 1
+"""`activeDeadlineSeconds` that ends sidecars: it counts from the start of the pod, so it has passed already."""
 
 _LOST: Final = frozenset({"Evicted", "NodeLost", "Shutdown", "Terminated", "NodeShutdown", "Preempting"})
 
 
-def _container_state(status: Raw) -> Raw:
-    """Return the state of the main container, or of the init container because of which it cannot start."""
+def _container_state(status: Raw) -> tuple[str, Raw]:
+    """Return name and state of the main container, or of the init container that keeps it from starting."""
     statuses: Sequence[Raw] = status.get("containerStatuses", ())
     main: Raw = next((c.get("state", {}) for c in statuses if c.get("name") == MAIN_CONTAINER), {})
-    return main if "terminated" in main or "running" in main else _failed_init(status) or main
+    known = None if "terminated" in main or "running" in main else _failed_init(status)
+    return known or (MAIN_CONTAINER, main)
 
 
-def _failed_init(status: Raw) -> Raw | None:
-    """Return the state of an init container that failed, and the pod with it, or that cannot start."""
+def _sidecars_run(status: Raw) -> bool:
+    """Return whether an ordinary container other than the main one runs; the kubelet ends native sidecars itself."""
+    statuses: Sequence[Raw] = status.get("containerStatuses", ())
+    return any("terminated" not in c.get("state", {}) for c in statuses if c.get("name") != MAIN_CONTAINER)
+
+
+def _failed_init(status: Raw) -> tuple[str, Raw] | None:
+    """Return name and state of an init container that failed the pod or cannot start."""
     for container in status.get("initContainerStatuses", ()):
         for kind, state in container.get("state", {}).items():
             failed = kind == "terminated" and state.get("exitCode") and status.get("phase") == "Failed"
             if failed or (kind == "waiting" and state.get("reason") in CANNOT_START):
-                said = state.get("message") or state.get("reason", "")
-                return {kind: {**state, "message": f"init container {container['name']}: {said}"}}
+                text = state.get("message") or state.get("reason", "")
+                name = str(container["name"])
+                return name, {kind: {**state, "message": f"init container {name}: {text}"}}
     return None
 
 
@@ -156,9 +176,9 @@ def _state(phase: str, container: Raw) -> PodState:
 
 
 def _reason(raw: Raw, status: Raw, container: Raw) -> tuple[str, str]:
-    """Return the reason and message of the first that has one: the end, the wait, the pod, its scheduling.
+    """Return the first reason, with its message, of: termination, waiting, pod status, scheduling.
 
-    What the cluster says of a pod that it took away explains more than that a signal ended its container.
+    The reason of a disruption comes before them: it explains more than the signal that ended the container.
     """
     taken = _condition(status, "DisruptionTarget")
     if taken.get("status") == "True" and not container.get("terminated", {}).get("message"):
@@ -177,7 +197,7 @@ def _reason(raw: Raw, status: Raw, container: Raw) -> tuple[str, str]:
 
 
 def _deleted_at(meta: Raw) -> str:
-    """Return when the deletion was asked for: `deletionTimestamp` is when its grace period is over."""
+    """Return when the deletion was requested: `deletionTimestamp` is the end of its grace period."""
     if "deletionTimestamp" not in meta:
         return ""
     grace = timedelta(seconds=meta.get("deletionGracePeriodSeconds") or 0)
@@ -185,7 +205,7 @@ def _deleted_at(meta: Raw) -> str:
 
 
 def _signal(ended: Raw) -> int | None:
-    """Return the signal that ended the container: as the runtime says, or from a shell's exit code."""
+    """Return the signal that ended the container, from the runtime or from a shell's exit code."""
     code = ended.get("exitCode") or 0
     return ended.get("signal") or (code - 128 if 128 < code < 160 else None)  # noqa: PLR2004  the shell's convention
 

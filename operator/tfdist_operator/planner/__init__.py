@@ -1,7 +1,18 @@
-"""From a look at a job and the time to everything that is to be done. Pure: no I/O, no clock, no randomness.
+"""Plans what to do for one job, from its observed state and the time. Pure: no I/O, no clock, no randomness.
 
-`plan` may be called with any view at any time: what is done already is not planned again, and a plan that was
-carried out in part, or whose effects are not seen yet, is completed by the next one.
+    inputs     JobView (job, pods, status, reports), Settings, now
+                  |  job.plan
+    context    PlanContext: the inputs, and what the decisions derive from them, such as GangState and SpecRevision
+                  |  gang.plan_gang, for each gang: planned_restart, failure_policy (root_cause, peer_failure,
+                  |  inplace_restart, node_exclusion), progress_deadline, pod_rejection
+    decisions  GangDecision: pods to create, conditions, events, probes, or the Failure that ends the job
+                  |  PlanBuilder, with success_policy, evaluation, suspend, invalid_spec, stale_pods
+    plan       Plan: status, objects, pods to create, patch and delete, events, when to reconcile again
+
+A finished job takes a path of its own: `cleanup` (cleanPodPolicy, ttlSecondsAfterFinished).
+
+`plan` is level-triggered: it may be called with any view at any time. It does not plan again what is done, and the next
+plan completes one that was executed in part or whose effects are not observed yet.
 """
 
 from tfdist_operator.planner.job import plan

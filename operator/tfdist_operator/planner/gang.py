@@ -1,4 +1,4 @@
-"""Runs one gang towards its success: creates what is missing, waits, restarts, or gives up."""
+"""Plans one gang: creates missing pods, waits for them, restarts the gang, or fails it."""
 
 from dataclasses import replace
 from typing import Final
@@ -6,169 +6,277 @@ from typing import Final
 from tfdist.api.status import ConditionType
 from tfdist.contract import Role
 from tfdist.render.gang import GangName
-from tfdist_operator.observed.gang import GangState
+from tfdist.render.names import hostname
+from tfdist_operator.observed.gang_record import replica_name
+from tfdist_operator.observed.gang_state import GangState, member_of
 from tfdist_operator.observed.pod import CANNOT_START, PodState, PodSummary
-from tfdist_operator.planner import retell, rounds
-from tfdist_operator.planner.look import Look
+from tfdist_operator.planner import event_replay, inplace_restart, pod_rejection
+from tfdist_operator.planner.context import PlanContext
+from tfdist_operator.planner.decision import Failure, GangDecision, min_delay, not_ready
+from tfdist_operator.planner.failure_policy import continues_without, handle_failure, restart_resized, restart_stalled
 from tfdist_operator.planner.plan import Event
-from tfdist_operator.planner.restart import end_of_attempt, resized, stalled
-from tfdist_operator.planner.stall import Stall, check_progress
-from tfdist_operator.planner.step import Failed, Step, earliest, not_ready
+from tfdist_operator.planner.planned_restart import (
+    ANNOTATION,
+    has_drained,
+    planned_restart,
+    restart_without_specification,
+)
+from tfdist_operator.planner.progress_deadline import Progressing, Stalled, check_progress
+from tfdist_operator.reasons import ConditionReason
 from tfdist_operator.status.conditions import Condition, find, is_true
-from tfdist_operator.status.phase import CANNOT_CREATE, CONFIG_ERROR, IMAGE_ERROR, PROBLEMS, UNSCHEDULABLE, has_trained
+from tfdist_operator.status.phase import PROBLEMS, training_succeeded
 
-_STARTING: Final = "Starting"
+_SLOW_SECONDS: Final = 30.0
+"""After this time the status names a replica that has not started."""
+_NAMED: Final = 3
+"""Maximum number of replicas that a message names."""
 
 
-def run_gang(look: Look, state: GangState) -> Step:
-    """Return what to do for a gang that has not succeeded."""
+def plan_gang(context: PlanContext, state: GangState) -> GangDecision:
+    """Return the decision about a gang that has not succeeded."""
     if state.gang.name is not GangName.TRAINING:
-        return _run(look, state)
-    told = rounds.news(look, state)
-    step = _run(look, replace(state, record=told.record))
-    return replace(step, failures=(*told.failures, *step.failures), events=(*told.events, *step.events))
+        return _run(context, state)
+    update = inplace_restart.apply_launcher_report(context, state)
+    decision = _run(context, replace(state, record=update.record))
+    return replace(decision, failures=(*update.failures, *decision.failures), events=(*update.events, *decision.events))
 
 
-def _run(look: Look, state: GangState) -> Step:
-    sizes = _other_sizes(look, state)
+def _run(context: PlanContext, state: GangState) -> GangDecision:
+    sizes = _resized_roles(context, state)
     if sizes:
-        return resized(look, state, sizes)
-    if state.lost or state.vanished:
-        return end_of_attempt(look, state)
+        return restart_resized(context, state, sizes)
+    planned = planned_restart(context, state)
+    if planned:
+        return planned
+    if state.failed_or_terminating or state.deleted_members:
+        return handle_failure(context, state)
     if state.missing:
-        return _creation(look, state)
+        return _creation(context, state)
     if not state.all_started:
-        return _starting(look, state)
-    return _running(look, state)
+        return _starting(context, state)
+    return _running(context, state)
 
 
-def _other_sizes(look: Look, state: GangState) -> str:
-    """Return which sizes the gang has now that differ from those that its pods were told of; "" where none does.
+def _resized_roles(context: PlanContext, state: GangState) -> str:
+    """Return the replica counts that differ from those that the pods were created with, as text; "" where none does.
 
-    It can be resized while it is suspended only, but that may have come and gone between two looks.
+    A gang is resized only while the job is suspended, but the suspension may begin and end between two reconciles.
     """
-    known = look.view.status.get("replicas", {})
+    known = context.view.status.get("replicas", {})
     old = {role: known[role]["desired"] for role in state.gang.sizes() if role in known}
     changed = {role: n for role, n in state.gang.sizes().items() if n != old.get(role, n)}
-    return ", ".join(f"{role}: {n} replicas instead of {old[role]}" for role, n in changed.items() if state.pods)
+    roles = state.gang.sizes()
+    oldest = state.record.last_full_restart
+    begun = any(p.role in roles and p.attempt >= oldest for p in context.view.pods)  # of removed replicas too
+    return ", ".join(f"{role}: {n} replicas instead of {old[role]}" for role, n in changed.items() if begun)
 
 
-def _creation(look: Look, state: GangState) -> Step:
-    """Create what is missing, once its time has come."""
-    wait = -look.seconds_since(state.record.not_before) if state.record.not_before else 0.0
-    if wait > 0:
-        return Step(state, events=_untold(look, state), requeue_after_seconds=wait)
-    text = f"a replica of the {state.gang.name} cannot be created: {look.view.refusal}"
-    step = _awaiting(look, state, Failed(CANNOT_CREATE, text) if look.view.refusal else None)
-    return replace(step, create=state.missing)
+def _creation(context: PlanContext, state: GangState) -> GangDecision:
+    """Create missing pods, after the back-off delay."""
+    if context.revision is None:
+        text = f"a pod of the {state.gang.name} is missing; none is created until the specification is corrected"
+        return _awaiting(context, state, Failure(ConditionReason.FAILED_CREATE, text))
+    if context.specification_of(state) is None:
+        return restart_without_specification(context, state)
+    wait = -context.seconds_since(state.record.retry_after) if state.record.retry_after else 0.0
+    if wait > 0 and not has_drained(context, state):
+        return GangDecision(state, events=_replayed_events(context, state), requeue_after_seconds=wait)
+    text = f"a replica of the {state.gang.name} cannot be created: {context.view.create_error}"
+    decision = _awaiting(
+        context, state, Failure(ConditionReason.FAILED_CREATE, text) if context.view.create_error else None
+    )
+    return replace(pod_rejection.with_rejection(context, state, decision), create=state.missing)
 
 
-def _starting(look: Look, state: GangState) -> Step:
+def _starting(context: PlanContext, state: GangState) -> GangDecision:
     """Wait for the replicas to start."""
-    return _awaiting(look, state, _problem(look, state.blocked) if state.blocked else None)
+    return _awaiting(context, state, _problem(context, state.unstartable) if state.unstartable else None)
 
 
-def _awaiting(look: Look, state: GangState, problem: Failed | None) -> Step:
-    """Wait for replicas, and give up when one has not started for too long; `problem` says why it cannot."""
-    condition = not_ready(problem.reason, problem.message) if problem else _starts(state)
-    step = Step(state, conditions=_of(look, state, (condition,)), events=_untold(look, state))
-    limit, field = look.spec.run_policy.start_deadline_seconds, " (runPolicy.startDeadlineSeconds)"
-    if limit is None and problem and problem.reason in {IMAGE_ERROR, CONFIG_ERROR}:
-        limit, field = round(look.settings.image_deadline_seconds), ""
+def _awaiting(context: PlanContext, state: GangState, problem: Failure | None) -> GangDecision:
+    """Wait for replicas until the start deadline; `problem` is the reason why one cannot start."""
+    condition = not_ready(problem.reason, problem.message) if problem else _starting_condition(context, state)
+    conditions = _allowed_conditions(context, state, (condition, *_interrupted(context, state, condition)))
+    slow = None if problem or state.gang.name is not GangName.TRAINING else _until_slow(context, state)
+    decision = GangDecision(
+        state, conditions=conditions, events=_replayed_events(context, state), requeue_after_seconds=slow
+    )
+    limit, field = context.spec.run_policy.start_deadline_seconds, " (runPolicy.startDeadlineSeconds)"
+    if limit is None and problem and problem.reason in {ConditionReason.IMAGE_ERROR, ConditionReason.CONFIG_ERROR}:
+        limit, field = round(context.settings.image_deadline_seconds), ""
     if limit is None:
-        return step
-    since = _waiting_since(look, state)
-    left = limit - look.seconds_since(since) if since else float(limit)
+        return decision
+    since = _waiting_since(context, state)
+    left = limit - context.seconds_since(since) if since else float(limit)
     if left > 0:
-        return replace(step, requeue_after_seconds=left)
-    known = problem or Failed("StartDeadlineExceeded", f"not all replicas of the {state.gang.name} have started")
-    return replace(step, failed=Failed(known.reason, f"{known.message}; gave up after {limit} s{field}"))
+        return replace(decision, requeue_after_seconds=min_delay([left, decision.requeue_after_seconds]))
+    known = problem or Failure(ConditionReason.START_DEADLINE_EXCEEDED, _not_started(state))
+    return replace(decision, failure=Failure(known.reason, f"{known.message}; gave up after {limit} s{field}"))
 
 
-def _untold(look: Look, state: GangState) -> tuple[Event, ...]:
-    return retell.restarting(look.view, state.gang.name, state.attempt, look.now)
+def _replayed_events(context: PlanContext, state: GangState) -> tuple[Event, ...]:
+    return event_replay.restart_events(context.view, state.gang.name, state.attempt, context.now)
 
 
-def _waiting_since(look: Look, state: GangState) -> str:
-    """Return since when the gang waits for a replica to start: those that run already are not what it waits for."""
+def _waiting_since(context: PlanContext, state: GangState) -> str:
+    """Return since when (RFC 3339) the gang waits for a replica to start; replicas that run already do not count."""
     pending = [p.created_at for p in state.pods if p.state is PodState.PENDING and p.created_at]
     newest = [p.created_at for p in state.pods if p.attempt == state.attempt and p.created_at]
     if pending or newest:
         return min(pending or newest)
-    ready = find(look.view.status, ConditionType.PODS_READY)
-    said = str(ready["lastTransitionTime"]) if ready and ready["status"] == "False" else ""
-    return max(said, state.record.not_before, str(look.view.status.get("activeSince", "")))
+    ready = find(context.view.status, ConditionType.PODS_READY)
+    not_ready_since = str(ready["lastTransitionTime"]) if ready and ready["status"] == "False" else ""
+    return max(not_ready_since, state.record.retry_after, str(context.view.status.get("activeSince", "")))
 
 
-def _problem(look: Look, pod: PodSummary) -> Failed:
-    """Return why a replica cannot start: the reason, and words that name the field to mend."""
-    reason = UNSCHEDULABLE
+def _problem(context: PlanContext, pod: PodSummary) -> Failure:
+    """Return why a replica cannot start: the reason, and a message that names the field to correct."""
+    reason = ConditionReason.UNSCHEDULABLE
     if pod.reason in CANNOT_START:
-        reason = CONFIG_ERROR if "Config" in pod.reason else IMAGE_ERROR
-    who = f"{pod.role}-{pod.index}"
-    where = f"{_image_path(look, pod.role)}: {who}" if reason == IMAGE_ERROR else who
-    return Failed(reason, f"{where} cannot start: {pod.reason}: {pod.message or 'no reason given'}")
+        reason = ConditionReason.CONFIG_ERROR if "Config" in pod.reason else ConditionReason.IMAGE_ERROR
+    who = hostname(pod.role, pod.index)
+    where = f"{_image_path(context, pod.role)}: {who}" if reason == ConditionReason.IMAGE_ERROR else who
+    return Failure(reason, f"{where} cannot start: {pod.reason}: {pod.message or 'no reason given'}")
 
 
-def _image_path(look: Look, role: Role) -> str:
+def _image_path(context: PlanContext, role: Role) -> str:
     """Return the path of the field that names the image of a role's replicas."""
-    fields = look.spec.fields_of(role)
+    fields = context.spec.fields_of(role)
     name = Role.WORKER if role is Role.EVALUATION else role
     return f"spec.{name}.image" if fields and fields.image else "spec.image"
 
 
-def _running(look: Look, state: GangState) -> Step:
-    waits = rounds.waits(look, state)
-    text = f"all {len(state.gang.members)} replicas run (attempt {state.attempt}){_begins(waits)}"
-    text += _changed_since(look, state)
-    conditions = [Condition(ConditionType.PODS_READY, True, "AllReplicasRun", "all replicas run")]
+def _running(context: PlanContext, state: GangState) -> GangDecision:
+    waits = inplace_restart.rendezvous_wait(context, state)
+    text = f"all {len(state.gang.members)} replicas run (attempt {state.attempt}){_first_rendezvous(waits)}"
+    text += _older_specification(context, state)
+    conditions = [Condition(ConditionType.PODS_READY, True, ConditionReason.ALL_REPLICAS_RUNNING, "all replicas run")]
     if waits and waits.restart:
         restarts = f"the launchers restart the gang in place, and wait: {waits.text}"
-        conditions.append(Condition(ConditionType.RESTARTING, True, "InPlace", restarts))
-    elif state.attempt or is_true(look.view.status, ConditionType.RESTARTING):
-        conditions.append(Condition(ConditionType.RESTARTING, False, "AllReplicasRun", text))
-    if state.gang.name is not GangName.TRAINING:
-        return Step(state, conditions=_of(look, state, tuple(conditions)), events=_untold(look, state))
-    conditions.append(Condition(ConditionType.RUNNING, True, "AllReplicasRun", text))
-    found = check_progress(look, state)
-    if isinstance(found, Stall):
-        return stalled(look, state, found)
-    if is_true(look.view.status, ConditionType.STALLED) and found.moving:
-        conditions.append(Condition(ConditionType.STALLED, False, "Progress", "steps are completed again"))
-    return Step(
+        conditions.append(Condition(ConditionType.RESTARTING, True, ConditionReason.IN_PLACE_RESTART, restarts))
+    elif state.attempt or is_true(context.view.status, ConditionType.RESTARTING):
+        conditions.append(Condition(ConditionType.RESTARTING, False, ConditionReason.ALL_REPLICAS_RUNNING, text))
+    if state.gang.name is GangName.EVALUATOR:
+        return GangDecision(
+            state,
+            conditions=_allowed_conditions(context, state, tuple(conditions)),
+            events=_replayed_events(context, state),
+        )
+    if state.gang.name is GangName.TRAINING:
+        conditions.append(Condition(ConditionType.RUNNING, True, ConditionReason.ALL_REPLICAS_RUNNING, text))
+    found = check_progress(context, state)
+    if isinstance(found, Stalled):
+        return restart_stalled(context, state, found)
+    if context.view.leader_unresponsive:
+        conditions.append(
+            Condition(ConditionType.STALLED, True, ConditionReason.LEADER_UNRESPONSIVE, _unresponsive_leader(state))
+        )
+    elif _progresses_again(context, found):
+        conditions.append(
+            Condition(ConditionType.STALLED, False, ConditionReason.PROGRESS_RESUMED, "training completes steps again")
+        )
+    return GangDecision(
         state,
-        conditions=tuple(conditions),
-        ask=found.ask,
-        ask_about=found.ask_about,
-        events=_untold(look, state),
-        requeue_after_seconds=earliest([found.look_again_seconds]),
+        conditions=_allowed_conditions(context, state, tuple(conditions)),
+        probes=found.probes,
+        probe_id=found.probe_id,
+        events=_replayed_events(context, state),
+        requeue_after_seconds=min_delay([found.requeue_after_seconds]),
     )
 
 
-def _begins(waits: rounds.Waits | None) -> str:
-    """Return what is to be said of launchers that meet for the first time; "" where they do not."""
+def _progresses_again(context: PlanContext, found: Progressing) -> bool:
+    """Return whether a gang with `Stalled=True` makes progress again."""
+    known = find(context.view.status, ConditionType.STALLED)
+    return (
+        known is not None
+        and known["status"] == "True"
+        and (found.progressing or known["reason"] == ConditionReason.LEADER_UNRESPONSIVE)
+    )
+
+
+def _unresponsive_leader(state: GangState) -> str:
+    """Return a message that names the unresponsive leader; the other launchers wait for it, or its pod is replaced."""
+    pod = state.leader
+    who = f"{pod.role}-{pod.index} (pod {pod.name}, node {pod.node})" if pod else replica_name(state.gang.leader)
+    return f"{who} leads the gang and no longer answers: the process, its node or the network to it hangs"
+
+
+def _first_rendezvous(waits: inplace_restart.RendezvousWait | None) -> str:
+    """Return the part of a message about the first rendezvous of the launchers; "" without one."""
     return f"; their launchers wait: {waits.text}" if waits and not waits.restart else ""
 
 
-def _changed_since(look: Look, state: GangState) -> str:
-    """Return what is to be said of a specification that was changed while its pods run; "" where it was not."""
-    if state.record.template in {"", look.view.template}:
+def _older_specification(context: PlanContext, state: GangState) -> str:
+    """Return the part of a message about pods of an older revision; "" where they use the newest."""
+    revision = context.revision
+    if revision is None or context.view.problems or not context.is_outdated(state):
         return ""
-    return "; its pods are as they were before the last change: suspend and resume it, or the next attempt takes it"
+    used = f"generation {state.record.generation}" if state.record.generation else "an earlier generation"
+    applies = f"the next attempt applies generation {revision.generation}"
+    return (
+        f"; running pods use the specification of {used}; {applies}: to apply it now, set runPolicy.updateStrategy to "
+        f"Restart or change the annotation {ANNOTATION}"
+    )
 
 
-def _starts(state: GangState) -> Condition:
+def _starting_condition(context: PlanContext, state: GangState) -> Condition:
+    """Return the condition of a gang that starts; after a while it names a replica that has not started."""
     text = f"{state.gang.name} starts with {len(state.gang.members)} replicas (attempt {state.attempt})"
-    return not_ready(_STARTING, text)
+    if _until_slow(context, state) is None:
+        text += f"; {_not_started(state)}"
+    return not_ready(ConditionReason.STARTING, text)
 
 
-def _of(look: Look, state: GangState, conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:
-    """Return the conditions that a gang may set: beside training, an evaluator tells of what keeps it from starting.
+def _until_slow(context: PlanContext, state: GangState) -> float | None:
+    """Return the seconds until a start counts as slow; None where it does already."""
+    since = _waiting_since(context, state)
+    left = _SLOW_SECONDS - context.seconds_since(since) if since else _SLOW_SECONDS
+    return left if left > 0 else None
 
-    That an evaluation gang starts is said by the phase, and costs no write of its own.
+
+def _not_started(state: GangState) -> str:
+    """Return a message about the replica that has not started; of several the last, which probably starts last."""
+    pending = [p for p in state.pods if p.state is PodState.PENDING]
+    if not pending:
+        return f"{', '.join(map(replica_name, state.missing[-1:]))} of the {state.gang.name} has no pod"
+    pod = pending[-1]
+    node = f", node {pod.node}" if pod.node else ""
+    why = ": ".join(filter(None, (pod.reason, pod.message)))
+    if not why:
+        why = f"the kubelet of node {pod.node} has not reported it" if pod.node else "no node has been assigned to it"
+    return f"{pod.role}-{pod.index} (pod {pod.name}{node}) has not started: {why}"
+
+
+def _interrupted(context: PlanContext, state: GangState, waits: Condition) -> tuple[Condition, ...]:
+    """Return the conditions of a training that has run and lacks a replica."""
+    if state.gang.name is not GangName.TRAINING or not is_true(context.view.status, ConditionType.RUNNING):
+        return ()
+    there = {member_of(p) for p in state.pods if p.state is not PodState.PENDING}
+    absent = [m for m in state.gang.members if m not in there and replica_name(m) not in state.record.completed]
+    if not absent:
+        return ()
+    names = ", ".join(map(replica_name, absent[:_NAMED])) + (", ..." if len(absent) > _NAMED else "")
+    if continues_without(context, state, absent):
+        run = len(state.gang.members) - len(absent)
+        text = f"{run} of {len(state.gang.members)} replicas run, and train without {names} (attempt {state.attempt})"
+        return (Condition(ConditionType.RUNNING, True, ConditionReason.WORKER_MISSING, text),)
+    text = f"training waits for {names}: {waits.message}"
+    return (
+        Condition(ConditionType.RUNNING, False, ConditionReason.REPLICA_MISSING, text),
+        Condition(ConditionType.RESTARTING, True, ConditionReason.REPLICA_MISSING, text),
+    )
+
+
+def _allowed_conditions(
+    context: PlanContext, state: GangState, conditions: tuple[Condition, ...]
+) -> tuple[Condition, ...]:
+    """Return the conditions that a gang may set: during training, an evaluator sets only problems of its start.
+
+    The start of an evaluation gang shows in the phase and needs no write of its own.
     """
     if state.gang.name is GangName.TRAINING:
         return conditions
-    if state.gang.name is GangName.EVALUATOR and not has_trained(look.view.status):
+    if state.gang.name is GangName.EVALUATOR and not training_succeeded(context.view.status):
         return tuple(c for c in conditions if c.reason in PROBLEMS)
-    return tuple(c for c in conditions if c.reason != _STARTING)
+    return tuple(c for c in conditions if c.reason != ConditionReason.STARTING)

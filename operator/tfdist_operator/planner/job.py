@@ -1,4 +1,4 @@
-"""Plans a whole job: training with an evaluator beside it, then evaluation, then the end."""
+"""Plans the life cycle of a job: training with an evaluator in parallel, then evaluation, then the end."""
 
 from datetime import datetime
 
@@ -6,143 +6,146 @@ from tfdist.api.policies import CONTROLLER_NAME
 from tfdist.api.status import ConditionType
 from tfdist.contract import Task
 from tfdist.render.gang import evaluation_gang, evaluator_gang, training_gang
-from tfdist_operator.observed.gang import GangState
-from tfdist_operator.observed.view import JobView
-from tfdist_operator.planner import evaluation, retell
-from tfdist_operator.planner.carry import Carry
-from tfdist_operator.planner.cleanup import after_the_end
-from tfdist_operator.planner.gang import run_gang
-from tfdist_operator.planner.look import Look
+from tfdist.timestamps import rfc3339
+from tfdist_operator.observed.gang_record import replica_name
+from tfdist_operator.observed.gang_state import GangState
+from tfdist_operator.observed.job_view import JobView
+from tfdist_operator.planner import evaluation, event_replay
+from tfdist_operator.planner.builder import PlanBuilder
+from tfdist_operator.planner.cleanup import clean_up_finished_job
+from tfdist_operator.planner.context import PlanContext
+from tfdist_operator.planner.decision import Failure, GangDecision
+from tfdist_operator.planner.gang import plan_gang
+from tfdist_operator.planner.invalid_spec import context_of_invalid_job, set_validity, stays_suspended
 from tfdist_operator.planner.plan import Event, Plan, Settings
-from tfdist_operator.planner.step import Failed, Step
-from tfdist_operator.planner.success import all_done, training_succeeded
-from tfdist_operator.planner.suspend import resumed, suspended
-from tfdist_operator.status.clock import rfc3339
-from tfdist_operator.status.compose import Changes, compose, significant
+from tfdist_operator.planner.planned_restart import acknowledge
+from tfdist_operator.planner.revision import SpecRevision
+from tfdist_operator.planner.success_policy import is_job_complete, meets_success_policy
+from tfdist_operator.planner.suspend import resume_conditions, suspend_job
+from tfdist_operator.reasons import ConditionReason, EventReason
 from tfdist_operator.status.conditions import Condition, is_true
-from tfdist_operator.status.phase import EVALUATE_ONLY, is_terminal
+from tfdist_operator.status.phase import is_terminal
+from tfdist_operator.status.update import StatusUpdate, compose_status, needs_immediate_write
 
 
 def plan(view: JobView, now: datetime, settings: Settings) -> Plan:
     """Return everything to do for one job now.
 
     Args:
-        view: one look at the job.
-        now: the time, with a time zone.
-        settings: the installation's settings.
+        view: the observed state of the job.
+        now: the current time, with a time zone.
+        settings: the settings of the installation.
     """
     if view.deleting or _is_foreign(view):
         return Plan()
     if is_terminal(view.status):
-        return after_the_end(view, now, settings)
+        return clean_up_finished_job(view, now, settings)
     if view.job is None:
-        return _invalid(view, now)
-    look = Look(view, view.job, now, settings)
-    carry = Carry(look)
-    carry.say(*_corrected(look))
-    if look.spec.run_policy.suspend and not all_done(look):
-        return suspended(look, carry)
-    return _go_on(look, carry)
+        context = context_of_invalid_job(view, now, settings)
+        if context is None:
+            return _invalid(view, now)
+    else:
+        context = PlanContext(view, view.job, now, settings, SpecRevision(view.job, view.generation, view.template))
+    builder = PlanBuilder(context)
+    set_validity(context, builder)
+    if (context.spec.run_policy.suspend or stays_suspended(context)) and not is_job_complete(context):
+        return suspend_job(context, builder)
+    return _go_on(context, builder)
 
 
 def _is_foreign(view: JobView) -> bool:
-    """Return whether another controller runs the job: hands off, its status included."""
+    """Return whether another controller manages the job (`managedBy`); its status is not touched either."""
     return view.managed_by not in {None, CONTROLLER_NAME}
 
 
 def _invalid(view: JobView, now: datetime) -> Plan:
-    """Report what is wrong with a manifest; what it made before it became invalid is left alone."""
+    """Report the field errors of a job that has not started."""
     message = "; ".join(map(str, view.problems))
-    condition = Condition(ConditionType.INVALID, True, "InvalidSpec", message)
-    status = compose(view, (), Changes((condition,)), {}, rfc3339(now))
-    if not significant(view.status, status):
+    condition = Condition(ConditionType.INVALID, True, ConditionReason.INVALID_SPEC, message)
+    status = compose_status(view, (), StatusUpdate((condition,)), {}, rfc3339(now))
+    if not needs_immediate_write(view.status, status):
         return Plan()
-    event = Event("Invalid", message, warning=True, identity=str(view.generation))
+    event = Event(EventReason.INVALID, message, warning=True, identity=str(view.generation))
     return Plan(status=status, events=(event,))
 
 
-def _go_on(look: Look, carry: Carry) -> Plan:
-    """Plan a job that is to run."""
-    carry.say(*resumed(look, carry))
-    carry.set_default("activeSince", rfc3339(look.now))
-    late = _active_for_too_long(look, carry)
-    if look.spec.task is Task.EVALUATE:
-        return _evaluate_alone(look, carry, late)
-    training = look.state(training_gang(look.job))
-    if training_succeeded(look, training):
-        return evaluation.after_training(look, carry, training, late)
-    return _train(look, carry, training, late)
+def _go_on(context: PlanContext, builder: PlanBuilder) -> Plan:
+    """Plan a job that is neither invalid nor suspended."""
+    builder.set_conditions(*resume_conditions(context, builder))
+    acknowledge(context, builder)
+    builder.set_field_if_unset("activeSince", rfc3339(context.now))
+    late = _active_for_too_long(context, builder)
+    if context.spec.task is Task.EVALUATE:
+        return _evaluate_alone(context, builder, late)
+    training = context.state(training_gang(context.job))
+    if meets_success_policy(context, training):
+        return evaluation.evaluate_after_training(context, builder, training, late)
+    return _train(context, builder, training, late)
 
 
-def _train(look: Look, carry: Carry, training: GangState, late: Failed | None) -> Plan:
-    step = run_gang(look, training)
-    if late and not step.failed:
-        carry.know(training)
-        return carry.fail(late)
-    carry.take(step)
-    if step.failed:
-        return carry.fail(step.failed)
-    if _runs_first(look, step):
-        carry.set_default("startTime", rfc3339(look.now))
-        carry.tell(_started(step.state))
-    evaluator = evaluator_gang(look.job)
+def _train(context: PlanContext, builder: PlanBuilder, training: GangState, late: Failure | None) -> Plan:
+    decision = plan_gang(context, training)
+    if late and not decision.failure:
+        builder.track_gang(training)
+        return builder.fail(late)
+    builder.add_decision(decision)
+    if decision.failure:
+        return builder.fail(decision.failure)
+    if _runs_first(context, decision):
+        builder.set_field_if_unset("startTime", rfc3339(context.now))
+        builder.record_event(_started(decision.state))
+    evaluator = evaluator_gang(context.job)
     if evaluator is not None:
-        evaluation.beside_training(look, carry, look.state(evaluator))
-    return carry.finish()
+        evaluation.run_evaluator(context, builder, context.state(evaluator))
+    return builder.build()
 
 
-def _runs_first(look: Look, step: Step) -> bool:
-    """Return whether all replicas of the gang run now, and nobody may have told of it yet."""
-    if not any(c.type is ConditionType.RUNNING and c.holds for c in step.conditions):
+def _runs_first(context: PlanContext, decision: GangDecision) -> bool:
+    """Return whether all replicas run now, and the event of that may not have been published."""
+    if not any(c.type is ConditionType.RUNNING and c.status for c in decision.conditions):
         return False
-    known = is_true(look.view.status, ConditionType.RUNNING)
-    return not known or retell.is_recent(look.view, ConditionType.RUNNING, look.now)
+    known = is_true(context.view.status, ConditionType.RUNNING)
+    return not known or event_replay.recently_transitioned(context.view, ConditionType.RUNNING, context.now)
 
 
-def _evaluate_alone(look: Look, carry: Carry, late: Failed | None) -> Plan:
-    """Plan a job of task `Evaluate`: its evaluation gang is all there is."""
-    gang = evaluation_gang(look.job)
-    assert gang is not None, "task Evaluate always has workers"  # noqa: S101  said by the models
-    text = "this job evaluates, and does not train"
-    carry.say(Condition(ConditionType.RUNNING, False, EVALUATE_ONLY, text))
-    state = look.state(gang)
+def _evaluate_alone(context: PlanContext, builder: PlanBuilder, late: Failure | None) -> Plan:
+    """Plan a job of task `Evaluate`: it has an evaluation gang only."""
+    gang = evaluation_gang(context.job)
+    assert gang is not None, "task Evaluate always has workers"  # noqa: S101  the models guarantee it
+    text = "the job evaluates only (task: Evaluate)"
+    builder.set_conditions(Condition(ConditionType.RUNNING, False, ConditionReason.EVALUATE_ONLY, text))
+    state = context.state(gang)
     if state.leader_succeeded:
-        return evaluation.succeed(look, carry, None, state)
-    step = run_gang(look, state)
-    failed = step.failed or late
-    if failed:
-        carry.take(step) if step.failed else carry.know(state)
-        carry.say(Condition(ConditionType.EVALUATED, False, failed.reason, failed.message))
-        return carry.fail(failed)
-    carry.take(step)
-    if step.state.record.ran and "startTime" not in look.view.status:
-        carry.set("startTime", rfc3339(look.now))
-        carry.tell(_started(step.state))
-    return carry.finish()
+        return evaluation.succeed(context, builder, None, state)
+    decision = plan_gang(context, state)
+    failure = decision.failure or late
+    if failure:
+        builder.add_decision(decision) if decision.failure else builder.track_gang(state)
+        builder.set_conditions(Condition(ConditionType.EVALUATED, False, failure.reason, failure.message))
+        return builder.fail(failure)
+    builder.add_decision(decision)
+    if decision.state.record.has_run and "startTime" not in context.view.status:
+        builder.set_field("startTime", rfc3339(context.now))
+        builder.record_event(_started(decision.state))
+    return builder.build()
 
 
-def _corrected(look: Look) -> tuple[Condition, ...]:
-    if not is_true(look.view.status, ConditionType.INVALID):
-        return ()
-    return (Condition(ConditionType.INVALID, False, "Corrected", "the specification is valid"),)
-
-
-def _active_for_too_long(look: Look, carry: Carry) -> Failed | None:
-    """Return the end of a job that has been active for too long; set the timer of one that has not."""
-    limit = look.spec.run_policy.active_deadline_seconds
-    since = look.view.status.get("activeSince")
+def _active_for_too_long(context: PlanContext, builder: PlanBuilder) -> Failure | None:
+    """Return the failure of a job that exceeds activeDeadlineSeconds, else set the timer for it."""
+    limit = context.spec.run_policy.active_deadline_seconds
+    since = context.view.status.get("activeSince")
     if limit is None or since is None:
-        carry.again_after(limit)
+        builder.requeue_after(limit)
         return None
-    left = limit - look.seconds_since(since)
+    left = limit - context.seconds_since(since)
     if left > 0:
-        carry.again_after(left)
+        builder.requeue_after(left)
         return None
     text = f"the job was active for longer than runPolicy.activeDeadlineSeconds, {limit} s, since {since}"
-    return Failed("ActiveDeadlineExceeded", text)
+    return Failure(ConditionReason.ACTIVE_DEADLINE_EXCEEDED, text)
 
 
 def _started(state: GangState) -> Event:
-    leader = f"{state.gang.leader.role}-{state.gang.leader.index}"
+    leader = replica_name(state.gang.leader)
     text = f"all {len(state.gang.members)} replicas run; {leader} leads"
-    return Event("Running", text, identity=str(state.attempt))
+    return Event(EventReason.RUNNING, text, identity=str(state.attempt))

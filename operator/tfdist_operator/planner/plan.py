@@ -1,57 +1,68 @@
-"""What a look at a job results in."""
+"""The plan of one reconcile of a job, and the settings that all plans share."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 
 from tfdist.contract import Role
+from tfdist.render.installation import CONTROLLER_LABELS
 
 Manifest = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the installation decides for every job."""
+    """Settings of the installation that hold for every job."""
 
     trainer_image: str
-    """Image of a job that names none."""
+    """Image of replicas where the job names none."""
     progress_write_seconds: float = 10.0
-    """Least time between two writes of a status in which only counters moved."""
+    """Minimum time between two writes of a status in which only counters changed."""
     settle_seconds: float = 10.0
-    """How long the other replicas may take to end by themselves after the leader's success."""
+    """Time for the other replicas to end by themselves after the success of the leader."""
     image_deadline_seconds: float = 300.0
-    """How long a replica may be unable to start before the job fails, where it sets no deadline itself."""
+    """Start deadline of a replica whose image or configuration has an error, where the job sets no deadline."""
     cluster_domain: str = ""
-    """Put behind the replicas' addresses, such as `cluster.local`; pods search for it by themselves without it."""
+    """DNS suffix of the replicas' addresses, such as `cluster.local`; "" leaves it to the search list of the pods."""
     namespace: str = "tfdist-system"
-    """The controller's own, from which alone the report ports of jobs can be reached."""
+    """Namespace of the controller."""
+    controller_labels: Mapping[str, str] = field(default_factory=lambda: CONTROLLER_LABELS)
+    """Labels of the controller's pods; the NetworkPolicies admit only these to the report ports of jobs."""
     pod_defaults: Mapping[str, Any] = field(default_factory=dict)
-    """Part of a pod template, below what every job says."""
+    """Partial pod template; the fields of every job take precedence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event of a job; `warning` or normal. `identity` tells apart two of the same reason."""
+    """One Kubernetes Event of a job; `warning` or normal. `identity` distinguishes two events of the same reason."""
 
     reason: str
     message: str
     warning: bool = False
     identity: str = ""
     cause: str = ""
-    """Class of the root cause, of an event that tells of a restart."""
+    """Reason of the root cause, in an event of a restart."""
+
+
+class ObjectName(NamedTuple):
+    """A Service, NetworkPolicy or Deployment in the job's namespace."""
+
+    kind: str
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """A change of a pod's metadata, as a JSON merge patch."""
+    """A JSON merge patch of a pod."""
 
     pod: str
     body: Manifest
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """A replica to be asked where it stands."""
+class ProbeTarget:
+    """A replica to probe for its progress and stacks."""
 
     role: Role
     index: int
@@ -60,29 +71,30 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything to do for one job, in this order."""
+    """All actions for one job, in the order of execution."""
 
     status: Manifest | None = None
-    """The whole status to store, or None when the stored one will do."""
+    """The whole status to write; None leaves the stored one."""
     objects: tuple[Manifest, ...] = ()
-    """Objects to be made what these say: Service, NetworkPolicy."""
+    """Service and NetworkPolicy that must exist with these contents; equal ones cost no request."""
     creates: tuple[Manifest, ...] = ()
-    """Pods."""
+    """Pods to create."""
     patches: tuple[Patch, ...] = ()
     deletes: tuple[str, ...] = ()
-    """Names of pods."""
+    """Names of pods to delete."""
     tensorboard: tuple[Manifest, ...] = ()
-    """Objects of the job's TensorBoard to be made what these say; a refusal of them stops nothing else."""
-    remove_tensorboard: bool = False
-    sweep: bool = False
-    """Remove the Service and the NetworkPolicy."""
+    """Objects of the job's TensorBoard; where they are rejected, everything else continues."""
+    obsolete: tuple[ObjectName, ...] = ()
+    """Objects to delete where they exist and the job owns them. Objects that no field names are not touched."""
     delete_job: bool = False
-    ask: tuple[Question, ...] = ()
-    """Replicas of a stalled attempt, whose answers the next look needs."""
-    ask_about: str = ""
-    """Which stall they are asked about."""
+    probes: tuple[ProbeTarget, ...] = ()
+    """Replicas to probe; the next reconcile needs their answers."""
+    probe_id: str = ""
+    """Identity of the stall or peer failure that the probes are about."""
     events: tuple[Event, ...] = ()
     completed: Mapping[str, tuple[int, frozenset[str]]] = field(default_factory=dict)
-    """Who has ended with success, by gang, with the attempt; to be remembered until the status says it."""
+    """Replicas that succeeded, by gang, with the attempt; kept in memory until the status has them."""
+    failure_seen_at: Mapping[str, datetime] = field(default_factory=dict)
+    """When failed or terminating pods were first seen, by name; kept in memory."""
     requeue_after_seconds: float | None = None
-    """When to look again though nothing has happened."""
+    """When to reconcile again without a change."""

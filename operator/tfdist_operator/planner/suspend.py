@@ -1,53 +1,83 @@
-"""Suspends and resumes: the pods go, the job stays, and the next attempt goes on from the last checkpoint."""
+"""Suspends and resumes a job: its pods are deleted, and the next attempt continues from the last checkpoint."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from tfdist.api.status import ConditionType
-from tfdist.render.gang import gangs
-from tfdist_operator.observed.record import stored_record
-from tfdist_operator.planner.carry import Carry
-from tfdist_operator.planner.look import Look
+from tfdist.render.gang import GangName, gangs
+from tfdist_operator.observed.gang_record import GangRecord, stored_record
+from tfdist_operator.observed.gang_state import GangState
+from tfdist_operator.planner.builder import PlanBuilder
+from tfdist_operator.planner.context import PlanContext
 from tfdist_operator.planner.plan import Event, Plan
-from tfdist_operator.planner.success import is_over, trained
+from tfdist_operator.planner.planned_restart import acknowledge
+from tfdist_operator.planner.success_policy import is_complete, training_succeeded_condition
+from tfdist_operator.reasons import ConditionReason, EventReason
 from tfdist_operator.status.conditions import Condition, find
-from tfdist_operator.status.phase import SUSPENDED, SUSPENDING, has_trained, is_standing_still
+from tfdist_operator.status.phase import evaluation_failure, is_suspended_or_suspending, training_succeeded
 
 
-def suspended(look: Look, carry: Carry) -> Plan:
-    """Return the plan of a job that is to stand still: its pods end, and later ones will be a new attempt."""
-    first = not is_standing_still(look.view.status)
-    for gang in gangs(look.job):
-        if stored_record(look.view.status, gang.name) is None:
+def suspend_job(context: PlanContext, builder: PlanBuilder) -> Plan:
+    """Return the plan of a suspended job: its pods end, and a resume starts a new attempt."""
+    first = not is_suspended_or_suspending(context.view.status)
+    for gang in gangs(context.job):
+        if stored_record(context.view.status, gang.name) is None:
             continue
-        state = look.state(gang)
-        if first and not is_over(look, state):
-            state = replace(state, record=state.record.next_attempt(not_before=""))
-        carry.know(state)
-    carry.say(*trained(look, carry.progress()), *_stopped(look))
-    left = [p for p in look.view.pods if not p.ended]
-    carry.delete(left)
-    if left:
-        carry.say(Condition(ConditionType.SUSPENDED, False, SUSPENDING, "the replicas save and stop"))
+        state = context.state(gang)
+        if first and not is_complete(context, state):
+            state = replace(state, record=_next_record(context, state))
+        builder.track_gang(state)
+    builder.set_conditions(*training_succeeded_condition(context, builder.progress()), *_stopped(context))
+    left = [p for p in context.view.pods if not p.ended]
+    builder.delete_pods(left)
+    if left or any(p.sidecars_run for p in context.view.pods):
+        builder.set_conditions(
+            Condition(ConditionType.SUSPENDED, False, ConditionReason.SUSPENDING, "the replicas save and stop")
+        )
     else:
         text = "the job is suspended; runPolicy.suspend: false resumes it"
-        carry.say(Condition(ConditionType.SUSPENDED, True, SUSPENDED, text))
+        builder.set_conditions(Condition(ConditionType.SUSPENDED, True, ConditionReason.SUSPENDED, text))
     if first:
-        carry.tell(Event("Suspended", "the job is suspended", identity=str(look.view.generation)))
-    carry.set("activeSince", None)
-    return carry.finish()
+        builder.record_event(
+            Event(EventReason.SUSPENDED, "the job is suspended", identity=str(context.view.generation))
+        )
+    builder.set_field("activeSince", None)
+    acknowledge(context, builder)  # the attempt after the resume is the requested restart
+    return builder.build()
 
 
-def _stopped(look: Look) -> Iterator[Condition]:
+def _stopped(context: PlanContext) -> Iterator[Condition]:
     for kind in (ConditionType.RUNNING, ConditionType.PODS_READY, ConditionType.RESTARTING, ConditionType.STALLED):
-        remembers = kind is ConditionType.RUNNING and (has_trained(look.view.status) or trained(look, {}))
-        if find(look.view.status, kind) is not None and not remembers:
-            yield Condition(kind, False, SUSPENDED, "the job is suspended")
+        remembers = kind is ConditionType.RUNNING and (
+            training_succeeded(context.view.status) or training_succeeded_condition(context, {})
+        )
+        if find(context.view.status, kind) is not None and not remembers:
+            yield Condition(kind, False, ConditionReason.SUSPENDED, "the job is suspended")
 
 
-def resumed(look: Look, carry: Carry) -> Sequence[Condition]:
-    """Return what is to be said of a job that was suspended and is so no longer."""
-    if not is_standing_still(look.view.status):
+def resume_conditions(context: PlanContext, builder: PlanBuilder) -> Sequence[Condition]:
+    """Return the conditions of a job that is resumed now; none of any other job."""
+    if not is_suspended_or_suspending(context.view.status):
         return ()
-    carry.tell(Event("Resumed", "the job is resumed", identity=str(look.view.generation)))
-    return (Condition(ConditionType.SUSPENDED, False, "Resumed", "the job is resumed"),)
+    builder.record_event(Event(EventReason.RESUMED, "the job is resumed", identity=str(context.view.generation)))
+    known = evaluation_failure(context.view.status)
+    again = Condition(
+        ConditionType.EVALUATED, False, ConditionReason.RESUMED, f"evaluation begins again; before: {_before(known)}"
+    )
+    return (
+        Condition(ConditionType.SUSPENDED, False, ConditionReason.RESUMED, "the job is resumed"),
+        *((again,) if known else ()),
+    )
+
+
+def _before(known: Mapping[str, Any] | None) -> str:
+    return str(known["message"]) if known else ""
+
+
+def _next_record(context: PlanContext, state: GangState) -> GangRecord:
+    """Return the record of the attempt after the suspension; the restart limit of a failed evaluator starts again."""
+    record = state.record.next_attempt()
+    if state.gang.name is GangName.EVALUATOR and evaluation_failure(context.view.status):
+        return record.changed(since_checkpoint=0, uncounted_since_checkpoint=0)
+    return record

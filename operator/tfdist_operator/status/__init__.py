@@ -1,1 +1,1 @@
-"""The status of a job: conditions, counts, progress, and the words for people. Pure."""
+"""The status of a job: conditions, phase, counts, progress, and the columns of kubectl get. Pure."""

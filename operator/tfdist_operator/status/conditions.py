@@ -1,4 +1,4 @@
-"""Conditions as Kubernetes' API conventions define them: one of each type, the transition time kept."""
+"""Conditions by the Kubernetes API conventions: one of each type; lastTransitionTime changes with the status."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,40 +9,39 @@ from tfdist.api.status import ConditionType
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What is to be said about one type now."""
+    """A condition to set. `status` is its truth value."""
 
     type: ConditionType
-    holds: bool
+    status: bool
     reason: str
     message: str
-    anew: bool = False
-    """Whether a time begins with it even where the status stays: what was to happen is over, and more begins."""
+    reset_transition_time: bool = False
+    """Whether lastTransitionTime is set also where `status` does not change: a deadline counts from it."""
 
 
 def is_true(status: Mapping[str, Any], kind: ConditionType) -> bool:
-    """Return whether the stored status says that `kind` holds."""
+    """Return whether the stored condition `kind` is True."""
     found = find(status, kind)
     return found is not None and found["status"] == "True"
 
 
 def find(status: Mapping[str, Any], kind: ConditionType) -> Mapping[str, Any] | None:
-    """Return the stored condition of a type."""
+    """Return the stored condition of a type; None without one."""
     return next((c for c in status.get("conditions", ()) if c["type"] == kind), None)
 
 
 def merge(
     stored: Sequence[Mapping[str, Any]], new: Sequence[Condition], generation: int, now: str
 ) -> list[dict[str, Any]]:
-    """Return the stored conditions with the new ones in their places.
+    """Return the stored conditions, with the new ones in place of those of their types.
 
-    The transition time changes with `status` alone, and `observedGeneration` is not a change worth writing
-    when nothing else differs, so that an idle job is never written.
+    lastTransitionTime changes only with `status` or `reset_transition_time`, so that an idle job is never written.
     """
     result = {c["type"]: dict(c) for c in stored}
     for condition in new:
         old = result.get(condition.type)
-        status = "True" if condition.holds else "False"
-        same_status = old is not None and old["status"] == status and not condition.anew
+        status = "True" if condition.status else "False"
+        same_status = old is not None and old["status"] == status and not condition.reset_transition_time
         result[str(condition.type)] = {
             "type": str(condition.type),
             "status": status,

@@ -1,4 +1,4 @@
-"""Results of evaluation: from the evaluator's report while it runs, and from last words, which stay with the pod."""
+"""Evaluation results: from the report of a running evaluator, and from termination messages after the end."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,25 +8,29 @@ from tfdist.contract_reports import EvaluationReport, ProgressReport, Terminatio
 
 def evaluation_of(
     stored: Mapping[str, Any],
-    told: ProgressReport | None,
+    report: ProgressReport | None,
     evaluator: TerminationMessage | None,
     gang: TerminationMessage | None,
 ) -> dict[str, Any]:
-    """Return `status.evaluation`; what nobody tells stays as it is stored.
+    """Return `status.evaluation`; fields without a new value stay as stored.
 
     Args:
         stored: the stored `status.evaluation`.
-        told: the evaluator's last report.
-        evaluator: the last words of an evaluator that has scored the last checkpoint.
-        gang: the last words of the leader of a gang that has evaluated.
+        report: the last report of the evaluator.
+        evaluator: the termination message of an evaluator that evaluated the last checkpoint.
+        gang: the termination message of the leader of the evaluation gang.
     """
     reports: dict[str, EvaluationReport | None] = {}
-    if told is not None:
-        reports |= {"latest": told.evaluation, "best": told.best_evaluation, "final": told.final_evaluation}
+    if report is not None:
+        reports |= {"latest": report.evaluation, "best": report.best_evaluation, "final": report.final_evaluation}
     if evaluator is not None and evaluator.evaluation is not None:
         reports |= {"latest": evaluator.evaluation, "final": evaluator.evaluation}
         reports["best"] = evaluator.best_evaluation or reports.get("best")
     if gang is not None and gang.evaluation is not None:
         reports["final"] = gang.evaluation
-    found = {name: report.model_dump(mode="json", by_alias=True) for name, report in reports.items() if report}
+    found = {
+        name: result.model_dump(mode="json", by_alias=True, exclude_none=True)
+        for name, result in reports.items()
+        if result
+    }
     return {**stored, **found}

@@ -1,71 +1,78 @@
-"""The phase: a summary of the conditions in one word, derived from them and from nothing else."""
+"""The phase: a one-word summary, derived from the conditions only."""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
 from tfdist.api.status import ConditionType, JobPhase
+from tfdist_operator.reasons import ConditionReason
 from tfdist_operator.status.conditions import find, is_true
 
-TRAINED: Final = "TrainingSucceeded"
-"""Reason of `Running=False` once training has succeeded: it is remembered when its pods are gone."""
-
-EVALUATE_ONLY: Final = "EvaluateOnly"
-"""Reason of `Running=False` of a job that evaluates and does not train."""
-
-CANNOT_CREATE: Final = "CreationRefused"
-IMAGE_ERROR: Final = "ImageError"
-CONFIG_ERROR: Final = "ConfigError"
-UNSCHEDULABLE: Final = "Unschedulable"
-PROBLEMS: Final = frozenset({CANNOT_CREATE, IMAGE_ERROR, CONFIG_ERROR, UNSCHEDULABLE})
-"""Reasons of `PodsReady=False` that people have to act on."""
-
+PROBLEMS: Final = frozenset(
+    {
+        ConditionReason.FAILED_CREATE,
+        ConditionReason.IMAGE_ERROR,
+        ConditionReason.CONFIG_ERROR,
+        ConditionReason.UNSCHEDULABLE,
+    }
+)
+"""Reasons of `PodsReady=False` that need an action by the user."""
 _TERMINAL: Final = ((ConditionType.SUCCEEDED, JobPhase.SUCCEEDED), (ConditionType.FAILED, JobPhase.FAILED))
 _ACTIVE: Final = (
     (ConditionType.RESTARTING, JobPhase.RESTARTING),
     (ConditionType.RUNNING, JobPhase.RUNNING),
 )
 
-
-SUSPENDING: Final = "Suspending"
-SUSPENDED: Final = "Suspended"
-_STANDING_STILL: Final = {SUSPENDING: JobPhase.SUSPENDING, SUSPENDED: JobPhase.SUSPENDED}
+_SUSPENDED_PHASES: Final = {
+    ConditionReason.SUSPENDING: JobPhase.SUSPENDING,
+    ConditionReason.SUSPENDED: JobPhase.SUSPENDED,
+}
 
 
 def is_terminal(status: Mapping[str, Any]) -> bool:
-    """Return whether the job has ended; it never changes again."""
+    """Return whether the job has finished; a finished job never changes its outcome."""
     return any(is_true(status, kind) for kind, _ in _TERMINAL)
 
 
-def has_trained(status: Mapping[str, Any]) -> bool:
+def training_succeeded(status: Mapping[str, Any]) -> bool:
     """Return whether training has succeeded."""
     running = find(status, ConditionType.RUNNING)
-    return running is not None and running["reason"] == TRAINED
+    return running is not None and running["reason"] == ConditionReason.TRAINING_SUCCEEDED
 
 
-def is_given_up(status: Mapping[str, Any]) -> bool:
-    """Return whether evaluation is known to have failed."""
+def evaluation_failure(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the condition of a failed evaluation; None without one, or where the evaluation may begin again."""
     known = find(status, ConditionType.EVALUATED)
-    return known is not None and known["status"] == "False"
+    return (
+        known
+        if known is not None and known["status"] == "False" and known["reason"] != ConditionReason.RESUMED
+        else None
+    )
 
 
-def is_standing_still(status: Mapping[str, Any]) -> bool:
-    """Return whether the job is suspended, or on its way there."""
+def evaluation_failed(status: Mapping[str, Any]) -> bool:
+    """Return whether evaluation has failed."""
+    return evaluation_failure(status) is not None
+
+
+def is_suspended_or_suspending(status: Mapping[str, Any]) -> bool:
+    """Return whether the job is suspended or being suspended."""
     suspended = find(status, ConditionType.SUSPENDED)
-    return suspended is not None and suspended["reason"] in _STANDING_STILL
+    return suspended is not None and suspended["reason"] in _SUSPENDED_PHASES
 
 
 def phase_of(status: Mapping[str, Any]) -> JobPhase:
-    """Return the phase that the conditions of `status` amount to."""
+    """Return the phase that follows from the conditions of `status`."""
     for kind, phase in _TERMINAL:
         if is_true(status, kind):
             return phase
-    if is_true(status, ConditionType.INVALID):
+    invalid = find(status, ConditionType.INVALID)
+    if invalid is not None and invalid["status"] == "True" and invalid["reason"] != ConditionReason.INVALID_UPDATE:
         return JobPhase.INVALID
     suspended = find(status, ConditionType.SUSPENDED)
-    if suspended is not None and suspended["reason"] in _STANDING_STILL:
-        return _STANDING_STILL[suspended["reason"]]
+    if suspended is not None and suspended["reason"] in _SUSPENDED_PHASES:
+        return _SUSPENDED_PHASES[suspended["reason"]]
     running = find(status, ConditionType.RUNNING)
-    if running is not None and running["reason"] in {TRAINED, EVALUATE_ONLY}:
+    if running is not None and running["reason"] in {ConditionReason.TRAINING_SUCCEEDED, ConditionReason.EVALUATE_ONLY}:
         return JobPhase.EVALUATING
     for kind, phase in _ACTIVE:
         if is_true(status, kind):

@@ -1,37 +1,42 @@
-"""Progress of training: from the coordinator's report while it runs, from its last words when it has ended."""
+"""Progress of training: from the coordinator's report while it runs, and from its termination message at the end."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from tfdist.contract_reports import ProgressReport, TerminationMessage
-from tfdist_operator.observed.view import Report
+from tfdist.contract_reports import TerminationMessage
+from tfdist.progress import eta_seconds, percent
+from tfdist_operator.observed.job_view import TimestampedReport
 
 
-def progress_of(report: Report, stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `status.progress` for a report; of what it does not give, only the last checkpoint is still known."""
+def progress_of(report: TimestampedReport, stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `status.progress` for a report; of fields that it lacks, only the last checkpoint is kept."""
     content = report.content
     fields = content.model_dump(mode="json", by_alias=True, exclude_none=True, include=_COPIED)
     for name in ("examplesPerSecond", "stepTimeMillis"):
         if name in fields:
             fields[name] = round(fields[name], 1)
-    fields["percent"] = _percent(content.step, content.total_steps)
-    fields["etaSeconds"] = _eta_seconds(content)
+    fields["percent"] = percent(content.step, content.total_steps)
+    fields["etaSeconds"] = eta_seconds(content)
     fields["reportedAt"] = report.read_at
     known = {k: v for k, v in stored.items() if k == "lastCheckpoint"}
     return known | {k: v for k, v in fields.items() if v not in (None, {})}
 
 
-def final_progress(stored: dict[str, Any], words: TerminationMessage) -> dict[str, Any]:
-    """Return `status.progress` after the end: the last report, brought up to date by the termination message."""
+def final_progress(stored: dict[str, Any], message: TerminationMessage) -> dict[str, Any]:
+    """Return `status.progress` after the end: the last report, updated from the termination message."""
     result = dict(stored)
-    if words.step is not None:
-        result["step"] = words.step
-        percent = _percent(words.step, result.get("totalSteps"))
-        result |= {"percent": percent} if percent is not None else {}
-    if words.metrics:
-        result["metrics"] = dict(words.metrics)
-    if words.last_checkpoint is not None:
-        result["lastCheckpoint"] = words.last_checkpoint.model_dump(mode="json", by_alias=True)
+    if message.step is not None and message.step != result.get("step"):
+        result.pop("epoch", None)  # of an earlier step
+    if message.epoch is not None:
+        result["epoch"] = message.epoch
+    if message.step is not None:
+        result["step"] = message.step
+        done = percent(message.step, result.get("totalSteps"))
+        result |= {"percent": done} if done is not None else {}
+    if message.metrics:
+        result["metrics"] = dict(message.metrics)
+    if message.last_checkpoint is not None:
+        result["lastCheckpoint"] = message.last_checkpoint.model_dump(mode="json", by_alias=True, exclude_none=True)
     result.pop("etaSeconds", None)
     return result
 
@@ -45,15 +50,3 @@ _COPIED = {
     "metrics",
     "last_checkpoint",
 }
-
-
-def _percent(step: int | None, total: int | None) -> int | None:
-    if step is None or not total:
-        return None
-    return min(100, step * 100 // total)
-
-
-def _eta_seconds(content: ProgressReport) -> int | None:
-    if content.step is None or not content.total_steps or not content.step_time_millis:
-        return None
-    return round((content.total_steps - content.step) * content.step_time_millis / 1000)

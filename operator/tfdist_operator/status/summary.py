@@ -1,16 +1,20 @@
-"""Words and short numbers for the columns of `kubectl get`."""
+"""Short texts and numbers for the columns of `kubectl get`."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from tfdist.api.status import ConditionType, JobPhase
-from tfdist_operator.status.phase import PROBLEMS, SUSPENDED, SUSPENDING, TRAINED
+from tfdist.progress import duration
+from tfdist_operator.reasons import ConditionReason
+from tfdist_operator.status.phase import PROBLEMS
 
 Json = Mapping[str, Any]
 
+_LONG: Final = 1e9
+
 
 def summary(status: Json, metric: str, active_roles: set[str]) -> dict[str, str]:
-    """Return `status.summary`; a column without content is left out."""
+    """Return `status.summary`; a column without content is omitted."""
     result = {}
     progress, evaluation = status.get("progress", {}), status.get("evaluation", {})
     if active_roles:
@@ -31,46 +35,40 @@ def summary(status: Json, metric: str, active_roles: set[str]) -> dict[str, str]
 
 
 def headline(status: Json) -> str:
-    """Return what people want to know first: why the job is in its phase, or what it waits for.
+    """Return the message of the most important condition: why the job is in its phase, or what it waits for.
 
-    That is not what changed last: a restart that waits for an image is told of by the image.
+    That is not the last transition: for a restart that waits for an image it is the image error.
     """
     by_type = {c["type"]: c for c in status.get("conditions", ())}
     return next(
-        (by_type[kind]["message"] for kind, tells in _HEADLINES if kind in by_type and tells(by_type[kind])), ""
+        (by_type[kind]["message"] for kind, applies in _HEADLINES if kind in by_type and applies(by_type[kind])), ""
     )
 
 
-def _holds(condition: Json) -> bool:
+def _is_true(condition: Json) -> bool:
     return bool(condition["status"] == "True")
 
 
 _HEADLINES: Final[tuple[tuple[str, Callable[[Json], bool]], ...]] = (
-    (ConditionType.SUCCEEDED, _holds),
-    (ConditionType.FAILED, _holds),
-    (ConditionType.INVALID, _holds),
-    (ConditionType.SUSPENDED, lambda c: c["reason"] in {SUSPENDED, SUSPENDING}),
+    (ConditionType.SUCCEEDED, _is_true),
+    (ConditionType.FAILED, _is_true),
+    (ConditionType.INVALID, _is_true),
+    (ConditionType.SUSPENDED, lambda c: c["reason"] in {ConditionReason.SUSPENDED, ConditionReason.SUSPENDING}),
     (ConditionType.PODS_READY, lambda c: c["reason"] in PROBLEMS),
-    (ConditionType.STALLED, _holds),
-    (ConditionType.RESTARTING, _holds),
-    (ConditionType.EVALUATED, lambda c: not _holds(c)),
-    (ConditionType.RUNNING, lambda c: _holds(c) or c["reason"] == TRAINED),
+    (ConditionType.STALLED, _is_true),
+    (ConditionType.RESTARTING, _is_true),
+    (ConditionType.EVALUATED, lambda c: not _is_true(c) and c["reason"] != ConditionReason.RESUMED),
+    (ConditionType.RUNNING, lambda c: _is_true(c) or c["reason"] == ConditionReason.TRAINING_SUCCEEDED),
     (ConditionType.PODS_READY, lambda _: True),
 )
-"""In this order: the first condition that tells."""
-
-
-def duration(seconds: int) -> str:
-    """Return `seconds` as kubectl writes durations: `45s`, `1m20s`, `3h5m`."""
-    if seconds < 60:  # noqa: PLR2004  seconds a minute
-        return f"{seconds}s"
-    minutes, rest = divmod(seconds, 60)
-    if minutes < 60:  # noqa: PLR2004  minutes an hour
-        return f"{minutes}m{rest}s" if rest else f"{minutes}m"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}h{minutes}m" if minutes else f"{hours}h"
+"""Conditions in order of importance, each with a test whether its message applies."""
 
 
 def _metric(metrics: Json, wanted: str) -> str:
     name = wanted if wanted in metrics else next(iter(sorted(metrics)), "")
-    return f"{name}={metrics[name]:.4f}" if name else ""
+    return f"{name}={number(metrics[name])}" if name else ""
+
+
+def number(value: float) -> str:
+    """Return a metric as text: four decimal places, or an exponent for large numbers."""
+    return f"{value:.4f}" if abs(value) < _LONG else f"{value:.4g}"

@@ -1,1 +1,1 @@
-"""The TFDistJob resource: models, defaults, checks, and the CRD made from them."""
+"""The TFDistJob resource: models, defaults, validation rules, and the CRD generated from them."""

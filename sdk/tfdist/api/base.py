@@ -1,4 +1,4 @@
-"""The base of every model of the resource, and what the CRD generator understands beyond types."""
+"""Base of the models of the resource, and extensions of the schema beyond types."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,26 +11,26 @@ from pydantic_core import CoreSchema
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
-    """One rule between the fields of a model, said twice: in CEL for the API server, in Python for offline use.
+class CrossFieldRule:
+    """A rule between the fields of a model, in CEL for the API server and in Python for offline validation.
 
-    A test evaluates both on the same manifests. `path` is that of the field to change, relative to the model,
-    such as `.worker.replicas`; `holds` gets the model and returns whether the rule is kept.
+    A test evaluates both on the same manifests. `path` is the field to change, relative to the model, such as
+    `.worker.replicas`; `python` gets the model and returns whether it meets the rule.
     """
 
-    rule: str
+    cel: str
     message: str
     path: str
-    holds: Callable[[Any], bool]
+    python: Callable[[Any], bool]
 
-    def cel(self) -> dict[str, str]:
+    def schema_entry(self) -> dict[str, str]:
         """Return the rule as an entry of `x-kubernetes-validations`."""
         place = {"fieldPath": self.path} if self.path else {}
-        return {"rule": self.rule, "message": self.message} | place
+        return {"rule": self.cel, "message": self.message} | place
 
 
 class ApiModel(BaseModel):
-    """One object of the resource: camel-case in YAML, immutable, and unknown fields are errors."""
+    """An object of the resource: camel-case in YAML, immutable; unknown fields are errors."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -40,25 +40,27 @@ class ApiModel(BaseModel):
         use_attribute_docstrings=True,
         validate_default=True,
     )
-    checks: ClassVar[tuple[Check, ...]] = ()
+    cross_field_rules: ClassVar[tuple[CrossFieldRule, ...]] = ()
     """Rules between the fields."""
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """Add the checks to the schema, in the words of Kubernetes."""
+        """Add the rules to the schema as `x-kubernetes-validations`."""
         result = handler(schema)
-        if cls.checks:
-            handler.resolve_ref_schema(result)["x-kubernetes-validations"] = [c.cel() for c in cls.checks]
+        if cls.cross_field_rules:
+            handler.resolve_ref_schema(result)["x-kubernetes-validations"] = [
+                rule.schema_entry() for rule in cls.cross_field_rules
+            ]
         return result
 
 
 def list_map(*keys: str) -> dict[str, Any]:
-    """Return the schema extension for a list whose items are told apart by `keys`."""
+    """Return the schema extension of a list of type `map`, whose items are identified by `keys`."""
     return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys)}
 
 
 OPEN_OBJECT: dict[str, Any] = {"x-kubernetes-preserve-unknown-fields": True}
-"""Schema extension for an object whose content somebody else defines (a volume, a program's configuration)."""
+"""Schema extension of an object with unknown fields, such as a volume or the configuration of a program."""
 
 SET: dict[str, Any] = {"x-kubernetes-list-type": "set"}
-"""Schema extension for a list of distinct values."""
+"""Schema extension of a list of distinct values."""

@@ -1,14 +1,16 @@
-"""Makes the CustomResourceDefinition out of the models.
+"""Generates the CustomResourceDefinition from the models.
 
-Kubernetes wants a *structural* schema: no references, no null types, defaults that are complete, and CEL rules
-with bounded cost. Pydantic's JSON schema is rewritten accordingly; everything it says is kept but what the API
-server enforces otherwise (unknown fields are refused by strict field validation).
+Kubernetes requires a structural schema: no references, no null types, complete defaults, and CEL rules with bounded
+cost. Pydantic's JSON schema is rewritten accordingly, without its `additionalProperties: false`: the API server rejects
+unknown fields by strict field validation.
 """
 
 from typing import Any, Final
 
 from pydantic import BaseModel
 
+from tfdist.api.patterns import JOB_NAME
+from tfdist.api.ratcheting import RATCHETING_RULES
 from tfdist.api.status import TFDistJobStatus
 from tfdist.api.transitions import TRANSITION_RULES
 from tfdist.api.v1 import GROUP, KIND, MAX_NAME_LENGTH, PLURAL, VERSION, TFDistJob, TFDistJobSpec
@@ -18,35 +20,35 @@ Schema = dict[str, Any]
 _DROPPED: Final = frozenset({"title", "$defs", "additionalProperties", "patternProperties", "propertyNames"})
 
 NAME_RULE: Final = {
-    "rule": f"size(self.metadata.name) <= {MAX_NAME_LENGTH} && "
-    "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
+    "rule": f"size(self.metadata.name) <= {MAX_NAME_LENGTH} && self.metadata.name.matches('{JOB_NAME}')",
     "message": f"metadata.name must be a DNS label of at most {MAX_NAME_LENGTH} characters that begins with a letter, "
-    "so that the names of its pods are valid",
+    "because pod names are derived from it",
 }
 
 _COLUMNS: Final = (
     ("Phase", "string", ".status.phase", 0, "Summary of the conditions"),
     ("Strategy", "string", ".spec.strategy", 0, "How TensorFlow distributes the work"),
     ("Ready", "string", ".status.summary.ready", 0, "Ready and desired replicas"),
-    ("Step", "integer", ".status.progress.step", 0, "Finished steps"),
-    ("Done", "string", ".status.summary.progress", 0, "Finished part of training"),
-    ("ETA", "string", ".status.summary.eta", 0, "Estimated rest of training"),
-    ("Metric", "string", ".status.summary.metric", 0, "The chosen metric, of evaluation once there is one"),
-    ("Restarts", "string", ".status.summary.restarts", 0, "Restarts so far"),
+    ("Step", "integer", ".status.progress.step", 0, "Completed training steps"),
+    ("Done", "string", ".status.summary.progress", 0, "Completed part of training"),
+    ("ETA", "string", ".status.summary.eta", 0, "Estimated time until training completes"),
+    ("Metric", "string", ".status.summary.metric", 0, "evaluation.metric, of the latest evaluation if there is one"),
+    ("Restarts", "string", ".status.summary.restarts", 0, "Number of restarts"),
     ("Age", "date", ".metadata.creationTimestamp", 0, "Age of the job"),
-    ("Examples/s", "number", ".status.progress.examplesPerSecond", 1, "Throughput of the whole gang"),
+    ("Examples/s", "number", ".status.progress.examplesPerSecond", 1, "Training throughput of the whole gang"),
     ("Checkpoint", "integer", ".status.progress.lastCheckpoint.step", 1, "Step of the last checkpoint"),
-    ("Message", "string", ".status.summary.message", 1, "What the condition that changed last says"),
+    ("Message", "string", ".status.summary.message", 1, "Reason of the phase, or what the job waits for"),
 )
 
 
 def crd() -> Schema:
-    """Return the CustomResourceDefinition as a JSON-able dict; equal models give an equal result."""
+    """Return the CustomResourceDefinition as JSON; equal models give an equal result."""
     version = {
         "name": VERSION,
         "served": True,
         "storage": True,
         "subresources": {"status": {}, "scale": _SCALE},
+        "selectableFields": [{"jsonPath": ".status.phase"}],  # since Kubernetes 1.30; an older one has no such field
         "additionalPrinterColumns": [_column(*column) for column in _COLUMNS],
         "schema": {"openAPIV3Schema": _root_schema()},
     }
@@ -63,6 +65,7 @@ def crd() -> Schema:
 _SCALE: Final = {
     "specReplicasPath": ".spec.worker.replicas",
     "statusReplicasPath": ".status.replicas.worker.desired",
+    "labelSelectorPath": ".status.selector",
 }
 
 
@@ -77,7 +80,7 @@ def _root_schema() -> Schema:
         "type": "object",
         "description": (TFDistJob.__doc__ or "").strip(),
         "required": ["spec"],
-        "x-kubernetes-validations": [NAME_RULE, *TRANSITION_RULES],
+        "x-kubernetes-validations": [NAME_RULE, *RATCHETING_RULES, *TRANSITION_RULES],
         "properties": {
             "apiVersion": {"type": "string"},
             "kind": {"type": "string"},
@@ -94,7 +97,7 @@ def _column(name: str, kind: str, path: str, priority: int, description: str) ->
 
 
 def _rewrite(node: Schema, defs: dict[str, Schema]) -> Schema:
-    """Rewrite one schema node: resolve its reference, drop nulls, and go down into its children."""
+    """Return a schema node with its reference resolved and nulls removed, recursively."""
     node = _resolved(node, defs)
     result = {k: v for k, v in node.items() if k not in _DROPPED and not (k == "default" and v is None)}
     if "properties" in node:
@@ -107,30 +110,30 @@ def _rewrite(node: Schema, defs: dict[str, Schema]) -> Schema:
         result["items"] = _rewrite(node["items"], defs)
     if result.pop("const", None) is not None:
         result["enum"] = [node["const"]]
-    if "exclusiveMinimum" in result:  # OpenAPI 3.0 says it with a boolean
+    if "exclusiveMinimum" in result:  # a boolean in OpenAPI 3.0
         result |= {"minimum": result["exclusiveMinimum"], "exclusiveMinimum": True}
     if "description" in result:
-        result["description"] = f"{' '.join(result['description'].split())}{default_in_words(result)}"
+        result["description"] = f"{' '.join(result['description'].split())}{default_sentence(result)}"
     return result
 
 
-def default_in_words(node: Schema) -> str:
-    """Return what a description ends with, because `kubectl explain` shows no defaults: ` Default: 3.`."""
+def default_sentence(node: Schema) -> str:
+    """Return the end of a description, because `kubectl explain` shows no defaults: ` Defaults to 3.`."""
     value = node.get("default")
     if value is None or isinstance(value, dict):
         return ""
-    return f" Default: {str(value).lower() if isinstance(value, bool) else value}."
+    return f" Defaults to {str(value).lower() if isinstance(value, bool) else value}."
 
 
 def _values_of_map(node: Schema) -> Schema | None:
-    """Return the schema of a map's values; which keys it may have is checked elsewhere, for CRDs cannot say it."""
+    """Return the schema of a map's values; a CRD cannot describe its keys, which are validated elsewhere."""
     patterns = list(node.get("patternProperties", {}).values())
     values = patterns[0] if patterns else node.get("additionalProperties")
     return values if isinstance(values, dict) else None
 
 
 def _resolved(node: Schema, defs: dict[str, Schema]) -> Schema:
-    """Return `node` with `$ref`, and `anyOf` of one type and null, replaced by what they stand for."""
+    """Return `node` with `$ref`, and `anyOf` of one type and null, resolved."""
     while "$ref" in node or "anyOf" in node:
         rest = {k: v for k, v in node.items() if k not in {"$ref", "anyOf"}}
         if "$ref" in node:

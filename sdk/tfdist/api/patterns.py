@@ -1,4 +1,4 @@
-"""The patterns of texts, each with what a person has to write; the schema takes the one, messages the other."""
+"""Regular expressions of strings for the schema, each with its description for messages."""
 
 from typing import Final
 
@@ -11,8 +11,12 @@ DNS_NAME: Final = rf"^{_DOMAIN}$"
 QUALIFIED_NAME: Final = rf"^({_DOMAIN}/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
 MANAGER: Final = rf"^{_DOMAIN}/\S+$"
 QUANTITY: Final = r"^\+?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?[0-9]{1,2}))?$"
-"""Kubernetes' grammar of an amount, without negative ones and those beyond all bounds."""
+"""Kubernetes' grammar of a quantity, without negative ones and exponents of more than two digits."""
 LABEL_VALUE: Final = r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$"
+PORT_NAME: Final = r"^([a-z0-9]+-)*[a-z0-9]*[a-z][a-z0-9]*(-[a-z0-9]+)*$"
+"""A name of at most 15 characters with at least one letter; see `IsValidPortName` of Kubernetes."""
+CIDR: Final = r"^[0-9a-fA-F.:]+/[0-9]{1,3}$"
+"""The form of a CIDR; the numbers are validated apart."""
 VARIABLE: Final = "^[^=]+$"
 MOUNT_PATH: Final = "^[^:]+$"
 DIRECTORY: Final = r"^(/|[a-z][a-z0-9+.-]*://)([^{}]|\{name\}|\{namespace\}|\{uid\})*$"
@@ -21,19 +25,20 @@ REPOSITORY: Final = r"^(https?|ssh|git|file)://\S+$|^\S+@\S+:\S+$"
 REVISION: Final = r"^[^-\s]\S*$"
 PROGRAM: Final = r"^[A-Za-z_][A-Za-z0-9_.]*(:[A-Za-z_][A-Za-z0-9_]*)?$"
 
-WORDS: Final = {
-    JOB_NAME: "write small letters, digits and dashes, a letter first and no dash last",
-    DNS_LABEL: "write small letters, digits and dashes, no dash first or last",
-    DNS_NAME: "write small letters, digits, dashes and dots, as in a name of Kubernetes",
-    QUALIFIED_NAME: "write a name such as cpu or nvidia.com/gpu",
-    LABEL_VALUE: "write letters, digits, dashes, underscores and dots, a letter or digit first and last",
-    MANAGER: "write a domain and a name, such as tfdist.dev/controller",
-    VARIABLE: "write a name without =",
-    MOUNT_PATH: "write a path without :",
-    DIRECTORY: "write an absolute path or a URL, with no braces but {name}, {namespace} and {uid}",
-    FOLDER: "write a path that does not begin with /",
-    REPOSITORY: "write a URL (https, ssh, git, file) or user@host:path",
-    REVISION: "write a commit, tag or branch without spaces, which does not begin with a dash",
-    PROGRAM: "write the name of a built-in program, or package.module:Class",
+PATTERN_DESCRIPTIONS: Final = {
+    JOB_NAME: "a DNS label that begins with a letter: lower case letters, digits and '-'",
+    DNS_LABEL: "a DNS label: lower case letters, digits and '-', with a letter or digit first and last",
+    DNS_NAME: "a DNS subdomain: lower case letters, digits, '-' and '.', with a letter or digit first and last",
+    QUALIFIED_NAME: "a qualified name, such as cpu or nvidia.com/gpu",
+    LABEL_VALUE: "a label value: letters, digits, '-', '_' and '.', with a letter or digit first and last",
+    CIDR: "a CIDR, such as 10.0.0.0/8",
+    MANAGER: "a domain-prefixed name, such as tfdist.dev/controller",
+    VARIABLE: "a name without '='",
+    MOUNT_PATH: "a path without ':'",
+    DIRECTORY: "an absolute path or a URL, with no other placeholders than {name}, {namespace} and {uid}",
+    FOLDER: "a relative path",
+    REPOSITORY: "a URL (https, ssh, git) or user@host:path",
+    REVISION: "a commit, tag or branch, without spaces and not beginning with '-'",
+    PROGRAM: "the name of a built-in program, or package.module:Class",
 }
-"""What to write instead of a text that a pattern refuses."""
+"""Description of the strings that a pattern matches, after `must be`."""

@@ -1,4 +1,4 @@
-"""What the controller does when: limits, clean-up, success, failure, elasticity, scheduling."""
+"""Policies of a job: limits, clean-up, success, failure, elasticity, scheduling."""
 
 from enum import StrEnum
 from typing import Annotated, Any, Final, Literal
@@ -7,7 +7,7 @@ from pydantic import Field, PlainValidator, StringConstraints, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from tfdist.api import patterns
-from tfdist.api.base import SET, ApiModel, Check
+from tfdist.api.base import SET, ApiModel, CrossFieldRule
 from tfdist.api.scalars import (
     INT32_MAX,
     Boolean,
@@ -23,7 +23,10 @@ from tfdist.api.scalars import (
 from tfdist.contract import Role
 
 CONTROLLER_NAME: Final = "tfdist.dev/controller"
-"""What `runPolicy.managedBy` says of a job of this controller."""
+"""Value of `runPolicy.managedBy` that selects this controller."""
+
+
+AUTO_OR_SECONDS: Final = "must be a number of seconds of at least 1, or Auto"
 
 
 def _auto_or_seconds(value: Any) -> int | str:
@@ -31,7 +34,7 @@ def _auto_or_seconds(value: Any) -> int | str:
         return value
     if value == "Auto":
         return "Auto"
-    raise PydanticCustomError("auto_or_seconds", "write a number of seconds from 1, or Auto")
+    raise PydanticCustomError("auto_or_seconds", AUTO_OR_SECONDS)
 
 
 AutoOrSeconds = Annotated[
@@ -43,7 +46,7 @@ AutoOrSeconds = Annotated[
             "x-kubernetes-validations": [
                 {
                     "rule": f"self == 'Auto' || (type(self) == int && int(self) >= 1 && int(self) <= {INT32_MAX})",
-                    "message": "write a number of seconds from 1, or Auto",
+                    "message": AUTO_OR_SECONDS,
                 }
             ],
         }
@@ -53,71 +56,79 @@ AutoOrSeconds = Annotated[
 
 
 class RunPolicy(ApiModel):
-    """Limits and clean-up."""
+    """Deadlines, restart limit, suspension and clean-up."""
 
     suspend: Boolean = False
-    """Stop the pods and keep the job; false again resumes from the last checkpoint."""
+    """Suspend the job: its pods save a checkpoint where they can and are deleted. Setting it to false resumes from the
+    last checkpoint."""
     start_deadline_seconds: Seconds | None = None
-    """Fail when not all replicas have started within so many seconds. Without it they are waited for without end, but
-    an image that cannot be pulled and a container that cannot be made fail the job after 300 s."""
+    """Seconds within which all replicas must have started, otherwise the job fails. Defaults to no deadline; but an
+    image that cannot be pulled, or a container that cannot be created, always fails the job after 300 s."""
     active_deadline_seconds: Seconds | None = None
-    """Fail when active for more seconds, from the start or the last resume; without it there is no limit."""
+    """Seconds that the job may be active, since its start or since it was last resumed, before it fails. Defaults to no
+    deadline."""
     progress_deadline_seconds: AutoOrSeconds | None = None
-    """Restart the gang when no step ends for so many seconds, as in a hang; `Auto` learns the number from the first
-    steps. Without it a hang is not noticed. Needs the bundled trainer, or a program that reports its steps."""
+    """Seconds within which a training step must complete, otherwise the gang is restarted. `Auto` derives the deadline
+    from the first steps. Defaults to no deadline: a hang is not detected. Requires the bundled trainer, or a program
+    that reports its steps."""
     backoff_limit: Annotated[Natural, Field(le=1000)] = 3
-    """Restarts after which the next failure ends the job. Crashes count, evictions and lost nodes do not; the count
-    begins anew with each new checkpoint."""
+    """Number of counted restarts without a new checkpoint before the job fails. Crashes count; evictions and lost nodes
+    do not. Every new checkpoint resets the counter."""
     standby: Boolean = False
-    """Keep the program of the next start ready beside each that trains: a restart in place then takes about a
-    second, and each replica needs the memory of two. For the bundled trainer, on CPUs, with checkpoints."""
+    """Keep a standby process next to each training process: an in-place restart then takes about a second, and each
+    replica needs memory for two processes. Requires the bundled trainer, checkpoints, and replicas without GPUs."""
+    update_strategy: Literal["OnRestart", "Restart", "InPlace"] = "OnRestart"
+    """When a change of the pods takes effect. `OnRestart`: at the next attempt, whatever its reason; `Restart`:
+    immediately, by a restart that does not count; `InPlace`: planned, rejected by this version. A change of deadlines
+    and other policies always takes effect immediately."""
     clean_pod_policy: Literal["Running", "All", "None"] = "Running"
-    """Which pods are deleted when the job has ended: those that still run, all, or none. Logs go with their pods."""
+    """Pods to delete when the job finishes: `Running` pods, `All` or `None`. The logs of a pod are deleted with it."""
     keep_failed_pods: Annotated[Natural, Field(le=100)] = 3
-    """Number of failed pods of earlier attempts that are kept for their logs, the newest."""
+    """Number of failed pods of earlier attempts to keep for their logs, newest first."""
     ttl_seconds_after_finished: Natural | None = None
-    """Delete the job, and all that belongs to it, so many seconds after its end; without it the job is kept."""
+    """Seconds after the end of the job at which it is deleted with all its objects. Defaults to never."""
     managed_by: Annotated[str, StringConstraints(max_length=63, pattern=patterns.MANAGER)] | None = None
-    """Which controller runs the job: without it or with `tfdist.dev/controller` this one, with any other value another,
-    such as Kueue's `kueue.x-k8s.io/multikueue`. Cannot change."""
+    """Controller that manages the job. With `tfdist.dev/controller`, or if not set, this one; with any other value,
+    such as `kueue.x-k8s.io/multikueue`, this controller ignores the job. Immutable."""
 
 
 class ExitCodes(ApiModel):
     """Exit codes of the container `tensorflow`."""
 
-    checks = (
-        Check(
+    cross_field_rules = (
+        CrossFieldRule(
             "self.operator != 'In' || !(0 in self.values)",
-            "exit code 0 is success and never a failure: remove 0",
+            "exit code 0 is not a failure; remove it",
             ".values",
             lambda self: self.operator != "In" or 0 not in self.values,
         ),
     )
 
     operator: Literal["In", "NotIn"]
-    """Whether the code must be among `values` or not."""
+    """`In`: the exit code must be one of `values`; `NotIn`: it must be none of them."""
     values: Annotated[
         list[Annotated[Natural, Field(le=255)]], Field(min_length=1, max_length=255, json_schema_extra=SET), distinct()
     ]
-    """The codes; one that a signal ends has 128 and its number, such as 137 for SIGKILL."""
+    """Exit codes, 0 to 255. A process terminated by a signal has 128 plus its number, such as 137 for SIGKILL. 0 is not
+    allowed with `In`."""
 
 
 class PodConditionPattern(ApiModel):
-    """A condition of a pod."""
+    """A pod condition to match."""
 
     type: Annotated[str, StringConstraints(min_length=1, max_length=316)]
-    """Type, such as `DisruptionTarget`."""
+    """Condition type, such as `DisruptionTarget`."""
     status: Literal["True", "False", "Unknown"] = "True"
-    """Status that it must have."""
+    """Required status of the condition: `True`, `False` or `Unknown`."""
 
 
 class FailureRule(ApiModel):
-    """What to do about a failure that meets all that the rule names."""
+    """A rule of the failure policy: an action, and the criteria that a failure must meet, all of them."""
 
-    checks = (
-        Check(
+    cross_field_rules = (
+        CrossFieldRule(
             "has(self.onExitCodes) || has(self.onPodConditions) || has(self.onMessagePattern)",
-            "a rule needs something to match: set onExitCodes, onPodConditions or onMessagePattern",
+            "a rule requires a criterion; set onExitCodes, onPodConditions or onMessagePattern",
             "",
             lambda self: any(
                 x is not None for x in (self.on_exit_codes, self.on_pod_conditions, self.on_message_pattern)
@@ -126,74 +137,65 @@ class FailureRule(ApiModel):
     )
 
     action: Literal["FailJob", "Restart", "RestartWithoutCount", "Ignore"]
-    """`FailJob`: end the job at once; `Restart`: restart what the strategy restarts, counted by
-    `runPolicy.backoffLimit`; `RestartWithoutCount`: the same, not counted; `Ignore`: the replica counts as
-    succeeded."""
+    """Action for a matching failure. `FailJob`: fail the job; `Restart`: restart the replicas that the strategy
+    restarts together, counted against `runPolicy.backoffLimit`; `RestartWithoutCount`: the same without counting;
+    `Ignore`: treat the replica as succeeded."""
     on_exit_codes: ExitCodes | None = None
-    """Exit codes of the container `tensorflow`."""
+    """Matches exit codes of the container `tensorflow`."""
     on_pod_conditions: Annotated[list[PodConditionPattern] | None, Field(min_length=1, max_length=20)] = None
-    """Conditions of the pod, any of which is enough."""
+    """Matches conditions of the pod; one of them must match."""
     on_message_pattern: Annotated[str | None, StringConstraints(min_length=1, max_length=256)] = None
-    """Regular expression (RE2's syntax) that is found anywhere in the termination message."""
+    """Regular expression (RE2 syntax) to search in the termination message."""
     roles: Annotated[list[Role] | None, Field(min_length=1, max_length=5, json_schema_extra=SET), distinct()] = None
-    """Roles that the rule is for; without it all."""
+    """Roles that the rule applies to: `chief`, `worker`, `ps`, `evaluator`, `evaluation`. Defaults to all."""
 
 
 class FailurePolicy(ApiModel):
-    """The job's own rules, before the defaults; the first that matches wins."""
+    """Rules for failures, evaluated in order before the default classification; the first match applies."""
 
     rules: Annotated[list[FailureRule], Field(min_length=1, max_length=20)]
-    """Rules in order."""
+    """Rules in order of evaluation."""
 
 
 class SuccessPolicy(StrEnum):
-    """Whose success is the job's."""
+    """Replicas whose success completes the job."""
 
     CHIEF = "Chief"
     ALL_WORKERS = "AllWorkers"
 
 
 class OomPolicy(ApiModel):
-    """More memory for the next attempt of a replica that was killed for want of it."""
+    """Planned: increase the memory of a replica that was killed because it ran out of memory."""
 
     memory_factor: Annotated[float, Field(gt=1, le=10, strict=True)] = 1.5
-    """Factor by which the memory grows with each out-of-memory kill."""
+    """Factor by which memory requests and limits grow with each out-of-memory kill."""
     max_memory: Quantity | None = None
-    """Most memory that it grows to, such as `64Gi`; without it no limit."""
+    """Largest memory limit, such as `64Gi`. Defaults to no limit."""
 
 
 class ElasticSpec(ApiModel):
-    """Run with as many workers as can be had, by a checkpointed restart; the global batch stays the same."""
-
-    checks = (
-        Check(
-            "!has(self.maxWorkers) || self.minWorkers <= self.maxWorkers",
-            "minWorkers is more than maxWorkers: lower it or raise maxWorkers",
-            ".minWorkers",
-            lambda self: self.max_workers is None or self.min_workers <= self.max_workers,
-        ),
-    )
+    """Planned: run with a variable number of workers, by restarts from a checkpoint; the global batch size is kept."""
 
     min_workers: Replicas = 1
-    """Fewest workers to run with; when not even those can be had, the job waits."""
+    """Smallest number of workers; the job waits while fewer can be scheduled."""
     max_workers: Replicas | None = None
-    """Most workers to run with; without it `worker.replicas`."""
+    """Largest number of workers. Defaults to `worker.replicas`."""
 
 
 class SchedulingSpec(ApiModel):
-    """How the gang gets its place in the cluster; evaluator and TensorBoard are never part of it."""
+    """Scheduling of the gang. Evaluator and TensorBoard are not part of the gang."""
 
     gang: Literal["Auto", "None", "Native", "Kueue", "Volcano", "Coscheduling"] = "Auto"
-    """Who sees to it that all replicas start or none: Kubernetes itself (`Native`), Kueue, Volcano, or the scheduler
-    plugin Coscheduling. `None`: each pod starts when it can; `Auto`: what the cluster has, else `None`."""
+    """Gang scheduler that starts all replicas or none. `Auto` and `None`: no gang scheduling, each pod starts when it
+    is scheduled. `Native`, `Kueue`, `Volcano` and `Coscheduling`: planned, rejected by this version."""
     queue: DnsName | None = None
-    """Queue of Kueue or Volcano that the job waits in."""
+    """Planned: queue of Kueue or Volcano."""
     priority_class_name: DnsName | None = None
-    """Name of the PriorityClass of the pods: who is evicted for whom; without it the cluster's default."""
+    """PriorityClass of the pods. Defaults to that of the cluster."""
     min_available: Count | None = None
-    """Replicas that must have a place before any starts; without it all."""
+    """Planned: number of replicas that must be schedulable before any starts. Defaults to all."""
     topology_key: QualifiedName | None = None
-    """Label of nodes whose value all replicas should share, such as `topology.kubernetes.io/rack`: preferred, not
-    required."""
+    """Node label whose value all replicas should share, such as `topology.kubernetes.io/rack`. A preference, not a
+    requirement."""
     timeout_seconds: Seconds | None = None
-    """Seconds for which the scheduler holds a gang's places while it waits for the rest; without it its own default."""
+    """Planned: seconds for which the scheduler holds resources while a gang is incomplete."""

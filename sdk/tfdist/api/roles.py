@@ -1,4 +1,4 @@
-"""The roles of a job's replicas; what is set here goes before what the job sets for all."""
+"""The roles of a job; fields set for a role override those of the job."""
 
 from typing import Annotated
 
@@ -11,28 +11,28 @@ AtMostOne = Annotated[int, Strict(), Field(ge=0, le=1)]
 
 
 class ChiefSpec(PodFields):
-    """The chief: one replica that leads the gang and writes checkpoints; without it worker 0 does."""
+    """The chief: one replica that leads the gang and writes checkpoints."""
 
     replicas: AtMostOne = 1
-    """0 leaves the chief out."""
+    """Number of chiefs, 0 or 1. With 0 the job has no chief, and worker 0 leads."""
 
 
 class WorkerSpec(PodFields):
     """The workers: the replicas that train."""
 
     replicas: Replicas = 1
-    """Number of workers; `kubectl scale` changes it, as far as that is allowed after the start."""
+    """Number of workers. `kubectl scale` sets it; a started job must be suspended for a change."""
 
 
 class ParameterServerSpec(PodFields):
-    """The parameter servers, which hold the variables of strategy `ParameterServer`."""
+    """The parameter servers, which hold the variables with strategy `ParameterServer`."""
 
     replicas: Replicas = 1
-    """Number of parameter servers, among which the variables are divided."""
+    """Number of parameter servers; the variables are distributed over them."""
 
 
 class EvaluatorSpec(PodFields):
-    """The evaluator: one replica that scores checkpoints while training goes on, and never disturbs it."""
+    """The evaluator: one replica that scores checkpoints during training. Its failure does not affect training."""
 
     replicas: AtMostOne = 1
-    """0 leaves the evaluator out."""
+    """Number of evaluators, 0 or 1."""

@@ -1,19 +1,23 @@
-"""The status of a TFDistJob: what the controller observed, for people and for programs.
+"""The status of a TFDistJob, as observed by the controller.
 
-The controller writes plain JSON on its hot path; these models are the schema of it, and a test holds the two
-against each other.
+The controller writes plain JSON on its hot path; these models are its schema, and a test compares the two.
 """
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from tfdist.api.base import ApiModel, list_map
+from tfdist.api.gang_status import GangStatus, ShortText
+from tfdist.api.scalars import Amount, Metrics, Path, Time, Whole
+
+MAX_KEPT_SPECIFICATION: Final = 131072
+"""Largest size, in characters, of a specification in `status.specifications`."""
 
 
 class JobPhase(StrEnum):
-    """A summary of the conditions in one word, derived from them."""
+    """Phase of a job: a summary of its conditions, derived from them."""
 
     PENDING = "Pending"
     STARTING = "Starting"
@@ -28,7 +32,7 @@ class JobPhase(StrEnum):
 
 
 class ConditionType(StrEnum):
-    """The conditions of a job. At most one of `Succeeded` and `Failed` is ever True."""
+    """Condition types of a job. At most one of `Succeeded` and `Failed` is ever True."""
 
     INVALID = "Invalid"
     PODS_READY = "PodsReady"
@@ -42,257 +46,224 @@ class ConditionType(StrEnum):
 
 
 class Condition(ApiModel):
-    """One condition, as Kubernetes' API conventions define it."""
+    """A condition, as in Kubernetes' API conventions."""
 
     type: ConditionType
-    """What it is about."""
+    """Type of the condition."""
     status: Literal["True", "False", "Unknown"]
-    """Whether it holds."""
+    """Status of the condition: `True`, `False` or `Unknown`."""
     reason: Annotated[str, Field(max_length=256)]
-    """Why, in one CamelCase word."""
+    """Reason of the last transition, a CamelCase word."""
     message: Annotated[str, Field(max_length=4096)]
-    """Why, in words: what was wrong, where, what to do."""
+    """Human-readable details of the last transition, with the remedy where there is one."""
     observed_generation: int
-    """Generation of the spec that it was derived from."""
-    last_transition_time: str
-    """When `status` last changed, RFC 3339."""
+    """`metadata.generation` that the condition was derived from."""
+    last_transition_time: Time
+    """Time at which `status` last changed."""
 
 
 class ReplicaCounts(ApiModel):
-    """How the replicas of one role are."""
+    """Number of replicas of one role, by state."""
 
     desired: int
-    """Number wanted."""
+    """Desired number of replicas."""
     pending: int
-    """Waiting for a node, an image or a volume."""
+    """Replicas whose pods have not started: unscheduled, or waiting for an image or a volume."""
     running: int
-    """Started and not ended."""
+    """Replicas whose pods have started and not terminated."""
     ready: int
-    """Running and ready."""
+    """Running replicas whose pods are ready."""
     succeeded: int
-    """Ended with exit code 0."""
+    """Replicas that exited with code 0."""
     failed: int
-    """Ended with another exit code, or lost."""
+    """Replicas that exited with another code, or whose pods were lost."""
 
 
 class CheckpointStatus(ApiModel):
     """The last complete checkpoint."""
 
-    step: int
-    """Step it was taken at."""
-    path: str
-    """Where it is."""
-    time: str
-    """When, RFC 3339."""
+    step: Whole
+    """Training step of the checkpoint."""
+    path: Path
+    """Path or URL of the checkpoint."""
+    time: Time | None = None
+    """Time at which the checkpoint was completed."""
 
 
 class Progress(ApiModel):
-    """How far training is, as the coordinating replica reports it."""
+    """Training progress, as reported by the replica that leads the training gang."""
 
-    step: int | None = None
-    """Finished steps."""
-    total_steps: int | None = None
-    """Steps in all."""
-    percent: int | None = None
-    """Finished part, 0 to 100."""
-    epoch: int | None = None
-    """Epoch, from 0."""
-    eta_seconds: int | None = None
-    """Estimated seconds to the end of training."""
-    examples_per_second: float | None = None
-    """Examples that the whole gang learns from in a second."""
-    step_time_millis: float | None = None
-    """Milliseconds that a step takes."""
-    metrics: dict[str, float] | None = None
-    """Metrics over the last steps of training, such as `loss`."""
+    step: Whole | None = None
+    """Number of completed training steps."""
+    total_steps: Whole | None = None
+    """Total number of training steps."""
+    percent: Annotated[int | None, Field(ge=0, le=100)] = None
+    """Completed part of training in percent, 0 to 100."""
+    epoch: Whole | None = None
+    """Current epoch, from 0."""
+    eta_seconds: Whole | None = None
+    """Estimated seconds until training completes."""
+    examples_per_second: Amount | None = None
+    """Training throughput of the whole gang, in examples per second."""
+    step_time_millis: Amount | None = None
+    """Duration of a training step in milliseconds."""
+    metrics: Metrics | None = None
+    """Training metrics over the last steps, such as `loss`."""
     last_checkpoint: CheckpointStatus | None = None
     """The last complete checkpoint."""
-    slowest_replica: str | None = None
-    """Replica that the others wait for, as `worker-3`."""
-    reported_at: str | None = None
-    """When the replica was asked, RFC 3339: how old the rest is."""
+    slowest_replica: ShortText | None = None
+    """Planned, not written by this version: the slowest replica, such as `worker-3`."""
+    reported_at: Time | None = None
+    """Time at which the controller received the report."""
 
 
 class EvaluationResult(ApiModel):
-    """One finished evaluation."""
+    """Result of one evaluation."""
 
-    step: int
-    """Step of the checkpoint."""
-    checkpoint: str
-    """Path of the checkpoint."""
-    metrics: dict[str, float]
-    """Metrics over all examples, exact: sums and counts are aggregated over the replicas."""
-    examples: int
-    """Number of examples, each counted once."""
-    time: str
-    """When it ended, RFC 3339."""
+    step: Whole
+    """Training step of the evaluated checkpoint."""
+    checkpoint: Path
+    """Path of the evaluated checkpoint."""
+    metrics: Metrics
+    """Metrics over all examples. They are exact: sums and counts are aggregated over the replicas."""
+    examples: Whole
+    """Number of evaluated examples; each is counted once."""
+    time: Time | None = None
+    """Time at which the evaluation completed."""
 
 
 class EvaluationStatus(ApiModel):
-    """Results of evaluation."""
+    """Evaluation results."""
 
     latest: EvaluationResult | None = None
-    """The newest."""
+    """The most recent result."""
     best: EvaluationResult | None = None
-    """That with the best `evaluation.metric`."""
+    """The result with the best `evaluation.metric`."""
     final: EvaluationResult | None = None
-    """That of the last checkpoint."""
+    """The result for the last checkpoint."""
 
 
 class Failure(ApiModel):
-    """One failure of a replica."""
+    """A failure of a replica."""
 
-    time: str
-    """When the replica ended, RFC 3339."""
+    time: Time
+    """Time at which the replica terminated."""
     attempt: int
-    """Attempt that it ended."""
+    """Number of the attempt that failed, from 0."""
     round: int | None = None
-    """Round of that attempt that it ended, where the launchers restarted the gang in place."""
-    role: str
+    """Round of the attempt, from 0, where the launchers restart the gang in place."""
+    role: ShortText
     """Role of the replica."""
     index: int
-    """Index of the replica."""
-    pod: str
+    """Index of the replica in its role."""
+    pod: ShortText
     """Name of the pod."""
-    node: str | None = None
-    """Node it ran on."""
+    node: ShortText | None = None
+    """Name of the node."""
     exit_code: int | None = None
     """Exit code of the container `tensorflow`."""
     signal: int | None = None
-    """Signal that ended it."""
-    reason: str
-    """Class of the failure, such as `Crash` or `UserError`."""
-    message: str
-    """What the replica said."""
-    stacks: str | None = None
-    """Where the replicas stood, of a job that got nowhere."""
+    """Number of the signal that terminated the container."""
+    reason: Annotated[str, Field(max_length=256)]
+    """Reason of the failure, such as `Crash` or `UserError`."""
+    message: Annotated[str, Field(max_length=1024)]
+    """Termination message of the replica."""
+    stacks: Annotated[str | None, Field(max_length=4096)] = None
+    """Stack traces of a stalled gang."""
     counted: bool
-    """Whether it used up one of `runPolicy.backoffLimit`."""
+    """Whether the restart counts against `runPolicy.backoffLimit`."""
     root_cause: bool
-    """Whether it is what ended the attempt; other failures followed from it."""
+    """Whether the failure is the root cause of the end of the attempt; other failures are its consequence."""
 
 
 class Restarts(ApiModel):
-    """Restarts so far."""
+    """Restart counters."""
 
     counted: int = 0
-    """Those that count, in all."""
+    """Total number of counted restarts."""
     uncounted: int = 0
-    """Those caused by the cluster."""
+    """Total number of uncounted restarts, which the cluster caused."""
     since_checkpoint: int = 0
-    """Those that count, since the last new checkpoint: what `runPolicy.backoffLimit` limits."""
+    """Counted restarts since the last new checkpoint; limited by `runPolicy.backoffLimit`."""
 
 
 class TensorBoardStatus(ApiModel):
-    """The job's TensorBoard."""
+    """The TensorBoard of the job."""
 
-    service: str
-    """Name of its Service; `kubectl port-forward service/NAME 6006` shows it."""
+    service: ShortText
+    """Name of the Service; connect with `kubectl port-forward service/NAME 6006`."""
 
 
 class Usage(ApiModel):
-    """What the job used, summed over its replicas and attempts."""
+    """Resource usage, summed over all replicas and attempts."""
 
     gpu_seconds: float | None = None
-    """GPUs, each times its seconds."""
+    """GPU seconds."""
     cpu_seconds: float | None = None
-    """Requested CPU cores, each times its seconds."""
+    """CPU seconds, of the requested cores."""
     productive_seconds: float | None = None
-    """Seconds of the gang whose steps were kept."""
+    """Seconds of the gang in training steps that were kept."""
     lost_seconds: float | None = None
-    """Seconds of the gang whose steps were done again after a restart."""
+    """Seconds of the gang in training steps that were repeated after a restart."""
 
 
 class Summary(ApiModel):
-    """Text for the columns of `kubectl get`."""
+    """Text of the columns of `kubectl get`."""
 
-    ready: str | None = None
-    """Ready and desired replicas, as `2/2`."""
-    progress: str | None = None
-    """Finished part, as `40%`."""
-    eta: str | None = None
-    """Estimated rest, as `1m20s`."""
-    metric: str | None = None
-    """The chosen metric, as `accuracy=0.8831`."""
-    restarts: str | None = None
-    """Restarts so far, counted or not; being suspended and resumed is none."""
-    message: str | None = None
-    """Why the job is in its phase, or what it waits for."""
-
-
-class GangStatus(ApiModel):
-    """What the controller remembers of one gang; absent fields are as at the beginning."""
-
-    attempt: int
-    """Number of the newest attempt, from 0."""
-    floor: int | None = None
-    """Attempt in which all replicas were last started together."""
-    replaced: dict[str, int] | None = None
-    """Replicas that were since replaced alone, and their attempts."""
-    starting: list[str] | None = None
-    """Those of them that have not run yet."""
-    completed: list[str] | None = None
-    """Replicas that ended with success; they are not started again, whatever becomes of their pods."""
-    ran: bool | None = None
-    """Whether all replicas have run in this attempt."""
-    counted: int | None = None
-    """Restarts that count."""
-    uncounted: int | None = None
-    """Restarts that the cluster caused."""
-    since_checkpoint: int | None = None
-    """Restarts that count, since the last new checkpoint."""
-    free_since_checkpoint: int | None = None
-    """Restarts that the cluster caused, since the last new checkpoint."""
-    checkpoint_step: int | None = None
-    """Step of the newest checkpoint at the last restart."""
-    not_before: str | None = None
-    """When the next attempt begins, RFC 3339."""
-    launched: bool | None = None
-    """Whether launchers restart this attempt in place."""
-    told_counted: int | None = None
-    """Restarts that count which the leading launcher knew of when it told last."""
-    told_uncounted: int | None = None
-    """The same of those that do not count."""
-    told_failure: str | None = None
-    """Failure that it told of last."""
-    template: str | None = None
-    """Fingerprint of what the pods of this attempt were made of."""
-    avoided: list[str] | None = None
-    """Nodes on which two attempts in a row failed."""
+    ready: ShortText | None = None
+    """Ready and desired replicas, such as `2/2`."""
+    progress: ShortText | None = None
+    """Completed part of training, such as `40%`."""
+    eta: ShortText | None = None
+    """Estimated time until training completes, such as `1m20s`."""
+    metric: Annotated[str | None, Field(max_length=512)] = None
+    """Value of `evaluation.metric`, such as `accuracy=0.8831`."""
+    restarts: ShortText | None = None
+    """Number of restarts, counted and uncounted; resuming a suspended job is not a restart."""
+    message: Annotated[str | None, Field(max_length=4096)] = None
+    """Reason of the phase, or what the job waits for."""
 
 
 class TFDistJobStatus(ApiModel):
-    """What the controller observed."""
+    """Most recently observed status of the job. Populated by the controller. Read-only."""
 
     phase: JobPhase | None = None
-    """Summary of the conditions in one word."""
+    """Phase of the job: a summary of `conditions`."""
     conditions: Annotated[list[Condition] | None, Field(max_length=16, json_schema_extra=list_map("type"))] = None
-    """Conditions by type."""
+    """Conditions of the job."""
     observed_generation: int | None = None
-    """Generation of the spec that this status was derived from."""
-    replicas: dict[str, ReplicaCounts] | None = None
-    """How many replicas each role has, and how they are."""
+    """`metadata.generation` that the status was derived from."""
+    replicas: Annotated[dict[str, ReplicaCounts] | None, Field(max_length=16)] = None
+    """Number of replicas by role and state."""
+    selector: Annotated[str | None, Field(max_length=512)] = None
+    """Label selector of the worker pods, for the `scale` subresource."""
     attempt: int | None = None
-    """Number of the current attempt, from 0."""
+    """Number of the current attempt, from 0. It is set when the job starts."""
     restarts: Restarts | None = None
-    """Restarts so far."""
+    """Restart counters."""
     progress: Progress | None = None
-    """How far training is."""
+    """Training progress."""
     evaluation: EvaluationStatus | None = None
-    """Results of evaluation."""
+    """Evaluation results."""
     failures: Annotated[list[Failure] | None, Field(max_length=10)] = None
-    """The last 10 failures, newest last."""
+    """The last 10 failures, oldest first."""
     tensor_board: TensorBoardStatus | None = None
-    """The job's TensorBoard."""
-    gangs: dict[str, GangStatus] | None = None
-    """What the controller remembers of each gang (training, evaluator, evaluation); for itself."""
-    active_since: str | None = None
-    """When the job was started or last resumed, RFC 3339."""
+    """The TensorBoard of the job, while it exists."""
+    gangs: Annotated[dict[str, GangStatus] | None, Field(max_length=16)] = None
+    """Internal state of the controller by gang (`training`, `evaluator`, `evaluation`)."""
+    specifications: Annotated[
+        dict[str, Annotated[str, StringConstraints(max_length=MAX_KEPT_SPECIFICATION)]] | None, Field(max_length=4)
+    ] = None
+    """Internal state of the controller: earlier specifications that running pods are made of, as JSON by generation."""
+    restarted_at: Annotated[str | None, StringConstraints(max_length=64)] = None
+    """Value of the annotation `tfdist.dev/restartedAt` that the controller last acted on."""
+    active_since: Time | None = None
+    """Time at which the job started or was last resumed."""
     usage: Usage | None = None
-    """What the job used, over all attempts."""
-    start_time: str | None = None
-    """When the whole gang first ran, RFC 3339."""
-    completion_time: str | None = None
-    """When the job ended, RFC 3339."""
+    """Planned, not written by this version: resource usage over all attempts."""
+    start_time: Time | None = None
+    """Time at which all replicas of the gang were first running."""
+    completion_time: Time | None = None
+    """Time at which the job finished."""
     summary: Summary | None = None
-    """Text for the columns of `kubectl get`."""
+    """Text of the columns of `kubectl get`."""

@@ -1,7 +1,7 @@
-"""The pod template of a job or role: everything of a pod that has no short form.
+"""The pod template of a job or role, for every pod field that is not a field of the job.
 
-Its content is Kubernetes' own and far larger than the rest of the resource, so the schema holds what identifies
-its parts and leaves them open; `tfdist validate` and the controller check every field of it (ADR 7).
+The schema describes only what the API server needs to merge lists: the content is Kubernetes' PodTemplateSpec, far
+larger than the rest of the resource. `tfdist validate` and the controller check all of it (ADR 7).
 """
 
 from typing import Annotated, Any
@@ -29,21 +29,21 @@ Annotations = Annotated[
 
 
 class NamedObject(ApiModel):
-    """A part of a pod that is told apart by its name."""
+    """An item of a pod's list, merged by name."""
 
     model_config = {"extra": "allow", "json_schema_extra": OPEN_OBJECT}
 
     name: Name
-    """Name by which it is merged."""
+    """Name of the item; lists merge by it."""
 
 
 class TemplateMeta(ApiModel):
     """Labels and annotations of the pods."""
 
     labels: Labels | None = None
-    """Labels of the pods beside those that the controller sets; `tfdist.dev/` is its own."""
+    """Labels to add to the pods. The prefix `tfdist.dev/` is reserved."""
     annotations: Annotations | None = None
-    """Annotations of the pods, for example for a service mesh or a queue."""
+    """Annotations to add to the pods."""
 
 
 def _parts() -> Any:
@@ -51,22 +51,23 @@ def _parts() -> Any:
 
 
 class TemplateSpec(ApiModel):
-    """The specification of a pod, as in Kubernetes; lists merge by key as `kubectl apply` does."""
+    """PodSpec of Kubernetes; lists merge by key as in `kubectl apply`."""
 
     model_config = {"extra": "allow", "json_schema_extra": OPEN_OBJECT}
 
     containers: list[NamedObject] | None = _parts()
-    """Containers by name; `tensorflow` is the one that the short forms describe, others run beside it."""
+    """Containers by name. Fields of the container `tensorflow` are added to those above; other names are sidecars."""
     init_containers: list[NamedObject] | None = _parts()
-    """Containers that run before, by name."""
+    """Init containers by name."""
     volumes: list[NamedObject] | None = _parts()
-    """Volumes by name, as `volumes` of the job."""
+    """Volumes by name, merged with `volumes` of the job."""
 
 
 class PodTemplate(ApiModel):
-    """What no short form says, as in a pod; any field of Kubernetes' PodTemplateSpec."""
+    """PodTemplateSpec of Kubernetes, for every field that has no field of its own in the job."""
 
     metadata: TemplateMeta | None = None
     """Labels and annotations of the pods."""
     spec: TemplateSpec | None = None
-    """The pod's specification; `restartPolicy`, `hostname` and `subdomain` are the controller's."""
+    """Specification of the pods. `restartPolicy`, `hostname`, `subdomain` and `activeDeadlineSeconds` must not be
+    set."""

@@ -1,4 +1,4 @@
-"""What runs: the program and its source, checkpoints, evaluation, TensorBoard, TensorFlow's settings."""
+"""Training: the program and its source, checkpoints, evaluation, TensorBoard, and runtime settings of TensorFlow."""
 
 from enum import StrEnum
 from typing import Annotated, Any, Final, Literal
@@ -6,109 +6,111 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field, StringConstraints
 
 from tfdist.api import patterns
-from tfdist.api.base import OPEN_OBJECT, SET, ApiModel, Check
+from tfdist.api.base import OPEN_OBJECT, SET, ApiModel, CrossFieldRule
 from tfdist.api.pod_fields import Resources
 from tfdist.api.scalars import Boolean, Count, DnsName, Image, Name, Natural, Path, Replicas, Seconds, distinct
 
 PLACEHOLDERS: Final = ("name", "namespace", "uid")
-"""What may stand in braces in a directory."""
+"""Placeholders of a directory, in braces: fields of the job's metadata."""
 
 Directory = Annotated[str, StringConstraints(min_length=1, max_length=1024, pattern=patterns.DIRECTORY)]
-"""An absolute path in the pods or a URL that TensorFlow can open."""
+"""An absolute path in the pods, or a URL that TensorFlow can open."""
 
 Folder = Annotated[str, StringConstraints(min_length=1, max_length=1024, pattern=patterns.FOLDER)]
-"""A path inside a source."""
+"""A relative path within a source."""
 
 
 class ObjectSource(ApiModel):
-    """Another object of the job's namespace."""
+    """A reference to an object in the job's namespace."""
 
     name: DnsName
-    """Its name."""
+    """Name of the object."""
 
 
 class ClaimSource(ApiModel):
-    """A folder of a PersistentVolumeClaim."""
+    """A directory of a PersistentVolumeClaim."""
 
     claim_name: DnsName
-    """Name of the claim."""
+    """Name of the PersistentVolumeClaim."""
     directory: Folder | None = None
-    """Folder in it that goes on `PYTHONPATH`; without it its root."""
+    """Relative path to add to `PYTHONPATH`. Defaults to the root of the volume."""
 
 
 class GitSource(ApiModel):
-    """A revision of a Git repository, fetched before the container starts."""
+    """A revision of a Git repository, fetched by an init container."""
 
     repository: Annotated[str, StringConstraints(max_length=2048, pattern=patterns.REPOSITORY)]
-    """Where it is, such as `https://host/team/code.git`."""
+    """URL of the repository (https, ssh, git), or `user@host:path`."""
     revision: Annotated[str, StringConstraints(min_length=1, max_length=255, pattern=patterns.REVISION)] = "HEAD"
-    """Commit, tag or branch; only a full commit makes every attempt run the same code."""
+    """Commit, tag or branch. Only a full commit hash makes every attempt run the same code."""
     directory: Folder | None = None
-    """Folder in it that goes on `PYTHONPATH`; without it its root."""
+    """Relative path to add to `PYTHONPATH`. Defaults to the root of the repository."""
 
 
 class SourceSpec(ApiModel):
-    """Where the program's code comes from, when it is not in the image: exactly one of these."""
+    """Source of the program's code; exactly one of the fields must be set."""
 
-    checks = (
-        Check(
+    cross_field_rules = (
+        CrossFieldRule(
             "[has(self.configMap), has(self.git), has(self.persistentVolumeClaim)].filter(x, x).size() == 1",
-            "code comes from one place: set exactly one of configMap, git and persistentVolumeClaim",
+            "exactly one source is required; set one of configMap, git and persistentVolumeClaim",
             "",
             lambda self: sum(s is not None for s in (self.config_map, self.git, self.persistent_volume_claim)) == 1,
         ),
     )
 
     config_map: ObjectSource | None = None
-    """A ConfigMap of the job's namespace whose keys are files, at most 1 MiB in all."""
+    """ConfigMap in the job's namespace whose keys are files, at most 1 MiB in total."""
     git: GitSource | None = None
-    """A Git repository, fetched by an init container without credentials of its own."""
+    """Git repository, fetched by an init container without credentials."""
     persistent_volume_claim: ClaimSource | None = None
-    """A PersistentVolumeClaim that all pods can read, mounted read-only."""
+    """PersistentVolumeClaim that all pods can mount, mounted read-only."""
 
 
 class TrainingSpec(ApiModel):
-    """What the bundled trainer runs."""
+    """Program and configuration of the bundled trainer."""
 
     program: Annotated[str, StringConstraints(min_length=1, max_length=253, pattern=patterns.PROGRAM)]
-    """A built-in program, such as `image_classification`, or a class of your own as `package.module:Class`."""
+    """Name of a built-in program, such as `image_classification`, or a class `package.module:Class`."""
     source: SourceSpec | None = None
-    """Where the code of a class of your own comes from, put on `PYTHONPATH`; without it the class is in the image."""
+    """Source of the code of a class, added to `PYTHONPATH`. Defaults to the code in the image."""
     config: Annotated[dict[str, Any] | None, Field(json_schema_extra=OPEN_OBJECT)] = None
-    """The program's own settings, such as `epochs`: any YAML, which the program checks when it starts. docs/trainer.md
-    lists those of the built-in programs."""
+    """Configuration of the program, such as `epochs`; the program validates it when it starts. docs/trainer.md lists
+    the fields of the built-in programs."""
 
 
 class CheckpointSpec(ApiModel):
-    """Where and how often the chief saves, and what is restored at a start."""
+    """Location, interval and restoring of checkpoints."""
 
-    checks = (
-        Check(
+    cross_field_rules = (
+        CrossFieldRule(
             "!has(self.volume) || self.directory.startsWith('/')",
-            "a volume is mounted at a path: write directory as an absolute path, or remove volume",
+            "volume requires directory to be an absolute path; change directory, or remove volume",
             ".directory",
             lambda self: self.volume is None or self.directory.startswith("/"),
         ),
     )
 
     directory: Directory
-    """Absolute path in the pods, on storage that all of them share, or a URL that TensorFlow can open, such as
-    `gs://bucket/{name}`. `{name}`, `{namespace}` and `{uid}` are replaced by the job's; with `{uid}` a job of the
-    same name begins anew, without it that job takes up where the last one ended."""
+    """Absolute path on storage shared by all pods, or a URL that TensorFlow can open, such as `gs://bucket/{name}`.
+    `{name}`, `{namespace}` and `{uid}` are replaced by the metadata of the job. A new job of the same name continues
+    from the checkpoints of the last one, unless the directory contains `{uid}`."""
     volume: Annotated[dict[str, Any] | None, Field(json_schema_extra=OPEN_OBJECT)] = None
-    """Volume to save on, as a source of a pod's volume: `persistentVolumeClaim: {claimName: ckpt}`. Mounted in every
-    role at `directory`, or at the part of it before its first placeholder. Without it `volumes` and `volumeMounts` have
-    to bring one."""
+    """Volume for the checkpoints, a volume source as in a pod: `persistentVolumeClaim: {claimName: ckpt}`. It is
+    mounted in every role at `directory`, or at the part before its first placeholder, and requires `directory` to be a
+    path. Defaults to the volume that `volumeMounts` mounts there."""
     every_steps: Count | None = None
-    """Save every so many steps. With neither this nor `everySeconds` the bundled trainer saves at the end of each
-    epoch."""
+    """Number of steps between checkpoints. If neither this nor `everySeconds` is set, the bundled trainer saves at the
+    end of each epoch."""
     every_seconds: Seconds | None = None
-    """Save every so many seconds; beside `everySteps` whichever comes first. The end of training is always saved."""
+    """Seconds between checkpoints. If `everySteps` is set too, whichever comes first applies. The end of training is
+    always saved."""
     keep: Annotated[Count, Field(le=1000)] = 3
-    """Number of newest checkpoints to keep; older ones are deleted."""
+    """Number of checkpoints to keep; older ones are deleted."""
     restore: Path = "Latest"
-    """What training begins from, or task `Evaluate` evaluates: `Latest`, the newest complete checkpoint in `directory`,
-    if there is one; `None`, nothing; or the path of a checkpoint, relative to `directory` or absolute."""
+    """Checkpoint from which training starts, or that task `Evaluate` evaluates. `Latest`: the newest complete
+    checkpoint in `directory`, if any; `None`: no checkpoint; otherwise the path of a checkpoint, absolute or relative
+    to `directory`."""
 
 
 class EvaluationMode(StrEnum):
@@ -120,103 +122,109 @@ class EvaluationMode(StrEnum):
     BOTH = "Both"
 
     @property
-    def beside_training(self) -> bool:
-        """Whether an evaluator scores checkpoints while training goes on."""
+    def during_training(self) -> bool:
+        """Whether the evaluator scores checkpoints during training."""
         return self in {EvaluationMode.CONTINUOUS, EvaluationMode.BOTH}
 
     @property
     def after_training(self) -> bool:
-        """Whether a gang of its own evaluates the final checkpoint."""
+        """Whether an evaluation gang evaluates the last checkpoint."""
         return self in {EvaluationMode.AFTER_TRAINING, EvaluationMode.BOTH}
 
 
 class EarlyStopping(ApiModel):
-    """When training ends before its last step, because the evaluator finds no checkpoint better any more."""
+    """Ends training early when the metric of new checkpoints no longer improves."""
 
     patience: Annotated[Count, Field(le=1000)]
-    """Number of checkpoints in a row that are no better than the best before them."""
+    """Number of consecutive checkpoints without an improvement after which training ends."""
     min_delta: Annotated[float, Field(ge=0, le=1e9, strict=True)] = 0.0
-    """By how much `metric` has to be better to count as better."""
+    """Smallest change of `metric` that counts as an improvement."""
+
+
+EVALUATOR_DEADLINE_SECONDS: Final = 600
+"""Default of `evaluation.deadlineSeconds` for the evaluator."""
 
 
 class EvaluationSpec(ApiModel):
-    """Evaluation of checkpoints: beside training by the evaluator, or after it on all workers."""
+    """Evaluation of checkpoints: during training by the evaluator, or after training on all workers."""
 
-    checks = (
-        Check(
+    cross_field_rules = (
+        CrossFieldRule(
             "!has(self.replicas) || self.mode == 'AfterTraining' || self.mode == 'Both'",
-            "only evaluation after training runs on several replicas: set mode to AfterTraining or Both, "
-            "or remove replicas",
+            "replicas requires mode AfterTraining or Both; change mode, or remove replicas",
             ".replicas",
             lambda self: self.replicas is None or self.mode.after_training,
         ),
-        Check(
+        CrossFieldRule(
             "!has(self.earlyStopping) || self.mode == 'Continuous' || self.mode == 'Both'",
-            "the evaluator beside training decides when to stop early: set mode to Continuous or Both, "
-            "or remove earlyStopping",
+            "earlyStopping requires mode Continuous or Both; change mode, or remove earlyStopping",
             ".earlyStopping",
-            lambda self: self.early_stopping is None or self.mode.beside_training,
+            lambda self: self.early_stopping is None or self.mode.during_training,
         ),
     )
 
     mode: EvaluationMode = EvaluationMode.NONE
-    """`None`: not at all; `Continuous`: each new checkpoint while training goes on, by the evaluator; `AfterTraining`:
-    the last one, on all workers; `Both`: the one and then the other."""
+    """When to evaluate. `None`: never; `Continuous`: the evaluator scores each new checkpoint during training;
+    `AfterTraining`: a gang evaluates the last checkpoint; `Both`: both."""
     replicas: Replicas | None = None
-    """Number of replicas that evaluate after training; without it as many as trained (workers and chief)."""
+    """Number of replicas of the evaluation after training. Defaults to the number of workers and chief. Requires mode
+    `AfterTraining` or `Both`."""
     metric: Name = "accuracy"
-    """The metric that `kubectl get` shows, and by which the best checkpoint is chosen; one that the program
-    computes."""
+    """Metric that selects the best checkpoint, and that `kubectl get` shows. The program must compute it."""
     goal: Literal["Maximize", "Minimize"] = "Maximize"
-    """Whether more of `metric` is better, as of accuracy, or less, as of loss."""
+    """Whether a larger `metric` is better (`Maximize`, as of accuracy) or a smaller one (`Minimize`, as of loss)."""
     early_stopping: EarlyStopping | None = None
-    """End training when checkpoints get no better; without it all steps are done."""
-    deadline_seconds: Seconds = 600
-    """Seconds after the end of training within which the last checkpoint has to be scored."""
+    """Ends training early when `metric` no longer improves. Requires mode `Continuous` or `Both`. Defaults to training
+    for all steps."""
+    deadline_seconds: Seconds | None = None
+    """Seconds after the end of training within which the last checkpoint must be evaluated. Defaults to 600 for the
+    evaluator and to no deadline for the evaluation after training, whose duration depends on the data."""
     on_failure: Literal["Warn", "FailJob"] = "Warn"
-    """What an evaluation that fails or is late does: only the condition `Evaluated` says so (`Warn`), or the job
-    fails."""
+    """What a failed or late evaluation does. `Warn`: it sets the condition `Evaluated` to False; `FailJob`: it fails
+    the job."""
 
 
 class TensorBoardSpec(ApiModel):
-    """A TensorBoard that shows the job's logs, in a Deployment and Service owned by the job."""
+    """A TensorBoard for the logs of the job: a Deployment and a Service that the job owns."""
 
     log_directory: Directory | None = None
-    """Where the program writes its logs, as a path or URL; without it below `checkpoint.directory`."""
+    """Path or URL of the logs. Defaults to `checkpoint.directory`, which contains those of the bundled trainer."""
     image: Image | None = None
-    """Image with TensorBoard; without it the controller's own trainer image."""
+    """Image that contains TensorBoard. Defaults to the trainer image of the installation."""
     resources: Resources | None = None
-    """Requests and limits of its container."""
+    """Compute resources of the container. Defaults to requests of 100m CPU and 256Mi memory, and a limit of 2Gi
+    memory."""
     ttl_seconds_after_finished: Natural = 3600
-    """Seconds for which it outlives the end of the job."""
+    """Seconds after the end of the job at which TensorBoard is deleted."""
 
 
 class RuntimeSpec(ApiModel):
-    """Settings of TensorFlow, handed to the program."""
+    """Runtime settings of TensorFlow. The bundled trainer applies them; other programs read them from `TFDIST_JOB`."""
 
     gpu_memory_growth: Boolean = True
-    """Take GPU memory as it is needed instead of all at once; without effect where `gpuMemoryLimitMiB` is set."""
+    """Allocate GPU memory as needed instead of all at once. Ignored if `gpuMemoryLimitMiB` is set."""
     gpu_memory_limit_mib: Annotated[Count | None, Field(alias="gpuMemoryLimitMiB")] = None
-    """Most memory to take of each GPU, in MiB; without it no limit."""
+    """Limit of the memory to allocate on each GPU, in MiB. Defaults to no limit."""
     visible_devices: Annotated[
         list[Annotated[Natural, Field(le=1023)]] | None, Field(max_length=64, json_schema_extra=SET), distinct()
     ] = None
-    """Numbers of the GPUs to use, from 0, among those of the container; without it all."""
+    """Indices of the container's GPUs to use, from 0. Defaults to all GPUs."""
     intra_op_threads: Annotated[Count, Field(le=4096)] | None = None
-    """Threads that one operation is spread over; without it TensorFlow chooses by the cores of the node, not by the
-    limit."""
+    """Number of threads within one operation. Defaults to TensorFlow's choice, which follows the cores of the node and
+    not the CPU limit."""
     inter_op_threads: Annotated[Count, Field(le=4096)] | None = None
-    """Operations that run at the same time; without it TensorFlow chooses."""
+    """Number of operations that run in parallel. Defaults to TensorFlow's choice."""
     log_device_placement: Boolean = False
-    """Log on which device each operation runs: many lines, to find out why a GPU is idle."""
+    """Log the device of each operation, for example to find out why a GPU is idle."""
     mixed_precision: Literal["bfloat16", "float16"] | None = None
-    """Compute in this type and keep variables in float32: faster on GPUs that have it. Without it all is float32."""
+    """Data type of computations (`bfloat16` or `float16`); variables stay float32. Defaults to float32 for both."""
     xla: Literal["Auto", "On", "Off"] = "Auto"
-    """Whether steps are compiled by XLA; `Auto` measures the first steps both ways and keeps the faster."""
+    """Whether XLA compiles training steps: `On`, `Off`, or `Auto`, which measures the first steps both ways and keeps
+    the faster."""
     deterministic: Boolean = False
-    """Use deterministic operations only: slower, and equal in every run with the same seed."""
+    """Use deterministic operations only: slower, and reproducible with the same `seed`."""
     seed: Natural | None = None
-    """Seed of all random numbers; without it the program's own."""
+    """Random seed. Defaults to that of the program."""
     collective: Literal["Auto", "Ring", "NCCL"] = "Auto"
-    """How replicas exchange gradients: `NCCL` between GPUs of NVIDIA, `Ring` over the network; `Auto` lets TensorFlow
-    choose."""
+    """Implementation of collective communication: `NCCL` between NVIDIA GPUs, `Ring` over the network, or `Auto` for
+    TensorFlow's choice."""

@@ -1,13 +1,13 @@
-"""What of a job cannot change once it has started: rules that the API server checks on every update.
+"""Immutable fields: rules that the API server evaluates on every update.
 
-A job has started when the controller has stored `status.attempt`, which it does before it creates anything; until
-then everything may change, so that a job that waits as `Invalid` or suspended can be mended in place.
+A job has started when the controller has stored `status.attempt`, before it creates any object. Until then everything
+may change, so that a job that is `Invalid` or suspended can be corrected in place.
 """
 
 from typing import Any, Final
 
 _NOT_STARTED: Final = "!has(oldSelf.status) || !has(oldSelf.status.attempt)"
-_REMEDY: Final = "cannot change once the job has started; delete the job and create it anew"
+_REMEDY: Final = "is immutable once the job has started; delete and recreate the job"
 
 
 def _rule(rule: str, message: str, path: str) -> dict[str, Any]:
@@ -15,20 +15,20 @@ def _rule(rule: str, message: str, path: str) -> dict[str, Any]:
 
 
 def _fixed(path: str) -> dict[str, Any]:
-    """Return the rule that a field, which is always set, stays as it is after the start."""
+    """Return the rule that a field, which is always set, does not change after the start."""
     return _rule(f"{_NOT_STARTED} || self.{path} == oldSelf.{path}", f"{path} {_REMEDY}", f".{path}")
 
 
 def _presence(role: str) -> dict[str, Any]:
     return _rule(
         f"{_NOT_STARTED} || has(self.spec.{role}) == has(oldSelf.spec.{role})",
-        f"{role} can neither be added nor removed once the job has started; delete the job and create it anew",
+        f"{role} cannot be added or removed once the job has started; delete and recreate the job",
         f".spec.{role}",
     )
 
 
 def _replicas(role: str) -> dict[str, Any]:
-    """Return the rule that a role, which may be absent, keeps its number of replicas after the start."""
+    """Return the rule that the number of replicas of a role, which may be absent, does not change after the start."""
     return _rule(
         f"{_NOT_STARTED} || !has(self.spec.{role}) || !has(oldSelf.spec.{role}) || "
         f"self.spec.{role}.replicas == oldSelf.spec.{role}.replicas",
@@ -40,9 +40,8 @@ def _replicas(role: str) -> dict[str, Any]:
 _WORKERS: Final = _rule(
     f"{_NOT_STARTED} || !has(self.spec.worker) || !has(oldSelf.spec.worker) || "
     "self.spec.worker.replicas == oldSelf.spec.worker.replicas || "
-    "has(self.spec.elastic) || oldSelf.spec.runPolicy.suspend || self.spec.runPolicy.suspend",
-    "worker.replicas of a running job changes only with elastic: suspend the job (runPolicy.suspend: true), "
-    "change it, and resume",
+    "oldSelf.spec.runPolicy.suspend || self.spec.runPolicy.suspend",
+    "worker.replicas of a running job is immutable; suspend the job (runPolicy.suspend: true), change it, and resume",
     ".spec.worker.replicas",
 )
 _DIRECTORY: Final = _rule(
@@ -54,7 +53,7 @@ _DIRECTORY: Final = _rule(
 _MANAGER: Final = _rule(
     "has(self.spec.runPolicy.managedBy) == has(oldSelf.spec.runPolicy.managedBy) && "
     "(!has(self.spec.runPolicy.managedBy) || self.spec.runPolicy.managedBy == oldSelf.spec.runPolicy.managedBy)",
-    "runPolicy.managedBy cannot change, so that two controllers never run one job; delete the job and create it anew",
+    "runPolicy.managedBy is immutable, so that two controllers never manage one job; delete and recreate the job",
     ".spec.runPolicy.managedBy",
 )
 
@@ -68,4 +67,4 @@ TRANSITION_RULES: Final = (
     _MANAGER,
     _fixed("spec.scheduling.gang"),
 )
-"""In `x-kubernetes-validations` of the whole resource."""
+"""Entries of `x-kubernetes-validations` of the whole resource."""

@@ -1,4 +1,4 @@
-"""The TFDistJob resource, `tfdist.dev/v1`: the one source of the CRD, its checks and its reference page.
+"""The TFDistJob resource, `tfdist.dev/v1`: the source of the CRD, its validation and its reference page.
 
 One served version, extended only by optional fields.
 """
@@ -6,10 +6,11 @@ One served version, extended only by optional fields.
 from enum import StrEnum
 from typing import Annotated, Final, Literal
 
-from pydantic import StringConstraints
+from pydantic import Field, StringConstraints
 
 from tfdist.api.base import ApiModel
-from tfdist.api.cross_checks import SPEC_CHECKS
+from tfdist.api.cross_field_rules import SPEC_RULES
+from tfdist.api.network import NetworkPolicyIngressRule
 from tfdist.api.patterns import JOB_NAME
 from tfdist.api.pod_fields import PodFields
 from tfdist.api.policies import ElasticSpec, FailurePolicy, OomPolicy, RunPolicy, SchedulingSpec, SuccessPolicy
@@ -30,11 +31,11 @@ API_VERSION: Final = f"{GROUP}/{VERSION}"
 KIND: Final = "TFDistJob"
 PLURAL: Final = "tfdistjobs"
 MAX_NAME_LENGTH: Final = 45
-"""Longest job name: every pod name made from it stays within a DNS label's 63 characters."""
+"""Largest length of a job name: every pod name derived from it fits into a DNS label of 63 characters."""
 
 
 class Strategy(StrEnum):
-    """How TensorFlow distributes the work; it decides cluster spec, restart domains and checks."""
+    """How TensorFlow distributes training; it determines cluster specification, restart domains and validation."""
 
     MULTI_WORKER_MIRRORED = "MultiWorkerMirrored"
     PARAMETER_SERVER = "ParameterServer"
@@ -44,55 +45,64 @@ class Strategy(StrEnum):
 
 
 class TFDistJobSpec(PodFields):
-    """What to run, on how many replicas, and what to do when something fails."""
+    """Specification of a job: what to run, on how many replicas, and how to handle failures."""
 
-    checks = SPEC_CHECKS
+    cross_field_rules = SPEC_RULES
 
     task: Task = Task.TRAIN
-    """`Train`, or `Evaluate`: no training, the workers evaluate `checkpoint.restore` once and report."""
+    """Task of the job. `Train`: train a model; `Evaluate`: the workers evaluate `checkpoint.restore` once, without
+    training."""
     strategy: Strategy = Strategy.MULTI_WORKER_MIRRORED
-    """How TensorFlow distributes the work. `MultiWorkerMirrored`: all workers take each step together; `Mirrored`: one
-    worker with several GPUs; `OneDevice`: one worker with one; `ParameterServer`: each worker at its own pace, with
-    the variables on `ps`; `Custom`: any mix of roles, which restarts as a whole."""
+    """Distribution strategy of TensorFlow. `MultiWorkerMirrored`: synchronous training on all workers; `Mirrored`: one
+    worker with several GPUs; `OneDevice`: one worker with one device; `ParameterServer`: asynchronous training, with
+    the variables on `ps`; `Custom`: any roles, restarted together. Immutable once the job has started."""
     chief: ChiefSpec | None = None
-    """The chief, which leads and writes checkpoints; without it worker 0 does."""
+    """The chief, which leads the gang and writes checkpoints. Required for strategy `ParameterServer`. If not set,
+    worker 0 leads."""
     worker: WorkerSpec | None = None
-    """The workers, which train; a job that names neither worker nor chief gets one worker."""
+    """The workers, which train. If neither `worker` nor `chief` is set, the job has one worker."""
     ps: ParameterServerSpec | None = None
-    """The parameter servers; only with strategy `ParameterServer` or `Custom`."""
+    """The parameter servers. Required for strategy `ParameterServer`; allowed for `ParameterServer` and `Custom`
+    only."""
     evaluator: EvaluatorSpec | None = None
-    """The evaluator, which scores checkpoints beside training; name it only to give it resources of its own, for modes
-    `Continuous` and `Both` of `evaluation` make one anyway."""
+    """The evaluator, which scores checkpoints during training. It exists with `evaluation.mode` `Continuous` or `Both`
+    without being set; set it to configure its pod."""
     training: TrainingSpec | None = None
-    """What the bundled trainer runs; a program of your own, in `image` or `command`, needs none."""
+    """Program and configuration of the bundled trainer. Not needed with a program of your own in `image` or
+    `command`."""
     checkpoint: CheckpointSpec | None = None
-    """Where and how often the chief saves, and what is restored at a start; without it a restart begins at step 0."""
+    """Location, interval and restoring of checkpoints. If not set, a restart begins at step 0."""
     evaluation: EvaluationSpec | None = None
-    """Evaluation of checkpoints, beside training or after it; without it none."""
+    """Evaluation of checkpoints during or after training. Defaults to no evaluation."""
     tensor_board: TensorBoardSpec | None = None
-    """A TensorBoard that shows the job's logs; absent: none."""
+    """TensorBoard for the logs of the job. Defaults to none."""
     run_policy: RunPolicy = RunPolicy()
-    """Deadlines, number of restarts, suspension, and what is left after the end."""
+    """Deadlines, restart limit, suspension and clean-up."""
     success_policy: SuccessPolicy = SuccessPolicy.CHIEF
-    """Whose success ends the job: `Chief` (where there is none, worker 0) or `AllWorkers`. Parameter servers and
-    evaluator never decide."""
+    """Replicas whose success completes the job. `Chief`: the chief, or worker 0 if there is no chief; `AllWorkers`: all
+    workers and the chief. Parameter servers and the evaluator are not considered."""
     failure_policy: FailurePolicy | None = None
-    """The job's own rules about what a failure means, before the defaults: crashes restart and count, evictions restart
-    and do not count, exit codes 64, 65, 66 and 78 (a mistake of the user) end the job."""
+    """Rules for failures, evaluated before the default classification: crashes restart and count against
+    `runPolicy.backoffLimit`, evictions restart without counting, and the exit codes 64, 65, 66 and 78 (user errors)
+    fail the job."""
     oom_policy: OomPolicy | None = None
-    """More memory for the next attempt after an out-of-memory kill; absent: none."""
+    """Planned: increase the memory of a replica that was killed because it ran out of memory."""
     elastic: ElasticSpec | None = None
-    """Run with as many workers as can be had; absent: only with all."""
+    """Planned: run with a variable number of workers."""
     scheduling: SchedulingSpec = SchedulingSpec()
-    """How the gang gets its place in the cluster."""
+    """Scheduling of the gang."""
     runtime: RuntimeSpec = RuntimeSpec()
-    """Settings of TensorFlow, which the bundled trainer applies and your own program finds in `TFDIST_JOB`."""
+    """Runtime settings of TensorFlow. The bundled trainer applies them; other programs read them from `TFDIST_JOB`."""
     network_policy: Literal["Enabled", "Disabled"] = "Enabled"
-    """`Enabled`: only the job's own pods reach its TensorFlow port, and only the controller its report port.
-    `Disabled`: whatever the cluster lets through, for example where a program of yours is reached from outside."""
+    """Whether the controller creates a NetworkPolicy for the job. `Enabled`: the job's pods accept connections from
+    each other, from the controller on the report port, and as allowed by `networkPolicyIngress`; `Disabled`: only the
+    policies of the namespace apply."""
+    network_policy_ingress: Annotated[list[NetworkPolicyIngressRule] | None, Field(max_length=16)] = None
+    """Additional ingress rules of the job's NetworkPolicy, as in `NetworkPolicy.spec.ingress`, for example for
+    Prometheus. Requires `networkPolicy: Enabled`. Defaults to none."""
 
     def fields_of(self, role: Role) -> PodFields | None:
-        """Return the role's own pod fields; a member of an evaluation gang is made like a worker."""
+        """Return the role's own pod fields; a member of an evaluation gang has those of the workers."""
         return {
             Role.CHIEF: self.chief,
             Role.WORKER: self.worker,
@@ -102,7 +112,7 @@ class TFDistJobSpec(PodFields):
         }[role]
 
     def replicas(self, role: Role) -> int:
-        """Return how many replicas of a role the job has, what it leaves out included."""
+        """Return the number of replicas of a role, with defaults applied."""
         mode = self.evaluation.mode if self.evaluation else EvaluationMode.NONE
         match role:
             case Role.CHIEF:
@@ -112,7 +122,7 @@ class TFDistJobSpec(PodFields):
             case Role.PS:
                 return self.ps.replicas if self.ps else 0
             case Role.EVALUATOR:
-                return self.evaluator.replicas if self.evaluator else int(mode.beside_training)
+                return self.evaluator.replicas if self.evaluator else int(mode.during_training)
             case Role.EVALUATION:
                 if not mode.after_training:
                     return 0
@@ -121,7 +131,7 @@ class TFDistJobSpec(PodFields):
 
 
 class ObjectMeta(ApiModel):
-    """The part of the metadata that checks and rendering need; the rest is Kubernetes' own."""
+    """The fields of the metadata that validation and rendering read."""
 
     model_config = {"extra": "ignore"}
 
@@ -131,7 +141,7 @@ class ObjectMeta(ApiModel):
 
 
 class TFDistJob(ApiModel):
-    """Distributed TensorFlow: chief, workers, parameter servers and evaluator with generated TF_CONFIG."""
+    """A distributed TensorFlow job: chief, workers, parameter servers and evaluator with a generated TF_CONFIG."""
 
     api_version: Literal["tfdist.dev/v1"]
     kind: Literal["TFDistJob"]

@@ -1,4 +1,4 @@
-"""`python -m tfdist.cli` is the command `tfdist`."""
+"""`python -m tfdist.cli` runs the command `tfdist`."""
 
 import sys
 

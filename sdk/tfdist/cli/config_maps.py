@@ -1,4 +1,4 @@
-"""The ConfigMaps that a file or folder brings: as they are, or as `kubectl apply -k` would generate them."""
+"""ConfigMaps of a file or folder: given ones, and those that `kubectl apply -k` would generate."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,10 +9,10 @@ from tfdist.cli.errors import CommandError
 
 
 def config_maps(found: Sequence[Document], namespace: str) -> dict[str, Mapping[str, Any]]:
-    """Return the ConfigMaps that a job of `namespace` would see, by name.
+    """Return the ConfigMaps for a job of `namespace`, by name.
 
     Raises:
-        CommandError: a file that a kustomization names cannot be read.
+        CommandError: a file of a kustomization cannot be read.
     """
     result: dict[str, Mapping[str, Any]] = {}
     for document in found:
@@ -28,7 +28,7 @@ def config_maps(found: Sequence[Document], namespace: str) -> dict[str, Mapping[
 
 
 def _generated(generator: Mapping[str, Any], source: str) -> dict[str, str]:
-    """Return what a generator of a kustomization puts together of files and literals."""
+    """Return the data of a ConfigMap that a kustomization generates from files and literals."""
     folder = Path() if source == STDIN else Path(source).parent
     made = {}
     for entry in generator.get("files") or ():

@@ -1,21 +1,23 @@
-"""What a command stops at, in words for the person at the terminal."""
+"""Errors that end a command with a message for the user."""
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+MISSING_EXTRA: Final = "the command needs packages that are not installed: pip install 'tfdist[cli]'"
 
 
 class Position(NamedTuple):
-    """A place in a file, counted from 1 as editors do."""
+    """Line and column in a file, counted from 1."""
 
     line: int
     column: int
 
 
 class CommandError(Exception):
-    """The command cannot do what it was asked to; the message is all that the user needs."""
+    """The command cannot continue; its message is printed without a traceback, and the exit code is 2."""
 
 
 class DocumentError(CommandError):
-    """A file that cannot be read, or that does not hold documents: where, and what is wrong with it."""
+    """A file cannot be read or contains no documents: file, position, and reason."""
 
     def __init__(self, source: str, message: str, position: Position | None = None) -> None:
         where = f"{source}:{position.line}:{position.column}" if position else source

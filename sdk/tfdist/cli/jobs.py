@@ -1,20 +1,20 @@
-"""The jobs of a file, for commands that do something with them."""
+"""Selects the valid jobs of a file, for commands that process jobs."""
 
 import sys
 
-from tfdist.cli import documents, kinds
+from tfdist.cli import documents
+from tfdist.cli.document_kind import DocumentKind, UnknownKind, classify
 from tfdist.cli.documents import Document
 from tfdist.cli.errors import CommandError, DocumentError
-from tfdist.cli.kinds import What
-from tfdist.cli.output import say
-from tfdist.cli.validate import problems
+from tfdist.cli.findings import errors
+from tfdist.cli.output import message
 
 
 def read(path: str) -> list[Document]:
-    """Return all documents of a file.
+    """Return all documents of a file or folder.
 
     Raises:
-        CommandError: the file, or one of a folder, cannot be read.
+        CommandError: a file cannot be read.
     """
     unreadable: list[DocumentError] = []
     found = list(documents.read_all([path], unreadable.append))
@@ -23,27 +23,28 @@ def read(path: str) -> list[Document]:
     return found
 
 
-def valid(found: list[Document], path: str, purpose: str) -> list[Document]:
-    """Return the jobs among documents, or none after saying what is wrong with them, or that there is none.
+def select(found: list[Document], path: str, purpose: str) -> list[Document]:
+    """Return the jobs among documents if all are valid; otherwise print the errors and return none.
 
     Args:
         found: the documents.
-        path: where they come from.
-        purpose: what was to be done with a job, such as `render`.
+        path: the file or folder that they come from.
+        purpose: verb for the message if there is no job, such as `render`.
     """
-    jobs = [document for document in found if _concerns(document)]
+    jobs = [document for document in found if _is_job(document)]
     if not jobs:
-        kinds_found = ", ".join(dict.fromkeys(str(document.value["kind"]) for document in found)) or "nothing"
-        advice = "; `tfdist convert` makes a TFDistJob of a TFJob" if "TFJob" in kinds_found else ""
-        say(f"{path}: no TFDistJob to {purpose}, but {kinds_found}{advice}")
-    mistakes = [each for document in jobs for each in problems(document)]
-    for each in mistakes:
+        kinds = ", ".join(dict.fromkeys(str(document.value["kind"]) for document in found)) or "no document"
+        advice = "; `tfdist convert` converts a TFJob to a TFDistJob" if "TFJob" in kinds else ""
+        message(f"{path}: no TFDistJob to {purpose}; found {kinds}{advice}")
+    invalid = [each for document in jobs for each in errors(document)]
+    for each in invalid:
         each.print(sys.stderr)
-    return [] if mistakes else jobs
+    return [] if invalid else jobs
 
 
-def _concerns(document: Document) -> bool:
+def _is_job(document: Document) -> bool:
+    """Return whether a document is a TFDistJob, or one with a misspelled kind, which `errors` reports."""
     try:
-        return kinds.what(document.value) is What.JOB
-    except kinds.WrongKind:
+        return classify(document.value) is DocumentKind.JOB
+    except UnknownKind:
         return True

@@ -1,4 +1,4 @@
-"""Where in a file the field of a problem stands."""
+"""Finds the position of a field in the nodes of a document."""
 
 import re
 from collections.abc import Iterator
@@ -7,17 +7,16 @@ from typing import Final
 from yaml.nodes import MappingNode, Node, SequenceNode
 
 from tfdist.cli.errors import Position
-from tfdist.cli.yaml_reader import is_merge, key_text
+from tfdist.cli.yaml_loader import is_merge, key_text
 
 _INDEX: Final = re.compile(r"\.?\[(\d+)\]")
 _AFTER_KEY: Final = ("", ".", "[")
 
 
 def find(root: Node, path: str) -> Position:
-    """Return the position of the deepest node on `path` that exists: of a key, or of an item of a list.
+    """Return the position of the deepest key or list item of `path` that exists.
 
-    Keys are compared as they stand in the document, longest first: `limits.nvidia.com/gpu` finds its key as
-    `limits['nvidia.com/gpu']` does.
+    The longest matching key wins: `limits.nvidia.com/gpu` finds the same key as `limits['nvidia.com/gpu']`.
     """
     node, place, rest = root, root, path
     while rest and (step := _step(node, rest)):
@@ -26,7 +25,7 @@ def find(root: Node, path: str) -> Position:
 
 
 def _step(node: Node, path: str) -> tuple[Node, Node, str] | None:
-    """Return the node to point at, the node to go on from, and the rest of the path."""
+    """Return the node to report, the node to continue from, and the rest of the path."""
     if isinstance(node, SequenceNode):
         index = _INDEX.match(path)
         if index is None or int(index[1]) >= len(node.value):
@@ -40,7 +39,7 @@ def _step(node: Node, path: str) -> tuple[Node, Node, str] | None:
 
 
 def _entries(node: MappingNode) -> Iterator[tuple[Node, Node]]:
-    """Yield the keys and values of a mapping, those that it merges from others last."""
+    """Yield the keys and values of a mapping, merged ones last."""
     merges: list[Node] = []
     for key, value in node.value:
         if is_merge(key):
@@ -53,7 +52,7 @@ def _entries(node: MappingNode) -> Iterator[tuple[Node, Node]]:
 
 
 def _rests(node: Node, path: str) -> Iterator[str]:
-    """Yield what is left of `path` behind a key, if the path begins with it."""
+    """Yield the rest of `path` after a key, if the path begins with it."""
     key = key_text(node)
     if key is None:
         return

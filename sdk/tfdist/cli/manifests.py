@@ -1,4 +1,4 @@
-"""Manifests as text: a stream of YAML documents that kubectl reads back as the same JSON, or a JSON `List`."""
+"""Writes manifests as YAML documents that kubectl reads as the same values, or as a `List` in JSON."""
 
 import json
 import textwrap
@@ -16,7 +16,7 @@ _COMMENT_WIDTH: Final = 100
 
 
 def write_yaml(stream: TextIO, manifests: Iterable[tuple[Mapping[str, Any] | None, Sequence[str]]]) -> None:
-    """Write each manifest below its comments, a line or more each; None leaves the comments alone."""
+    """Write each manifest below its comments; None writes the comments only."""
     for number, (manifest, comments) in enumerate(manifests):
         stream.write("---\n" if number else "")
         stream.writelines(f"# {line}\n" for comment in comments for line in _wrapped(comment))
@@ -38,7 +38,7 @@ def write_json(stream: TextIO, manifests: Iterable[Mapping[str, Any]]) -> None:
 
 
 def ordered(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the manifest with its fields in the order in which people write them."""
+    """Return the manifest with its fields in the conventional order."""
     result = _ordered(manifest, _FIRST)
     if isinstance(result.get("metadata"), dict):
         result["metadata"] = _ordered(result["metadata"], _FIRST_OF_METADATA)
@@ -50,10 +50,10 @@ def _ordered(fields: Mapping[str, Any], first: Sequence[str]) -> dict[str, Any]:
 
 
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
-    """Writes text so that PyYAML and kubectl both read it as text, and in blocks where it has several lines."""
+    """Writes text so that PyYAML and kubectl both read it as text, and multi-line text as block scalars."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002  the signature of PyYAML
-        """Write repeated parts out: aliases help no reader of a manifest."""
+        """Write repeated parts out instead of using aliases."""
         return True
 
 
@@ -62,20 +62,20 @@ def _text(dumper: Any, value: str) -> Any:
 
 
 def _list(dumper: Any, values: list[Any]) -> Any:
-    """Write a list of numbers, such as exit codes, in one line: nobody wants to scroll over 127 of them."""
+    """Write a list of numbers, such as 127 exit codes, in one line."""
     numbers = bool(values) and all(isinstance(v, int) and not isinstance(v, bool) for v in values)
     return dumper.represent_sequence("tag:yaml.org,2002:seq", values, flow_style=numbers or not values)
 
 
 def _style(value: str) -> str | None:
     first, *others = value.split("\n")
-    # a block cannot begin with space, and one with odd characters or space at the ends of lines would not read back
-    if others and first.strip(" ") and not first.startswith(" ") and all(map(_shown_as_it_is, (first, *others))):
+    # a block scalar cannot begin with a space or preserve unprintable characters and trailing spaces
+    if others and first.strip(" ") and not first.startswith(" ") and all(map(_is_preserved, (first, *others))):
         return "|"
     return None if scalars.reads_as_text(value) else "'"
 
 
-def _shown_as_it_is(line: str) -> bool:
+def _is_preserved(line: str) -> bool:
     return line.isprintable() and not line.endswith(" ")
 
 

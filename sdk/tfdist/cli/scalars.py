@@ -1,7 +1,7 @@
-"""What a YAML scalar without quotes means to kubectl, which reads YAML 1.1 in its own way and sends JSON.
+"""Values of unquoted YAML scalars with the semantics of kubectl (sigs.k8s.io/yaml), a variant of YAML 1.1.
 
-It differs from PyYAML where it matters: `22:30` and `2001-01-01` are text, `1e3` is a number, `y` and `n` are booleans.
-A manifest that is checked here under other rules than those that kubectl applies would be another manifest.
+The differences from PyYAML matter in manifests: `22:30` and `2001-01-01` are text, `1e3` is a number, `y` and `n` are
+booleans. With other rules the command would check another manifest than the one that kubectl applies.
 """
 
 import math
@@ -20,26 +20,26 @@ _INTEGER: Final = re.compile(r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?
 _BASES: Final = (16, 2, 8, 10)
 _FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _LONGEST_NUMBER: Final = 400
-"""Longest text that is tried as a number: more digits fit no number of JSON."""
+"""Limit on the length of a number, in characters; JSON has no longer ones, and conversion takes quadratic time."""
 _LARGEST_WHOLE: Final = 1e21
-"""From here on JSON writes whole numbers with an exponent."""
+"""JSON writes larger whole numbers with an exponent."""
 
 SPECIAL_STARTS: Final = frozenset("yYnNtTfFoO~+-.0123456789<")
-"""First characters of every scalar that may be anything but text."""
+"""First characters of all scalars that may be other than text."""
 
 
 def plain(text: str) -> Scalar:
-    """Return what the unquoted scalar `text` means.
+    """Return the value of the unquoted scalar `text`.
 
     Raises:
-        ValueError: for NaN and infinity, which JSON cannot say.
+        ValueError: NaN or infinity, which JSON does not have.
     """
     if text in _WORDS:
         return _WORDS[text]
     if not text[:1].isascii() or text[0].isalpha():
         return text
     if _NOT_FINITE.fullmatch(text):
-        raise ValueError(f"{text} is no number that JSON and Kubernetes know")
+        raise ValueError(f"{text} is not a number in JSON")
     return _number(text)
 
 
@@ -57,12 +57,12 @@ def _number(text: str) -> Scalar:
 
 
 def whole(value: float) -> int | float:
-    """Return a whole number as an int, as it comes out of the API server: 2.0 is written 2 in JSON."""
+    """Return a whole number as an int, as the API server returns it: 2.0 becomes 2."""
     return int(value) if value.is_integer() and abs(value) < _LARGEST_WHOLE else value
 
 
 def reads_as_text(text: str) -> bool:
-    """Return whether `text` stays text when it is written without quotes."""
+    """Return whether the unquoted scalar `text` is text."""
     try:
         return isinstance(plain(text), str)
     except ValueError:

@@ -1,7 +1,16 @@
 """Turns TFJob manifests of the Kubeflow training operator (`kubeflow.org/v1`) into TFDistJobs.
 
-The result is written as a person would: short forms where they suffice, what the roles share said once. Every field
-of the TFJob is kept, or a note says what became of it; no API server and no YAML is needed.
+The result is as short as a manifest written by hand: short forms where possible, settings common to all roles at the
+top level. Every field of the TFJob is kept or has a note that explains the change. Neither an API server nor YAML is
+needed.
+
+| module | part |
+|---|---|
+| `tfjob` | model of `kubeflow.org/v1`; types checked as by its CRD |
+| `job` | assembles the TFDistJob |
+| `replicas`, `pods`, `hoist` | replica types -> roles; settings common to all roles are hoisted to the job |
+| `strategy`, `failure_policy`, `policies` | strategy, restart rules, limits, clean-up, success, scheduling |
+| `legacy_names` | names of the training-operator in pods |
 """
 
 from tfdist.convert.job import convert

@@ -1,20 +1,20 @@
-"""What a conversion gives: the job, and notes on what is not as it was."""
+"""Result of a conversion: the job, and notes on differences."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tfdist.validation import Problem
+from tfdist.validation import FieldError
 
 Json = dict[str, Any]
 
-Remark = Callable[[str, str], None]
-"""Takes the path of a field of the TFJob and what became of it."""
+AddNote = Callable[[str, str], None]
+"""Adds a note: path of a field of the TFJob, and how it changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What became of one field: its path in the TFJob (`spec.runPolicy.backoffLimit`), and a sentence."""
+    """Change of one field: its path in the TFJob (`spec.runPolicy.backoffLimit`), and the explanation."""
 
     path: str
     message: str
@@ -25,15 +25,15 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """A TFDistJob as JSON, and a note on every field of the TFJob that was dropped or changes its meaning."""
+    """A TFDistJob as JSON, and a note for every field of the TFJob that was dropped or changes its meaning."""
 
     manifest: Json
     notes: list[Note]
 
 
-class CannotConvert(ValueError):  # noqa: N818  the name says what happened, and reads well where it is caught
-    """A manifest that is no TFJob, or that its own operator or TensorFlow refuses; `problems` holds every mistake."""
+class CannotConvert(ValueError):  # noqa: N818  reads well where it is caught
+    """The manifest is not a TFJob, or the training-operator or TensorFlow rejects it; `problems` has every reason."""
 
-    def __init__(self, problems: list[Problem]) -> None:
+    def __init__(self, problems: list[FieldError]) -> None:
         super().__init__("; ".join(map(str, problems)))
         self.problems = problems

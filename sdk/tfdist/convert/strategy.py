@@ -1,4 +1,4 @@
-"""The strategy that fits a TFJob's replica types, and what restarts together under it."""
+"""Chooses the strategy for a TFJob's replica types; it determines which replicas restart together."""
 
 from collections.abc import Mapping
 from fractions import Fraction
@@ -6,8 +6,9 @@ from typing import Final
 
 from tfdist.contract import Role
 from tfdist.convert.replicas import Replicas
-from tfdist.convert.result import Remark
+from tfdist.convert.result import AddNote
 from tfdist.convert.tfjob import MAIN_CONTAINER
+from tfdist.podspec import gpu_count
 
 DEFAULT: Final = "MultiWorkerMirrored"
 PARAMETER_SERVER: Final = "ParameterServer"
@@ -22,22 +23,23 @@ _TOGETHER: Final = {
 }
 
 
-def strategy(replicas: Mapping[Role, Replicas], remark: Remark) -> str:
+def strategy(replicas: Mapping[Role, Replicas], add_note: AddNote) -> str:
     """Return the strategy of a job with these replica types."""
     chosen = _chosen(replicas)
     if chosen == CUSTOM:
         why = (
             "only a chief can coordinate workers and ps" if Role.PS in replicas else "chief and workers differ in GPUs"
         )
-        remark(_PATH, f"strategy Custom: {why}, so TFDist makes the cluster spec and leaves the rest to the program")
+        text = f"strategy Custom: {why}, so TFDist provides the cluster spec and the program does the rest"
+        add_note(_PATH, text)
     if sum(r.count for r in replicas.values() if r.role is not Role.EVALUATOR) > 1:
-        remark(_PATH, f"strategy {chosen}: {_TOGETHER[chosen]}; a TFJob restarts the failed replica alone")
+        add_note(_PATH, f"strategy {chosen}: {_TOGETHER[chosen]}; a TFJob restarts the failed replica alone")
     if Role.EVALUATOR in replicas:
         text = (
-            "is in no other replica's TF_CONFIG now, because TensorFlow waits for every member it is told of; and when "
-            "training has succeeded the job waits for it to end, at most 600 s (spec.evaluation.deadlineSeconds)"
+            "is no longer in the TF_CONFIG of other replicas, because TensorFlow waits for every member of it; after "
+            "training has succeeded the job waits until it ends, at most 600 s (spec.evaluation.deadlineSeconds)"
         )
-        remark(replicas[Role.EVALUATOR].path, text)
+        add_note(replicas[Role.EVALUATOR].path, text)
     return chosen
 
 
@@ -45,19 +47,14 @@ def _chosen(replicas: Mapping[Role, Replicas]) -> str:
     if Role.PS in replicas:
         return PARAMETER_SERVER if {Role.CHIEF, Role.WORKER} <= set(replicas) else CUSTOM
     training = [r for r in replicas.values() if r.role is not Role.EVALUATOR]
-    # all-reduce needs equal devices, and TFDist refuses a mirrored gang without them
+    # all-reduce needs equal devices, and TFDist rejects a mirrored gang without them
     return DEFAULT if len({_gpus(r) for r in training}) == 1 else CUSTOM
 
 
 def _gpus(replicas: Replicas) -> Fraction:
+    """Return the number of GPUs of a replica; 0 for an invalid quantity, which the validation of the result reports."""
     containers = replicas.template["spec"]["containers"]
-    limits = next(c for c in containers if c.get("name") == MAIN_CONTAINER).get("resources", {}).get("limits", {})
-    return sum((_whole(v) for k, v in limits.items() if k.rpartition("/")[2] == "gpu"), Fraction(0))
-
-
-def _whole(amount: object) -> Fraction:
-    """Return a number of devices; what is no number is told by the validation of the result."""
     try:
-        return Fraction(str(amount))
+        return gpu_count(next(c for c in containers if c.get("name") == MAIN_CONTAINER))
     except ValueError:
         return Fraction(0)

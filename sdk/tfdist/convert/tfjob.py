@@ -1,7 +1,7 @@
-"""The TFJob as its own API has it, `kubeflow.org/v1`, as far as the conversion reads it.
+"""Model of the TFJob, `kubeflow.org/v1`, as far as the conversion reads it.
 
-Types are checked as strictly as the API server checks them. Fields that the API does not have are allowed here,
-because they are reported, not refused; those of pods are Kubernetes' own and are passed on as they are.
+Types are checked as strictly as by the API server. Unknown fields are allowed, because the conversion reports them
+instead of rejecting the job; fields of pods are those of Kubernetes and are passed on unchanged.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,9 +10,9 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
-from tfdist.convert.result import CannotConvert, Json, Remark
-from tfdist.validation import Problem
-from tfdist.validation.wording import problem_of
+from tfdist.convert.result import AddNote, CannotConvert, Json
+from tfdist.validation import FieldError
+from tfdist.validation.model_errors import field_error
 
 API_VERSION: Final = "kubeflow.org/v1"
 KIND: Final = "TFJob"
@@ -26,15 +26,15 @@ _ONCE_IN_SPEC: Final = (
     "backoffLimit",
     "schedulingPolicy",
 )
-"""Fields that were beside the replicas before `runPolicy` came, under the same apiVersion."""
+"""Fields of `spec` that moved to `runPolicy` under the same apiVersion."""
 
 
-class _PeerModel(BaseModel):
+class _TFJobModel(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True, extra="allow", alias_generator=to_camel)
 
 
-class Named(_PeerModel):
-    """A part of a pod that is told apart by its name."""
+class Named(_TFJobModel):
+    """A part of a pod that is identified by its name."""
 
     name: str = ""
 
@@ -70,7 +70,7 @@ class Container(Named):
     security_context: dict[str, Any] | None = None
 
 
-class PodSpec(_PeerModel):
+class PodSpec(_TFJobModel):
     """A pod."""
 
     containers: list[Container] = Field(default_factory=list)
@@ -79,21 +79,21 @@ class PodSpec(_PeerModel):
     security_context: dict[str, Any] | None = None
 
 
-class TemplateMeta(_PeerModel):
+class TemplateMeta(_TFJobModel):
     """Metadata of pods."""
 
     labels: dict[str, str] = Field(default_factory=dict)
     annotations: dict[str, str] = Field(default_factory=dict)
 
 
-class Template(_PeerModel):
+class Template(_TFJobModel):
     """The template of a replica type's pods."""
 
     metadata: TemplateMeta = TemplateMeta()
     spec: PodSpec = PodSpec()
 
 
-class ReplicaSpec(_PeerModel):
+class ReplicaSpec(_TFJobModel):
     """One replica type."""
 
     replicas: int = 1
@@ -101,7 +101,7 @@ class ReplicaSpec(_PeerModel):
     restart_policy: str = ""
 
 
-class SchedulingPolicy(_PeerModel):
+class SchedulingPolicy(_TFJobModel):
     """Gang scheduling."""
 
     min_available: int | None = None
@@ -111,8 +111,8 @@ class SchedulingPolicy(_PeerModel):
     schedule_timeout_seconds: int | None = None
 
 
-class RunPolicy(_PeerModel):
-    """Limits and clean-up."""
+class RunPolicy(_TFJobModel):
+    """Limits and clean-up policy."""
 
     clean_pod_policy: str | None = None
     ttl_seconds_after_finished: int | None = None
@@ -123,8 +123,8 @@ class RunPolicy(_PeerModel):
     managed_by: str | None = None
 
 
-class TFJobSpec(_PeerModel):
-    """What to run."""
+class TFJobSpec(_TFJobModel):
+    """Specification of a TFJob."""
 
     run_policy: RunPolicy = RunPolicy()
     success_policy: str = ""
@@ -132,7 +132,7 @@ class TFJobSpec(_PeerModel):
     tf_replica_specs: dict[str, ReplicaSpec]
 
 
-class Meta(_PeerModel):
+class Meta(_TFJobModel):
     """Metadata of the job."""
 
     name: str = ""
@@ -142,7 +142,7 @@ class Meta(_PeerModel):
     annotations: dict[str, str] = Field(default_factory=dict)
 
 
-class TFJob(_PeerModel):
+class TFJob(_TFJobModel):
     """A TFJob."""
 
     api_version: str
@@ -151,42 +151,42 @@ class TFJob(_PeerModel):
     spec: TFJobSpec
 
 
-def read(manifest: Mapping[str, Any], remark: Remark) -> tuple[TFJob, Json]:
-    """Return the TFJob that `manifest` describes, and its JSON without nulls and in today's spelling.
+def read(manifest: Mapping[str, Any], add_note: AddNote) -> tuple[TFJob, Json]:
+    """Return the parsed TFJob, and its JSON without nulls and with deprecated fields moved to `runPolicy`.
 
     Raises:
-        CannotConvert: it is no TFJob, or fields have the wrong type.
+        CannotConvert: not a TFJob, or fields have the wrong type.
     """
     raw = _without_nulls(manifest)
     problems = list(_identity(raw))
     if problems:
         raise CannotConvert(problems)
-    _move_old_fields(raw, remark)
+    _move_old_fields(raw, add_note)
     try:
         job = TFJob.model_validate(raw)
     except ValidationError as error:
-        raise CannotConvert([problem_of(e, TFJob) for e in error.errors()]) from None
+        raise CannotConvert([field_error(e, TFJob) for e in error.errors()]) from None
     for path in _unknown(job):
-        remark(path, "unknown to TFJob v1; dropped")
+        add_note(path, "unknown to TFJob v1; dropped")
     return job, raw
 
 
-def _identity(raw: Any) -> Iterator[Problem]:
+def _identity(raw: Any) -> Iterator[FieldError]:
     if not isinstance(raw, dict):
-        yield Problem("", f"no manifest, but {type(raw).__name__}: give the mapping with apiVersion, kind and spec")
+        yield FieldError("", f"a manifest is a mapping with apiVersion, kind and spec; got {type(raw).__name__}")
         return
     version, kind = raw.get("apiVersion"), raw.get("kind")
     if kind != KIND:
-        yield Problem("kind", f"only a {KIND} can be converted; this is {kind or 'no kind at all'}")
+        yield FieldError("kind", f"only a {KIND} can be converted; got {kind or 'no kind'}")
     elif version != API_VERSION:
-        yield Problem(
+        yield FieldError(
             "apiVersion",
-            f"{version} is not read; write {API_VERSION}, and bring the fields to that version first "
+            f"{version} is not supported; write {API_VERSION}, and migrate the fields to that version first "
             "(limits and clean-up are in spec.runPolicy, replica types are the keys of spec.tfReplicaSpecs)",
         )
 
 
-def _move_old_fields(raw: Json, remark: Remark) -> None:
+def _move_old_fields(raw: Json, add_note: AddNote) -> None:
     spec = raw.get("spec")
     if not isinstance(spec, dict):
         return
@@ -197,11 +197,11 @@ def _move_old_fields(raw: Json, remark: Remark) -> None:
             taken = name not in policy
             policy.setdefault(name, value)
             what = "read as" if taken else "dropped in favour of"
-            remark(f"spec.{name}", f"its place of the time before runPolicy; {what} spec.runPolicy.{name}")
+            add_note(f"spec.{name}", f"deprecated since runPolicy exists; {what} spec.runPolicy.{name}")
 
 
 def _unknown(job: TFJob) -> Iterator[str]:
-    """Yield the paths of the fields that the TFJob API does not have, but those of pods."""
+    """Yield the paths of unknown fields, except those of pods."""
     parts: list[tuple[str, BaseModel]] = [
         ("spec", job.spec),
         ("spec.runPolicy", job.spec.run_policy),
@@ -216,7 +216,7 @@ def _unknown(job: TFJob) -> Iterator[str]:
 
 
 def _without_nulls(value: Any) -> Any:
-    """Return a copy without the nulls that exported manifests are full of, such as `creationTimestamp: null`."""
+    """Return a copy without nulls, which exported manifests contain, such as `creationTimestamp: null`."""
     if isinstance(value, Mapping):
         return {k: _without_nulls(v) for k, v in value.items() if v is not None}
     if isinstance(value, list):

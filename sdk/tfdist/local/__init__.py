@@ -1,7 +1,14 @@
 """A job as processes of one machine: `tfdist run --local`.
 
-The processes are made of the pods that the controller would make (`tfdist.render`): same command, same variables,
-same contract. What differs is put in its place afterwards: addresses become ports of this machine (`ports`), mounts
-become folders (`volumes`, `paths`), and what only a cluster has is said (`notes`). `plan` is pure; `processes`, `run`
-and `state` touch the machine; `keeper` is the small process around each replica that leaves nothing behind.
+The processes derive from the pods that the controller would create (`tfdist.render`): same command, same variables,
+same contract. Addresses become ports of this machine (`ports`), mounts become folders (`volumes`, `paths`), and
+settings without an effect outside a cluster are reported (`unsupported`).
+
+| module | part |
+|---|---|
+| `plan`, `replica_plan`, `env`, `gpus`, `launch` | job -> processes to start; pure |
+| `run` | life cycle: fetch, training, evaluation |
+| `monitor`, `progress`, `status`, `outcome` | observed processes -> `status.json`, result of a gang |
+| `processes`, `init_process` | starts, signals and reaps processes |
+| `run_directory`, `logs`, `console` | files of the run, terminal output |
 """

@@ -1,8 +1,8 @@
-"""Which replica sees which GPUs.
+"""Assignment of this machine's GPUs to replicas.
 
-As in pods, who asks for `nvidia.com/gpu` gets as many for itself, and who asks for none sees none. Where the machine
-has too few for all replicas that run at one time, all compute on CPUs: two processes on one GPU would wait for each
-other's memory, and NCCL refuses them.
+As in a pod, a replica with a limit for `nvidia.com/gpu` gets that many devices exclusively; a replica without one
+sees none. If the machine has too few for all replicas that run concurrently, all replicas compute on CPUs: two
+processes on one GPU would compete for its memory, and NCCL rejects two ranks on one device.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,8 +13,13 @@ VARIABLE: Final = "CUDA_VISIBLE_DEVICES"
 NONE: Final = "-1"
 
 
-def shared_out(asked: Sequence[int], devices: Sequence[str]) -> list[str]:
-    """Return the value of `CUDA_VISIBLE_DEVICES` for replicas that run at one time and ask for so many GPUs each."""
+def assign_gpus(asked: Sequence[int], devices: Sequence[str]) -> list[str]:
+    """Return the value of `CUDA_VISIBLE_DEVICES` of each replica.
+
+    Args:
+        asked: number of GPUs that each replica requests; the replicas run concurrently.
+        devices: names of the available devices.
+    """
     if sum(asked) > len(devices):
         return [NONE] * len(asked)
     result, taken = [], 0
@@ -24,8 +29,8 @@ def shared_out(asked: Sequence[int], devices: Sequence[str]) -> list[str]:
     return result
 
 
-def note(asked: Sequence[int], devices: Sequence[str]) -> str | None:
-    """Return what people should know of it: that the GPUs do not suffice, or that nobody asks for them."""
+def gpu_note(asked: Sequence[int], devices: Sequence[str]) -> str | None:
+    """Return a note for the user: too few GPUs, or GPUs that no replica requests; None if neither is the case."""
     if sum(asked) > len(devices):
         return f"GPUs: the job asks for {sum(asked)} and this machine has {len(devices)}; all replicas use CPUs"
     if devices and not any(asked):
@@ -34,7 +39,7 @@ def note(asked: Sequence[int], devices: Sequence[str]) -> str | None:
 
 
 def devices(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return this machine's GPUs, or those of them that the user's own `CUDA_VISIBLE_DEVICES` names."""
+    """Return the names of this machine's GPUs, restricted to `CUDA_VISIBLE_DEVICES` of `environ` if it is set."""
     names = (path.name.removeprefix("nvidia") for path in Path("/dev").glob("nvidia*"))
     found = tuple(sorted((name for name in names if name.isdecimal()), key=int))
     chosen = environ.get(VARIABLE)

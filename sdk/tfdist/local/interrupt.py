@@ -1,14 +1,14 @@
-"""SIGINT, SIGTERM and SIGHUP while a run is on: counted, and raised where the run looks."""
+"""SIGINT, SIGTERM and SIGHUP during a run: a handler counts them, and the run checks the count when it polls."""
 
 import signal
 from types import FrameType, TracebackType
 from typing import Any, Final, Self
 
-_HEARD: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class Interrupted(Exception):  # noqa: N818  it is what the user wanted
-    """The user, or the system, wants the run to stop; `code` is the exit code that says so."""
+class Interrupted(Exception):  # noqa: N818  no error: the user requested the stop
+    """The run received a signal to stop; `code` is its exit code, 128 plus the number of the signal."""
 
     def __init__(self, number: int) -> None:
         super().__init__("Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name)
@@ -16,7 +16,7 @@ class Interrupted(Exception):  # noqa: N818  it is what the user wanted
 
 
 class Interrupts:
-    """Counts signals while it is entered."""
+    """Context manager that counts signals instead of taking their default action."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -24,7 +24,7 @@ class Interrupts:
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
-        self._before = {number: signal.signal(number, self._hear) for number in _HEARD}
+        self._before = {number: signal.signal(number, self._on_signal) for number in _SIGNALS}
         return self
 
     def __exit__(
@@ -34,10 +34,10 @@ class Interrupts:
             signal.signal(number, handler)
 
     def check(self) -> None:
-        """Raise `Interrupted` once a signal has come."""
+        """Raise `Interrupted` if a signal has arrived."""
         if self.count:
             raise Interrupted(self._last)
 
-    def _hear(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002  the signature of a handler
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002  the signature of a handler
         self.count += 1
         self._last = number

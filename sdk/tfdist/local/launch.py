@@ -1,9 +1,9 @@
-"""Replicas under the launcher (`tfdist-launch`), which starts a gang again in place when one of them dies.
+"""Replicas under the launcher (`tfdist-launch`), which restarts a gang in place after a failure.
 
-The one place that knows of it: what a gang's launchers are told, and how a replica's command becomes theirs. They keep
-the limits and delays of a cluster (docs/failures.md); past them each ends with the code of the root cause. Without
-them the first failure ends a local run, and a command that names the launcher, as the bundled trainer's does, is run
-without it.
+The only module of the local run that depends on the launcher: on its settings in `TFDIST_JOB`, and on its command,
+which wraps the replica's. The launchers apply the limits and delays of a cluster (docs/failures.md); once a limit is
+exceeded, each exits with the code of the root cause. Without launchers the first failure ends the run, and the launcher
+is removed from a command that names it, such as that of the bundled trainer.
 """
 
 import json
@@ -16,10 +16,10 @@ from typing import Final
 from tfdist import contract
 from tfdist.api.v1 import TFDistJob
 from tfdist.local.ports import LOCAL_HOST
-from tfdist.local.process import ReplicaPlan
+from tfdist.local.replica_plan import ReplicaPlan
 from tfdist.render.defaults import LAUNCHER
 from tfdist.render.gang import Gang, Member
-from tfdist.render.launch import settings_of
+from tfdist.render.launch import launch_settings
 from tfdist.render.names import hostname
 
 MODULE: Final = "tfdist_launch"
@@ -27,45 +27,45 @@ _COLD: Final = "--cold"
 
 
 def installed() -> bool:
-    """Return whether replicas of this environment can have a launcher."""
+    """Return whether the launcher is installed in this Python environment."""
     return find_spec(MODULE) is not None
 
 
-def launched(
+def with_launcher(
     job: TFDistJob, gang: Gang, replicas: Mapping[Member, ReplicaPlan], port: Callable[[str], int]
 ) -> tuple[ReplicaPlan, ...]:
-    """Return the processes of a gang, each below a launcher.
+    """Return the processes of a gang, each as the child of a launcher.
 
     Args:
         job: the job.
         gang: the gang.
-        replicas: its processes.
-        port: returns the port of this machine for the launcher of a replica.
+        replicas: its processes without launchers.
+        port: host name of a replica -> port of its launcher on this machine.
     """
 
     def port_of(member: Member) -> int:
         return port(hostname(member.role, member.index))
 
-    told = settings_of(job, gang, f"{LOCAL_HOST}:{port_of(gang.leader)}")
+    settings = launch_settings(job, gang, f"{LOCAL_HOST}:{port_of(gang.leader)}")
     made = []
     for member, replica in replicas.items():
-        options, command = _divided(replica.command)
-        launch = told(member).model_dump(mode="json", by_alias=True, exclude_none=True)
+        options, command = _split_launcher(replica.command)
+        launch = settings(member).model_dump(mode="json", by_alias=True, exclude_none=True)
         environment = {contract.LAUNCH_PORT_ENV: str(port_of(member))}
         launcher = ("python", "-m", MODULE, *options, "--", *command)
-        made.append(_with(replica, launcher, _told(replica) | {"launch": launch}, environment))
+        made.append(_with_command(replica, launcher, _replica_job(replica) | {"launch": launch}, environment))
     return tuple(made)
 
 
-def unlaunched(replica: ReplicaPlan) -> ReplicaPlan:
-    """Return a process without the launcher that its command may begin with."""
-    told = _told(replica)
-    told.pop("launch", None)
-    return _with(replica, _divided(replica.command)[1], told)
+def without_launcher(replica: ReplicaPlan) -> ReplicaPlan:
+    """Return the process without the launcher that its command may begin with."""
+    replica_job = _replica_job(replica)
+    replica_job.pop("launch", None)
+    return _with_command(replica, _split_launcher(replica.command)[1], replica_job)
 
 
-def _divided(command: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the launcher's options, where a command begins with it, and the command below it."""
+def _split_launcher(command: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the launcher's options, empty for a command without it, and the command that it runs."""
     if command and PurePath(command[0]).name == LAUNCHER:
         rest = tuple(command[1:])
     elif tuple(command[1:3]) == ("-m", MODULE):
@@ -76,14 +76,18 @@ def _divided(command: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return options, rest[1:] if rest[:1] == ("--",) else rest
 
 
-def _told(replica: ReplicaPlan) -> dict[str, object]:
-    told: dict[str, object] = json.loads(replica.environment[contract.JOB_ENV])
-    return told
+def _replica_job(replica: ReplicaPlan) -> dict[str, object]:
+    """Return the JSON of `TFDIST_JOB`."""
+    replica_job: dict[str, object] = json.loads(replica.environment[contract.JOB_ENV])
+    return replica_job
 
 
-def _with(
-    replica: ReplicaPlan, command: Sequence[str], told: Mapping[str, object], more: Mapping[str, str] | None = None
+def _with_command(
+    replica: ReplicaPlan,
+    command: Sequence[str],
+    replica_job: Mapping[str, object],
+    more_env: Mapping[str, str] | None = None,
 ) -> ReplicaPlan:
-    text = json.dumps(told, sort_keys=True, separators=(",", ":"))
-    environment = {**replica.environment, contract.JOB_ENV: text, **(more or {})}
+    text = json.dumps(replica_job, sort_keys=True, separators=(",", ":"))
+    environment = {**replica.environment, contract.JOB_ENV: text, **(more_env or {})}
     return replace(replica, command=tuple(command), environment=environment)

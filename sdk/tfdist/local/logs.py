@@ -1,7 +1,7 @@
-"""What replicas write, as it comes: whole lines, from their log files.
+"""Follows the log files of replicas, line by line.
 
-The replicas write to the files themselves and not through this process, so that one that is still saving its
-checkpoint when the run has been killed does not fail on a closed pipe.
+Replicas write directly to their files and not through a pipe to this process: a replica that saves its checkpoint
+after the run has been killed would otherwise fail with EPIPE.
 """
 
 from collections.abc import Iterator
@@ -13,16 +13,16 @@ _LONGEST_LINE: Final = 1 << 16
 
 
 class Tail:
-    """Follows the log of one replica."""
+    """Follows the log of one replica, as `tail -f` does."""
 
     def __init__(self, path: Path) -> None:
         self._file: BinaryIO = path.open("rb")
         self._rest = b""
 
     def lines(self, *, last: bool = False) -> Iterator[str]:
-        """Yield the lines that have come since the last call; with `last` also one without an end.
+        """Yield the lines since the last call; with `last` also the last line if it has no line feed.
 
-        Of a line that was written over, as by a progress bar, the last state is yielded.
+        Of a line that is overwritten by carriage returns, as a progress bar, only the last state is yielded.
         """
         while chunk := self._file.read(_CHUNK):
             *whole, self._rest = (self._rest + chunk).split(b"\n")
@@ -35,7 +35,7 @@ class Tail:
             self._rest = b""
 
     def close(self) -> None:
-        """Stop following."""
+        """Close the file."""
         self._file.close()
 
 

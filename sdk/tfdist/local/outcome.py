@@ -1,7 +1,8 @@
-"""What the ends of replicas mean for a gang and for the job; pure.
+"""Result of a gang from the exit codes of its replicas; pure.
 
-Judged by the table that the controller uses (`tfdist.exits`, docs/failures.md) and by the job's own rules. The first
-failure ends a gang; that of a replica which only lost its peer is no cause while another may still be found.
+The controller's rules (`tfdist.failure_classification`, docs/failures.md) and the job's failure policy classify the
+exit codes. The first failure ends a gang. A replica that failed because its peer was lost is not taken for the root
+cause while another failure may still be observed.
 """
 
 import signal
@@ -9,19 +10,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tfdist import exits
 from tfdist.api.policies import FailurePolicy, SuccessPolicy
 from tfdist.contract import ExitCode, Role
+from tfdist.failure_classification import Action, classify
 from tfdist.render.gang import Gang
 from tfdist.render.names import hostname
 
 DEADLINE_EXCEEDED: Final = 124
-"""The exit code of a run that took longer than `activeDeadlineSeconds`, as that of `timeout(1)`."""
+"""Exit code of a run that exceeded `activeDeadlineSeconds`, the same as that of `timeout(1)`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Exit:
-    """How a replica ended; the fields below `message` are those of pods alone (`exits.Ended`)."""
+class ReplicaExit:
+    """Termination of a replica; the fields after `message` exist for pods only (`TerminatedReplica`)."""
 
     name: str
     role: Role
@@ -34,13 +35,13 @@ class Exit:
     lost_at: str = ""
 
     def failed(self, policy: FailurePolicy | None) -> bool:
-        """Return whether it is a failure under the job's rules."""
-        return self.exit_code != 0 and exits.verdict(self, policy).action is not exits.Action.IGNORE
+        """Return whether it is a failure under the job's failure policy."""
+        return self.exit_code != 0 and classify(self, policy).action is not Action.IGNORE
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a gang or job ended: its exit code, and the replica that decided, where one did."""
+    """Result of a gang or job: its exit code, and the replica that determined it, if one did."""
 
     code: int
     replica: str = ""
@@ -50,26 +51,26 @@ class Outcome:
 
     @property
     def succeeded(self) -> bool:
-        """Whether it did what it was to do."""
+        """Whether the exit code is 0."""
         return self.code == 0
 
 
-def decided(
+def gang_outcome(
     gang: Gang,
     success: SuccessPolicy,
     failure: FailurePolicy | None,
-    ended: Sequence[Exit],
+    ended: Sequence[ReplicaExit],
     *,
-    waited_long: bool = False,
+    peer_grace_over: bool = False,
 ) -> Outcome | None:
-    """Return how a gang has ended, or None while that is open.
+    """Return the result of a gang, or None while it is undecided.
 
     Args:
         gang: the gang.
-        success: whose success is the gang's.
-        failure: the job's own rules.
-        ended: replicas in the order in which they ended, those of other gangs among them.
-        waited_long: whether the failure behind a lost peer has had time to show.
+        success: the job's success policy.
+        failure: the job's failure policy.
+        ended: terminated replicas in the order of termination, also of other gangs.
+        peer_grace_over: whether the wait for the root cause of a lost peer is over.
     """
     names = {hostname(member.role, member.index): member.role for member in gang.members}
     leader = next(iter(names))
@@ -77,22 +78,22 @@ def decided(
     failures = [each for each in own if each.failed(failure)]
     succeeded = {each.name for each in own} - {each.name for each in failures}
     all_workers = success is SuccessPolicy.ALL_WORKERS
-    deciding = {name for name, role in names.items() if role is not Role.PS} if all_workers else {leader}
-    if deciding <= succeeded:
+    required = {name for name, role in names.items() if role is not Role.PS} if all_workers else {leader}
+    if required <= succeeded:
         return Outcome(0, leader)
-    causes = [each for each in failures if each.exit_code != ExitCode.PEER_LOST]
-    if not failures or (not causes and not waited_long and len(own) < len(names)):
+    root_causes = [each for each in failures if each.exit_code != ExitCode.PEER_LOST]
+    if not failures or (not root_causes and not peer_grace_over and len(own) < len(names)):
         return None
-    cause = (causes or failures)[0]
-    return Outcome(cause.exit_code, cause.name, exits.verdict(cause, failure).reason, cause.message)
+    cause = (root_causes or failures)[0]
+    return Outcome(cause.exit_code, cause.name, classify(cause, failure).reason, cause.message)
 
 
 def describe(outcome: Outcome) -> str:
-    """Return in one line how a failure came about."""
-    who = f"{outcome.replica} ended with exit code {outcome.code}{_signal(outcome.code)}" if outcome.replica else ""
-    if who and outcome.message.startswith(f"{outcome.replica} ended with "):
-        return outcome.message  # a launcher's, which says it all
-    return ": ".join(part for part in (who, outcome.message) if part)
+    """Return a failure in one line: replica, exit code, signal, message."""
+    ended = f"{outcome.replica} ended with exit code {outcome.code}{_signal(outcome.code)}" if outcome.replica else ""
+    if ended and outcome.message.startswith(f"{outcome.replica} ended with "):
+        return outcome.message  # the message of a launcher is complete
+    return ": ".join(part for part in (ended, outcome.message) if part)
 
 
 def _signal(code: int) -> str:

@@ -1,7 +1,7 @@
-"""Paths in a pod, and the folders that stand for them on this machine.
+"""Translates paths of a container to folders of this machine.
 
-A process sees no mounts. So wherever a mount's path stands in a text, whole or as the beginning of a longer path, the
-folder is put in its place.
+A process has no mounts. Every occurrence of a mount path in a text, on its own or as the beginning of a longer path,
+is replaced by the folder of the volume.
 """
 
 import re
@@ -11,30 +11,30 @@ from typing import Any
 
 
 class Paths:
-    """The mounts of one replica."""
+    """Mounts of one replica."""
 
     def __init__(self, mounts: Mapping[str, Path]) -> None:
-        """Know the folder behind each path in the container."""
-        self._mounts = {_bare(path): folder for path, folder in mounts.items()}
+        """Take the mounts: path in the container -> folder."""
+        self._mounts = {_without_slash(path): folder for path, folder in mounts.items()}
         longest_first = sorted(self._mounts, key=len, reverse=True)
-        # not inside of a longer path or URL (`gs://bucket/data`), nor the beginning of another name (`/database`)
+        # no match inside a longer path or URL (`gs://bucket/data`) or at the beginning of another name (`/database`)
         anywhere = "|".join(map(re.escape, longest_first)) or r"(?!)"
         self._pattern = re.compile(rf"(?<![\w./@~}})-])(?:{anywhere})(?![\w.-])")
 
-    def here(self, text: str) -> str:
-        """Return `text` with every path below a mount as a path of this machine."""
+    def translate(self, text: str) -> str:
+        """Return `text` with every path below a mount replaced by its path on this machine."""
         return self._pattern.sub(lambda found: str(self._mounts[found[0]]), text)
 
-    def all_here(self, value: Any) -> Any:
-        """Return a JSON value with `here` applied to every text in it but the names of fields."""
+    def translate_all(self, value: Any) -> Any:
+        """Return a JSON value with every string in it translated, except the names of fields."""
         if isinstance(value, str):
-            return self.here(value)
+            return self.translate(value)
         if isinstance(value, Mapping):
-            return {key: self.all_here(item) for key, item in value.items()}
+            return {key: self.translate_all(item) for key, item in value.items()}
         if isinstance(value, list):
-            return [self.all_here(item) for item in value]
+            return [self.translate_all(item) for item in value]
         return value
 
 
-def _bare(path: str) -> str:
+def _without_slash(path: str) -> str:
     return path.rstrip("/") or path

@@ -1,7 +1,7 @@
-"""Which processes a job is on one machine, and with what they are started; pure.
+"""Plan of a local run: the processes of a job, with command, environment and folders; pure.
 
-Each replica is what its pod would be: the pod is rendered as for a cluster, and addresses, mounts and variables of its
-container `tensorflow` are then put in their local form.
+Each pod is rendered as for a cluster; then addresses, mounts and variables of its container `tensorflow` are
+translated to this machine.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,10 +12,10 @@ from typing import Any, Final
 from tfdist.api.v1 import TFDistJob
 from tfdist.contract import LAUNCH_PORT
 from tfdist.local import gpus, launch
-from tfdist.local.notes import notes
+from tfdist.local.env import EnvSources
 from tfdist.local.ports import Addresses
-from tfdist.local.process import ReplicaPlan, Translation
-from tfdist.local.variables import Known
+from tfdist.local.replica_plan import ContainerToProcess, ReplicaPlan
+from tfdist.local.unsupported import unsupported_fields
 from tfdist.local.volumes import Folder, Sources, names_of
 from tfdist.render.defaults import DEFAULT_COMMAND
 from tfdist.render.gang import Gang, GangName, Member, gangs
@@ -24,25 +24,25 @@ from tfdist.render.names import hostname
 from tfdist.render.pod import Attempt, PodRenderer
 from tfdist.render.source import FETCH_CONTAINER
 from tfdist.render.template import main_container
-from tfdist.validation import Problem
+from tfdist.validation import FieldError
 
 BUNDLED: Final = "bundled"
-"""Stands for the trainer's image where a job names none."""
+"""Placeholder for the trainer image of a job that names no image."""
 
 
-class CannotRunHere(Exception):  # noqa: N818  the name says what the user has
-    """A job that needs what only a cluster has; `problems` says what, and what to do."""
+class CannotRunHere(Exception):  # noqa: N818  reads well where it is caught
+    """The job needs a cluster; `problems` lists each reason with its remedy."""
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(self, problems: Sequence[FieldError]) -> None:
         super().__init__("; ".join(map(str, problems)))
         self.problems = problems
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What a plan needs to know of this machine and of the user's wishes.
+    """This machine and the user's options.
 
-    `entry_point` stands for that of an image, which cannot be seen from here; `gpus` are the numbers of the devices.
+    `entry_point` replaces that of an image, which a local run cannot read; `gpus` are the numbers of the devices.
     """
 
     host: str
@@ -50,25 +50,25 @@ class Machine:
     entry_point: tuple[str, ...] = ()
     gpus: tuple[str, ...] = ()
     launcher: bool = False
-    """Whether gangs are started again in place."""
+    """Whether gangs restart in place."""
 
 
 @dataclass(frozen=True, slots=True)
 class GangPlan:
-    """The processes of one gang."""
+    """Processes of one gang."""
 
     gang: Gang
     replicas: tuple[ReplicaPlan, ...]
 
     @property
     def leader(self) -> ReplicaPlan:
-        """The replica that speaks for the gang."""
+        """The replica that reports the gang's progress."""
         return self.replicas[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All that a local run does: folders first, then what is fetched, then the gangs."""
+    """Complete plan of a local run, in the order of its execution: folders, fetch of the source, gangs."""
 
     job: TFDistJob
     gangs: Mapping[GangName, GangPlan]
@@ -78,28 +78,35 @@ class Plan:
 
 
 def plan(job: TFDistJob, sources: Sources, machine: Machine, take_port: Callable[[], int]) -> Plan:
-    """Return the processes of a job with a uid; `take_port` returns a free port, each time another.
+    """Return the plan of a job.
+
+    Args:
+        job: the job, with a uid.
+        sources: folders and ConfigMaps that back its volumes.
+        machine: this machine.
+        take_port: returns a free port, another one at each call.
 
     Raises:
-        CannotRunHere: something of it only a cluster has.
+        CannotRunHere: the job needs a cluster.
     """
     draft = _Draft(job, sources, machine, take_port)
     made = {gang.name: GangPlan(gang, draft.replicas(gang)) for gang in gangs(job)}
     draft.check()
     roles = frozenset(member.role for member in draft.members)
-    said = [*notes(job, roles, launcher=machine.launcher), *dict.fromkeys(draft.notes)]
-    beside = [planned for name, planned in made.items() if name is not GangName.EVALUATION]
-    for together in (beside, [planned for planned in made.values() if planned not in beside]):
-        asked = [replica.gpus for planned in together for replica in planned.replicas]
-        visible = iter(gpus.shared_out(asked, machine.gpus))
-        made |= {planned.gang.name: _with_gpus(planned, visible) for planned in together}
-        text = gpus.note(asked, machine.gpus) if together else None
-        said += [text] if text and text not in said else []
-    return Plan(job, made, draft.folders, draft.fetch, tuple(said))
+    notes = [*unsupported_fields(job, roles, launcher=machine.launcher), *dict.fromkeys(draft.notes)]
+    during_training = [planned for name, planned in made.items() if name is not GangName.EVALUATION]
+    afterwards = [planned for planned in made.values() if planned not in during_training]
+    for concurrent in (during_training, afterwards):
+        asked = [replica.gpus for planned in concurrent for replica in planned.replicas]
+        visible = iter(gpus.assign_gpus(asked, machine.gpus))
+        made |= {planned.gang.name: _with_gpus(planned, visible) for planned in concurrent}
+        note = gpus.gpu_note(asked, machine.gpus) if concurrent else None
+        notes += [note] if note and note not in notes else []
+    return Plan(job, made, draft.folders, draft.fetch, tuple(notes))
 
 
 class _Draft:
-    """What comes together while the replicas of a job are planned, one after the other."""
+    """Collects folders, notes and problems while the replicas of a job are planned one by one."""
 
     def __init__(self, job: TFDistJob, sources: Sources, machine: Machine, take_port: Callable[[], int]) -> None:
         self._job, self._sources, self._machine = job, sources, machine
@@ -108,30 +115,30 @@ class _Draft:
         self.folders: dict[Path, Folder] = {}
         self.fetch: ReplicaPlan | None = None
         self.notes: list[str] = []
-        self._problems: dict[Problem, None] = {}
+        self._problems: dict[FieldError, None] = {}
         self._volumes: dict[str, None] = {}
 
     def replicas(self, gang: Gang) -> tuple[ReplicaPlan, ...]:
-        """Return the processes of a gang."""
+        """Return the planned processes of a gang."""
         pods = PodRenderer(self._job, gang, Installation(default_image=BUNDLED))
         made = {member: self._replica(member, pods.pod(member, Attempt(0, 0))) for member in gang.members}
         if self._machine.launcher:
-            return launch.launched(self._job, gang, made, lambda host: self._addresses.port(host, LAUNCH_PORT))
-        return tuple(launch.unlaunched(replica) for replica in made.values())
+            return launch.with_launcher(self._job, gang, made, lambda host: self._addresses.port(host, LAUNCH_PORT))
+        return tuple(launch.without_launcher(replica) for replica in made.values())
 
     def check(self) -> None:
-        """Raise `CannotRunHere` if anything is missing."""
+        """Raise `CannotRunHere` if there are problems, or options for volumes that the job does not have."""
         known = ", ".join(name for name in self._volumes if not name.startswith("tfdist-")) or "none"
         for name in self._sources.named.keys() - self._volumes.keys():
-            message = f"--volume {name}: no volume of the job is called so; there is {known}"
-            self._problems[Problem("spec.volumes", message)] = None
+            message = f"--volume {name}: the job has no volume of this name; it has {known}"
+            self._problems[FieldError("spec.volumes", message)] = None
         if self._problems:
             raise CannotRunHere(list(self._problems))
 
     def _replica(self, member: Member, pod: Mapping[str, Any]) -> ReplicaPlan:
         container, name = main_container(pod), hostname(member.role, member.index)
-        known = Known(pod, self._machine.host, self._sources.config_maps, self._machine.inherited)
-        translation = Translation(pod, name, known, self._addresses, self._sources)
+        env_sources = EnvSources(pod, self._machine.host, self._sources.config_maps, self._machine.inherited)
+        translation = ContainerToProcess(pod, name, env_sources, self._addresses, self._sources)
         self._problems |= dict.fromkeys(translation.problems)
         self.folders |= {folder.path: folder for folder in translation.folders}
         self._volumes |= {each: None for volume in pod["spec"].get("volumes", ()) for each in names_of(volume)}
@@ -143,19 +150,19 @@ class _Draft:
         return translation.replica([*self._command(container), *container.get("args", ())])
 
     def _command(self, container: Mapping[str, Any]) -> Sequence[str]:
-        """Return what is run before `args`; an image of the user's for `training` is one of the trainer's kind."""
+        """Return the command before `args`; with `training` a custom image has the trainer's default command."""
         own: Sequence[str] = container.get("command") or self._machine.entry_point
         if not own and self._job.spec.training is not None:
             return DEFAULT_COMMAND
         if not own:
-            advice = "give the job a command, or put `-- COMMAND` behind FILE"
+            advice = "give the job a command, or name one here: --command 'python train.py'"
             message = f"the program is the entry point of {container['image']}, which cannot be seen here: {advice}"
-            self._problems[Problem("spec.image", message)] = None
+            self._problems[FieldError("spec.image", message)] = None
         return own
 
 
 def _with_gpus(planned: GangPlan, visible: Iterator[str]) -> GangPlan:
-    """Return the gang with the GPUs that each replica sees, the next of `visible`, but where the job says it itself."""
+    """Return the gang with the next of `visible` for each replica, unless the job itself sets the variable."""
     replicas = (
         replace(each, environment={gpus.VARIABLE: devices, **each.environment})
         for each, devices in zip(planned.replicas, visible, strict=False)

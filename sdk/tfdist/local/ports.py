@@ -1,8 +1,8 @@
-"""Addresses of pods, and where they are on this machine.
+"""Translates addresses of replicas to ports of this machine.
 
-On a cluster each replica has a host of its own, and all use the same port numbers. Here each pair of a replica's host
-name and a port gets a free port of this machine when it is first spoken of, and every text that names the pair is
-rewritten: `TF_CONFIG`, `TFDIST_JOB`, and a program's own arguments alike.
+In a cluster each replica has its own host, and all use the same port numbers. Here each pair of a replica's host name
+and a port is mapped to a free port of this machine at its first use, and every text that contains the pair is
+rewritten: `TF_CONFIG`, `TFDIST_JOB` and the program's own arguments.
 """
 
 import re
@@ -16,10 +16,10 @@ LOCAL_HOST: Final = "127.0.0.1"
 
 
 class Addresses:
-    """Which port of this machine stands for which port of which replica."""
+    """Map from host name and port of a replica to a port of this machine."""
 
     def __init__(self, job: TFDistJob, hosts: Iterable[str], take_port: Callable[[], int]) -> None:
-        """Know the replicas `hosts`, such as `worker-0`; `take_port` returns a free port, each time another."""
+        """Take the replicas' host names, such as `worker-0`; `take_port` returns another free port at each call."""
         self._ports: dict[tuple[str, int], int] = {}
         self._take = take_port
         name, namespace = re.escape(job.metadata.name), re.escape(job.metadata.namespace)
@@ -29,34 +29,33 @@ class Addresses:
         )
 
     def port(self, host: str, number: int) -> int:
-        """Return the port of this machine that stands for port `number` of a replica."""
+        """Return the port of this machine for port `number` of the replica `host`."""
         if (host, number) not in self._ports:
             self._ports[host, number] = self._take()
         return self._ports[host, number]
 
-    def rewritten(self, text: str) -> str:
-        """Return `text` with the address of every replica, as the others know it, in its form on this machine."""
-        return self._pattern.sub(self._here, text)
+    def translate(self, text: str) -> str:
+        """Return `text` with the cluster address of every replica replaced by its address on this machine."""
+        return self._pattern.sub(self._local_address, text)
 
-    def _here(self, found: re.Match[str]) -> str:
+    def _local_address(self, found: re.Match[str]) -> str:
         host, number = found[1], found[2]
         return f"{LOCAL_HOST}:{self.port(host, int(number))}" if number else LOCAL_HOST
 
 
 class FreePorts:
-    """Takes free ports of this machine and keeps everybody else off them until `close`.
+    """Allocates free ports of this machine and reserves them until `close`.
 
-    Each stays bound to a socket that never listens. Linux lets a server that sets SO_REUSEADDR or SO_REUSEPORT, as
-    TensorFlow's and Python's do, listen there all the same, and gives the port to nobody who asks for any
-    (`socket(7)`): so nobody can take it in the seconds that TensorFlow needs to start, nor between two lives of a
-    replica.
+    Each port stays bound to a socket that never listens. Linux still lets a server with SO_REUSEADDR or SO_REUSEPORT,
+    such as those of TensorFlow and Python, listen on it, but does not hand it out for a bind to port 0 (`socket(7)`).
+    So no other process gets the port while TensorFlow starts, which takes seconds, or between restarts of a replica.
     """
 
     def __init__(self) -> None:
         self._held: list[socket.socket] = []
 
     def take(self) -> int:
-        """Return a port that is free."""
+        """Return a free port."""
         holder = socket.socket()
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
@@ -65,6 +64,6 @@ class FreePorts:
         return int(holder.getsockname()[1])
 
     def close(self) -> None:
-        """Give the ports back."""
+        """Release the ports."""
         for holder in self._held:
             holder.close()

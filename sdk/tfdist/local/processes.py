@@ -1,8 +1,8 @@
-"""The running replicas, each below its keeper, and the promise that none of them outlives the run.
+"""Runs replicas, each under an init process, so that no replica outlives the run.
 
-Every keeper holds the reading end of one pipe, the lifeline, whose writing end only this process has: when it is
-gone, for whatever reason, all keepers see the end of the pipe and stop their replicas. And this process adopts
-whatever loses a killed keeper, so that `close` finds it.
+Every init process holds the read end of one pipe, the lifeline; only this process has the write end. When this
+process exits, for any reason, all init processes read end of file and stop their replicas. This process is also a
+subreaper: it adopts the descendants of an init process that was killed, so that `close` finds them.
 """
 
 import os
@@ -14,25 +14,25 @@ from pathlib import Path
 from typing import Final, Self
 
 from tfdist.contract import TERMINATION_LOG_ENV
-from tfdist.local import keeper
-from tfdist.local.process import ReplicaPlan
-from tfdist.local.state import State
+from tfdist.local import init_process
+from tfdist.local.replica_plan import ReplicaPlan
+from tfdist.local.run_directory import RunDirectory
 
-_KEEPER: Final = str(Path(keeper.__file__))
-_KEEPER_SECONDS: Final = 20.0
-"""A keeper that was told to kill has ended after so long, or is killed."""
+_INIT_PROCESS: Final = str(Path(init_process.__file__))
+_INIT_SECONDS: Final = 20.0
+"""Time limit for an init process to kill its replica after a signal; then it is killed itself."""
 
 
 class Processes:
-    """Starts replicas, tells how they ended, and stops them; a context that kills what is left."""
+    """Starts, reaps and stops replicas; a context manager that kills the remaining ones."""
 
-    def __init__(self, state: State, inherited: Mapping[str, str]) -> None:
-        self._state = state
+    def __init__(self, directory: RunDirectory, inherited: Mapping[str, str]) -> None:
+        self._directory = directory
         self._inherited = inherited
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._lifeline, held = os.pipe()
         self._pipe = [self._lifeline, held]
-        keeper.adopt_orphans()
+        init_process.adopt_orphans()
 
     def __enter__(self) -> Self:
         return self
@@ -42,16 +42,16 @@ class Processes:
 
     @property
     def running(self) -> list[str]:
-        """Names of the replicas that have not been seen to end."""
+        """Names of the replicas whose termination has not been observed."""
         return list(self._running)
 
     def start(self, replica: ReplicaPlan) -> None:
-        """Start a replica; what it writes goes to its log."""
-        words = self._state.termination(replica.name)
-        words.unlink(missing_ok=True)
-        environment = {**self._inherited, **replica.environment, TERMINATION_LOG_ENV: str(words)}
-        command = [sys.executable, "-I", "-S", _KEEPER, str(self._lifeline), str(replica.grace_seconds)]
-        with self._state.log(replica.name).open("ab") as log:
+        """Start a replica; its output goes to its log file."""
+        termination_log = self._directory.termination(replica.name)
+        termination_log.unlink(missing_ok=True)
+        environment = {**self._inherited, **replica.environment, TERMINATION_LOG_ENV: str(termination_log)}
+        command = [sys.executable, "-I", "-S", _INIT_PROCESS, str(self._lifeline), str(replica.grace_seconds)]
+        with self._directory.log(replica.name).open("ab") as log:
             self._running[replica.name] = subprocess.Popen(
                 [*command, *replica.command],
                 env=environment,
@@ -59,34 +59,34 @@ class Processes:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # Ctrl-C is for this process alone: it tells the replicas
+                start_new_session=True,  # Ctrl-C reaches only this process, which stops the replicas
                 pass_fds=[self._lifeline],
             )
 
     def ended(self) -> dict[str, int]:
-        """Return the exit codes of those that ended since the last call, as a container has them."""
+        """Return the exit codes of replicas that ended since the last call; for a signal 128 plus its number."""
         codes = {name: code for name, process in self._running.items() if (code := process.poll()) is not None}
         for name in codes:
             del self._running[name]
         return {name: code if code >= 0 else 128 - code for name, code in codes.items()}
 
     def stop(self, names: Iterable[str]) -> None:
-        """Have replicas stop within their grace periods."""
+        """Send replicas the signal to stop within their grace periods, without waiting."""
         self._signal(names, signal.SIGTERM)
 
     def kill(self, names: Iterable[str]) -> None:
-        """Have replicas end at once."""
+        """Kill replicas; returns at once."""
         self._signal(names, signal.SIGINT)
 
     def close(self) -> None:
-        """Kill all that is left, whatever it is, and wait for its end."""
+        """Kill all remaining replicas and descendants, and wait until they have ended."""
         self.kill(self._running)
         for process in self._running.values():
             try:
-                process.wait(_KEEPER_SECONDS)
+                process.wait(_INIT_SECONDS)
             except subprocess.TimeoutExpired:
                 process.kill()
-        keeper.kill_descendants()
+        init_process.kill_descendants()
         self._running.clear()
         while self._pipe:
             os.close(self._pipe.pop())

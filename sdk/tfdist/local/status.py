@@ -1,8 +1,8 @@
-"""A local run in the form of a job's `.status`: what reads the one reads the other; pure."""
+"""State of a local run in the form of a job's `.status`, so that a reader of one reads the other; pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from tfdist import contract
@@ -21,12 +21,13 @@ from tfdist.api.status import (
 )
 from tfdist.contract import Role
 from tfdist.contract_reports import EvaluationReport, ProgressReport
-from tfdist.local import progress
+from tfdist.progress import eta_seconds, percent
+from tfdist.timestamps import rfc3339
 
 
 @dataclass(slots=True)
-class Facts:
-    """What a run knows of itself. `codes` are the exit codes so far, `running` the names of the others."""
+class RunState:
+    """Observed state of a run; `codes` are the exit codes of terminated replicas, `running` names the others."""
 
     replicas: Mapping[Role, Sequence[str]]
     phase: JobPhase = JobPhase.PENDING
@@ -45,32 +46,27 @@ class Facts:
     ended: datetime | None = None
 
 
-def status(facts: Facts, now: datetime) -> dict[str, Any]:
-    """Return the status as JSON."""
+def status(state: RunState, now: datetime) -> dict[str, Any]:
+    """Return the JSON of the status."""
     made = TFDistJobStatus(
-        phase=facts.phase,
-        conditions=_conditions(facts, rfc3339(now)),
-        replicas={role: _counts(names, facts) for role, names in facts.replicas.items()},
+        phase=state.phase,
+        conditions=_conditions(state, rfc3339(now)),
+        replicas={role: _counts(names, state) for role, names in state.replicas.items()},
         attempt=0,
-        restarts=Restarts(**facts.restarts.model_dump(include=set(Restarts.model_fields))),
-        progress=_progress(facts.report, now) if facts.report else None,
-        evaluation=_evaluation(facts),
-        failures=facts.failures[-10:] or None,
-        start_time=rfc3339(facts.started) if facts.started else None,
-        completion_time=rfc3339(facts.ended) if facts.ended else None,
+        restarts=Restarts(**state.restarts.model_dump(include=set(Restarts.model_fields))),
+        progress=_progress(state.report, now) if state.report else None,
+        evaluation=_evaluation(state),
+        failures=state.failures[-10:] or None,
+        start_time=rfc3339(state.started) if state.started else None,
+        completion_time=rfc3339(state.ended) if state.ended else None,
     )
     return made.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-def rfc3339(time: datetime) -> str:
-    """Return a time as Kubernetes writes it."""
-    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _counts(names: Sequence[str], facts: Facts) -> ReplicaCounts:
-    running = sum(name in facts.running for name in names)
-    succeeded = sum(facts.codes.get(name) == 0 for name in names)
-    failed = sum(facts.codes.get(name, 0) != 0 for name in names)
+def _counts(names: Sequence[str], state: RunState) -> ReplicaCounts:
+    running = sum(name in state.running for name in names)
+    succeeded = sum(state.codes.get(name) == 0 for name in names)
+    failed = sum(state.codes.get(name, 0) != 0 for name in names)
     return ReplicaCounts(
         desired=len(names),
         pending=len(names) - running - succeeded - failed,
@@ -86,9 +82,9 @@ def _progress(report: ProgressReport, now: datetime) -> Progress:
     return Progress(
         step=report.step,
         total_steps=report.total_steps,
-        percent=progress.percent(report),
+        percent=percent(report.step, report.total_steps),
         epoch=report.epoch,
-        eta_seconds=progress.eta_seconds(report),
+        eta_seconds=eta_seconds(report),
         examples_per_second=report.examples_per_second,
         step_time_millis=report.step_time_millis,
         metrics=report.metrics or None,
@@ -97,22 +93,22 @@ def _progress(report: ProgressReport, now: datetime) -> Progress:
     )
 
 
-def _evaluation(facts: Facts) -> EvaluationStatus | None:
-    if facts.latest is None and facts.final is None:
+def _evaluation(state: RunState) -> EvaluationStatus | None:
+    if state.latest is None and state.final is None:
         return None
-    reports = (facts.latest, facts.best, facts.final)
+    reports = (state.latest, state.best, state.final)
     latest, best, final = (EvaluationResult(**report.model_dump()) if report else None for report in reports)
     return EvaluationStatus(latest=latest, best=best, final=final)
 
 
-def _conditions(facts: Facts, now: str) -> list[Condition] | None:
+def _conditions(state: RunState, now: str) -> list[Condition] | None:
     found = []
-    if facts.final or facts.evaluation_problem:
-        problem = facts.evaluation_problem
+    if state.final or state.evaluation_problem:
+        problem = state.evaluation_problem
         reason = "EvaluationFailed" if problem else "Evaluated"
         found.append(_condition(ConditionType.EVALUATED, not problem, reason, problem, now))
-    if facts.phase in {JobPhase.SUCCEEDED, JobPhase.FAILED, JobPhase.SUSPENDED}:
-        found.append(_condition(ConditionType(facts.phase), True, facts.reason or "Completed", facts.message, now))
+    if state.phase in {JobPhase.SUCCEEDED, JobPhase.FAILED, JobPhase.SUSPENDED}:
+        found.append(_condition(ConditionType(state.phase), True, state.reason or "Completed", state.message, now))
     return found or None
 
 

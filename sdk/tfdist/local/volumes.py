@@ -1,12 +1,12 @@
-"""The volumes of a pod as folders of this machine; pure.
+"""Translates the volumes of a pod to folders of this machine; pure.
 
 | volume | folder |
 |---|---|
 | `hostPath` | that path |
-| `persistentVolumeClaim` | one for each claim, below the state folder: it stays, and the next run finds it |
+| `persistentVolumeClaim` | one for each claim, below the state folder; kept for the next run |
 | `emptyDir` | one for each replica, empty at each start |
 | `configMap` | one for each replica, with the files of the ConfigMap of that name in the same FILE |
-| any | whatever `--volume NAME=FOLDER` says, by the volume's or the claim's name |
+| any | the folder of `--volume NAME=FOLDER`, by the name of the volume or claim |
 """
 
 import base64
@@ -16,19 +16,19 @@ from pathlib import Path
 from typing import Any, Final
 
 from tfdist.render.template import CHECKPOINT_VOLUME
-from tfdist.validation import Problem
+from tfdist.validation import FieldError
 
 CHECKPOINT: Final = "checkpoint"
-"""What people call `checkpoint.volume`, which has no name of its own."""
+"""Name of `checkpoint.volume` on the command line; the field itself has no name."""
 
 _CLAIM: Final = "persistentVolumeClaim"
 
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """Where a volume is: its folder, whether it is to be made or emptied, and the files to be put there.
+    """Folder of a volume: whether to create or empty it, and the files to write into it.
 
-    `label` is what people call it, where they have to know where it is: because it is theirs to fill, or stays.
+    `label` is its name in messages; set if the user fills the folder or it outlives the run.
     """
 
     path: Path
@@ -40,14 +40,14 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What volumes can be made of: the state folder, what the user names, and ConfigMaps by their names."""
+    """Sources of volumes: the state folder, folders named by the user, and ConfigMaps by name."""
 
     state: Path
     named: Mapping[str, Path] = field(default_factory=dict)
     config_maps: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
-    def folder(self, volume: Mapping[str, Any], replica: str) -> Folder | Problem:
-        """Return where a volume of a pod is for a replica, or why it cannot be had."""
+    def folder(self, volume: Mapping[str, Any], replica: str) -> Folder | FieldError:
+        """Return the folder of a pod's volume for a replica, or the reason why there is none."""
         for name in names_of(volume):
             if name in self.named:
                 return Folder(self.named[name], f"volume {name}", make=True)
@@ -60,24 +60,24 @@ class Sources:
             return Folder(Path(of_host["path"]), make=of_host.get("type") == "DirectoryOrCreate")
         if (source := volume.get("configMap")) is not None:
             return self._config_map(volume["name"], source, replica)
-        return _refusal(volume)
+        return _unavailable(volume)
 
-    def _config_map(self, name: str, source: Mapping[str, Any], replica: str) -> Folder | Problem:
+    def _config_map(self, name: str, source: Mapping[str, Any], replica: str) -> Folder | FieldError:
         found = self.config_maps.get(source["name"])
         if found is None and not source.get("optional"):
             text = f"put the ConfigMap {source['name']} into the same file or folder, or give --volume {name}=FOLDER"
-            return Problem("spec.volumes", f"no such ConfigMap here: {text}")
+            return FieldError("spec.volumes", f"no such ConfigMap here: {text}")
         files = contents(found or {})
         if "items" in source:
             missing = [item["key"] for item in source["items"] if item["key"] not in files]
             if missing and not source.get("optional"):
-                return Problem("spec.volumes", f"the ConfigMap {source['name']} has no key {missing[0]!r}")
+                return FieldError("spec.volumes", f"the ConfigMap {source['name']} has no key {missing[0]!r}")
             files = {item["path"]: files[item["key"]] for item in source["items"] if item["key"] in files}
         return Folder(self.state / "config" / replica / name, make=True, empty=True, files=files)
 
 
 def names_of(volume: Mapping[str, Any]) -> Iterable[str]:
-    """Yield the names by which the user may mean a volume."""
+    """Yield the names of a volume that `--volume` accepts."""
     yield volume["name"]
     if _CLAIM in volume:
         yield volume[_CLAIM]["claimName"]
@@ -86,13 +86,15 @@ def names_of(volume: Mapping[str, Any]) -> Iterable[str]:
 
 
 def contents(config_map: Mapping[str, Any]) -> dict[str, bytes]:
-    """Return the files that a ConfigMap holds."""
+    """Return the files of a ConfigMap, by key."""
     texts = {key: str(text).encode() for key, text in (config_map.get("data") or {}).items()}
     return texts | {key: base64.b64decode(text) for key, text in (config_map.get("binaryData") or {}).items()}
 
 
-def _refusal(volume: Mapping[str, Any]) -> Problem:
+def _unavailable(volume: Mapping[str, Any]) -> FieldError:
     kind = next((key for key in volume if key != "name"), "nothing")
-    what = "the secrets of a cluster are not here" if kind == "secret" else f"{kind} is a cluster's"
+    reason = f"{'secrets exist' if kind == 'secret' else f'{kind} exists'} in a cluster only"
     name = next(iter(reversed(list(names_of(volume)))))
-    return Problem("spec.volumes", f"volume {volume['name']}: {what}; give --volume {name}=FOLDER with what it holds")
+    return FieldError(
+        "spec.volumes", f"volume {volume['name']}: {reason}; give --volume {name}=FOLDER with its content"
+    )

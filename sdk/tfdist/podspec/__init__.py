@@ -1,7 +1,8 @@
-"""Knowledge of Kubernetes' pod template: which fields there are, what is wrong with one, and how two merge."""
+"""Kubernetes' pod template: its schema, validation against it, strategic merge, and quantities."""
 
 from tfdist.podspec.check import OVERLAY, problems
 from tfdist.podspec.merge import merge
 from tfdist.podspec.quantity import format_quantity, parse_quantity
+from tfdist.podspec.resources import gpu_count
 
-__all__ = ["OVERLAY", "format_quantity", "merge", "parse_quantity", "problems"]
+__all__ = ["OVERLAY", "format_quantity", "gpu_count", "merge", "parse_quantity", "problems"]

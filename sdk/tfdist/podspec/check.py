@@ -1,32 +1,32 @@
-"""Everything that is wrong with a pod template or a part of it, before any API server sees it."""
+"""Validates a pod template, or a part of it, without an API server."""
 
-import re
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
-from tfdist.podspec.one_of import choices, chosen, must_choose
-from tfdist.podspec.scalars import mistake
+from tfdist import messages
+from tfdist.podspec.scalars import scalar_error
 from tfdist.podspec.schema import Field, Type, type_named, types
-from tfdist.podspec.words import given, meant, shortened
+from tfdist.podspec.unions import members_set, requires_member, union_members
 
 Found = Iterator[tuple[str, str]]
 
-_EMPTY: Final = "empty: remove the line or give a value"
+_NULL: Final = "must not be null; set a value, or remove the field"
 OVERLAY: Final = frozenset({"PodTemplateSpec", "PodSpec", "Container"})
-"""Types of which a template that is laid over or under another need not hold everything."""
+"""Types whose required fields may come from another of the templates that are merged."""
 
-_PLAIN_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
-_USUAL_VOLUMES: Final = "configMap, emptyDir, persistentVolumeClaim or secret"
-_WHERE_MOST_IS: Final = ("Container", "PodSpec", "ObjectMeta")
+_COMMON_VOLUMES: Final = "configMap, emptyDir, persistentVolumeClaim or secret"
+_COMMON_TYPES: Final = ("Container", "PodSpec", "ObjectMeta")
 
 
 def problems(value: Any, type_name: str, path: str, partial: AbstractSet[str] = frozenset()) -> Found:
-    """Yield every mistake in `value`, any JSON, as a value of the type `type_name`, such as `PodSpec`.
+    """Yield path and message of every error of `value`, any JSON, as a value of the type `type_name`.
 
-    A mistake is the path of its field, which begins with `path`, and what is wrong and what to do about it. The
-    types named in `partial` are those of overlays: what Kubernetes requires of them may come from elsewhere, but
-    for the key by which an item of a list is merged.
+    Args:
+        value: the value.
+        type_name: its type, such as `PodSpec`.
+        path: path of the value.
+        partial: types of overlays: their required fields may be absent, except the keys by which lists are merged.
 
     Raises:
         KeyError: a pod template has no such type.
@@ -35,18 +35,18 @@ def problems(value: Any, type_name: str, path: str, partial: AbstractSet[str] = 
 
 
 def _value(value: Any, field: Field, path: str, partial: AbstractSet[str]) -> Found:
-    """Yield the mistakes of one value: `field` as it is, or one item of it."""
+    """Yield the errors of one value: that of `field`, or one item of it."""
     kind = types().get(field.type)
     if value is None:
-        yield path, _EMPTY
+        yield path, _NULL
     elif kind is None:
-        text = mistake(value, field)
+        text = scalar_error(value, field)
         if text:
             yield path, text
     elif isinstance(value, dict):
         yield from _object(value, kind, path, partial)
     else:
-        yield path, f"must be an object, got {given(value)}"
+        yield path, messages.invalid(value, "must be an object")
 
 
 def _object(value: dict[Any, Any], kind: Type, path: str, partial: AbstractSet[str]) -> Found:
@@ -54,15 +54,15 @@ def _object(value: dict[Any, Any], kind: Type, path: str, partial: AbstractSet[s
     for name, content in value.items():
         field = kind.fields.get(name)
         if field is None:
-            yield _below(path, name), _unknown(name, content, kind)
+            yield _child(path, name), _unknown(name, kind)
         else:
             yield from _field(content, field, f"{prefix}{name}", partial)
     if kind.name not in partial:
         for name in kind.required:
             if name not in value:
-                yield f"{prefix}{name}", "required, and absent"
-    if choices(kind.name):
-        yield from _choice(value, kind, path, partial)
+                yield f"{prefix}{name}", messages.REQUIRED
+    if union_members(kind.name):
+        yield from _union(value, kind, path, partial)
 
 
 def _field(value: Any, field: Field, path: str, partial: AbstractSet[str]) -> Found:
@@ -72,12 +72,12 @@ def _field(value: Any, field: Field, path: str, partial: AbstractSet[str]) -> Fo
         if isinstance(value, list):
             yield from _list(value, field, path, partial)
         else:
-            yield path, f"must be a list, got {given(value)}"
+            yield path, messages.invalid(value, "must be a list")
     elif isinstance(value, dict):
         for name, content in value.items():
-            yield from _value(content, field, _below(path, name), partial)
+            yield from _value(content, field, _child(path, name), partial)
     else:
-        yield path, f"must be an object, got {given(value)}"
+        yield path, messages.invalid(value, "must be an object")
 
 
 def _list(items: list[Any], field: Field, path: str, partial: AbstractSet[str]) -> Found:
@@ -88,50 +88,41 @@ def _list(items: list[Any], field: Field, path: str, partial: AbstractSet[str]) 
 
 
 def _keys(items: list[Any], field: Field, path: str, partial: AbstractSet[str]) -> Found:
-    """Yield items of which nothing says which they are, and items that say they are the same."""
+    """Yield items of a list without their merge key, and items with equal keys."""
     key, first = field.keys[0], dict[Any, int]()
-    said = key in type_named(field.type).required and field.type not in partial
+    reported = key in type_named(field.type).required and field.type not in partial
     for i, item in enumerate(items):
         identity = field.identity(item)
         if identity is None:
-            if isinstance(item, dict) and key not in item and not said:
-                yield f"{path}[{i}].{key}", "required, and absent: it tells the items of the list apart"
+            if isinstance(item, dict) and key not in item and not reported:
+                yield f"{path}[{i}].{key}", messages.required("items of the list are merged by it")
         elif first.setdefault(identity, i) != i:
-            keys = zip(field.keys, identity, strict=True)
-            same = ", ".join(f"{name} {shortened(str(part))!r}" for name, part in keys if part is not None)
-            yield f"{path}[{i}].{key}", f"{same} is already in {path}[{first[identity]}]; keep one of them"
+            parts = ", ".join(str(part) for part in identity if part is not None)
+            yield f"{path}[{i}].{key}", messages.duplicate(parts, f"also in {path}[{first[identity]}]")
 
 
-def _choice(value: dict[Any, Any], kind: Type, path: str, partial: AbstractSet[str]) -> Found:
-    """Yield that a value names several of the fields that exclude each other, or none of them."""
-    options = choices(kind.name)
-    names = [name for name in chosen(value, kind.name) if value[name] != ""]
+def _union(value: dict[Any, Any], kind: Type, path: str, partial: AbstractSet[str]) -> Found:
+    """Yield a union with several members set, or with none."""
+    options = union_members(kind.name)
+    names = [name for name in members_set(value, kind.name) if value[name] != ""]
     if len(names) > 1:
-        yield path, f"names {' and '.join(names)}, which exclude each other; keep one"
-    # A misspelt or empty choice is a mistake that has been told already.
+        yield path, messages.forbidden(f"{' and '.join(names)} are mutually exclusive; keep one of them")
+    # An unknown or null member has been reported already.
     elif (
         not names
-        and must_choose(kind.name)
+        and requires_member(kind.name)
         and kind.name not in partial
         and kind.fields.keys() - options >= value.keys()
     ):
-        usual = _USUAL_VOLUMES if kind.name == "Volume" else ", ".join(sorted(options))
-        yield path, f"names nothing to use; add one of {usual}"
+        usual = _COMMON_VOLUMES if kind.name == "Volume" else ", ".join(sorted(options))
+        yield path, messages.required(f"set one of {usual}")
 
 
-def _unknown(name: object, content: Any, kind: Type) -> str:
-    text = f"unknown field (given {given(content)})"
-    better = meant(name, kind.fields)
-    if better:
-        return f"{text}; did you mean {better}?"
-    for other in _WHERE_MOST_IS:
-        if name in type_named(other).fields:
-            return f"{text}; it belongs to {other}, not to {kind.name}"
-    return f"{text}; {kind.name} has no such field, remove it"
+def _unknown(name: object, kind: Type) -> str:
+    owner = next((each for each in _COMMON_TYPES if name in type_named(each).fields), None)
+    advice = f"it belongs to {owner}, not to {kind.name}" if owner else f"{kind.name} has no such field, remove it"
+    return messages.unknown_field(name, kind.fields, advice)
 
 
-def _below(path: str, name: object) -> str:
-    text = shortened(name) if isinstance(name, str) else given(name)
-    if _PLAIN_KEY.fullmatch(text):
-        return f"{path}.{text}" if path else text
-    return f"{path}[{text}]"
+def _child(path: str, name: object) -> str:
+    return messages.child_path(path, name).removeprefix(".")

@@ -1,10 +1,10 @@
-"""How two pod templates become one: a strategic merge, as `kubectl apply` does it."""
+"""Strategic merge of two pod templates, as in `kubectl apply`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tfdist.podspec.one_of import choices, chosen
 from tfdist.podspec.schema import Field, Type, type_named, types
+from tfdist.podspec.unions import members_set, union_members
 
 Json = dict[str, Any]
 
@@ -12,13 +12,12 @@ Json = dict[str, Any]
 def merge(lower: Mapping[str, Any], higher: Mapping[str, Any], type_name: str) -> Json:
     """Return `lower` overlaid with `higher`, both (partial) values of the type `type_name`, such as `PodSpec`.
 
-    Objects merge field by field. Lists that Kubernetes merges do so by their key (env by name, mounts by path,
-    ports by number): what `lower` has keeps its place, what is new follows. All else of `higher` replaces. Of
-    fields that exclude each other, such as the sources of a volume, those that `higher` names remain. Two ports
-    of one number are told apart by protocol where both are named, which Kubernetes' own patches mix up.
+    Objects merge field by field. Lists with a merge key merge by it (env by name, mounts by path, ports by number):
+    items of `lower` keep their order, new ones follow. Other values of `higher` replace those of `lower`. Of a union,
+    such as the sources of a volume, the members that `higher` sets remain. Ports of equal number are distinguished by
+    protocol where both set it, unlike in Kubernetes' own patches.
 
-    The result shares nothing with the inputs. Values that are not well-formed replace, and nothing is raised
-    for them; `problems` finds them.
+    The result shares nothing with the inputs. Malformed values replace and raise nothing; `problems` reports them.
 
     Raises:
         KeyError: a pod template has no such type.
@@ -28,7 +27,7 @@ def merge(lower: Mapping[str, Any], higher: Mapping[str, Any], type_name: str) -
 
 
 def _object(lower: Mapping[str, Any], higher: Mapping[str, Any], kind: Type) -> Json:
-    excluded = choices(kind.name) - higher.keys() if chosen(higher, kind.name) else frozenset()
+    excluded = union_members(kind.name) - higher.keys() if members_set(higher, kind.name) else frozenset()
     result = {name: value for name, value in lower.items() if name not in excluded}
     for name, value in higher.items():
         field = kind.fields.get(name)
@@ -62,9 +61,9 @@ def _list(lower: list[Any], higher: list[Any], field: Field) -> list[Any]:
 
 
 def _places(lower: Sequence[Json], higher: Sequence[Json], field: Field) -> list[int | None]:
-    """Return for each item of `higher` the place of its counterpart in `lower`, or None where it is new.
+    """Return for each item of `higher` the index of its counterpart in `lower`, or None where it is new.
 
-    The counterpart agrees in every key, or else only in the one that Kubernetes merges by.
+    The counterpart is equal in every key, otherwise in the merge key.
     """
     key = field.key or ""
     same = {field.identity(item): place for place, item in reversed(list(enumerate(lower)))}

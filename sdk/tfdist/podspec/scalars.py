@@ -1,61 +1,54 @@
-"""Texts, numbers, quantities and the like: what is wrong with one, in words."""
+"""Validates the primitive types of a pod template: strings, numbers, quantities, times."""
 
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from tfdist import messages
 from tfdist.podspec.quantity import parse_quantity
 from tfdist.podspec.schema import Field
-from tfdist.podspec.words import given, meant
 
 _TIME: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})")
-_TIME_EXAMPLE: Final = "a time such as 2030-01-01T00:00:00Z"
 
 
-def mistake(value: Any, field: Field) -> str | None:
-    """Return what is wrong with `value` as a value of the primitive type of `field`, or None."""
+def scalar_error(value: Any, field: Field) -> str | None:
+    """Return the error of `value` as a value of the primitive type of `field`, or None."""
     return _CHECKS[field.type](value, field)
 
 
-def _text(value: Any, field: Field) -> str | None:
+def _string(value: Any, field: Field) -> str | None:
     if field.enum:
-        return _one_of(value, field.enum)
+        # Kubernetes treats an empty string as absent, and templating tools write it.
+        known = isinstance(value, str) and (not value or value in field.enum)
+        return None if known else messages.unsupported(value, filter(None, field.enum))
     if isinstance(value, str):
         return None
-    text = f"must be a text, got {given(value)}"
-    return f"{text}: put it in quotes" if isinstance(value, bool | int | float) else text
-
-
-def _one_of(value: Any, options: tuple[str, ...]) -> str | None:
-    # An empty text is an absent one to Kubernetes, and templating tools write it.
-    if isinstance(value, str) and (not value or value in options):
-        return None
-    better = meant(value, options)
-    hint = f"; did you mean {better}?" if better else ""
-    return f"must be one of {', '.join(filter(None, options))}, got {given(value)}{hint}"
+    quoted = "; quote it" if isinstance(value, bool | int | float) else ""
+    return messages.invalid(value, f"must be a string{quoted}")
 
 
 def _boolean(value: Any, _: Field) -> str | None:
-    return None if isinstance(value, bool) else f"must be true or false, got {given(value)}"
+    return None if isinstance(value, bool) else messages.invalid(value, "must be true or false, without quotes")
 
 
 def _integer(value: Any, field: Field) -> str | None:
     if not isinstance(value, int) or isinstance(value, bool):
-        return f"must be an integer, got {given(value)}"
+        return messages.invalid(value, "must be an integer")
     bits = 64 if field.type == "int64" else 32
-    return None if -(2 ** (bits - 1)) <= value < 2 ** (bits - 1) else f"must fit into {bits} bits, got {given(value)}"
+    fits = -(2 ** (bits - 1)) <= value < 2 ** (bits - 1)
+    return None if fits else messages.invalid(value, f"must fit into {bits} bits")
 
 
-def _integer_or_text(value: Any, field: Field) -> str | None:
+def _integer_or_string(value: Any, field: Field) -> str | None:
     if isinstance(value, str):
         return None
     text = _integer(value, field)
-    return text and text.replace("an integer", "an integer or a text")
+    return text and text.replace("an integer", "an integer or a string")
 
 
 def _quantity(value: Any, _: Field) -> str | None:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        return f"must be a quantity such as 2, 500m or 4Gi, got {given(value)}"
+        return messages.invalid(value, "must be a quantity, such as 2, 500m or 4Gi")
     try:
         parse_quantity(value)
     except ValueError as error:
@@ -66,19 +59,19 @@ def _quantity(value: Any, _: Field) -> str | None:
 def _time(value: Any, _: Field) -> str | None:
     if isinstance(value, str) and _TIME.fullmatch(value):
         return None
-    return f"must be {_TIME_EXAMPLE}, got {given(value)}"
+    return messages.invalid(value, "must be an RFC 3339 time, such as 2030-01-01T00:00:00Z")
 
 
 def _object(value: Any, _: Field) -> str | None:
-    return None if isinstance(value, dict) else f"must be an object, got {given(value)}"
+    return None if isinstance(value, dict) else messages.invalid(value, "must be an object")
 
 
 _CHECKS: Final[Mapping[str, Callable[[Any, Field], str | None]]] = {
-    "string": _text,
+    "string": _string,
     "boolean": _boolean,
     "int32": _integer,
     "int64": _integer,
-    "int-or-string": _integer_or_text,
+    "int-or-string": _integer_or_string,
     "quantity": _quantity,
     "time": _time,
     "object": _object,

@@ -1,6 +1,6 @@
-"""The types that a pod template is made of, as Kubernetes' own OpenAPI document has them.
+"""Types of a pod template, from Kubernetes' OpenAPI document.
 
-`pod_schema.json` is made by `crds/pod_schema.py`. It is read when the first type is asked for, once.
+`crds/pod_schema.py` generates `pod_schema.json`, which is read on first use.
 """
 
 import functools
@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 _FILE: Final = pathlib.Path(__file__).with_name("pod_schema.json")
-_LARGEST_KEY: Final = 2**63
-"""Numbers beyond it are no key of anything, and Python does not write the largest of them out."""
+_MAX_KEY: Final = 2**63
+"""Larger numbers are not valid keys, and Python does not convert the largest to a string."""
 
 PRIMITIVES: Final = frozenset({"string", "boolean", "int32", "int64", "object", "quantity", "int-or-string", "time"})
-"""The types that have no fields of their own; every other name is in `types()`."""
+"""Types without fields; all others are in `types()`."""
 
 
 Identity = tuple[str | int | None, ...]
@@ -25,9 +25,8 @@ Identity = tuple[str | int | None, ...]
 class Field:
     """A field: one value, a list of them, or a map of them.
 
-    `type` is that of the value, or of each item. `merged` lists become one when templates are merged, others
-    are replaced; `key` is the field by which their items are found again, and `keys` the fields that tell two
-    items of one list apart, which may be more.
+    `type` is that of the value, or of each item. `merged` lists merge by `key`, others are replaced. `keys` are the
+    fields that identify an item in its list; they may be more than `key`.
     """
 
     type: str
@@ -40,9 +39,9 @@ class Field:
     keys: tuple[str, ...] = ()
 
     def identity(self, item: object) -> Identity | None:
-        """Return what tells `item` apart from the others of its list, or None where it lacks the first key.
+        """Return the identity of `item` in its list, or None where it lacks the first key.
 
-        A key that is absent counts as its default: a port without a protocol is one of TCP.
+        An absent key has its default: the protocol of a port is TCP.
         """
         if not self.keys or not isinstance(item, dict):
             return None
@@ -61,12 +60,12 @@ class Type:
 
 
 def kubernetes_version() -> str:
-    """Return the version of Kubernetes whose types these are, such as `1.37`."""
+    """Return the version of Kubernetes of the types, such as `1.37`."""
     return _content()[0]
 
 
 def types() -> Mapping[str, Type]:
-    """Return every type by its name, such as `PodSpec`."""
+    """Return all types by name, such as `PodSpec`."""
     return _content()[1]
 
 
@@ -91,7 +90,7 @@ def _type(name: str, content: Mapping[str, Any]) -> Type:
 
 
 def _scalar(value: object) -> str | int | None:
-    return value if isinstance(value, str) or (isinstance(value, int) and abs(value) < _LARGEST_KEY) else None
+    return value if isinstance(value, str) or (isinstance(value, int) and abs(value) < _MAX_KEY) else None
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""What a pod is where its author says nothing: the template below all others, and bounds on the loss of a node."""
+"""The default pod template of a role, which every other level overrides, and the tolerations that bound a node loss."""
 
 from typing import Any, Final
 
@@ -14,35 +14,44 @@ from tfdist.render.template import main_container, tensorflow_port
 LAUNCHER: Final = "tfdist-launch"
 TRAINER_COMMAND: Final = ("python", "-m", "tfdist_trainer")
 DEFAULT_COMMAND: Final = (LAUNCHER, "--", *TRAINER_COMMAND)
-"""Of the bundled trainer: below the launcher, which takes its place where a replica has no gang to be launched."""
+"""Command of the bundled trainer under the launcher; the launcher replaces itself by it where a replica has no gang."""
 NODE_LOSS_SECONDS: Final = 30
-"""A replica on a node that stops answering is given up after so long instead of Kubernetes' 300 s."""
+"""Toleration of an unreachable node; Kubernetes' default is 300 s."""
 
 TEMPORARY: Final = "tfdist-tmp"
-"""The volume of the temporary folder."""
-_TEMPORARY_PATH: Final = "/tmp"  # noqa: S108  a folder of the container, an emptyDir of its own
+"""Volume of the temporary directory."""
+_TEMPORARY_PATH: Final = "/tmp"  # noqa: S108  a directory of the container, mounted from an emptyDir
 
 
-def default_template(job: TFDistJob, role: Role, asked: dict[str, Any], installation: Installation) -> dict[str, Any]:
-    """Return the template below `asked`, the author's for a role: ours, the installation's, and the job's fields."""
-    main = main_container(asked)
+def default_template(
+    job: TFDistJob, role: Role, requested: dict[str, Any], installation: Installation
+) -> dict[str, Any]:
+    """Return the defaults of a role: built-in ones, then `podDefaults` of the installation, then `scheduling`.
+
+    Args:
+        job: the job.
+        role: the role.
+        requested: the role's template of the job, which the caller merges over the result.
+        installation: image and `podDefaults`.
+    """
+    main = main_container(requested)
     bundled = "image" not in main
-    of_pod, of_container = default_security(bundled=bundled)
+    pod_security, container_security = default_security(bundled=bundled)
     container = {
         "name": contract.MAIN_CONTAINER,
         "image": installation.default_image,
-        "ports": _ports(asked),
-        "securityContext": of_container,
+        "ports": _ports(requested),
+        "securityContext": container_security,
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [{"name": TEMPORARY, "mountPath": _TEMPORARY_PATH}],
     }
     if bundled:
         container["command"] = list(DEFAULT_COMMAND)
     spec: dict[str, Any] = {
-        "automountServiceAccountToken": "serviceAccountName" in asked.get("spec", {}),
+        "automountServiceAccountToken": "serviceAccountName" in requested.get("spec", {}),
         "containers": [container],
         "enableServiceLinks": False,
-        "securityContext": of_pod,
+        "securityContext": pod_security,
         "volumes": [{"name": TEMPORARY, "emptyDir": {}}],
     }
     result = {"spec": spec}
@@ -55,29 +64,29 @@ def default_template(job: TFDistJob, role: Role, asked: dict[str, Any], installa
     return result
 
 
-def _ports(asked: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the container's ports; TensorFlow's may have another number in the author's template."""
+def _ports(requested: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the container's ports; the job's template may set another number for TensorFlow's."""
     return [
-        {"name": contract.TF_PORT_NAME, "containerPort": tensorflow_port(asked)},
+        {"name": contract.TF_PORT_NAME, "containerPort": tensorflow_port(requested)},
         {"name": "tfdist-report", "containerPort": contract.REPORT_PORT},
     ]
 
 
 def _scheduling(job: TFDistJob, role: Role) -> dict[str, Any]:
-    """Return what `scheduling` says to Kubernetes' own scheduler; the evaluator is never part of the gang."""
+    """Return the pod fields of `scheduling`: priority class, and affinity to the topology domain of the gang."""
     scheduling = job.spec.scheduling
     result: dict[str, Any] = {}
     if scheduling.priority_class_name:
         result["priorityClassName"] = scheduling.priority_class_name
     if scheduling.topology_key and role is not Role.EVALUATOR:
-        together = {"labelSelector": {"matchLabels": {names.JOB_UID_LABEL: job.metadata.uid}}}
-        term = {"weight": 100, "podAffinityTerm": together | {"topologyKey": scheduling.topology_key}}
+        selector = {"labelSelector": {"matchLabels": {names.JOB_UID_LABEL: job.metadata.uid}}}
+        term = {"weight": 100, "podAffinityTerm": selector | {"topologyKey": scheduling.topology_key}}
         result["affinity"] = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}}
     return result
 
 
 def node_loss_tolerations(own: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the tolerations that bound how long a dead node holds a replica, but those that the author gives."""
+    """Return the tolerations that bound how long a pod stays bound to a dead node, except those in `own`."""
     keys = (f"node.kubernetes.io/{key}" for key in ("not-ready", "unreachable"))
     return [
         {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": NODE_LOSS_SECONDS}

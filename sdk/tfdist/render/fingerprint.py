@@ -1,13 +1,27 @@
-"""A few characters that differ when pods made of a specification would: to notice a change while pods run."""
+"""Hash of the part of a specification that pods are made of: it detects that running pods are outdated."""
 
 import zlib
 from typing import Final
 
 from tfdist.api.v1 import TFDistJob
 
-_NO_PART_OF_PODS: Final = {"run_policy", "failure_policy", "success_policy", "network_policy", "tensor_board"}
+_POLICY_FIELDS: Final = {
+    "run_policy",
+    "failure_policy",
+    "success_policy",
+    "network_policy",
+    "network_policy_ingress",
+    "tensor_board",
+}
+"""Fields that pods do not depend on: a change takes effect at once, without a new attempt."""
 
 
 def fingerprint(job: TFDistJob) -> str:
-    """Return the fingerprint of what pods are made of: images, commands, resources, templates, what they are told."""
-    return f"{zlib.crc32(job.spec.model_dump_json(exclude=_NO_PART_OF_PODS).encode()):08x}"
+    """Return the hash of the fields that pods depend on: images, commands, resources, templates, `TFDIST_JOB`."""
+    return f"{zlib.crc32(job.spec.model_dump_json(exclude=_POLICY_FIELDS).encode()):08x}"
+
+
+def with_policies_of(job: TFDistJob, newest: TFDistJob) -> TFDistJob:
+    """Return `job`, an earlier specification that pods are made of, with the policy fields of `newest`."""
+    policies = {name: getattr(newest.spec, name) for name in _POLICY_FIELDS}
+    return job.model_copy(update={"spec": job.spec.model_copy(update=policies)})

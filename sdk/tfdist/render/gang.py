@@ -1,8 +1,8 @@
 """Gangs: the replicas that form one TensorFlow cluster, start together, and end together.
 
-A job has a training gang (chief, workers, parameter servers) or, with task `Evaluate`, none; beside it an
-evaluator, which is no member of anybody's cluster but its own; and after it an evaluation gang, made like workers
-and led by its member 0. TensorFlow knows the members of an evaluation gang as workers.
+A job has a training gang (chief, workers, parameter servers), or none with task `Evaluate`; an evaluator next to it,
+which is a member of its own cluster only; and an evaluation gang after it, rendered like workers and led by member 0.
+For TensorFlow the members of an evaluation gang are workers.
 """
 
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Gang:
-    """The replicas that belong together, and the one whose success is the gang's."""
+    """Replicas that start and end together; the first member leads."""
 
     name: GangName
     task: Task
@@ -40,7 +40,7 @@ class Gang:
 
     @property
     def leader(self) -> Member:
-        """The member that decides and coordinates: the chief, else worker 0."""
+        """The member that coordinates: the chief, otherwise worker 0."""
         return self.members[0]
 
     def sizes(self) -> dict[str, int]:
@@ -55,13 +55,13 @@ def training_gang(job: TFDistJob) -> Gang:
 
 
 def evaluator_gang(job: TFDistJob) -> Gang | None:
-    """Return the evaluator that scores checkpoints beside training, or None where the job has none."""
+    """Return the evaluator that scores checkpoints during training, or None where the job has none."""
     members = _members(job, Role.EVALUATOR)
     return Gang(GangName.EVALUATOR, Task.EVALUATE, members) if members else None
 
 
 def evaluation_gang(job: TFDistJob) -> Gang | None:
-    """Return the gang that evaluates after training, or instead of it; None where the job wants none."""
+    """Return the gang that evaluates after training, or instead of it (task `Evaluate`); None where there is none."""
     if job.spec.task is Task.EVALUATE:
         members = tuple(Member(Role.EVALUATION, i) for i in range(job.spec.replicas(Role.WORKER)))
     else:
@@ -70,13 +70,13 @@ def evaluation_gang(job: TFDistJob) -> Gang | None:
 
 
 def gangs(job: TFDistJob) -> tuple[Gang, ...]:
-    """Return every gang of the job in the order in which they start."""
+    """Return every gang of the job in start order."""
     training = None if job.spec.task is Task.EVALUATE else training_gang(job)
     return tuple(gang for gang in (training, evaluator_gang(job), evaluation_gang(job)) if gang)
 
 
 def addresses(job: TFDistJob, gang: Gang, cluster_domain: str = "") -> dict[str, list[str]]:
-    """Return `host:port` of every member by the role's name in TensorFlow: the gang's cluster spec."""
+    """Return `host:port` of every member, by TensorFlow's name of the role."""
     ports = {role: tensorflow_port(role_template(job, role)) for role in {m.role for m in gang.members}}
     result: dict[str, list[str]] = {}
     for member in gang.members:
@@ -86,10 +86,10 @@ def addresses(job: TFDistJob, gang: Gang, cluster_domain: str = "") -> dict[str,
 
 
 def cluster_spec(job: TFDistJob, gang: Gang, cluster_domain: str = "") -> dict[str, list[str]]:
-    """Return what `TF_CONFIG` calls `cluster`; empty where TensorFlow must not be told of one.
+    """Return `cluster` of `TF_CONFIG`; empty for the strategies `OneDevice` and `Mirrored`, which have no cluster.
 
-    The evaluator is told of the training cluster and itself, nobody is told of the evaluator: TensorFlow waits for
-    every member it is told of. One device and one machine need no cluster.
+    The evaluator's cluster has the training gang and the evaluator; no other cluster has the evaluator, because
+    TensorFlow waits for every member of its cluster.
     """
     if job.spec.strategy in {Strategy.ONE_DEVICE, Strategy.MIRRORED}:
         return {}
@@ -100,7 +100,7 @@ def cluster_spec(job: TFDistJob, gang: Gang, cluster_domain: str = "") -> dict[s
 
 
 def tensorflow_role(role: Role) -> str:
-    """Return what TensorFlow calls a role in a cluster spec."""
+    """Return TensorFlow's name of a role in a cluster specification."""
     return str(Role.WORKER if role is Role.EVALUATION else role)
 
 

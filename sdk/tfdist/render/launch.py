@@ -1,7 +1,7 @@
-"""What the launchers of a gang are told, which restart its programs in place: who they are and which limits hold.
+"""Settings of the launchers, which restart the training processes of a gang in place: its members and their limits.
 
-Whether an image has the launcher is not known here. A program of the author's own that is not started by it is not
-told of it: for hundreds of replicas that would be most of what a pod holds.
+Whether an image contains the launcher is unknown here. A replica whose own command does not start the launcher gets
+no settings: for hundreds of replicas they would be most of the pod's size.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,76 +22,86 @@ def _first(_: Member) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
-    """What a gang has been through: the attempt of each member's pod, and the restarts so far."""
+class GangHistory:
+    """History of a gang: attempt number of each member's pod, restarts so far, secret of the current attempt."""
 
     attempt_of: Callable[[Member], int] = _first
-    used: Restarts = field(default_factory=Restarts)
+    prior_restarts: Restarts = field(default_factory=Restarts)
+    token: str = ""
 
 
-NO_PAST: Final = Past()
+NO_HISTORY: Final = GangHistory()
 
 
-def launch_settings(
-    job: TFDistJob, gang: Gang, past: Past, cluster_domain: str = ""
+def pod_launch_settings(
+    job: TFDistJob, gang: Gang, history: GangHistory, cluster_domain: str = ""
 ) -> Callable[[Member], LaunchSettings] | None:
-    """Return what the launcher of a member of `gang` is told; None where none of them runs, or it is not training.
+    """Return the settings by member, or None where a role does not use the launcher or the gang does not train.
 
-    Evaluation starts anew from a checkpoint in seconds, and nobody follows how its rounds go.
+    An evaluation gang restarts from its checkpoint in seconds and does not need in-place restarts.
     """
-    if gang.name is not GangName.TRAINING or not all(
-        _may_have_it(job, role) for role in {m.role for m in gang.members}
-    ):
+    if not uses_launcher(job, gang):
         return None
     leader = gang.leader
     address = names.address(job, leader.role, leader.index, LAUNCH_PORT, cluster_domain)
-    return settings_of(job, gang, address, past, standby=job.spec.run_policy.standby)
+    return launch_settings(job, gang, address, history, standby=job.spec.run_policy.standby)
 
 
-def settings_of(
-    job: TFDistJob, gang: Gang, leader: str, past: Past = NO_PAST, *, standby: bool = False
+def uses_launcher(job: TFDistJob, gang: Gang) -> bool:
+    """Return whether launchers may restart a gang in place: it trains, and every role may run under the launcher."""
+    return gang.name is GangName.TRAINING and all(_uses_launcher(job, role) for role in {m.role for m in gang.members})
+
+
+def launch_settings(
+    job: TFDistJob, gang: Gang, leader: str, history: GangHistory = NO_HISTORY, *, standby: bool = False
 ) -> Callable[[Member], LaunchSettings]:
-    """Return what the launcher of a member of `gang` is told.
+    """Return the settings of the launchers, by member of `gang`.
 
     Args:
         job: the job.
         gang: the gang.
-        leader: where the leader's launcher is, `host:port`.
-        past: what the gang has been through.
-        standby: whether each keeps a program in reserve.
+        leader: `host:port` of the leading launcher.
+        history: attempts and restarts so far.
+        standby: whether each replica keeps a standby process.
     """
-    led = _led(job, gang, past)
-    seats = {member: seat for seat, member in enumerate(gang.members)}
+    leader_settings = _leader_settings(job, gang, history)
+    ranks = {member: rank for rank, member in enumerate(gang.members)}
 
-    def told(member: Member) -> LaunchSettings:
-        seat = seats[member]
-        return LaunchSettings(leader=leader, seat=seat, standby=standby or None, gang=None if seat else led)
+    def settings(member: Member) -> LaunchSettings:
+        rank = ranks[member]
+        return LaunchSettings(
+            leader=leader,
+            rank=rank,
+            standby=standby or None,
+            token=history.token or None,
+            gang=None if rank else leader_settings,
+        )
 
-    return told
+    return settings
 
 
-def _led(job: TFDistJob, gang: Gang, past: Past) -> LeaderSettings:
-    """Return what the launcher that leads is told of the members and of the limits."""
+def _leader_settings(job: TFDistJob, gang: Gang, history: GangHistory) -> LeaderSettings:
+    """Return the settings that only the leading launcher gets: the members and the limits."""
     policy, rules = job.spec.run_policy, job.spec.failure_policy.rules if job.spec.failure_policy else ()
     return LeaderSettings(
         members=[
             LaunchMember(
                 role=member.role,
                 index=member.index,
-                attempt=past.attempt_of(member),
-                decides=_decides(job, gang, member),
+                attempt=history.attempt_of(member),
+                required_for_success=_required_for_success(job, gang, member),
             )
             for member in gang.members
         ],
         backoff_limit=policy.backoff_limit,
         rules=[rule.model_dump(mode="json", by_alias=True, exclude_none=True) for rule in rules],
         progress_deadline_seconds=policy.progress_deadline_seconds,
-        used=past.used,
+        prior_restarts=history.prior_restarts,
     )
 
 
-def _decides(job: TFDistJob, gang: Gang, member: Member) -> bool:
-    """Return whether the gang has not succeeded before the member has; those that serve others never end."""
+def _required_for_success(job: TFDistJob, gang: Gang, member: Member) -> bool:
+    """Return whether the gang succeeds only after the member has; parameter servers and their workers never end."""
     if member == gang.leader:
         return True
     if job.spec.strategy is Strategy.PARAMETER_SERVER or member.role is Role.PS:
@@ -100,8 +110,8 @@ def _decides(job: TFDistJob, gang: Gang, member: Member) -> bool:
     return together or job.spec.success_policy is SuccessPolicy.ALL_WORKERS
 
 
-def _may_have_it(job: TFDistJob, role: Role) -> bool:
-    """Return whether the launcher may start a role's program: its command says so, or its image has one of its own."""
+def _uses_launcher(job: TFDistJob, role: Role) -> bool:
+    """Return whether a role may run under the launcher: its command names it, or comes from the image."""
     container: Mapping[str, Any] = main_container(role_template(job, role))
     default = () if "image" in container else DEFAULT_COMMAND
     command = container.get("command", default)

@@ -1,8 +1,8 @@
-"""Names, labels and addresses of a job's objects, in one place so that none is spelled twice.
+"""Names, labels and addresses of the objects of a job.
 
 A pod of attempt 0 is `<job>-<role>-<index>`, of attempt k `<job>-<role>-<index>-r<k>`; its hostname is always
 `<role>-<index>`, so the addresses in `TF_CONFIG` never change while pods of an earlier attempt, even on a dead
-node, are still terminating. Deterministic names make a repeated creation harmless.
+node, are still terminating. Deterministic names make creation idempotent.
 """
 
 from typing import Final
@@ -17,11 +17,16 @@ JOB_UID_LABEL: Final = f"{GROUP}/job-uid"
 ROLE_LABEL: Final = f"{GROUP}/role"
 INDEX_LABEL: Final = f"{GROUP}/index"
 ATTEMPT_LABEL: Final = f"{GROUP}/attempt"
-SERVED_LABEL: Final = f"{GROUP}/address-generation"
-"""The Service selects the pods with its current value: those of an earlier attempt stop resolving at once."""
+SERVICE_GENERATION_LABEL: Final = f"{GROUP}/address-generation"
+"""The Service selects pods by the current value: the addresses of an earlier attempt stop resolving at once."""
 
 TENSORBOARD_LABEL: Final = f"{GROUP}/tensorboard"
-"""On the pod of a job's TensorBoard, which is none of its replicas: the UID of the job."""
+"""On the pod of a job's TensorBoard, which is not a replica: the UID of the job."""
+
+SPEC_HASH_LABEL: Final = f"{GROUP}/spec-hash"
+"""On Services, NetworkPolicies and Deployments: a hash of the specification that the controller applied."""
+CONTROLLER_LABEL: Final = f"{GROUP}/controller"
+"""On the same objects: the controller that applied them, as namespace and name of its Lease."""
 
 OWN_LABEL_PREFIX: Final = f"{GROUP}/"
 POD_SELECTOR: Final = f"{MANAGED_BY_LABEL}={MANAGER},{JOB_LABEL}"
@@ -44,17 +49,22 @@ def hostname(role: Role, index: int) -> str:
 
 
 def address(job: TFDistJob, role: Role, index: int, port: int, cluster_domain: str = "") -> str:
-    """Return `host:port` at which the other replicas find this one.
+    """Return the `host:port` of a replica for its peers.
 
-    Without `cluster_domain` the name is completed by the search path that Kubernetes gives every pod.
+    Without `cluster_domain` the search path that Kubernetes gives every pod completes the name.
     """
     meta = job.metadata
     suffix = f".{cluster_domain}" if cluster_domain else ""
     return f"{hostname(role, index)}.{meta.name}.{meta.namespace}.svc{suffix}:{port}"
 
 
+def worker_selector(uid: str) -> str:
+    """Return the label selector of the pods of a job's workers."""
+    return f"{JOB_UID_LABEL}={uid},{ROLE_LABEL}={Role.WORKER}"
+
+
 def job_labels(job: TFDistJob) -> dict[str, str]:
-    """Return the labels that every object of the job carries."""
+    """Return the labels of every object of the job."""
     return {
         "app.kubernetes.io/name": "tfdistjob",
         "app.kubernetes.io/instance": job.metadata.name,

@@ -1,30 +1,26 @@
-"""The NetworkPolicy of a job: TensorFlow's gRPC server trusts whoever reaches it, so only the job's pods may."""
+"""The NetworkPolicy of a job: TensorFlow's gRPC server has no authentication, so only the job's pods may connect.
 
-import itertools
-from typing import Any
+Network policies are additive: a connection that one allows, no other can deny. This one therefore allows only the
+connections that the job needs and those of `networkPolicyIngress`, and does not weaken a namespace's default-deny.
+"""
+
+from typing import Any, Final
 
 from tfdist import contract
 from tfdist.api.v1 import TFDistJob
 from tfdist.render import names
-from tfdist.render.gang import gangs
+from tfdist.render.installation import Installation
 from tfdist.render.owner import owner_reference
-from tfdist.render.template import role_template, tensorflow_port
 
-_NAMESPACE_LABEL = "kubernetes.io/metadata.name"
-_LAST_PORT = 65535
+_NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
 
 
-def network_policy(job: TFDistJob, controller_namespace: str) -> dict[str, Any]:
-    """Return the policy: the job's own pods reach everything, the controller the report port, others the rest.
+def network_policy(job: TFDistJob, installation: Installation) -> dict[str, Any]:
+    """Return the policy: it admits the job's own pods on all ports, and the controller's pods on the report port.
 
-    Ports that the author's program serves by itself, such as metrics, stay open to whoever may reach pods of the
-    namespace; `networkPolicy: Disabled` makes none.
+    All ports and protocols, because TensorFlow's collectives (NCCL) listen on ephemeral ones.
+    `spec.networkPolicyIngress` adds rules. The caller evaluates `networkPolicy: Disabled`.
     """
-    roles = {member.role for gang in gangs(job) for member in gang.members}
-    servers = {tensorflow_port(role_template(job, role)) for role in roles}
-    if job.spec.run_policy.standby:
-        servers |= {port + contract.STANDBY_PORT_OFFSET for port in servers}
-    closed = sorted({contract.LAUNCH_PORT, contract.REPORT_PORT, *servers})
     own = {names.JOB_UID_LABEL: job.metadata.uid}
     return {
         "apiVersion": "networking.k8s.io/v1",
@@ -41,17 +37,24 @@ def network_policy(job: TFDistJob, controller_namespace: str) -> dict[str, Any]:
             "ingress": [
                 {"from": [{"podSelector": {"matchLabels": own}}]},
                 {
-                    "from": [{"namespaceSelector": {"matchLabels": {_NAMESPACE_LABEL: controller_namespace}}}],
+                    "from": [_controller(installation)],
                     "ports": [{"protocol": "TCP", "port": contract.REPORT_PORT}],
                 },
-                {"ports": [*_all_but(closed), {"protocol": "UDP"}]},
+                *_additional_rules(job),
             ],
         },
     }
 
 
-def _all_but(closed: list[int]) -> list[dict[str, Any]]:
-    """Return the ranges of TCP ports between the closed ones."""
-    edges = [0, *closed, _LAST_PORT + 1]
-    gaps = ((low + 1, high - 1) for low, high in itertools.pairwise(edges))
-    return [{"protocol": "TCP", "port": low, "endPort": high} for low, high in gaps if low <= high]
+def _controller(installation: Installation) -> dict[str, Any]:
+    """Return the NetworkPolicyPeer of the controller: pods with its labels in its namespace."""
+    return {
+        "namespaceSelector": {"matchLabels": {_NAMESPACE_LABEL: installation.namespace}},
+        "podSelector": {"matchLabels": dict(installation.controller_labels)},
+    }
+
+
+def _additional_rules(job: TFDistJob) -> list[dict[str, Any]]:
+    """Return the rules of `networkPolicyIngress` as NetworkPolicyIngressRule objects."""
+    rules = job.spec.network_policy_ingress or ()
+    return [rule.model_dump(mode="json", by_alias=True, exclude_none=True) for rule in rules]

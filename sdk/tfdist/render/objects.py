@@ -1,4 +1,4 @@
-"""Every object of a job, for people who want to see what the controller makes."""
+"""All objects of a job, as `tfdist render` prints them."""
 
 from typing import Any
 
@@ -12,19 +12,19 @@ from tfdist.render.tensorboard import tensorboard
 
 
 def objects(job: TFDistJob, default_image: str, attempt: int = 0, cluster_domain: str = "") -> list[dict[str, Any]]:
-    """Return the objects that the controller makes for a job, in the order in which it makes them.
+    """Return the objects that the controller creates for a job, in the order of creation.
 
     Args:
         job: the job.
-        default_image: image of replicas for which the job names none.
-        attempt: which start of the gangs, from 0.
-        cluster_domain: put behind addresses, such as `cluster.local`.
+        default_image: image of replicas for which the job sets none.
+        attempt: number of the attempt, from 0.
+        cluster_domain: appended to addresses, such as `cluster.local`.
     """
     installation = Installation(default_image, cluster_domain)
-    start = Attempt(attempt, attempt)
-    made = [(gang, PodRenderer(job, gang, installation)) for gang in gangs(job)]
-    pods = [renderer.pod(member, start) for gang, renderer in made for member in gang.members]
-    policies = [network_policy(job, installation.namespace)] if job.spec.network_policy == "Enabled" else []
+    current = Attempt(attempt, attempt)
+    renderers = [(gang, PodRenderer(job, gang, installation)) for gang in gangs(job)]
+    pods = [renderer.pod(member, current) for gang, renderer in renderers for member in gang.members]
+    policies = [network_policy(job, installation)] if job.spec.network_policy == "Enabled" else []
     board = job.spec.tensor_board
-    beside = tensorboard(job, board, installation) if board else ()
-    return [service(job, attempt), *policies, *pods, *beside]
+    tensorboard_objects = tensorboard(job, board, installation) if board else ()
+    return [service(job, attempt), *policies, *pods, *tensorboard_objects]

@@ -1,4 +1,4 @@
-"""Ownership: what makes Kubernetes delete a job's objects together with the job."""
+"""Owner reference, by which Kubernetes' garbage collector deletes the objects of a job with the job."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from tfdist.api.v1 import API_VERSION, KIND, TFDistJob
 
 
 def owner_reference(job: TFDistJob) -> dict[str, Any]:
-    """Return the reference that makes an object the job's own; no finalizer is needed for clean-up."""
+    """Return the controller reference to a job; no finalizer is needed."""
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,

@@ -1,7 +1,7 @@
-"""The pods of a gang: what their author asks for, between the controller's defaults and its say.
+"""The pods of a gang.
 
-Defaults are lowest and anyone may change them; then comes the author's template; last what must be so for the
-replicas to find each other and for the controller to know them.
+Three layers: the defaults, which a job may override; the job's template; and the fields that the controller sets, so
+that the replicas find each other and the controller identifies the pods.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from tfdist.render import names
 from tfdist.render.defaults import default_template, node_loss_tolerations
 from tfdist.render.gang import Gang, Member, addresses, cluster_spec, tensorflow_role
 from tfdist.render.installation import Installation
-from tfdist.render.launch import NO_PAST, Past, launch_settings
+from tfdist.render.launch import NO_HISTORY, GangHistory, pod_launch_settings
 from tfdist.render.owner import owner_reference
 from tfdist.render.replica_job import replica_job
 from tfdist.render.template import role_template
@@ -26,30 +26,32 @@ Manifest = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """Which start of a gang a pod belongs to.
+    """One attempt of a gang.
 
-    `number` counts the gang's starts from 0; `address_generation` is the value by which the job's Service
-    selects the pods that may be found under the replicas' names; on `avoided_nodes` earlier ones have failed.
+    `number` counts the attempts from 0. `address_generation` is the label value by which the job's Service selects
+    pods. `excluded_nodes` are nodes on which earlier attempts failed.
     """
 
     number: int
     address_generation: int
-    avoided_nodes: tuple[str, ...] = ()
+    excluded_nodes: tuple[str, ...] = ()
 
 
 class PodRenderer:
-    """Makes the pods of one gang. What they share is made once, so that N pods cost N and not N times N.
+    """Renders the pods of one gang in time linear in their number: shared parts are rendered once.
 
-    The pods share the parts that are equal: they are to be sent, and not changed.
+    The returned pods share equal parts; do not modify them.
     """
 
-    def __init__(self, job: TFDistJob, gang: Gang, installation: Installation, past: Past = NO_PAST) -> None:
+    def __init__(
+        self, job: TFDistJob, gang: Gang, installation: Installation, history: GangHistory = NO_HISTORY
+    ) -> None:
         self._job = job
         self._gang = gang
         self._installation = installation
         self._addresses = addresses(job, gang, installation.cluster_domain)
         self._cluster = cluster_spec(job, gang, installation.cluster_domain)
-        self._launch = launch_settings(job, gang, past, installation.cluster_domain)
+        self._launch = pod_launch_settings(job, gang, history, installation.cluster_domain)
         self._templates: dict[Role, Manifest] = {}
 
     def pod(self, member: Member, attempt: Attempt) -> Manifest:
@@ -58,8 +60,8 @@ class PodRenderer:
         meta, spec = template.get("metadata", {}), dict(template["spec"])
         generated = self._variables(member, attempt.number)
         spec["containers"] = [_with_variables(container, generated) for container in spec["containers"]]
-        if attempt.avoided_nodes:
-            spec["affinity"] = _avoiding(spec.get("affinity", {}), attempt.avoided_nodes)
+        if attempt.excluded_nodes:
+            spec["affinity"] = _excluding_nodes(spec.get("affinity", {}), attempt.excluded_nodes)
         spec |= {
             "hostname": names.hostname(member.role, member.index),
             "restartPolicy": "Never",
@@ -76,26 +78,28 @@ class PodRenderer:
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
     def _template(self, role: Role) -> Manifest:
-        """Return the template of a role, defaults included."""
+        """Return the template of a role with the defaults merged in."""
         if role not in self._templates:
-            asked = role_template(self._job, role)
-            template = merge(default_template(self._job, role, asked, self._installation), asked, "PodTemplateSpec")
+            requested = role_template(self._job, role)
+            template = merge(
+                default_template(self._job, role, requested, self._installation), requested, "PodTemplateSpec"
+            )
             own = template["spec"].get("tolerations", [])
             template["spec"]["tolerations"] = [*own, *node_loss_tolerations(own)]
             self._templates[role] = template
         return self._templates[role]
 
     def _variables(self, member: Member, attempt: int) -> dict[str, str]:
-        addresses = {} if self._cluster else self._addresses  # for hundreds of replicas they are most of a pod
+        addresses = {} if self._cluster else self._addresses  # they grow with the number of replicas
         launch = self._launch(member) if self._launch else None
-        told = replica_job(self._job, self._gang, member, attempt, addresses, launch)
-        values = {contract.JOB_ENV: told.to_json(), contract.REPORT_PORT_ENV: str(contract.REPORT_PORT)}
+        settings = replica_job(self._job, self._gang, member, attempt, addresses, launch)
+        values = {contract.JOB_ENV: settings.to_json(), contract.REPORT_PORT_ENV: str(contract.REPORT_PORT)}
         role = tensorflow_role(member.role)
         config = tf_config(self._cluster, role, member.index) if self._cluster else None
         if config is not None:
             values[contract.TF_CONFIG_ENV] = config
         if self._job.spec.strategy is Strategy.PARAMETER_SERVER:
-            values["GRPC_FAIL_FAST"] = "use_caller"  # or a lost worker blocks the coordinator for ever
+            values["GRPC_FAIL_FAST"] = "use_caller"  # otherwise a lost worker blocks the coordinator forever
         return values
 
 
@@ -105,15 +109,15 @@ def pod(job: TFDistJob, gang: Gang, member: Member, attempt: Attempt, installati
 
 
 def _with_variables(container: Manifest, generated: dict[str, str]) -> Manifest:
-    """Return the container `tensorflow` with the generated variables behind its own, which may refer to none."""
+    """Return the container `tensorflow` with the generated variables appended: none of its own can refer to them."""
     if container["name"] != contract.MAIN_CONTAINER:
         return container
     own = [v for v in container.get("env", ()) if v["name"] not in generated]
     return container | {"env": [*own, *({"name": k, "value": v} for k, v in sorted(generated.items()))]}
 
 
-def _avoiding(affinity: Manifest, nodes: tuple[str, ...]) -> Manifest:
-    """Return an affinity that prefers other nodes: preferred, so that the only node there is stays good enough."""
+def _excluding_nodes(affinity: Manifest, nodes: tuple[str, ...]) -> Manifest:
+    """Return an affinity that prefers other nodes; preferred only, so that the last remaining node is still used."""
     term = {"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": [node]} for node in nodes]}
     of_nodes = affinity.get("nodeAffinity", {})
     preferred = of_nodes.get("preferredDuringSchedulingIgnoredDuringExecution", ())
@@ -127,5 +131,5 @@ def _labels(job: TFDistJob, member: Member, attempt: Attempt) -> dict[str, str]:
         names.ROLE_LABEL: str(member.role),
         names.INDEX_LABEL: str(member.index),
         names.ATTEMPT_LABEL: str(attempt.number),
-        names.SERVED_LABEL: str(attempt.address_generation),
+        names.SERVICE_GENERATION_LABEL: str(attempt.address_generation),
     }

@@ -1,4 +1,4 @@
-"""What `TFDIST_JOB` tells a replica: the job as the trainer sees it."""
+"""The content of `TFDIST_JOB`: the job as one replica sees it."""
 
 from tfdist.api.training import PLACEHOLDERS, CheckpointSpec
 from tfdist.api.v1 import TFDistJob
@@ -14,15 +14,15 @@ def replica_job(
     addresses: dict[str, list[str]],
     launch: LaunchSettings | None = None,
 ) -> ReplicaJob:
-    """Return what one member of a gang is told in an attempt.
+    """Return the `TFDIST_JOB` of one member of a gang.
 
     Args:
         job: the job.
         gang: the gang.
-        member: who is told.
-        attempt: the start of the gang.
-        addresses: those of the gang, where `TF_CONFIG` does not say them.
-        launch: what the launcher is told, where the gang has them.
+        member: the replica.
+        attempt: number of the attempt.
+        addresses: addresses of the gang, where `TF_CONFIG` does not have them.
+        launch: settings of its launcher, where the gang uses launchers.
     """
     spec, meta = job.spec, job.metadata
     logs = spec.tensor_board.log_directory if spec.tensor_board else None
@@ -43,24 +43,24 @@ def replica_job(
         evaluation=evaluation,
         runtime=spec.runtime.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True),
         launch=launch,
-        log_directory=filled_in(job, logs) if logs else None,
+        log_directory=expand_placeholders(job, logs) if logs else None,
     )
 
 
-def filled_in(job: TFDistJob, directory: str) -> str:
-    """Return a directory with its placeholders replaced by what the job is called."""
+def expand_placeholders(job: TFDistJob, directory: str) -> str:
+    """Return a directory with `{name}`, `{namespace}` and `{uid}` replaced by the metadata of the job."""
     for name in PLACEHOLDERS:
         directory = directory.replace(f"{{{name}}}", getattr(job.metadata, name))
     return directory
 
 
 def _checkpoint(job: TFDistJob, gang: Gang, spec: CheckpointSpec) -> CheckpointSettings:
-    """Return where checkpoints are; what training began from is no business of those who evaluate what it has made."""
-    after = gang.task is Task.EVALUATE and job.spec.task is Task.TRAIN
+    """Return the checkpoint settings; an evaluation after training always restores the latest checkpoint."""
+    after_training = gang.task is Task.EVALUATE and job.spec.task is Task.TRAIN
     return CheckpointSettings(
-        directory=filled_in(job, spec.directory),
+        directory=expand_placeholders(job, spec.directory),
         every_steps=spec.every_steps,
         every_seconds=spec.every_seconds,
         keep=spec.keep,
-        restore="Latest" if after else spec.restore,
+        restore="Latest" if after_training else spec.restore,
     )

@@ -1,8 +1,8 @@
-"""The security context that a replica gets where its author says nothing.
+"""The default security context of a replica.
 
-The bundled trainer runs under Kubernetes' `restricted` Pod Security Standard with a read-only root. An image of
-the author's own may want to run as root and write where it likes, as most TensorFlow images do; it runs with what
-Kubernetes gives it, but with a filter of system calls and without a way to more rights (ADR 8).
+The bundled trainer runs under Kubernetes' `restricted` Pod Security Standard with a read-only root file system. Another
+image may need to run as root and to write anywhere, as most TensorFlow images do; it gets Kubernetes' defaults with the
+seccomp profile `RuntimeDefault` and without privilege escalation (ADR 8).
 """
 
 from typing import Any
@@ -10,9 +10,9 @@ from typing import Any
 
 def default_security(*, bundled: bool) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the security contexts of the pod and of the container `tensorflow`."""
-    of_pod: dict[str, Any] = {"seccompProfile": {"type": "RuntimeDefault"}}
-    of_container: dict[str, Any] = {"allowPrivilegeEscalation": False}
+    pod: dict[str, Any] = {"seccompProfile": {"type": "RuntimeDefault"}}
+    container: dict[str, Any] = {"allowPrivilegeEscalation": False}
     if bundled:
         restricted = {"capabilities": {"drop": ["ALL"]}, "readOnlyRootFilesystem": True}
-        return {"runAsNonRoot": True} | of_pod, of_container | restricted
-    return of_pod, of_container
+        return {"runAsNonRoot": True} | pod, container | restricted
+    return pod, container

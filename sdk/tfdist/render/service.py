@@ -1,4 +1,4 @@
-"""The headless Service that gives every replica of a job its name."""
+"""The headless Service that resolves the host names of the replicas."""
 
 from typing import Any
 
@@ -9,10 +9,10 @@ from tfdist.render.owner import owner_reference
 
 
 def service(job: TFDistJob, address_generation: int) -> dict[str, Any]:
-    """Return the Service: one for the whole job, resolving the pods of `address_generation` alone.
+    """Return the Service of a job, which selects the pods of `address_generation`.
 
-    Names resolve before pods are ready (`publishNotReadyAddresses`), because TensorFlow's processes look each
-    other up while none of them is.
+    Names resolve before pods are ready (`publishNotReadyAddresses`), because TensorFlow's processes connect to each
+    other before any of them is ready.
     """
     return {
         "apiVersion": "v1",
@@ -28,7 +28,7 @@ def service(job: TFDistJob, address_generation: int) -> dict[str, Any]:
             "publishNotReadyAddresses": True,
             "selector": {
                 names.JOB_UID_LABEL: job.metadata.uid,
-                names.SERVED_LABEL: str(address_generation),
+                names.SERVICE_GENERATION_LABEL: str(address_generation),
             },
             "ports": [{"name": contract.TF_PORT_NAME, "port": contract.TF_PORT, "protocol": "TCP"}],
         },

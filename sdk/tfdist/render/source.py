@@ -1,4 +1,4 @@
-"""The program's code, where it is not in the image: a volume put on `PYTHONPATH`."""
+"""Source code of the program where it is not in the image: a volume on `PYTHONPATH`."""
 
 from typing import Any, Final
 
@@ -11,11 +11,11 @@ FETCH_CONTAINER: Final = "tfdist-fetch"
 
 
 def overlay(training: TrainingSpec | None, fetch_image: str) -> dict[str, Any]:
-    """Return the part of the pod template that brings the code; empty where it is in the image.
+    """Return the part of the pod template that mounts the code; empty where the code is in the image.
 
     Args:
         training: the job's `training`.
-        fetch_image: image that fetches a Git repository, the trainer's.
+        fetch_image: image of the init container that fetches a Git repository.
     """
     code = training.source if training else None
     if code is None:

@@ -1,7 +1,7 @@
-"""The pod template that a job's author asks for in a role: short forms and templates of all levels, merged.
+"""The pod template of a role, merged from all levels of the specification.
 
-Lowest first: the job's short forms, its `template`, the role's short forms, the role's `template`. Maps merge,
-lists merge by key as `kubectl apply` does (`tfdist.podspec`). The controller's own part is added in `pod`.
+Lowest first: the job's pod fields, its `template`, the role's pod fields, the role's `template`. Maps merge, lists
+merge by key as `kubectl apply` does (`tfdist.podspec`). `pod` adds the fields that the controller sets.
 """
 
 from collections.abc import Mapping
@@ -15,14 +15,14 @@ from tfdist.podspec import merge
 
 CHECKPOINT_VOLUME: Final = "tfdist-checkpoint"
 RESERVED_PREFIX: Final = "tfdist-"
-"""Names of volumes, containers and ports of the controller's begin so; `tfdist-port` is the job's to set."""
+"""Prefix of the volumes, containers and ports of the controller; a job may set the port `tfdist-port`."""
 
-_OF_POD: Final = frozenset({"volumes"})
-_SHORT_FORMS: Final = set(PodFields.model_fields) - {"template"}
+_POD_LEVEL_FIELDS: Final = frozenset({"volumes"})
+_POD_FIELDS: Final = set(PodFields.model_fields) - {"template"}
 
 
 def role_template(job: TFDistJob, role: Role) -> dict[str, Any]:
-    """Return the PodTemplateSpec of a role as its author wrote it, in the form of Kubernetes' API."""
+    """Return the PodTemplateSpec of a role as the job requests it, without defaults."""
     spec = job.spec
     own = spec.fields_of(role)
     layers = [*_layers(spec), *(_layers(own) if own else ())]
@@ -33,31 +33,31 @@ def role_template(job: TFDistJob, role: Role) -> dict[str, Any]:
 
 
 def main_container(template: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the container `tensorflow` of a template; empty where the template does not speak of it."""
+    """Return the container `tensorflow` of a template; empty where the template has none."""
     containers = template.get("spec", {}).get("containers", ())
     return next((c for c in containers if c["name"] == contract.MAIN_CONTAINER), {})
 
 
 def tensorflow_port(template: Mapping[str, Any]) -> int:
-    """Return the port of TensorFlow's server: that named `tfdist-port`, or 2222."""
+    """Return the port of TensorFlow's server: the one named `tfdist-port`, by default 2222."""
     ports = main_container(template).get("ports", ())
     return next((p["containerPort"] for p in ports if p.get("name") == contract.TF_PORT_NAME), contract.TF_PORT)
 
 
 def mount_path(directory: str) -> str:
-    """Return where `checkpoint.volume` is mounted: the part of `directory` before its first placeholder."""
+    """Return the mount path of `checkpoint.volume`: the part of `directory` before its first placeholder."""
     fixed = directory.partition("{")[0]
     return fixed if fixed == directory else fixed.rpartition("/")[0] or "/"
 
 
 def _layers(fields: PodFields) -> list[dict[str, Any]]:
-    """Return the short forms and the template of one level, lowest first."""
+    """Return the pod fields and the template of one level, lowest first."""
     layers = []
-    short = fields.model_dump(mode="json", by_alias=True, exclude_none=True, include=_SHORT_FORMS)
-    if short:
-        of_pod = {k: short.pop(k) for k in _OF_POD & short.keys()}
-        containers = {"containers": [{"name": contract.MAIN_CONTAINER} | short]} if short else {}
-        layers.append({"spec": containers | of_pod})
+    values = fields.model_dump(mode="json", by_alias=True, exclude_none=True, include=_POD_FIELDS)
+    if values:
+        pod_level = {k: values.pop(k) for k in _POD_LEVEL_FIELDS & values.keys()}
+        containers = {"containers": [{"name": contract.MAIN_CONTAINER} | values]} if values else {}
+        layers.append({"spec": containers | pod_level})
     if fields.template is not None:
         layers.append(fields.template.model_dump(mode="json", by_alias=True, exclude_none=True))
     return layers

@@ -1,7 +1,7 @@
-"""A job's TensorBoard: a Deployment of one pod, a Service, and a NetworkPolicy that admits nobody.
+"""The TensorBoard of a job: a Deployment with one pod, a Service, and a NetworkPolicy that denies all ingress.
 
-Whoever may forward ports in the namespace sees it (`kubectl port-forward`, which comes from the node and needs no
-admission); to open it to others is the user's own policy's to say. TensorBoard has no log-in of its own.
+`kubectl port-forward` still works, because it connects from the node. TensorBoard has no authentication; a
+NetworkPolicy of the user may admit other clients.
 """
 
 from collections.abc import Mapping
@@ -14,32 +14,32 @@ from tfdist.podspec import merge
 from tfdist.render import names
 from tfdist.render.installation import Installation
 from tfdist.render.owner import owner_reference
-from tfdist.render.replica_job import filled_in
+from tfdist.render.replica_job import expand_placeholders
 from tfdist.render.security import default_security
 from tfdist.render.template import main_container, role_template
 
 Manifest = dict[str, Any]
 
 PORT: Final = 6006
-"""TensorBoard's own default."""
+"""Default port of TensorBoard."""
 
 _CONTAINER: Final = "tensorboard"
 _TEMPORARY: Final = "tfdist-tmp"
-_OF_POD: Final = ("imagePullSecrets", "nodeSelector", "serviceAccountName", "tolerations")
-"""What the pod takes over from the job's replicas, besides their volumes."""
-_OF_CONTAINER: Final = ("env", "envFrom")
-"""What may hold the way to a store of objects."""
+_INHERITED_POD_FIELDS: Final = ("imagePullSecrets", "nodeSelector", "serviceAccountName", "tolerations")
+"""Fields of the replicas' pods that the pod inherits, in addition to the volumes."""
+_INHERITED_CONTAINER_FIELDS: Final = ("env", "envFrom")
+"""They may configure access to an object store."""
 _RESOURCES: Final = {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": "2Gi"}}
 
 
-def tensorboard(job: TFDistJob, wanted: TensorBoardSpec, installation: Installation) -> tuple[Manifest, ...]:
-    """Return the objects of a job's TensorBoard, in the order in which they are made."""
+def tensorboard(job: TFDistJob, board: TensorBoardSpec, installation: Installation) -> tuple[Manifest, ...]:
+    """Return the objects of a job's TensorBoard in the order of creation."""
     service = _object(job, "v1", "Service", {"selector": _selector(job), "ports": [_port("port") | {"name": "http"}]})
-    made = _object(job, "apps/v1", "Deployment", _deployment(job, wanted, installation))
+    deployment = _object(job, "apps/v1", "Deployment", _deployment(job, board, installation))
     if job.spec.network_policy != "Enabled":
-        return (service, made)
-    closed = {"podSelector": {"matchLabels": _selector(job)}, "policyTypes": ["Ingress"], "ingress": []}
-    return (_object(job, "networking.k8s.io/v1", "NetworkPolicy", closed), service, made)
+        return (service, deployment)
+    deny_all = {"podSelector": {"matchLabels": _selector(job)}, "policyTypes": ["Ingress"], "ingress": []}
+    return (_object(job, "networking.k8s.io/v1", "NetworkPolicy", deny_all), service, deployment)
 
 
 def _object(job: TFDistJob, version: str, kind: str, spec: Manifest) -> Manifest:
@@ -60,48 +60,48 @@ def _port(field: str) -> Manifest:
     return {field: PORT, "protocol": "TCP"}
 
 
-def _deployment(job: TFDistJob, wanted: TensorBoardSpec, installation: Installation) -> Manifest:
+def _deployment(job: TFDistJob, board: TensorBoardSpec, installation: Installation) -> Manifest:
     return {
         "replicas": 1,
-        "strategy": {"type": "Recreate"},  # a volume may be one that a single node mounts
+        "strategy": {"type": "Recreate"},  # a ReadWriteOnce volume is mounted by one node at a time
         "selector": {"matchLabels": _selector(job)},
-        "template": merge(installation.pod_defaults, _template(job, wanted, installation), "PodTemplateSpec"),
+        "template": merge(installation.pod_defaults, _template(job, board, installation), "PodTemplateSpec"),
     }
 
 
-def _template(job: TFDistJob, wanted: TensorBoardSpec, installation: Installation) -> Manifest:
-    """Return the pod template. Its labels are none by which the job's own pods and their policy are found."""
-    asked = role_template(job, _role(job.spec))
-    of_pod, _ = default_security(bundled=True)
-    taken = {name: value for name, value in asked.get("spec", {}).items() if name in _OF_POD}
+def _template(job: TFDistJob, board: TensorBoardSpec, installation: Installation) -> Manifest:
+    """Return the pod template; neither the job's selectors nor its NetworkPolicy match its labels."""
+    replica_template = role_template(job, _role(job.spec))
+    pod_security, _ = default_security(bundled=True)
+    inherited = {
+        name: value for name, value in replica_template.get("spec", {}).items() if name in _INHERITED_POD_FIELDS
+    }
     labels = {
         "app.kubernetes.io/name": "tensorboard",
         "app.kubernetes.io/instance": job.metadata.name,
         "app.kubernetes.io/component": "tensorboard",
     }
-    volumes = [*asked.get("spec", {}).get("volumes", ()), {"name": _TEMPORARY, "emptyDir": {}}]
+    volumes = [*replica_template.get("spec", {}).get("volumes", ()), {"name": _TEMPORARY, "emptyDir": {}}]
     spec = {
-        "automountServiceAccountToken": "serviceAccountName" in taken,
-        "containers": [_container(job, wanted, installation, main_container(asked))],
+        "automountServiceAccountToken": "serviceAccountName" in inherited,
+        "containers": [_container(job, board, installation, main_container(replica_template))],
         "enableServiceLinks": False,
-        "securityContext": asked.get("spec", {}).get("securityContext", {}) | of_pod,
+        "securityContext": replica_template.get("spec", {}).get("securityContext", {}) | pod_security,
         "volumes": volumes,
     }
-    return {"metadata": {"labels": labels | _selector(job)}, "spec": taken | spec}
+    return {"metadata": {"labels": labels | _selector(job)}, "spec": inherited | spec}
 
 
-def _container(
-    job: TFDistJob, wanted: TensorBoardSpec, installation: Installation, main: Mapping[str, Any]
-) -> Manifest:
+def _container(job: TFDistJob, board: TensorBoardSpec, installation: Installation, main: Mapping[str, Any]) -> Manifest:
     _, restricted = default_security(bundled=True)
-    taken = {name: value for name, value in main.items() if name in _OF_CONTAINER}
+    inherited = {name: value for name, value in main.items() if name in _INHERITED_CONTAINER_FIELDS}
     mounts = [mount | {"readOnly": True} for mount in main.get("volumeMounts", ())]
-    resources = wanted.resources.model_dump(mode="json", by_alias=True, exclude_none=True) if wanted.resources else None
-    return taken | {
+    resources = board.resources.model_dump(mode="json", by_alias=True, exclude_none=True) if board.resources else None
+    return inherited | {
         "name": _CONTAINER,
-        "image": wanted.image or installation.default_image,
+        "image": board.image or installation.default_image,
         "command": ["python", "-m", "tensorboard.main"],
-        "args": [f"--logdir={_log_directory(job, wanted)}", f"--port={PORT}", "--bind_all", "--reload_interval=15"],
+        "args": [f"--logdir={_log_directory(job, board)}", f"--port={PORT}", "--bind_all", "--reload_interval=15"],
         "ports": [_port("containerPort") | {"name": "http"}],
         "readinessProbe": {"httpGet": {"path": "/", "port": PORT}, "periodSeconds": 5},
         "resources": resources or _RESOURCES,
@@ -114,12 +114,12 @@ def _container(
     }
 
 
-def _log_directory(job: TFDistJob, wanted: TensorBoardSpec) -> str:
-    """Return where the logs are; the specification's rules see to it that one of the two is given."""
+def _log_directory(job: TFDistJob, board: TensorBoardSpec) -> str:
+    """Return the log directory; validation ensures that one of the two fields is set."""
     checkpoint = job.spec.checkpoint
-    return filled_in(job, wanted.log_directory or (checkpoint.directory if checkpoint else ""))
+    return expand_placeholders(job, board.log_directory or (checkpoint.directory if checkpoint else ""))
 
 
 def _role(spec: TFDistJobSpec) -> Role:
-    """Return the role whose replicas write what is shown."""
+    """Return the role whose replicas write the logs."""
     return Role.CHIEF if spec.chief else Role.WORKER

@@ -1,6 +1,7 @@
-"""Checks of a TFDistJob: everything that is wrong with it, all at once, each mistake with the path of its field."""
+"""Validation of a TFDistJob: all errors of a manifest at once, each with the path of its field."""
 
+from tfdist.validation.errors import FieldError, ValidationFailed
 from tfdist.validation.parse import parse
-from tfdist.validation.problems import InvalidJob, Problem
+from tfdist.validation.warnings import warnings
 
-__all__ = ["InvalidJob", "Problem", "parse"]
+__all__ = ["FieldError", "ValidationFailed", "parse", "warnings"]

@@ -1,15 +1,14 @@
-"""Checks the metadata of a manifest that a person wrote; what the API server wrote is its own affair."""
+"""Validates the metadata of a manifest; fields that the API server sets are not validated."""
 
-import difflib
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from tfdist import messages
 from tfdist.api import patterns
-from tfdist.validation.problems import Problem
-from tfdist.validation.wording import below, given
+from tfdist.validation.errors import FieldError
 
-_WRITTEN_BY_PEOPLE: Final = (
+_USER_FIELDS: Final = (
     "name",
     "namespace",
     "generateName",
@@ -18,7 +17,7 @@ _WRITTEN_BY_PEOPLE: Final = (
     "finalizers",
     "ownerReferences",
 )
-_WRITTEN_BY_SERVER: Final = (
+_SERVER_FIELDS: Final = (
     "creationTimestamp",
     "deletionGracePeriodSeconds",
     "deletionTimestamp",
@@ -30,58 +29,57 @@ _WRITTEN_BY_SERVER: Final = (
 )
 _KEY: Final = re.compile(patterns.QUALIFIED_NAME)
 _VALUE: Final = re.compile(patterns.LABEL_VALUE)
-_LONGEST_PREFIX: Final = 253
-_LONGEST_NAME: Final = 63
+_MAX_PREFIX: Final = 253
+_MAX_NAME: Final = 63
 
 
-def metadata_problems(metadata: Any) -> Iterator[Problem]:
-    """Yield unknown fields and malformed labels of `metadata`.
+def metadata_problems(metadata: Any) -> Iterator[FieldError]:
+    """Yield unknown fields and invalid labels of `metadata`.
 
-    An object from the API server, which has a `resourceVersion`, is left alone: a newer Kubernetes may know more.
+    An object from the API server, which has a `resourceVersion`, is skipped: a newer Kubernetes may have more fields.
     """
     if not isinstance(metadata, dict) or "resourceVersion" in metadata:
         return
-    known = (*_WRITTEN_BY_PEOPLE, *_WRITTEN_BY_SERVER)
+    known = (*_USER_FIELDS, *_SERVER_FIELDS)
     for name in metadata:
         if name not in known:
-            near = difflib.get_close_matches(str(name), _WRITTEN_BY_PEOPLE, n=1)
-            advice = f"did you mean {near[0]}?" if near else f"there are {', '.join(_WRITTEN_BY_PEOPLE)}"
-            yield Problem(below("metadata", name), f"unknown field; {advice}")
+            text = messages.unknown_field(name, _USER_FIELDS, f"known fields are {', '.join(_USER_FIELDS)}")
+            yield FieldError(messages.child_path("metadata", name), text)
     yield from label_problems(metadata, "metadata")
 
 
-def label_problems(metadata: Mapping[str, Any], path: str) -> Iterator[Problem]:
-    """Yield what is wrong with the labels and annotations of the metadata at `path`."""
+def label_problems(metadata: Mapping[str, Any], path: str) -> Iterator[FieldError]:
+    """Yield the invalid labels and annotations of the metadata at `path`."""
     for name in ("labels", "annotations"):
         values = metadata.get(name)
         if values is None:
             continue
         if not isinstance(values, dict):
-            yield Problem(f"{path}.{name}", f"write a map of texts; got {given(values)}")
+            yield FieldError(f"{path}.{name}", messages.invalid(values, "must be a map of strings"))
             continue
         for key, value in values.items():
-            text = _wrong_key(key, is_label=name == "labels") or _wrong_value(value, is_label=name == "labels")
+            text = _key_error(key, is_label=name == "labels") or _value_error(value, is_label=name == "labels")
             if text:
-                yield Problem(below(f"{path}.{name}", key), text)
+                yield FieldError(messages.child_path(f"{path}.{name}", key), text)
 
 
-def _wrong_key(key: Any, *, is_label: bool) -> str:
-    """Return what is wrong with a key; in the domain of an annotation Kubernetes takes capitals as well."""
+def _key_error(key: Any, *, is_label: bool) -> str:
+    """Return the error of a key, or ""; Kubernetes allows upper case in the prefix of an annotation."""
     if not isinstance(key, str):
-        return f"the key is not well-formed: write it in quotes; got {given(key)}"
+        return messages.invalid(key, "the key must be a string; quote it")
     prefix, _, name = key.rpartition("/")
     if not _KEY.fullmatch(key if is_label else key.lower()):
-        return f"the key is not well-formed: write a name such as team or example.com/team; got {given(key)}"
-    if len(prefix) > _LONGEST_PREFIX or len(name) > _LONGEST_NAME:
-        return f"the key is not well-formed: at most {_LONGEST_NAME} characters, and {_LONGEST_PREFIX} before the slash"
+        return messages.invalid(key, "the key must be a qualified name, such as team or example.com/team")
+    if len(prefix) > _MAX_PREFIX or len(name) > _MAX_NAME:
+        return messages.invalid(key, f"the key must have at most {_MAX_NAME} characters, and its prefix {_MAX_PREFIX}")
     return ""
 
 
-def _wrong_value(value: Any, *, is_label: bool) -> str:
+def _value_error(value: Any, *, is_label: bool) -> str:
     if not isinstance(value, str):
-        return f"write text, numbers and true or false in quotes; got {given(value)}"
-    if is_label and len(value) > _LONGEST_NAME:
-        return f"write at most {_LONGEST_NAME} characters; got {len(value)}"
+        return messages.invalid(value, "must be a string; quote numbers and booleans")
+    if is_label and len(value) > _MAX_NAME:
+        return f"Too long: {len(value)} characters: must have at most {_MAX_NAME} characters"
     if is_label and not _VALUE.fullmatch(value):
-        return f"{patterns.WORDS[patterns.LABEL_VALUE]}; got {given(value)}"
+        return messages.invalid(value, f"must be {patterns.PATTERN_DESCRIPTIONS[patterns.LABEL_VALUE]}")
     return ""

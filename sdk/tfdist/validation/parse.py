@@ -1,104 +1,134 @@
-"""Reads a TFDistJob and says everything that is wrong with it, all at once, each with the path of its field.
+"""Parses a TFDistJob and collects all its errors, each with the path of its field.
 
-The API server has refused what the schema and CEL can see. What is checked here again is checked for jobs that
-were stored under an older schema and for offline use; what is checked only here is what CEL cannot see.
+The API server has rejected the errors that the schema and CEL detect. They are detected here again for jobs that were
+stored under an older schema and for offline use, together with the errors that CEL cannot detect.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
 from pydantic import ValidationError
 
+from tfdist import messages
+from tfdist.api.features import unsupported
+from tfdist.api.ratcheting import STRICTER
 from tfdist.api.v1 import TFDistJob
-from tfdist.validation.depth import depth_problems
+from tfdist.validation.errors import FieldError, ValidationFailed
+from tfdist.validation.merged_pods import merged_problems
 from tfdist.validation.metadata import metadata_problems
-from tfdist.validation.problems import InvalidJob, Problem
+from tfdist.validation.model_errors import field_error, takes_object
+from tfdist.validation.partial import check_valid_fields
 from tfdist.validation.rules import broken_rules
-from tfdist.validation.semantics import merged_problems
-from tfdist.validation.sound import rules_of_sound_fields
 from tfdist.validation.templates import template_problems
-from tfdist.validation.wording import path_of, problem_of, takes_object
 
+MAX_DEPTH: Final = 64
+"""Levels of objects and lists; an affinity, the deepest part of a pod, has twelve."""
+_SHOWN_LEVELS: Final = 3
 _NO_DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
-def parse(manifest: Mapping[str, Any], pod_defaults: Mapping[str, Any] = _NO_DEFAULTS) -> TFDistJob:
-    """Return the job that a manifest describes, with every default filled in.
+def parse(
+    manifest: Mapping[str, Any], pod_defaults: Mapping[str, Any] = _NO_DEFAULTS, *, programs: bool = True
+) -> TFDistJob:
+    """Return the job of a manifest, with every default applied.
 
     Args:
         manifest: the JSON of a TFDistJob.
-        pod_defaults: the part of a pod template that an installation puts below those of all jobs.
+        pod_defaults: partial pod template of the installation, which every job overrides.
+        programs: whether the installation's trainer image has only the bundled programs, so that the configuration of
+            jobs without an image is validated.
 
     Raises:
-        InvalidJob: with every problem found.
+        ValidationFailed: with all errors; no manifest raises another exception.
     """
     content = {k: v for k, v in manifest.items() if k != "status"}
-    if too_deep := list(depth_problems(content)):
-        raise InvalidJob(too_deep)
+    if too_deep := list(_too_deep(content)):
+        raise ValidationFailed(too_deep)
     try:
         job = TFDistJob.model_validate(content)
     except ValidationError as error:
-        raise InvalidJob(_all_problems(content, error)) from None
-    problems = [*_open_parts(content), *broken_rules(job.spec, "spec")]
+        raise ValidationFailed(_all_problems(content, error)) from None
+    problems = [*_open_parts(content), *broken_rules(job.spec, "spec"), *_stricter(job)]
     if not problems:
-        problems = list(merged_problems(job, pod_defaults))
+        problems = list(merged_problems(job, pod_defaults, programs=programs))
     if problems:
-        raise InvalidJob(problems)
+        raise ValidationFailed(problems)
     return job
 
 
 def defaulted(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the manifest with every default filled in, as the API server stores it.
+    """Return the manifest with every default applied, as the API server stores it.
 
     Raises:
-        InvalidJob: with every problem found.
+        ValidationFailed: with all errors.
     """
     return parse(manifest).model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-def _all_problems(content: Mapping[str, Any], error: ValidationError) -> list[Problem]:
-    """Return the problems of a manifest of which a part is malformed, those of the sound parts included."""
-    found = {p.path: p for p in map(_of_model, error.errors())}
+def _all_problems(content: Mapping[str, Any], error: ValidationError) -> list[FieldError]:
+    """Return the errors of a manifest with malformed fields, including those of its well-formed fields."""
+    found = {p.path: p for p in (field_error(each, TFDistJob) for each in error.errors())}
     for problem in _open_parts(content):
-        found[problem.path] = problem  # says more than the model can
-    for problem in rules_of_sound_fields(content.get("spec"), error):
+        found[problem.path] = problem  # more specific than the error of the model
+    for problem in check_valid_fields(content.get("spec"), error):
         found.setdefault(problem.path, problem)
-    return list(found.values())
+    planned = [f"spec.{feature.path}" for feature in unsupported(content.get("spec"))]
+    return [p for p in found.values() if not _is_below(p.path, planned)]
 
 
-def _of_model(error: Any) -> Problem:
-    return problem_of(error, TFDistJob)
+def _is_below(path: str, fields: Iterable[str]) -> bool:
+    """Return whether a path is below one of `fields`, each of which is rejected as a whole."""
+    return any(path.startswith((f"{field}.", f"{field}[")) for field in fields)
 
 
-def _open_parts(content: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield what the models do not see: nulls, metadata, and what is said in Kubernetes' own words."""
+def _stricter(job: TFDistJob) -> Iterator[FieldError]:
+    """Yield the violated rules that an earlier release did not have; the API server applies them to new values only."""
+    yield from (FieldError(f"spec.{rule.path}", rule.message) for rule in STRICTER if rule.is_broken(job.spec))
+
+
+def _too_deep(content: Mapping[Any, Any]) -> Iterator[FieldError]:
+    """Yield the first field nested deeper than `MAX_DEPTH`: recursive validation must not exhaust the stack."""
+    level: list[tuple[tuple[Any, ...], Any]] = [((), content)]
+    for _ in range(MAX_DEPTH):
+        level = [((*at, key)[:_SHOWN_LEVELS], item) for at, value in level for key, item in _items(value)]
+        level = [(at, item) for at, item in level if isinstance(item, dict | list)]
+    for at, _ in level[:1]:
+        yield FieldError(messages.join_path(at), f"nested deeper than {MAX_DEPTH} levels; reduce the nesting")
+
+
+def _items(value: Any) -> Iterator[tuple[Any, Any]]:
+    return iter(value.items() if isinstance(value, Mapping) else enumerate(value))
+
+
+def _open_parts(content: Mapping[str, Any]) -> Iterator[FieldError]:
+    """Yield errors that the models do not detect: planned features, nulls, metadata, and fields of Kubernetes' pods."""
     yield from metadata_problems(content.get("metadata"))
     spec = content.get("spec")
     if not isinstance(spec, dict):
         return
+    yield from (FieldError(f"spec.{feature.path}", feature.message) for feature in unsupported(spec))
     of_templates = list(template_problems(spec))
-    told = {problem.path for problem in of_templates}
-    yield from (problem for problem in _nulls(spec, ("spec",)) if problem.path not in told)
+    reported = {problem.path for problem in of_templates}
+    yield from (problem for problem in _nulls(spec, ("spec",)) if problem.path not in reported)
     yield from of_templates
 
 
-_FREE: Final = ("spec", "training", "config")
-"""Where null may mean something to a program."""
+_NULLS_ALLOWED: Final = ("spec", "training", "config")
+"""Null may be a valid value for a program."""
 
 
-def _nulls(value: Any, location: tuple[Any, ...]) -> Iterator[Problem]:
-    """Yield fields without a value: the API server drops them, and `chief:` alone is an easy mistake."""
-    if location == _FREE:
+def _nulls(value: Any, location: tuple[Any, ...]) -> Iterator[FieldError]:
+    """Yield an error for each null field: the API server drops it, and users often write `chief:` without a value."""
+    if location == _NULLS_ALLOWED:
         return
-    items = value.items() if isinstance(value, dict) else enumerate(value)
-    for key, item in items:
+    for key, item in _items(value):
         if item is None:
-            yield Problem(path_of((*location, key)), _empty((*location, key)))
+            yield FieldError(messages.join_path((*location, key)), _null((*location, key)))
         elif isinstance(item, dict | list):
             yield from _nulls(item, (*location, key))
 
 
-def _empty(location: tuple[Any, ...]) -> str:
-    remedy = "write {} for its defaults" if takes_object(TFDistJob, location) else "give a value"
-    return f"empty, which counts as absent: {remedy}, or remove the line"
+def _null(location: tuple[Any, ...]) -> str:
+    remedy = "use {} for defaults" if takes_object(TFDistJob, location) else "set a value"
+    return f"must not be null; {remedy}, or remove the field"

@@ -1,32 +1,31 @@
-"""Checks what a manifest says in Kubernetes' own words: templates, volumes, sources of variables.
+"""Validates the parts of a manifest that are Kubernetes' own: templates, volumes, sources of variables.
 
-The schema leaves these open, for they are far larger than the rest of the resource (ADR 7); here every field of
-them is held against Kubernetes' own description. Works on the raw manifest, whatever else is wrong with it.
+The schema leaves them open, because they are far larger than the rest of the resource (ADR 7); here every field is
+compared with Kubernetes' own schema. The input is the raw manifest, which may have other errors.
 """
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from tfdist import podspec
-from tfdist.api.pod_fields import GENERATED_VARIABLES
+from tfdist import messages, podspec
+from tfdist.api.pod_fields import GENERATED_VARIABLE_MESSAGE, GENERATED_VARIABLES
 from tfdist.contract import MAIN_CONTAINER
 from tfdist.render.names import OWN_LABEL_PREFIX
 from tfdist.render.template import RESERVED_PREFIX
+from tfdist.validation.errors import FieldError
 from tfdist.validation.metadata import label_problems
-from tfdist.validation.problems import Problem
-from tfdist.validation.wording import given
 
 ROLES: Final = ("chief", "worker", "ps", "evaluator")
-_OF_CONTROLLER: Final = {
-    "hostname": "the controller names every replica's host, so that TF_CONFIG holds; remove it",
-    "restartPolicy": "the controller restarts replicas, together where they must be; remove it, see failurePolicy",
-    "subdomain": "the controller sets it, so that the replicas find each other; remove it",
-    "activeDeadlineSeconds": "it would end pods behind the controller's back; use runPolicy.activeDeadlineSeconds",
+_SET_BY_CONTROLLER: Final = {
+    "hostname": "the controller sets it to the name in TF_CONFIG; remove it",
+    "restartPolicy": "the controller restarts replicas; remove it and see failurePolicy",
+    "subdomain": "the controller sets it to the job's Service; remove it",
+    "activeDeadlineSeconds": "the kubelet would end pods of a running job; use runPolicy.activeDeadlineSeconds",
 }
 
 
-def template_problems(spec: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield what is wrong with the parts of the raw specification that the schema leaves open."""
+def template_problems(spec: Mapping[str, Any]) -> Iterator[FieldError]:
+    """Yield the errors of the parts of a raw specification that the schema leaves open."""
     yield from _level(spec, "spec")
     for role in ROLES:
         if isinstance(spec.get(role), dict):
@@ -36,8 +35,8 @@ def template_problems(spec: Mapping[str, Any]) -> Iterator[Problem]:
         yield from _volume_source(checkpoint["volume"], "spec.checkpoint.volume")
 
 
-def _level(fields: Mapping[str, Any], path: str) -> Iterator[Problem]:
-    """Yield the problems of the short forms and the template of the job or of one role."""
+def _level(fields: Mapping[str, Any], path: str) -> Iterator[FieldError]:
+    """Yield the errors of the pod fields and the template of the job or of one role."""
     for i, volume in enumerate(_objects(fields, "volumes")):
         yield from _checked(volume, "Volume", f"{path}.volumes[{i}]")
         yield from _reserved(volume, f"{path}.volumes[{i}]")
@@ -49,30 +48,30 @@ def _level(fields: Mapping[str, Any], path: str) -> Iterator[Problem]:
     template = fields.get("template")
     if isinstance(template, dict):
         yield from _checked(template, "PodTemplateSpec", f"{path}.template")
-        yield from _of_controller(template, f"{path}.template")
+        yield from _set_by_controller(template, f"{path}.template")
 
 
-def _checked(value: Any, kind: str, path: str) -> Iterator[Problem]:
+def _checked(value: Any, kind: str, path: str) -> Iterator[FieldError]:
     for where, message in podspec.problems(value, kind, path, podspec.OVERLAY):
-        yield Problem(where, message)
+        yield FieldError(where, message)
 
 
-def _volume_source(source: Mapping[str, Any], path: str) -> Iterator[Problem]:
+def _volume_source(source: Mapping[str, Any], path: str) -> Iterator[FieldError]:
     if "name" in source:
-        yield Problem(f"{path}.name", "the controller names this volume; remove the name, keep the source")
+        yield FieldError(f"{path}.name", messages.forbidden("the controller names this volume; remove name"))
         return
     yield from _checked({"name": "checkpoint", **source}, "Volume", path)
 
 
-def _of_controller(template: Mapping[str, Any], path: str) -> Iterator[Problem]:
-    """Yield what a template may not set because the controller does."""
+def _set_by_controller(template: Mapping[str, Any], path: str) -> Iterator[FieldError]:
+    """Yield fields that a template must not set, because the controller does."""
     meta, spec = template.get("metadata"), template.get("spec")
     if isinstance(meta, dict):
         yield from _metadata(meta, f"{path}.metadata")
     if not isinstance(spec, dict):
         return
-    for name in _OF_CONTROLLER.keys() & spec.keys():
-        yield Problem(f"{path}.spec.{name}", f"{_OF_CONTROLLER[name]}; got {given(spec[name])}")
+    for name in _SET_BY_CONTROLLER.keys() & spec.keys():
+        yield FieldError(f"{path}.spec.{name}", messages.forbidden(_SET_BY_CONTROLLER[name]))
     for i, volume in enumerate(_objects(spec, "volumes")):
         yield from _reserved(volume, f"{path}.spec.volumes[{i}]")
     for kind in ("containers", "initContainers"):
@@ -80,37 +79,35 @@ def _of_controller(template: Mapping[str, Any], path: str) -> Iterator[Problem]:
             yield from _container(container, f"{path}.spec.{kind}[{i}]")
 
 
-def _metadata(meta: Mapping[str, Any], path: str) -> Iterator[Problem]:
+def _metadata(meta: Mapping[str, Any], path: str) -> Iterator[FieldError]:
     for name in sorted(meta.keys() - {"labels", "annotations"}, key=str):
-        yield Problem(f"{path}.{name}", "a template has labels and annotations only; remove it")
+        text = messages.forbidden("a template has only labels and annotations; remove it")
+        yield FieldError(messages.child_path(path, name), text)
     yield from label_problems(meta, path)
     labels = meta.get("labels")
     for key in labels if isinstance(labels, dict) else ():
         if isinstance(key, str) and key.startswith(OWN_LABEL_PREFIX):
-            yield Problem(f"{path}.labels[{key!r}]", f"labels that begin with {OWN_LABEL_PREFIX} are the controller's")
+            text = messages.forbidden(f"the prefix {OWN_LABEL_PREFIX} is reserved; use another label")
+            yield FieldError(messages.child_path(f"{path}.labels", key), text)
 
 
-def _container(container: Mapping[str, Any], path: str) -> Iterator[Problem]:
+def _container(container: Mapping[str, Any], path: str) -> Iterator[FieldError]:
     if container.get("name") != MAIN_CONTAINER:
         yield from _reserved(container, path)
         return
     for i, variable in enumerate(_objects(container, "env")):
         if variable.get("name") in GENERATED_VARIABLES:
-            text = f"{variable['name']} is generated for each replica; remove the variable"
-            yield Problem(f"{path}.env[{i}].name", text)
+            yield FieldError(f"{path}.env[{i}].name", GENERATED_VARIABLE_MESSAGE)
 
 
-def _reserved(part: Mapping[str, Any], path: str) -> Iterator[Problem]:
+def _reserved(part: Mapping[str, Any], path: str) -> Iterator[FieldError]:
     name = part.get("name")
     if isinstance(name, str) and name.startswith(RESERVED_PREFIX):
-        text = f"names that begin with {RESERVED_PREFIX} are the controller's; choose another; got {given(name)}"
-        yield Problem(f"{path}.name", text)
+        text = messages.invalid(name, f"the prefix {RESERVED_PREFIX} is reserved; use another name")
+        yield FieldError(f"{path}.name", text)
 
 
 def _objects(parent: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
-    """Return the objects of a list; what is no object is a mistake that the schema tells.
-
-    A list with such an item is left out whole, so that every index is that of the manifest.
-    """
+    """Return a list of objects; empty where an item is not an object, which the schema reports."""
     items = parent.get(name)
     return items if isinstance(items, list) and all(isinstance(i, dict) for i in items) else []

@@ -1,8 +1,20 @@
-"""Manifests with one mistake each, and what the user is told: the one table of the unit and the integration tests."""
+"""Invalid manifests with one error each, and its message: the table of the unit and the integration tests."""
 
 from typing import Final
 
-from support.bad_manifests import bounds, metadata, pods, roles, rules, shapes, storage, templates, types
+from support.bad_manifests import (
+    bounds,
+    metadata,
+    network,
+    pods,
+    programs,
+    roles,
+    rules,
+    shapes,
+    storage,
+    templates,
+    types,
+)
 from support.bad_manifests.case import Bad
 
 BAD: Final[tuple[Bad, ...]] = (
@@ -12,8 +24,10 @@ BAD: Final[tuple[Bad, ...]] = (
     *roles.CASES,
     *rules.CASES,
     *pods.CASES,
+    *programs.CASES,
     *storage.CASES,
     *metadata.CASES,
+    *network.CASES,
     *templates.CASES,
 )
 

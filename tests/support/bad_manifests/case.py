@@ -1,4 +1,4 @@
-"""What a bad manifest is, and the few ways to make one out of a good one."""
+"""An invalid manifest with the expected error, and functions that derive one from a valid manifest."""
 
 import copy
 import itertools
@@ -13,28 +13,33 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Bad:
-    """A manifest with one mistake.
+    """A manifest with one error.
 
-    `says` is how the one problem begins that `tfdist validate` finds, path and message. `server` is what the API
-    server's refusal holds; None where schema and CEL cannot see the mistake, so that the controller tells it in the
-    status. `mended`: the API server drops the mistake without a word, and the job runs.
+    `expected`: path of the error, `: `, and a part of its message. `server`: a part of the message of the API server;
+    None where schema and CEL do not detect the error, so that the controller reports it in the status. `dropped`: the
+    API server removes the invalid field without an error, and the job runs.
     """
 
     name: str
     manifest: Json
-    says: str
+    expected: str
     server: str | None = None
-    mended: bool = False
+    dropped: bool = False
     also: tuple[str, ...] = ()
-    """Paths of what the mistake makes wrong as well."""
+    """Paths of further errors that follow from it."""
 
     def __str__(self) -> str:
         return self.name
 
     @property
     def path(self) -> str:
-        """The path of the field that the problem names."""
-        return self.says.partition(": ")[0]
+        """Path of the invalid field."""
+        return self.expected.partition(": ")[0]
+
+    @property
+    def message(self) -> str:
+        """Expected part of the message."""
+        return self.expected.partition(": ")[2]
 
 
 TYPE: Final = "must be of type"
@@ -52,7 +57,7 @@ UNKNOWN: Final = "unknown field"
 
 
 def job(**spec: Any) -> Json:
-    """Return a good job, changed by `spec`; `without` names fields to leave out."""
+    """Return a valid job, changed by `spec`; `without` names fields to remove."""
     left_out = spec.pop("without", ())
     made = manifest("bad", "team", **spec)
     del made["metadata"]["uid"]
@@ -61,38 +66,38 @@ def job(**spec: Any) -> Json:
     return copy.deepcopy(made)
 
 
-def field(name: str, path: str, value: Any, says: str, server: str | None = None, **spec: Any) -> Bad:
-    """Return a manifest that says `value` at `path` of the specification, and is told so at that path."""
+def field(name: str, path: str, value: Any, message: str, server: str | None = None, **spec: Any) -> Bad:
+    """Return a manifest with an invalid `value` at `path` of the specification."""
     made = job(**spec)
     _set(made["spec"], path, value)
-    return Bad(name, made, f"spec.{path}: {says}", server and (server if path in server else _at(path, server)))
+    return Bad(name, made, f"spec.{path}: {message}", server and (server if path in server else _at(path, server)))
 
 
 def rule(name: str, path: str, message: str, **spec: Any) -> Bad:
-    """Return a manifest that breaks a rule between fields, which API server and `tfdist validate` tell alike."""
+    "Return a manifest that violates a rule between fields"
     return Bad(name, job(**spec), f"spec{path}: {message}", message)
 
 
 def pod(name: str, path: str, message: str, **spec: Any) -> Bad:
-    """Return a manifest with a mistake that only `tfdist validate` and the controller see."""
+    """Return a manifest with an error that only `tfdist validate` and the controller detect."""
     return Bad(name, job(**spec), f"spec{path}: {message}")
 
 
 def container(name: str, path: str, message: str, **fields: Any) -> Bad:
-    """Return a manifest whose template has a mistake in the container `tensorflow`."""
+    """Return a manifest with an error in the container `tensorflow` of its template."""
     where = f".template.spec.containers[0]{path}"
     return pod(name, where, message, template={"spec": {"containers": [{"name": "tensorflow", **fields}]}})
 
 
 def _at(path: str, text: str) -> str:
-    """Return what the API server says about a field; where it adds a value in between, the path is enough."""
+    """Return the API server's message about a field."""
     if text == UNKNOWN:
         return f'unknown field "spec.{path}"'
     return text
 
 
 def _set(target: Any, path: str, value: Any) -> None:
-    """Set what is at `path`, such as `env[0].name`, and make what is missing on the way."""
+    """Set the value at `path`, such as `env[0].name`; missing parents are created."""
     keys = [int(k) if k.isdigit() else k for k in re.findall(r"[^.\[\]]+", path)]
     for key, following in itertools.pairwise(keys):
         empty: Any = [] if isinstance(following, int) else {}

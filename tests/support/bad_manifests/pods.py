@@ -1,4 +1,4 @@
-"""Mistakes in the short forms of a container: variables, mounts, volumes, amounts."""
+"""Errors in the short forms of a container: variables, mounts, volumes, amounts."""
 
 from typing import Any, Final
 
@@ -8,7 +8,7 @@ from support.factories import CHECKPOINT
 VOLUMES: Final = [{"name": "data", "emptyDir": {}}]
 MOUNTS: Final = [{"name": "data", "mountPath": "/data"}]
 MOUNTED: Final[dict[str, Any]] = {"volumes": VOLUMES, "volumeMounts": MOUNTS}
-AMOUNT: Final = "write an amount, such as 2, 500m or 16Gi, fractions in quotes"
+QUANTITY: Final = "must be a quantity, such as 2, 500m or 16Gi; quote fractions"
 GPU: Final = "nvidia.com/gpu"
 STANDBY: Final[dict[str, Any]] = {"runPolicy": {"standby": True}, "checkpoint": CHECKPOINT}
 
@@ -17,26 +17,36 @@ def gpus(number: Any) -> dict[str, Any]:
     return {"resources": {"limits": {GPU: number}}}
 
 
-def mount(name: str, path: str, value: Any, says: str, server: str) -> Bad:
-    return field(name, f"volumeMounts[0].{path}", value, says, server, **MOUNTED)
+def mount(name: str, path: str, value: Any, message: str, server: str) -> Bad:
+    return field(name, f"volumeMounts[0].{path}", value, message, server, **MOUNTED)
 
 
 _VARIABLES: Final = (
-    field("a variable without a letter", "env[0].name", "", "write at least 1 character; got ''", SHORT),
-    field("a variable with its value in the name", "env[0].name", "A=1", "write a name without =; got 'A=1'", PATTERN),
-    field("a variable twice", "env", [{"name": "A", "value": "1"}, {"name": "A"}], "items 0 and 1 are both 'A'", TWICE),
+    field("a variable without a letter", "env[0].name", "", "must have at least 1 character", SHORT),
+    field("a variable with its value in the name", "env[0].name", "A=1", "must be a name without '='", PATTERN),
+    field(
+        "a variable twice",
+        "env",
+        [{"name": "A", "value": "1"}, {"name": "A"}],
+        'Duplicate value: "A": items 0 and 1',
+        TWICE,
+    ),
     field(
         "a value that is a file",
         "env[0].value",
         "x" * 32769,
-        "write at most 32768 characters",
+        "Too long: 32769 characters: must have at most 32768 characters",
         LONG,
         env=[{"name": "A"}],
     ),
+    field("a source by its name", "env[0].valueFrom", "s", "must be an object", TYPE, env=[{"name": "A"}]),
     field(
-        "a source by its name", "env[0].valueFrom", "s", "must be an object, got the text", TYPE, env=[{"name": "A"}]
+        "too many variables",
+        "env",
+        [{"name": f"A{i}"} for i in range(257)],
+        "Too many: 257: must have at most 256 items",
+        MANY,
     ),
-    field("too many variables", "env", [{"name": f"A{i}"} for i in range(257)], "write at most 256 entries", MANY),
     pod(
         "a typo in a source of a variable",
         ".env[0].valueFrom.secretkeyRef",
@@ -46,17 +56,21 @@ _VARIABLES: Final = (
     pod(
         "a secret's variable without a key",
         ".env[0].valueFrom.secretKeyRef.key",
-        "required, and absent",
+        "Required value",
         env=[{"name": "A", "valueFrom": {"secretKeyRef": {"name": "s"}}}],
     ),
     field(
-        "variables from too many places", "envFrom", [{"configMapRef": {"name": "m"}}] * 65, "write at most 64", MANY
+        "variables from too many places",
+        "envFrom",
+        [{"configMapRef": {"name": "m"}}] * 65,
+        "Too many: 65: must have at most 64 items",
+        MANY,
     ),
     field(
         "an empty prefix",
         "envFrom[0].prefix",
         "",
-        "write at least 1 char",
+        "must have at least 1 character",
         SHORT,
         envFrom=[{"configMapRef": {"name": "m"}}],
     ),
@@ -69,25 +83,49 @@ _VARIABLES: Final = (
     pod(
         "variables from two places in one",
         ".envFrom[0]",
-        "names configMapRef and secretRef, which exclude each other",
+        "Forbidden: configMapRef and secretRef are mutually exclusive; keep one of them",
         envFrom=[{"configMapRef": {"name": "m"}, "secretRef": {"name": "s"}}],
     ),
 )
 
 _MOUNTS: Final = (
-    mount("a mount of no volume", "name", "", "write at least 1 character; got ''", SHORT),
-    mount("a mount nowhere", "mountPath", "", "write at least 1 character; got ''", SHORT),
-    mount("a mount of Docker's kind", "mountPath", "/srv:/data", "write a path without :; got '/srv:/data'", PATTERN),
-    mount("a path in a volume that is too long", "subPath", "x" * 4097, "write at most 4096 characters", LONG),
-    mount("a pattern of a path that is too long", "subPathExpr", "x" * 4097, "write at most 4096 characters", LONG),
-    mount("a mount read-only by a word", "readOnly", "yes", "write true or false, without quotes; got 'yes'", TYPE),
-    mount("mounts seen in one direction", "mountPropagation", "Shared", "write 'None', 'HostToContainer' or", ENUM),
-    mount("mounts below read-only by a boolean", "recursiveReadOnly", True, "write 'Disabled', 'IfPossible' or", ENUM),
+    mount("a mount of no volume", "name", "", "must have at least 1 character", SHORT),
+    mount("a mount nowhere", "mountPath", "", "must have at least 1 character", SHORT),
+    mount("a mount of Docker's kind", "mountPath", "/srv:/data", "must be a path without ':'", PATTERN),
+    mount(
+        "a path in a volume that is too long",
+        "subPath",
+        "x" * 4097,
+        "Too long: 4097 characters: must have at most 4096 characters",
+        LONG,
+    ),
+    mount(
+        "a pattern of a path that is too long",
+        "subPathExpr",
+        "x" * 4097,
+        "Too long: 4097 characters: must have at most 4096 characters",
+        LONG,
+    ),
+    mount("a mount read-only by a word", "readOnly", "yes", "must be true or false, without quotes", TYPE),
+    mount(
+        "mounts seen in one direction",
+        "mountPropagation",
+        "Shared",
+        'Unsupported value: "Shared": supported values: None, HostToContainer, Bidirectional',
+        ENUM,
+    ),
+    mount(
+        "mounts below read-only by a boolean",
+        "recursiveReadOnly",
+        True,
+        "Unsupported value: true: supported values: Disabled, IfPossible, Enabled",
+        ENUM,
+    ),
     field(
         "two mounts at one path",
         "volumeMounts",
         MOUNTS * 2,
-        "items 0 and 1 are both '/data'; keep one",
+        'Duplicate value: "/data": items 0 and 1',
         TWICE,
         volumes=VOLUMES,
     ),
@@ -95,21 +133,21 @@ _MOUNTS: Final = (
         "too many mounts",
         "volumeMounts",
         [{"name": "data", "mountPath": f"/{i}"} for i in range(65)],
-        "write at most 64",
+        "Too many: 65: must have at most 64 items",
         MANY,
         volumes=VOLUMES,
     ),
     pod(
         "a mount of a missing volume",
         ".volumeMounts[0].name",
-        "no volume is called 'dta'; there are data: correct the name, or add it",
+        "no volume has this name, the pod has data; correct the name, or add it to volumes",
         volumes=VOLUMES,
         volumeMounts=[{"name": "dta", "mountPath": "/data"}],
     ),
     pod(
         "a role's mount of a missing volume",
         ".worker.volumeMounts[0].name",
-        "no volume is called 'x'; there is none: correct the name, or add it",
+        "no volume has this name, the pod has none; correct the name, or add it to volumes",
         worker={"volumeMounts": [{"name": "x", "mountPath": "/x"}]},
     ),
 )
@@ -119,46 +157,46 @@ _VOLUMES: Final = (
         "a volume with a capital",
         "volumes[0].name",
         "Data",
-        "write small letters, digits and dashes, no",
+        "must be a DNS label: lower case letters, digits and '-', with a letter or digit first and last",
         PATTERN,
         volumes=[{"emptyDir": {}}],
     ),
-    field("a volume twice", "volumes", VOLUMES * 2, "items 0 and 1 are both 'data'; keep one", TWICE),
+    field("a volume twice", "volumes", VOLUMES * 2, 'Duplicate value: "data": items 0 and 1', TWICE),
     field(
         "too many volumes",
         "volumes",
         [{"name": f"v{i}", "emptyDir": {}} for i in range(65)],
-        "write at most 64 entries",
+        "Too many: 65: must have at most 64 items",
         MANY,
     ),
     pod(
         "a typo in a source of a volume",
         ".volumes[0].persistentVolumeClaims",
-        "unknown field (given an object); did you mean persistentVolumeClaim?",
+        "unknown field; did you mean persistentVolumeClaim?",
         volumes=[{"name": "v", "persistentVolumeClaims": {"claimName": "c"}}],
     ),
     pod(
         "a typo within a source of a volume",
         ".volumes[0].persistentVolumeClaim.claim",
-        "unknown field (given the text 'c')",
+        "unknown field; did you mean claimName?",
         volumes=[{"name": "v", "persistentVolumeClaim": {"claim": "c", "claimName": "c"}}],
     ),
     pod(
         "a volume with two sources",
         ".volumes[0]",
-        "names emptyDir and hostPath, which exclude each other; keep one",
+        "Forbidden: emptyDir and hostPath are mutually exclusive; keep one of them",
         volumes=[{"name": "v", "emptyDir": {}, "hostPath": {"path": "/srv"}}],
     ),
     pod(
         "a volume of nothing",
         ".volumes[0]",
-        "names nothing to use; add one of configMap, emptyDir",
+        "Required value: set one of configMap, emptyDir, persistentVolumeClaim or secret",
         volumes=[{"name": "v"}],
     ),
     pod(
         "a volume of the controller's name",
         ".volumes[0].name",
-        "names that begin with tfdist- are the controller's; choose",
+        "the prefix tfdist- is reserved; use another name",
         volumes=[{"name": "tfdist-tmp", "emptyDir": {}}],
     ),
     pod(
@@ -170,51 +208,59 @@ _VOLUMES: Final = (
     pod(
         "a name for the volume of checkpoints",
         ".checkpoint.volume.name",
-        "the controller names this volume; remove the name",
+        "Forbidden: the controller names this volume; remove name",
         checkpoint={**CHECKPOINT, "volume": {**CHECKPOINT["volume"], "name": "ckpt"}},
     ),
 )
 
 _AMOUNTS: Final = (
-    field("memory in words", "resources.limits.memory", "16 GB", f"{AMOUNT}; got '16 GB'", PATTERN),
-    field("a negative request", "resources.requests.cpu", "-1", f"{AMOUNT}; got '-1'", PATTERN),
-    field(
-        "less than no CPU", "resources.requests.cpu", -1, f"{AMOUNT}; got -1", "should be greater than or equal to 0"
-    ),
-    field("half a CPU without quotes", "resources.limits.cpu", 0.5, f"{AMOUNT}; got 0.5", "Invalid value"),
-    field("an amount beyond all bounds", "resources.limits.cpu", "1e999", f"{AMOUNT}; got '1e999'", PATTERN),
-    field("an amount as a list", "resources.limits.cpu", [1], f"{AMOUNT}; got [1]", "Invalid value"),
-    field("an amount of too many digits", "resources.limits.cpu", "0" * 65, f"{AMOUNT}; got '000", LONG),
-    field("a device twice", "resources.claims", [{"name": "d"}] * 2, "items 0 and 1 are both 'd'; keep one", TWICE),
-    field("a device without a name", "resources.claims[0].name", "", "write at least 1 character; got ''", SHORT),
+    field("memory with a space", "resources.limits.memory", "16 GB", QUANTITY, PATTERN),
+    field("a negative request", "resources.requests.cpu", "-1", QUANTITY, PATTERN),
+    field("less than no CPU", "resources.requests.cpu", -1, QUANTITY, "should be greater than or equal to 0"),
+    field("half a CPU without quotes", "resources.limits.cpu", 0.5, QUANTITY, "Invalid value"),
+    field("an amount beyond all bounds", "resources.limits.cpu", "1e999", QUANTITY, PATTERN),
+    field("an amount as a list", "resources.limits.cpu", [1], QUANTITY, "Invalid value"),
+    field("an amount of too many digits", "resources.limits.cpu", "0" * 65, QUANTITY, LONG),
+    field("a device twice", "resources.claims", [{"name": "d"}] * 2, 'Duplicate value: "d": items 0 and 1', TWICE),
+    field("a device without a name", "resources.claims[0].name", "", "must have at least 1 character", SHORT),
     field(
         "a request of a device without a name",
         "resources.claims[0].request",
         "",
-        "write at least 1",
+        "must have at least 1 character",
         SHORT,
         resources={"claims": [{"name": "d"}]},
     ),
-    field("too many resources", "resources.limits", {f"r{i}": 1 for i in range(33)}, "write at most 32 entries", MANY),
     field(
-        "too many resources to ask for", "resources.requests", {f"r{i}": 1 for i in range(33)}, "write at most 32", MANY
+        "too many resources",
+        "resources.limits",
+        {f"r{i}": 1 for i in range(33)},
+        "Too many: 33: must have at most 32 items",
+        MANY,
+    ),
+    field(
+        "too many resources to ask for",
+        "resources.requests",
+        {f"r{i}": 1 for i in range(33)},
+        "Too many: 33: must have at most 32 items",
+        MANY,
     ),
     pod(
         "a resource with a space",
         ".resources.limits['nvidia gpu']",
-        "the key is not well-formed: write a name such as cpu",
+        "the key must be a qualified name, such as cpu or nvidia.com/gpu",
         resources={"limits": {"nvidia gpu": 1}},
     ),
     pod(
         "a request above its limit",
         ".resources.requests.cpu",
-        "2 is more than the limit, 500m: lower the request or raise the limit",
+        "must be less than or equal to the limit of 500m",
         resources={"requests": {"cpu": 2}, "limits": {"cpu": "500m"}},
     ),
     pod(
         "a request of the job above the limit of a role",
         ".resources.requests.memory",
-        "2Gi is more than the limit, 1G",
+        "must be less than or equal to the limit of 1G",
         resources={"requests": {"memory": "2Gi"}},
         worker={"resources": {"limits": {"memory": "1G"}}},
     ),
@@ -236,7 +282,7 @@ _AMOUNTS: Final = (
     pod(
         "a reserve of programs that do not wait",
         ".runPolicy.standby",
-        "worker has a command of its own, and only the bundled trainer can wait in reserve",
+        "Forbidden: worker sets its own command",
         **STANDBY,
         command=["tfdist-launch", "python", "train.py"],
     ),

@@ -1,16 +1,14 @@
-"""Broken rules between fields: every `Check` of the models is broken here at least once."""
+"""Broken rules between fields: every `CrossFieldRule` of the models is broken here at least once."""
 
-import dataclasses
 from typing import Any, Final
 
 from support.bad_manifests.case import Bad, rule
-from support.factories import CHECKPOINT
+from support.factories import CHECKPOINT, TRAINING
 
-TRAINING: Final = {"program": "image_classification"}
 URL: Final[dict[str, Any]] = {"directory": "gs://bucket/ckpt"}
 PS: Final[dict[str, Any]] = {"strategy": "ParameterServer", "chief": {}, "ps": {}}
 EVALUATE: Final[dict[str, Any]] = {"task": "Evaluate", "checkpoint": URL}
-ONE_PLACE: Final = "code comes from one place: set exactly one of configMap, git and persistentVolumeClaim"
+ONE_PLACE: Final = "exactly one source is required; set one of configMap, git and persistentVolumeClaim"
 
 
 def failure(name: str, path: str, message: str, **fields: Any) -> Bad:
@@ -21,36 +19,36 @@ def failure(name: str, path: str, message: str, **fields: Any) -> Bad:
 
 _ROLES: Final = (
     rule(
-        "parameter servers beside mirrored workers",
+        "parameter servers with mirrored workers",
         ".ps",
-        "parameter servers need strategy ParameterServer or Custom",
+        "ps requires strategy ParameterServer or Custom; change strategy, or remove ps",
         ps={},
     ),
     rule(
         "no parameter server",
         ".ps",
-        "strategy ParameterServer needs at least one parameter server: add ps",
+        "strategy ParameterServer requires a parameter server; add ps: {replicas: 1}",
         strategy="ParameterServer",
         chief={},
     ),
     rule(
         "parameter servers without workers",
         ".worker",
-        "strategy ParameterServer needs at least one worker",
+        "strategy ParameterServer requires a worker; add worker: {replicas: 1}",
         **PS,
         without=["worker"],
     ),
     rule(
         "parameter servers without a chief",
         ".chief",
-        "strategy ParameterServer needs a chief",
+        "strategy ParameterServer requires a chief, which coordinates the workers; add chief: {}",
         strategy="ParameterServer",
         ps={},
     ),
     rule(
         "parameter servers with a chief of no replica",
         ".chief",
-        "strategy ParameterServer needs a chief",
+        "strategy ParameterServer requires a chief, which coordinates the workers; add chief: {}",
         strategy="ParameterServer",
         ps={},
         chief={"replicas": 0},
@@ -81,57 +79,78 @@ _TASKS: Final = (
     rule(
         "an evaluation of nothing",
         ".checkpoint",
-        "task Evaluate restores a checkpoint: set checkpoint.directory",
+        "task Evaluate requires a checkpoint; set checkpoint.directory",
         task="Evaluate",
     ),
     rule(
         "an evaluation that restores nothing",
         ".checkpoint.restore",
-        "task Evaluate needs a checkpoint to evaluate",
+        "task Evaluate requires a checkpoint; set restore to Latest or to a path",
         task="Evaluate",
         checkpoint={**URL, "restore": "None"},
     ),
-    rule("an evaluation with a chief", ".task", "task Evaluate runs on the workers alone", **EVALUATE, chief={}),
     rule(
-        "an evaluation with an evaluator", ".task", "task Evaluate runs on the workers alone", **EVALUATE, evaluator={}
+        "an evaluation with a chief",
+        ".task",
+        "task Evaluate runs on the workers only; remove chief, ps and evaluator",
+        **EVALUATE,
+        chief={},
+    ),
+    rule(
+        "an evaluation with an evaluator",
+        ".task",
+        "task Evaluate runs on the workers only; remove chief, ps and evaluator",
+        **EVALUATE,
+        evaluator={},
     ),
     rule(
         "an evaluation by parameter servers",
         ".strategy",
-        "task Evaluate has no parameter servers: take strategy MultiWorkerMirrored",
+        "task Evaluate does not support parameter servers",
         **EVALUATE,
         strategy="ParameterServer",
     ),
     rule(
         "an evaluation after the evaluation",
         ".evaluation.mode",
-        "task Evaluate is the evaluation: remove evaluation.mode",
+        "task Evaluate and evaluation.mode are mutually exclusive; remove evaluation.mode",
         **EVALUATE,
         evaluation={"mode": "AfterTraining"},
     ),
-    rule("nothing to run", ".training", "nothing to run: set training.program", without=["training"]),
+    rule(
+        "nothing to run",
+        ".training",
+        "neither a program nor an image is set; set training.program for the bundled trainer, or image",
+        without=["training"],
+    ),
     rule(
         "nothing to run but roles",
         ".training",
-        "nothing to run: set training.program",
+        "neither a program nor an image is set; set training.program for the bundled trainer, or image",
         chief={},
         evaluator={},
         without=["training"],
     ),
-    rule("arguments of nothing", ".training", "nothing to run: set training.program", args=[], without=["training"]),
+    rule(
+        "arguments of nothing",
+        ".training",
+        "neither a program nor an image is set; set training.program for the bundled trainer, or image",
+        args=[],
+        without=["training"],
+    ),
 )
 
 _EVALUATIONS: Final = (
     rule(
         "evaluation without checkpoints",
         ".evaluation.mode",
-        "evaluation restores a checkpoint",
+        "evaluation requires checkpoints; set checkpoint.directory",
         evaluation={"mode": "AfterTraining"},
     ),
     rule(
         "evaluation without an evaluator",
         ".evaluator.replicas",
-        "evaluation beside training needs the evaluator",
+        "modes Continuous and Both require an evaluator",
         evaluation={"mode": "Both"},
         checkpoint=URL,
         evaluator={"replicas": 0},
@@ -139,79 +158,45 @@ _EVALUATIONS: Final = (
     rule(
         "replicas of an evaluation that is off",
         ".evaluation.replicas",
-        "only evaluation after training runs on several replicas",
+        "replicas requires mode AfterTraining or Both; change mode, or remove replicas",
         evaluation={"replicas": 2},
     ),
     rule(
         "early stopping without an evaluator",
         ".evaluation.earlyStopping",
-        "the evaluator beside training decides when to stop early",
+        "earlyStopping requires mode Continuous or Both; change mode, or remove earlyStopping",
         evaluation={"mode": "AfterTraining", "earlyStopping": {"patience": 3}},
         checkpoint=URL,
     ),
     rule(
         "a TensorBoard of no logs",
         ".tensorBoard.logDirectory",
-        "TensorBoard needs to know where the logs are",
+        "TensorBoard requires a log directory; set logDirectory, or checkpoint.directory",
         tensorBoard={},
     ),
     rule(
-        "a volume for a URL", ".checkpoint.directory", "a volume is mounted at a path", checkpoint={**CHECKPOINT, **URL}
+        "a volume for a URL",
+        ".checkpoint.directory",
+        "volume requires directory to be an absolute path; change directory, or remove volume",
+        checkpoint={**CHECKPOINT, **URL},
     ),
 )
 
-LEAST_ABOVE_MOST: Final = dataclasses.replace(
+_NOT_SUPPORTED: Final = "not supported by this version of TFDist; planned. Remove the field."
+_GANGS: Final = f"Native, Kueue, Volcano and Coscheduling are {_NOT_SUPPORTED}"
+_PLANNED: Final = (
+    rule("workers that come and go", ".elastic", _NOT_SUPPORTED, elastic={"minWorkers": 1}),
+    rule("more memory after a kill", ".oomPolicy", _NOT_SUPPORTED, oomPolicy={}),
+    rule("a gang of Kueue", ".scheduling.gang", _GANGS, scheduling={"gang": "Kueue"}),
+    rule("a gang of Kubernetes", ".scheduling.gang", _GANGS, scheduling={"gang": "Native"}),
+    rule("a queue", ".scheduling.queue", _NOT_SUPPORTED, scheduling={"queue": "team-a"}),
+    rule("a least number of replicas", ".scheduling.minAvailable", _NOT_SUPPORTED, scheduling={"minAvailable": 1}),
+    rule("a time to wait for places", ".scheduling.timeoutSeconds", _NOT_SUPPORTED, scheduling={"timeoutSeconds": 60}),
     rule(
-        "a least above the most",
-        ".elastic.minWorkers",
-        "minWorkers is more than maxWorkers",
-        elastic={"minWorkers": 3, "maxWorkers": 1},
-        worker={"replicas": 3},
-    ),
-    also=("spec.elastic.maxWorkers",),
-)
-_SIZES: Final = (
-    rule(
-        "elastic on one device",
-        ".elastic",
-        "only workers that train together come and go",
-        strategy="OneDevice",
-        worker={},
-        elastic={},
-    ),
-    rule(
-        "fewer workers than the least",
-        ".elastic.minWorkers",
-        "worker.replicas is less than minWorkers",
-        elastic={"minWorkers": 3},
-    ),
-    rule(
-        "more workers than the most",
-        ".elastic.maxWorkers",
-        "worker.replicas is more than maxWorkers",
-        elastic={"maxWorkers": 1},
-    ),
-    LEAST_ABOVE_MOST,
-    rule("elastic without workers", ".elastic", "elastic is about workers", elastic={}, chief={}, without=["worker"]),
-    rule(
-        "a gang larger than the job",
-        ".scheduling.minAvailable",
-        "minAvailable is more than the gang has replicas",
-        scheduling={"minAvailable": 3},
-    ),
-    rule(
-        "a gang that counts the evaluator",
-        ".scheduling.minAvailable",
-        "minAvailable is more than the gang has replicas",
-        scheduling={"minAvailable": 4},
-        chief={},
-        evaluator={},
-    ),
-    rule(
-        "a queue of a scheduler without queues",
-        ".scheduling.queue",
-        "only Kueue and Volcano have queues",
-        scheduling={"queue": "a", "gang": "None"},
+        "a change in place",
+        ".runPolicy.updateStrategy",
+        f"InPlace is {_NOT_SUPPORTED}",
+        runPolicy={"updateStrategy": "InPlace"},
     ),
 )
 
@@ -219,25 +204,25 @@ _PARTS: Final = (
     rule(
         "an own TF_CONFIG",
         ".env[0].name",
-        "TF_CONFIG and TFDIST_JOB are generated for each replica",
+        "TF_CONFIG and TFDIST_JOB are reserved; remove the variable",
         env=[{"name": "TF_CONFIG", "value": "{}"}],
     ),
     rule(
         "an own TFDIST_JOB of a role",
         ".worker.env[0].name",
-        "TF_CONFIG and TFDIST_JOB are generated",
+        "TF_CONFIG and TFDIST_JOB are reserved; remove the variable",
         worker={"env": [{"name": "TFDIST_JOB"}]},
     ),
     rule(
         "a variable with two sources",
         ".env[0]",
-        "a variable has one source: keep value or valueFrom",
+        "value and valueFrom are mutually exclusive; keep one of them",
         env=[{"name": "A", "value": "", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
     ),
     rule(
         "a mount with two paths in the volume",
         ".volumeMounts[0].subPathExpr",
-        "a mount has one path inside the volume",
+        "subPath and subPathExpr are mutually exclusive; keep one of them",
         volumes=[{"name": "v", "emptyDir": {}}],
         volumeMounts=[{"name": "v", "mountPath": "/v", "subPath": "a", "subPathExpr": "b"}],
     ),
@@ -251,27 +236,31 @@ _PARTS: Final = (
     failure(
         "a rule that success fails",
         ".onExitCodes.values",
-        "exit code 0 is success and never a failure",
+        "exit code 0 is not a failure; remove it",
         onExitCodes={"operator": "In", "values": [1, 0]},
     ),
-    failure("a rule that matches everything", "", "a rule needs something to match"),
+    failure(
+        "a rule that matches everything",
+        "",
+        "a rule requires a criterion; set onExitCodes, onPodConditions or onMessagePattern",
+    ),
 )
 
 _STANDBY: Final = (
     rule(
         "a reserve of programs that could not go on",
         ".runPolicy.standby",
-        "a program in reserve is one of the bundled trainer, which goes on from a checkpoint",
+        "standby requires the bundled trainer and checkpoints; set training and checkpoint, or remove standby",
         runPolicy={"standby": True},
     ),
     rule(
         "a reserve of programs of the author's",
         ".runPolicy.standby",
-        "programs in reserve go on together",
+        "standby requires a strategy whose replicas restart together",
         strategy="Custom",
         checkpoint=URL,
         runPolicy={"standby": True},
     ),
 )
 
-CASES: Final[tuple[Bad, ...]] = (*_STANDBY, *_ROLES, *_TASKS, *_EVALUATIONS, *_SIZES, *_PARTS)
+CASES: Final[tuple[Bad, ...]] = (*_STANDBY, *_ROLES, *_TASKS, *_EVALUATIONS, *_PLANNED, *_PARTS)

@@ -5,92 +5,95 @@ from typing import Any, Final
 from support.bad_manifests.case import UNKNOWN, Bad, field, job
 
 LONG_NAME: Final = "metadata.name must be a DNS label of at most 45 characters"
-EMPTY: Final = "empty, which counts as absent: "
+NULL: Final = "must not be null; "
 
 
-def top(title: str, says: str, server: str | None, /, **changes: Any) -> Bad:
-    """Return a job of which other top-level fields are changed than the specification."""
-    return Bad(title, job() | changes, says, server)
+def top(title: str, message: str, server: str | None, /, **changes: Any) -> Bad:
+    """Return a job with changed top-level fields other than the specification."""
+    return Bad(title, job() | changes, message, server)
 
 
-def meta(title: str, says: str, server: str | None, /, **changes: Any) -> Bad:
+def meta(title: str, message: str, server: str | None, /, **changes: Any) -> Bad:
     made = job()
     made["metadata"] |= changes
-    return Bad(title, made, says, server)
+    return Bad(title, made, message, server)
 
 
 def nameless() -> Bad:
     made = job()
     del made["metadata"]["name"]
-    return Bad("no name", made, "metadata.name: required, and absent", "name or generateName is required")
+    return Bad("no name", made, "metadata.name: Required value", "name or generateName is required")
 
 
-def unknown(name: str, path: str, value: Any, says: str, **spec: Any) -> Bad:
-    return field(name, path, value, f"unknown field; {says}", UNKNOWN, **spec)
+def unknown(name: str, path: str, value: Any, message: str, **spec: Any) -> Bad:
+    return field(name, path, value, f"unknown field; {message}", UNKNOWN, **spec)
 
 
 def null(name: str, path: str, remedy: str) -> Bad:
     """Return a job with an empty field: the API server takes it for absent, and writes the default if there is one."""
-    made = field(name, path, None, f"{EMPTY}{remedy}")
-    return Bad(made.name, made.manifest, made.says, mended=True)
+    made = field(name, path, None, f"{NULL}{remedy}")
+    return Bad(made.name, made.manifest, made.expected, dropped=True)
 
 
 _IDENTITY: Final = (
     top(
         "a version that does not exist",
-        "apiVersion: did you mean tfdist.dev/v1? write 'tfdist.dev/v1'; got 'tfdist.dev/v1beta1'",
+        'apiVersion: Unsupported value: "tfdist.dev/v1beta1"',
         "cannot be handled as a TFDistJob",
         apiVersion="tfdist.dev/v1beta1",
     ),
     top(
         "another kind",
-        "kind: did you mean TFDistJob? write 'TFDistJob'; got 'TFJob'",
+        'kind: Unsupported value: "TFJob": supported values: TFDistJob; did you mean TFDistJob?',
         "must be TFDistJob",
         kind="TFJob",
     ),
     top(
         "a kind in small letters",
-        "kind: did you mean TFDistJob? write 'TFDistJob'; got 'tfdistjob'",
+        'kind: Unsupported value: "tfdistjob": supported values: TFDistJob; did you mean TFDistJob?',
         "must be TFDistJob",
         kind="tfdistjob",
     ),
-    top("the specification as a list", "spec: write a map of fields; got []", 'spec: Invalid value: "array"', spec=[]),
+    top("the specification as a list", "spec: must be an object", 'spec: Invalid value: "array"', spec=[]),
     top(
-        "a specification beside the other",
+        "a second specification",
         "specs: unknown field; did you mean spec?",
         'unknown field "specs"',
         specs={},
     ),
     top(
         "a field of Deployments at the top",
-        "replicas: unknown field; `kubectl explain tfdistjob` lists",
+        "replicas: unknown field; see `kubectl explain tfdistjob`",
         'unknown field "replicas"',
         replicas=2,
     ),
-    top("an empty specification", "spec: write a map of fields; got nothing", "spec: Required value", spec=None),
+    top("an empty specification", "spec: must be an object", "spec: Required value", spec=None),
     nameless(),
     meta(
-        "a name too long for its pods", "metadata.name: write at most 45 characters; got 46", LONG_NAME, name="x" * 46
+        "a name too long for its pods",
+        "metadata.name: Too long: 46 characters: must have at most 45 characters",
+        LONG_NAME,
+        name="x" * 46,
     ),
     meta(
         "a name with a capital",
-        "metadata.name: write small letters, digits and dashes, a letter first",
+        "metadata.name: must be a DNS label that begins with a letter: lower case letters, digits and '-'",
         "a lowercase RFC 1123",
         name="Fashion",
     ),
     meta(
         "a name that begins with a digit",
-        "metadata.name: write small letters, digits and dashes, a letter",
+        "metadata.name: must be a DNS label that begins with a letter: lower case letters, digits and '-'",
         LONG_NAME,
         name="1st",
     ),
     meta(
         "a name with a dot",
-        "metadata.name: write small letters, digits and dashes, a letter first",
+        "metadata.name: must be a DNS label that begins with a letter: lower case letters, digits and '-'",
         LONG_NAME,
         name="a.b",
     ),
-    meta("a name that ends with a dash", "metadata.name: write small letters", "a lowercase RFC 1123", name="fashion-"),
+    meta("a name that ends with a dash", "metadata.name: must be a DNS label", "a lowercase RFC 1123", name="fashion-"),
     meta(
         "labels with a typo",
         "metadata.lables: unknown field; did you mean labels?",
@@ -99,40 +102,38 @@ _IDENTITY: Final = (
     ),
     meta(
         "the number of replicas in the metadata",
-        "metadata.replicas: unknown field; there are",
+        "metadata.replicas: unknown field",
         'unknown field "metadata.replicas"',
         replicas=2,
     ),
     meta(
         "a label that is a number",
-        "metadata.labels.tier: write text, numbers and true or false in quotes; got 1",
+        "metadata.labels.tier: must be a string; quote numbers and booleans",
         "cannot unmarshal number",
         labels={"tier": 1},
     ),
     meta(
         "an annotation that is a boolean",
-        "metadata.annotations.debug: write text, numbers",
+        "metadata.annotations.debug: must be a string",
         "cannot unmarshal bool",
         annotations={"debug": True},
     ),
-    meta(
-        "labels as a list", "metadata.labels: write a map of texts; got ['a']", "cannot unmarshal array", labels=["a"]
-    ),
+    meta("labels as a list", "metadata.labels: must be a map of strings", "cannot unmarshal array", labels=["a"]),
     meta(
         "a label with a space",
-        "metadata.labels.team: write letters, digits",
+        "metadata.labels.team: must be a label value",
         "metadata.labels: Invalid value",
         labels={"team": "a b"},
     ),
     meta(
         "a label whose key has two slashes",
-        "metadata.labels['a/b/c']: the key is not well-formed",
+        "metadata.labels['a/b/c']: the key must be a qualified name",
         "metadata.labels: Invalid value",
         labels={"a/b/c": "d"},
     ),
     meta(
         "an annotation without a key",
-        "metadata.annotations['']: the key is not well-formed",
+        "metadata.annotations['']: the key must be a qualified name",
         "metadata.annotations: Invalid value",
         annotations={"": "d"},
     ),
@@ -140,7 +141,7 @@ _IDENTITY: Final = (
 
 _UNKNOWN: Final = (
     unknown("a typo in a field", "wroker", {}, "did you mean worker?"),
-    unknown("a field of TFJobs", "tfReplicaSpecs", {}, "`kubectl explain tfdistjob.spec` lists those there are"),
+    unknown("a field of TFJobs", "tfReplicaSpecs", {}, "see `kubectl explain tfdistjob.spec`"),
     unknown("a typo in a role", "worker.replica", 2, "did you mean replicas?"),
     unknown("a field in snake case", "training.config_map", {}, "did you mean config?"),
     unknown(
@@ -154,7 +155,7 @@ _UNKNOWN: Final = (
         "a branch",
         "training.source.git.branch",
         "main",
-        "`kubectl explain tfdistjob.spec.training.source.git`",
+        "see `kubectl explain tfdistjob.spec.training.source.git`",
         training={"program": "a:B", "source": {"git": {"repository": "https://h/a"}}},
     ),
     unknown(
@@ -201,33 +202,37 @@ _UNKNOWN: Final = (
         "a typo in a template",
         "template.metdata",
         {},
-        "unknown field (given an object); did you mean metadata?",
+        "unknown field; did you mean metadata?",
         UNKNOWN,
     ),
-    field("a name for the pods", "template.metadata.name", "x", "a template has labels and annotations only", UNKNOWN),
-    unknown("a typo in oomPolicy", "oomPolicy.memoryfactor", 2, "did you mean memoryFactor?"),
-    unknown("a typo in elastic", "elastic.minworkers", 1, "did you mean minWorkers?"),
+    field(
+        "a name for the pods",
+        "template.metadata.name",
+        "x",
+        "Forbidden: a template has only labels and annotations; remove it",
+        UNKNOWN,
+    ),
     unknown("a typo in scheduling", "scheduling.priorityClass", "a", "did you mean priorityClassName?"),
-    unknown("a typo in runtime", "runtime.XLA", "On", "`kubectl explain tfdistjob.spec.runtime`"),
+    unknown("a typo in runtime", "runtime.XLA", "On", "did you mean xla?"),
 )
 
 _NULLS: Final = (
-    null("a chief without fields", "chief", "write {} for its defaults, or remove the line"),
-    null("an evaluator without fields", "evaluator", "write {} for its defaults"),
-    null("an empty image", "image", "give a value, or remove the line"),
-    null("empty volumes", "volumes", "give a value"),
-    null("a limit without an amount", "resources.limits.cpu", "give a value"),
-    null("an empty configuration", "training.config", "give a value"),
-    null("an empty checkpoint", "checkpoint", "write {}"),
-    null("a template without fields", "template", "write {}"),
-    null("empty limits of a run", "runPolicy", "write {}"),
-    null("an empty strategy", "strategy", "give a value"),
-    null("workers without a number", "worker.replicas", "give a value"),
+    null("a chief without fields", "chief", "use {} for defaults, or remove the field"),
+    null("an evaluator without fields", "evaluator", "use {} for defaults"),
+    null("an empty image", "image", "set a value, or remove the field"),
+    null("empty volumes", "volumes", "set a value"),
+    null("a limit without an amount", "resources.limits.cpu", "set a value"),
+    null("an empty configuration", "training.config", "set a value"),
+    null("an empty checkpoint", "checkpoint", "use {}"),
+    null("a template without fields", "template", "use {}"),
+    null("empty limits of a run", "runPolicy", "use {}"),
+    null("an empty strategy", "strategy", "set a value"),
+    null("workers without a number", "worker.replicas", "set a value"),
     field(
         "a word of the command left out",
         "command[0]",
         None,
-        f"{EMPTY}give a value",
+        f"{NULL}set a value",
         'spec.command[0]: Invalid value: "null"',
     ),
 )

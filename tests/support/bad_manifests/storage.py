@@ -5,7 +5,7 @@ from typing import Any, Final
 from support.bad_manifests.case import Bad, pod
 
 DIRECTORY: Final[dict[str, Any]] = {"checkpoint": {"directory": "/ckpt/{name}"}}
-NOT_SHARED: Final = "which each pod has for itself; use storage that all pods share: set checkpoint.volume"
+NOT_SHARED: Final = "which is not shared by the pods; set checkpoint.volume, for example to a persistentVolumeClaim"
 
 
 def scratch(name: str, path: str) -> dict[str, Any]:
@@ -14,28 +14,28 @@ def scratch(name: str, path: str) -> dict[str, Any]:
 
 def pattern(name: str, text: str, reason: str) -> Bad:
     rules = [{"action": "FailJob", "onMessagePattern": text}]
-    says = f"not a regular expression: {reason}"
-    return pod(name, ".failurePolicy.rules[0].onMessagePattern", says, failurePolicy={"rules": rules})
+    message = f"must be a regular expression (RE2 syntax): {reason}"
+    return pod(name, ".failurePolicy.rules[0].onMessagePattern", message, failurePolicy={"rules": rules})
 
 
 CASES: Final[tuple[Bad, ...]] = (
     pod(
         "checkpoints in the container",
         ".checkpoint.directory",
-        f"'/ckpt/{{name}}' is in the container's own file system, {NOT_SHARED}",
+        f"the directory is in the file system of the container, {NOT_SHARED}",
         **DIRECTORY,
     ),
     pod(
         "checkpoints on a scratch volume",
         ".checkpoint.directory",
-        f"'/ckpt/{{name}}' is on volume 'c', an emptyDir, {NOT_SHARED}",
+        f"the directory is on volume c, an emptyDir, {NOT_SHARED}",
         **DIRECTORY,
         **scratch("c", "/ckpt"),
     ),
     pod(
         "checkpoints in a scratch folder below a shared one",
         ".checkpoint.directory",
-        "'/ckpt/{name}' is on volume 'c', an emptyDir",
+        f"the directory is on volume c, an emptyDir, {NOT_SHARED}",
         volumes=[{"name": "s", "hostPath": {"path": "/srv"}}, {"name": "c", "emptyDir": {}}],
         volumeMounts=[{"name": "s", "mountPath": "/"}, {"name": "c", "mountPath": "/ckpt"}],
         **DIRECTORY,
@@ -43,13 +43,13 @@ CASES: Final[tuple[Bad, ...]] = (
     pod(
         "checkpoints on a scratch volume of their own",
         ".checkpoint.directory",
-        "'/ckpt' is on volume 'tfdist-checkpoint', an emptyDir",
+        f"the directory is on volume tfdist-checkpoint, an emptyDir, {NOT_SHARED}",
         checkpoint={"directory": "/ckpt", "volume": {"emptyDir": {}}},
     ),
     pod(
         "checkpoints that the chief alone sees",
         ".checkpoint.directory",
-        "'/ckpt/{name}' is in the container's own file system",
+        f"the directory is in the file system of the container, {NOT_SHARED}",
         chief={
             "volumes": [{"name": "c", "hostPath": {"path": "/srv"}}],
             "volumeMounts": [{"name": "c", "mountPath": "/ckpt"}],
@@ -57,6 +57,6 @@ CASES: Final[tuple[Bad, ...]] = (
         **DIRECTORY,
     ),
     pattern("a pattern with an open bracket", "OOM (", "unclosed group"),
-    pattern("a pattern that looks ahead", "(?=OOM)", "look-around"),
+    pattern("a pattern with a look-ahead", "(?=OOM)", "look-around"),
     pattern("a pattern of a shell", "*.oom", "repetition operator missing expression"),
 )

@@ -1,4 +1,4 @@
-"""A program for tests: every example has a number, and two metrics tell whether an epoch saw each of them once.
+"""A program for tests: every example has a number, and two metrics show whether an epoch saw each of them once.
 
 Over the numbers -399, -397, ... 399 the mean `balance` is 0 and the mean of squares `spread` is 53,333. Steps are slow
 enough to be interrupted, until there is a file `training.config.hurry`.

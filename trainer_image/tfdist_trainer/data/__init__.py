@@ -1,1 +1,1 @@
-"""Reading examples: files by pattern, sharded over the gang, in batches of one static shape."""
+"""The input pipeline: files by pattern, sharded over the gang, in batches of one static shape."""

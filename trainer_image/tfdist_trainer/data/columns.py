@@ -1,6 +1,6 @@
-"""What a program reads of each example: named columns with a type, a shape and bounds. Needs numpy alone.
+"""The columns of an example: names with a type, a shape and bounds. Needs only NumPy.
 
-Every format gives the same columns, and every value is held against its column, so that a program never meets
+Every format gives the same columns, and every value is validated against its column, so that a program never receives
 a value that its configuration does not allow.
 """
 
@@ -17,8 +17,8 @@ from tfdist_trainer.errors import DataMalformedError
 Array = npt.NDArray[Any]
 Kind = Literal["uint8", "int64", "float32", "string"]
 
-SAID_AT_MOST: Final = 5
-"""Bad records that the log describes one by one; the others are only counted."""
+MAX_LOGGED: Final = 5
+"""Bad records that are logged one by one; further ones are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +29,14 @@ class Column:
     kind: Kind
     shape: tuple[int, ...] = ()
     below: int | None = None
-    """Integers are 0 to `below` - 1."""
+    """Integers must be 0 to `below` - 1."""
     choices: tuple[str, ...] = ()
-    """The strings that occur. A program gets their positions here, int64, instead of them."""
+    """The allowed strings. The program receives their indices in this tuple, int64."""
     positive: bool = False
-    """Numbers are not below 0."""
+    """Numbers must not be negative."""
 
     def wrong(self, values: Array) -> npt.NDArray[np.bool_]:
-        """Return which of `values`, [examples, *shape], are not as the column says, bool [examples]."""
+        """Return which of `values`, [examples, *shape], are not allowed, bool [examples]."""
         if self.kind in {"uint8", "string"} and not self.choices:
             return np.zeros(len(values), np.bool_)
         bad = np.zeros(values.shape, np.bool_)
@@ -51,7 +51,7 @@ class Column:
         return np.asarray(bad.any(axis=tuple(range(1, bad.ndim))), np.bool_)
 
     def complain(self, value: Array) -> str:
-        """Return what is wrong with one example's `value`, for which `wrong` is true."""
+        """Return an error message for one example's `value`, for which `wrong` is true."""
         if self.shape:
             value = value[~np.isfinite(value)] if self.kind == "float32" else value
             value = value.reshape(-1)[:1]
@@ -64,33 +64,33 @@ class Column:
         return f"{self.name!r} is {value.item() if value.size == 1 else value!r}, expected {expected}"
 
     def final(self, values: Array) -> Array:
-        """Return `values` as programs get them: of the column's type, or positions among `choices`."""
+        """Return `values` as the program receives them: of the column's type, or indices in `choices`."""
         if self.choices:
             order = np.argsort(self.choices)
             return order[np.searchsorted(np.asarray(self.choices)[order], values)].astype(np.int64)
         return values.astype(object if self.kind == "string" else self.kind)
 
     def empty(self) -> Array:
-        """Return the column of no example."""
+        """Return the column of zero examples."""
         return self.final(np.empty((0, *self.shape), str if self.kind == "string" else self.kind))
 
 
 class BadRecords:
-    """What to do about records and files that are not as they should be: fail, or count and go on."""
+    """The policy for bad records and files: fail, or skip and count them."""
 
     def __init__(self, *, skip: bool) -> None:
         self.skip = skip
         self.count = 0
 
     def found(self, where: str, message: str, count: int = 1) -> None:
-        """Take note of `count` bad records; `where` starts with the file's name.
+        """Record `count` bad records; `where` starts with the file's name.
 
         Raises:
-            DataMalformedError: they are not to be skipped.
+            DataMalformedError: bad records are not skipped.
         """
         if not self.skip:
             raise DataMalformedError(f"{where}: {message}")
-        if self.count < SAID_AT_MOST:
+        if self.count < MAX_LOGGED:
             log.event("bad-record-skipped", where=where, message=message, count=count)
         self.count += count
 
@@ -101,17 +101,17 @@ def check_rows(
     """Return `values`, arrays [examples, ...] by column, in their final types and without bad records.
 
     Args:
-        columns: what is to be there.
-        values: an array for each.
-        where: gives the place of an example by its number in `values`.
-        bad: told of each example that has a wrong value.
+        columns: the expected columns.
+        values: an array for each column.
+        where: returns the location of an example by its index in `values`.
+        bad: called for each example that has a bad value.
 
     Raises:
-        DataMalformedError: an example has a wrong value, and `bad` does not skip.
+        DataMalformedError: an example has a bad value, and `bad` does not skip.
     """
     wrong = np.stack([column.wrong(values[column.name]) for column in columns])
-    spoilt = wrong.any(axis=0)
-    for row in np.flatnonzero(spoilt):
+    bad_rows = wrong.any(axis=0)
+    for row in np.flatnonzero(bad_rows):
         column = columns[int(np.flatnonzero(wrong[:, row])[0])]
         bad.found(where(int(row)), column.complain(values[column.name][row]))
-    return {column.name: column.final(values[column.name][~spoilt]) for column in columns}
+    return {column.name: column.final(values[column.name][~bad_rows]) for column in columns}

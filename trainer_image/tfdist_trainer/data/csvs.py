@@ -1,7 +1,7 @@
-"""Columns of CSV files with a header, plain or compressed by gzip. Needs numpy alone.
+"""Columns of CSV files with a header, plain or gzip. Needs only NumPy.
 
-RFC 4180: commas, double quotes, UTF-8. A value that is absent, or no number where one is wanted, is an error
-with its line: what stands for it is a decision that belongs to who made the data.
+RFC 4180: commas, double quotes, UTF-8. A missing value, or a value that is not a number in a numeric column, is an
+error with its line: how to replace it is for the author of the data to decide.
 """
 
 import csv
@@ -20,10 +20,10 @@ _UNREADABLE: Final = (OSError, EOFError, UnicodeDecodeError, csv.Error, zlib.err
 
 
 def read(name: str, columns: Sequence[Column], bad: BadRecords) -> dict[str, Array]:
-    """Return the columns of the file `name`; those that are not asked for may hold anything.
+    """Return the given columns of the file `name`; other columns are ignored.
 
     Raises:
-        DataMalformedError: it is no such file, its header lacks a column, or a line is wrong and `bad` does not
+        DataMalformedError: the file is not CSV, its header lacks a column, or a line is bad and `bad` does not
             skip.
     """
     lines: list[int] = []
@@ -46,7 +46,7 @@ def _open(name: str) -> IO[str]:
 
 
 def _rows(name: str, reader: Any, columns: Sequence[Column], bad: BadRecords) -> Iterator[list[str]]:
-    """Yield the wanted fields of each line that has as many as the header, and none of them empty."""
+    """Yield the fields of `columns` of each complete line: as many fields as the header, none of them empty."""
     header = [field.strip() for field in next(reader, [])]
     missing = [column.name for column in columns if column.name not in header]
     if missing:
@@ -68,7 +68,7 @@ def _rows(name: str, reader: Any, columns: Sequence[Column], bad: BadRecords) ->
 def _converted(
     name: str, columns: Sequence[Column], lines: list[int], texts: list[list[str]], bad: BadRecords
 ) -> dict[str, Array]:
-    """Return the columns of `texts`, which stand on `lines`."""
+    """Return the columns of `texts`, the fields of `lines`."""
     right = np.ones(len(texts), np.bool_)
     values: dict[str, Array] = {}
     for number, column in enumerate(columns):
@@ -86,7 +86,7 @@ def _converted(
 
 
 def _numbers(texts: list[str], column: Column) -> tuple[Array, Array]:
-    """Return the values of `texts`, and which of them are not of the column's type."""
+    """Return the values of `texts`, and a mask of those that are not of the column's type."""
     none = np.zeros(len(texts), np.bool_)
     if column.kind == "string":
         return np.asarray(texts, str), none

@@ -27,7 +27,7 @@ PREFIXES: Final = {"train": "train", "test": "t10k"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Convert as the command line says and return the exit code."""
+    """Convert as given on the command line, and return the exit code."""
     parser = argparse.ArgumentParser(description="Convert MNIST-like idx files to .npz or TFRecord.")
     parser.add_argument("--source", type=Path, default=DEFAULT_SOURCE, help="folder with the idx files")
     parser.add_argument("--out", type=Path, required=True, help="folder to write to")
@@ -47,8 +47,8 @@ def convert(source: Path, out: Path, kind: str, shards: int) -> list[Path]:
     """Write both splits in `shards` files each, of format `kind`, and return the files.
 
     Raises:
-        DataMissingError: a file of `source` is not there.
-        DataMalformedError: a file is no idx file, or images and labels do not match.
+        DataMissingError: a file of `source` does not exist.
+        DataMalformedError: a file is not idx, or images and labels do not match.
     """
     out.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []

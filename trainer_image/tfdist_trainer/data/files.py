@@ -1,8 +1,8 @@
-"""Which files a pattern names, and which part of them each pipeline of the gang reads.
+"""Expands file patterns, and assigns the files to the input pipelines of the gang.
 
-An input pipeline is one worker's. `Shard` says which of how many it is; `plan` decides whether pipelines
-take whole files or every n-th record. All pipelines compute the same plan from the same list, so that
-together they read every example exactly once, without talking to each other.
+Each worker has one input pipeline, a `Shard`. `assign_files` assigns either whole files or every n-th record. All
+pipelines compute the same assignment from the same list, so that together they read every example exactly once,
+without communication.
 """
 
 import re
@@ -16,16 +16,16 @@ from typing import Final
 from tfdist_trainer.errors import ConfigurationError, DataMissingError
 
 MANY_FILES: Final = 10
-"""Files for each pipeline from which on an uneven number of files no longer matters: the fullest pipeline has
-at most a tenth more than the mean."""
+"""Files per pipeline from which on an uneven number of files is accepted: the largest pipeline has at most a tenth more
+than the mean."""
 
 
 WORKER: Final = re.compile(r"\{worker(?::0([1-9]))?\}")
-"""Stands in a pattern for the number of a worker; `{worker:05}` for the number in five digits."""
+"""Placeholder for the index of a worker in a pattern; `{worker:05}` is padded to five digits."""
 
 
 class Split(StrEnum):
-    """The two sets of examples of a job; the values are the names of their fields in `data`."""
+    """The two splits of a data set; the values are their field names in `data`."""
 
     TRAIN = "train"
     EVAL = "eval"
@@ -40,8 +40,8 @@ class Shard:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """What one pipeline reads: `files`, and of their records number k with k % `stride` == `offset`."""
+class FileAssignment:
+    """The files that one pipeline reads, and the records in them: index k with k % `stride` == `offset`."""
 
     files: tuple[str, ...]
     stride: int
@@ -49,12 +49,12 @@ class Part:
 
 
 def expand(patterns: Sequence[str], field: str, worker: int | None = None) -> tuple[str, ...]:
-    """Return the files that `patterns` name, sorted and without repetition.
+    """Return the files that match `patterns`, sorted and without duplicates.
 
-    `{worker}` in a pattern stands for the number `worker`, or for anything when that is None.
+    `{worker}` in a pattern is replaced by `worker`, or by a wildcard if that is None.
 
     Raises:
-        DataMissingError: a pattern matches nothing, or a file cannot be read.
+        DataMissingError: a pattern has no match, or a file cannot be read.
     """
     found: set[str] = set()
     for pattern in patterns:
@@ -68,41 +68,41 @@ def expand(patterns: Sequence[str], field: str, worker: int | None = None) -> tu
     return tuple(sorted(found))
 
 
-def part_of(
+def file_assignment(
     patterns: Sequence[str], field: str, shard: Shard, wanted: Callable[[str], bool] = lambda _name: True
-) -> Part:
-    """Return what pipeline `shard` reads of the `wanted` files among those that `patterns` name.
+) -> FileAssignment:
+    """Return the assignment of pipeline `shard` among the `wanted` files that match `patterns`.
 
-    With `{worker}` in the patterns the data is partitioned already, and the pipeline reads its own files whole.
+    `{worker}` in the patterns means that the data is already partitioned: each pipeline reads its own files whole.
 
     Raises:
-        ConfigurationError: only some patterns have `{worker}`, or there are files of more workers than there are.
-        DataMissingError: as of `expand`.
+        ConfigurationError: only some patterns have `{worker}`, or there are files for more workers than exist.
+        DataMissingError: as in `expand`.
     """
     own = [bool(WORKER.search(pattern)) for pattern in patterns]
     if not any(own):
-        return plan(tuple(filter(wanted, expand(patterns, field))), shard)
+        return assign_files(tuple(filter(wanted, expand(patterns, field))), shard)
     if not all(own):
         raise ConfigurationError(f"{field}: give {{worker}} in all patterns or in none")
     for pattern in patterns:
         if extra := _matches(_named(pattern, shard.count)):
             raise ConfigurationError(
                 f"{field}: {extra[0]} is for worker {shard.count}, and the last of {shard.count} is worker "
-                f"{shard.count - 1}: its examples would never be read; partition the data anew, or change the replicas"
+                f"{shard.count - 1}: its examples would never be read; partition the data again, or change the replicas"
             )
-    return Part(files=tuple(filter(wanted, expand(patterns, field, shard.index))), stride=1, offset=0)
+    return FileAssignment(files=tuple(filter(wanted, expand(patterns, field, shard.index))), stride=1, offset=0)
 
 
-def plan(files: Sequence[str], shard: Shard) -> Part:
-    """Return what pipeline `shard` reads of `files`.
+def assign_files(files: Sequence[str], shard: Shard) -> FileAssignment:
+    """Return the assignment of pipeline `shard` among `files`.
 
-    Whole files when that is even, or nearly so; else every `shard.count`-th record of all files, which is
-    always even to one record, but has every pipeline read every byte.
+    Whole files if that is even, or nearly so. Otherwise every `shard.count`-th record of all files, which is always
+    even up to one record, but makes every pipeline read every byte.
     """
     even = len(files) % shard.count == 0
     if even or len(files) >= MANY_FILES * shard.count:
-        return Part(files=tuple(files[shard.index :: shard.count]), stride=1, offset=0)
-    return Part(files=tuple(files), stride=shard.count, offset=shard.index)
+        return FileAssignment(files=tuple(files[shard.index :: shard.count]), stride=1, offset=0)
+    return FileAssignment(files=tuple(files), stride=shard.count, offset=shard.index)
 
 
 def _named(pattern: str, worker: int | None) -> str:
@@ -117,10 +117,10 @@ def _matches(pattern: str) -> list[str]:
 
 
 def still_readable(name: str) -> None:
-    """Check a file that could be read before.
+    """Check that a file can still be read.
 
     Raises:
-        DataMissingError: it cannot.
+        DataMissingError: it cannot be read.
     """
     try:
         with Path(name).open("rb"):

@@ -1,4 +1,4 @@
-"""Which format a file has, by its name. Needs nothing."""
+"""The format of a file by its name. Imports no package."""
 
 from pathlib import PurePath
 from typing import Literal
@@ -7,7 +7,7 @@ Format = Literal["npz", "tfrecord", "csv", "idx"]
 
 
 def format_of(name: str) -> Format:
-    """Return the format of the file or pattern `name`; TFRecord is what has no ending of its own."""
+    """Return the format of the file or pattern `name`; TFRecord if no other ending matches."""
     plain = name.removesuffix(".gz")
     if plain.endswith(".npz"):
         return "npz"

@@ -1,9 +1,8 @@
 """The framing of TFRecord files, read without TensorFlow and without the records themselves.
 
 A record is its length (8 bytes, little-endian), the masked CRC-32C of these, the data, and the masked CRC-32C of
-the data (`tensorflow/core/lib/io/record_writer.h`). To count records only the 12 bytes before each are needed;
-their checksum tells whether the lengths, and so the count, are right. Whether the data is right shows when it
-is read.
+the data (`tensorflow/core/lib/io/record_writer.h`). To count records only the 12 bytes before each are needed: their
+checksum verifies the lengths, and so the count. Damaged data is detected when it is read.
 """
 
 import gzip
@@ -20,25 +19,25 @@ import numpy.typing as npt
 
 _HEADER: Final = struct.Struct("<QI")
 _AROUND: Final = _HEADER.size + 4
-"""Bytes of a record beside its data."""
+"""Bytes of a record without its data."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frames:
-    """What a file holds: `count` records, of which the last may be followed by something else."""
+    """The records of a file: `count` valid ones, possibly followed by invalid data."""
 
     count: int
     problem: str | None = None
-    """What follows the records that is none, or None."""
+    """A description of the invalid data after the records, or None."""
 
 
 def frames(name: str, *, gzip: bool) -> Frames:
-    """Return the number of whole records with right lengths at the start of the file `name`.
+    """Return the number of complete records at the start of the file `name`.
 
-    A plain file is read at the headers alone; a compressed one has to be decompressed.
+    Of a plain file only the headers are read; a compressed file is decompressed.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     lengths, checksums, problem = _compressed(name) if gzip else _plain(name)
     wrong = np.flatnonzero(masked_crc32c(lengths) != checksums)
@@ -76,7 +75,7 @@ def _arrays(headers: list[tuple[int, int]], problem: str | None) -> _Headers:
 
 
 def _plain(name: str) -> _Headers:
-    """Return lengths, their checksums, and what is wrong at the end, of an uncompressed file."""
+    """Return the lengths, their checksums, and the problem at the end, if any, of an uncompressed file."""
     size = Path(name).stat().st_size
     headers: list[tuple[int, int]] = []
     if not size:
@@ -86,7 +85,7 @@ def _plain(name: str) -> _Headers:
         while position < size:
             header = _HEADER.unpack_from(view, position) if position + _AROUND <= size else None
             if header is None or position + _AROUND + header[0] > size:
-                # The length may be what is wrong, which its checksum tells.
+                # The length itself may be wrong; its checksum shows that.
                 headers += [header] if header else []
                 problem = "the last record is cut off"
                 break
@@ -96,7 +95,7 @@ def _plain(name: str) -> _Headers:
 
 
 def _compressed(name: str) -> _Headers:
-    """Return the same of a file of GZIP."""
+    """Return the same for a gzip file."""
     headers: list[tuple[int, int]] = []
     problem = None
     try:
@@ -113,7 +112,7 @@ def _compressed(name: str) -> _Headers:
 
 
 def _cut(headers: list[tuple[int, int]], problem: str | None) -> _Headers:
-    """Drop a last header whose record is cut off, unless it is the header that is wrong."""
+    """Drop the last header if its record is truncated, unless the header itself is wrong."""
     lengths, checksums, problem = _arrays(headers, problem)
     if problem and len(lengths) and masked_crc32c(lengths[-1:])[0] == checksums[-1]:
         return lengths[:-1], checksums[:-1], problem
@@ -121,7 +120,7 @@ def _cut(headers: list[tuple[int, int]], problem: str | None) -> _Headers:
 
 
 def _skip(file: "io.BufferedReader[gzip.GzipFile]", count: int) -> bool:
-    """Read over `count` bytes and return whether they were there."""
+    """Skip `count` bytes and return whether they existed."""
     while count > 0:
         block = file.read(min(count, 1 << 20))
         if not block:

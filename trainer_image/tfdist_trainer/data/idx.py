@@ -28,7 +28,7 @@ def labels_of(name: str) -> Path:
     """Return the file with the labels of the images in `name`, as MNIST names them.
 
     Raises:
-        DataMissingError: there is none.
+        DataMissingError: there is no such file.
     """
     path = Path(name)
     other = path.with_name(path.name.replace("images", "labels").replace("idx3", "idx1"))
@@ -39,12 +39,12 @@ def labels_of(name: str) -> Path:
 
 
 def read_columns(name: str, columns: Sequence[Column], bad: BadRecords) -> dict[str, Array]:
-    """Return two columns: images of the file `name`, and labels of the file beside it.
+    """Return two columns: images of the file `name`, and labels of the file next to it.
 
     Raises:
-        DataMissingError: there is no file with the labels.
-        DataMalformedError: one is no idx file, they are of different lengths, the images are not of the
-            column's shape, or a label is wrong and `bad` does not skip.
+        DataMissingError: there is no file of labels.
+        DataMalformedError: a file is not idx, the lengths differ, the images are not of the column's shape, or a
+            label is bad and `bad` does not skip.
     """
     image, label = columns[:2]
     images, labels = read(Path(name)), read(labels_of(name))
@@ -63,8 +63,8 @@ def read(path: Path) -> npt.NDArray[np.uint8]:
     """Return the array in the file `path`.
 
     Raises:
-        DataMissingError: it cannot be opened.
-        DataMalformedError: it is no idx file of unsigned bytes, or too short or too long.
+        DataMissingError: the file cannot be opened.
+        DataMalformedError: it is not an idx file of unsigned bytes, or is too short or too long.
     """
     try:
         content = path.read_bytes()
@@ -91,7 +91,7 @@ def parse(content: bytes, name: str) -> npt.NDArray[np.uint8]:
     shape = struct.unpack(f">{axes}I", content[4:start])
     if len(content) - start != math.prod(shape):
         raise DataMalformedError(
-            f"{name}: has {len(content) - start} bytes of elements, but its header says "
+            f"{name}: has {len(content) - start} bytes of elements, its header requires "
             f"{' x '.join(map(str, shape))} = {math.prod(shape)}"
         )
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape)

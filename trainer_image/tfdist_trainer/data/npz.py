@@ -1,4 +1,4 @@
-"""Named arrays in `.npz` files, one for each column, with the examples on the first axis. Needs numpy alone."""
+"""Named arrays in `.npz` files, one for each column, with the examples on the first axis. Needs only NumPy."""
 
 import zipfile
 import zlib
@@ -13,15 +13,15 @@ from tfdist_trainer.errors import DataMalformedError
 
 _UNREADABLE: Final = (ValueError, OSError, EOFError, AttributeError, TypeError, zipfile.BadZipFile, zlib.error)
 _KINDS: Final = {"uint8": "u", "int64": "iub", "float32": "fiub", "string": "USiu"}
-"""numpy's kinds of types that a column may be stored as."""
+"""NumPy kinds (`dtype.kind`) in which a column may be stored."""
 
 
 def read(name: str, columns: Sequence[Column], bad: BadRecords) -> dict[str, Array]:
     """Return the columns of the file `name`.
 
     Raises:
-        DataMalformedError: it is no `.npz`, lacks an array, an array is not of its column's type and shape, or
-            a value is not right and `bad` does not skip.
+        DataMalformedError: the file is not `.npz`, lacks an array, an array is not of its column's type and shape,
+            or a value is bad and `bad` does not skip.
     """
     values = _load(name, columns)
     for column in columns:
@@ -49,7 +49,7 @@ def _load(name: str, columns: Sequence[Column]) -> dict[str, Array]:
 
 
 def _checked(name: str, column: Column, values: Array) -> Array:
-    """Return `values` in the column's shape, whose last axis may be absent when it is 1."""
+    """Return `values` in the column's shape; a last axis of size 1 may be absent in the file."""
     if column.shape[-1:] == (1,) and values.shape[1:] == column.shape[:-1]:
         values = values[..., np.newaxis]
     if values.dtype.kind not in _KINDS[column.kind] or values.ndim == 0 or values.shape[1:] != column.shape:

@@ -1,11 +1,11 @@
-"""Turns one pipeline's examples into batches that every member can take the same number of.
+"""The batches of one input pipeline: the same number of steps for every member.
 
-A collective hangs when one member stops before the others. So a pipeline never ends: after its own examples
-it gives batches whose examples count for nothing, and how many steps an epoch has is agreed from the counts
-of all pipelines. Every example is *present* in exactly one batch of an epoch.
+A collective hangs if one member stops before the others. So a pipeline never ends: after its own examples it gives
+batches with weight zero, and the number of steps of an epoch follows from the counts of all pipelines. Every example
+is *valid* in exactly one batch of an epoch.
 
-All epochs are one stream, with one iterator: making another for each epoch would leave the processor without
-input at every border, and to destroy an iterator of a distributed dataset takes seconds.
+All epochs are one dataset with one iterator: a new iterator for each epoch would stall the processor at every border,
+and destroying an iterator of a distributed dataset takes seconds.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,45 +14,44 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tfdist_trainer.autograph import untranslated
-from tfdist_trainer.data.batches import Batches, Order
+from tfdist_trainer.autograph import do_not_convert
+from tfdist_trainer.data.batches import Batches, BatchOrder
 
 
 class Batch(NamedTuple):
-    """One replica's part of a step.
+    """The batch of one replica.
 
-    `features` and `labels` have a first axis of the batch's size; either may be a dictionary or tuple of such tensors.
+    The first axis of `features` and `labels` is the batch; either may be a dictionary or tuple of such tensors.
     """
 
     features: Any
     labels: Any
     weights: tf.Tensor
-    """float32 [batch]; 0 where there is no example."""
-    present: tf.Tensor
-    """bool [batch]; whether the example counts. A weight of zero does not make an example absent."""
+    """float32 [batch]; 0 for padding."""
+    valid_mask: tf.Tensor
+    """bool [batch]; false for padding. An example of weight zero is valid, and is counted."""
 
 
 @dataclass(frozen=True, slots=True)
-class Examples:
-    """One pipeline's examples of a split, in elements that `decode` understands in batches."""
+class ExampleSource:
+    """The examples of a split in one pipeline, as elements that `decode` decodes in batches."""
 
     count: int
     batches: Batches
     """The elements, batched and padded."""
     decode: Callable[..., tuple[Any, ...]]
-    """The tensors of a batch of elements -> features [batch, ...], labels [batch, ...], and weights [batch] where
-    examples have a weight of their own."""
+    """A batch of elements -> features [batch, ...], labels [batch, ...], and optionally example weights [batch]."""
     skipped: int = 0
-    """Bad records that were left out."""
+    """Number of bad records that were skipped."""
     parallel: int | None = None
-    """Batches that are decoded at the same time; None decodes them where they are taken, for what is done at once."""
+    """Number of batches decoded in parallel; None decodes sequentially, for decoding that costs next to nothing."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
-    """Which batches of a stream are wanted: `epochs` of `batches` each.
+class EpochRange:
+    """The range of epochs of a stream, with `batches` batches each.
 
-    Without the first `skip` of the first epoch, which were used before a restart.
+    The first `skip` batches of the first epoch are left out: they were used before a restart.
     """
 
     batches: int
@@ -61,23 +60,23 @@ class Stretch:
 
 
 def steps_needed(counts: Sequence[int], batch_size: int, replicas_per_pipeline: int) -> int:
-    """Return the steps after which every pipeline has given all its examples.
+    """Return the number of steps after which every pipeline has used all its examples.
 
-    `counts` are the examples of each pipeline; a step takes `batch_size` for each of its replicas.
+    `counts` are the numbers of examples of the pipelines; a step uses `batch_size` examples for each replica.
     """
     per_step = batch_size * replicas_per_pipeline
     return max((-(-count // per_step) for count in counts), default=0)
 
 
-def stream(examples: Examples, stretch: Stretch, *, batch_size: int, seed: int | None) -> tf.data.Dataset:
+def stream(examples: ExampleSource, epoch_range: EpochRange, *, batch_size: int, seed: int | None) -> tf.data.Dataset:
     """Return an endless dataset of `Batch`es of exactly `batch_size` examples.
 
-    Each epoch of `stretch` has its own order, of `seed` and the epoch's number; None gives all the order of the
-    files. What an epoch needs beyond the pipeline's own examples are batches that do not count. Those repeat
-    its examples rather than zeros, so that batch normalization sees real inputs.
+    Each epoch of `epoch_range` has its own order, from `seed` and the number of the epoch; with None all have the order
+    of the files. An epoch that is longer than the pipeline's own examples is padded with batches of weight zero. These
+    repeat examples instead of zeros, so that batch normalization sees real inputs.
     """
 
-    def prepare(order: Order) -> tf.data.Dataset:
+    def prepare(order: BatchOrder) -> tf.data.Dataset:
         batches = examples.batches(order)
         if examples.parallel is None:
             return batches.map(decode)
@@ -86,33 +85,33 @@ def stream(examples: Examples, stretch: Stretch, *, batch_size: int, seed: int |
     def full(tensor: tf.Tensor) -> tf.Tensor:
         return tf.ensure_shape(tensor, [batch_size, *tensor.shape[1:]])
 
-    @untranslated
-    def decode(elements: Any, present: tf.Tensor) -> Batch:
+    @do_not_convert
+    def decode(elements: Any, valid_mask: tf.Tensor) -> Batch:
         parts = elements if isinstance(elements, tuple) else (elements,)
         features, labels, *own = tf.nest.map_structure(full, examples.decode(*parts))
-        weights = tf.cast(present, tf.float32)
-        return Batch(features, labels, weights * tf.cast(own[0], tf.float32) if own else weights, present)
+        weights = tf.cast(valid_mask, tf.float32)
+        return Batch(features, labels, weights * tf.cast(own[0], tf.float32) if own else weights, valid_mask)
 
-    @untranslated
+    @do_not_convert
     def epoch(number: tf.Tensor) -> tf.data.Dataset:
-        skip = tf.where(number == stretch.epochs.start, tf.constant(stretch.skip, tf.int64), 0)
-        order = Order(batch_size, None if seed is None else seed * 1_000_003 + number, skip)
+        skip = tf.where(number == epoch_range.epochs.start, tf.constant(epoch_range.skip, tf.int64), 0)
+        order = BatchOrder(batch_size, None if seed is None else seed * 1_000_003 + number, skip)
         batches = prepare(order)
-        if steps_needed([examples.count], batch_size, 1) < stretch.batches:
-            batches = batches.concatenate(prepare(Order(batch_size)).map(_discount).repeat())
-        return batches.concatenate(_blank(batches.element_spec)).take(stretch.batches - skip)
+        if steps_needed([examples.count], batch_size, 1) < epoch_range.batches:
+            batches = batches.concatenate(prepare(BatchOrder(batch_size)).map(_zero_weight).repeat())
+        return batches.concatenate(_empty_batches(batches.element_spec)).take(epoch_range.batches - skip)
 
-    numbers = tf.data.Dataset.range(stretch.epochs.start, stretch.epochs.stop)
+    numbers = tf.data.Dataset.range(epoch_range.epochs.start, epoch_range.epochs.stop)
     epochs = numbers.flat_map(epoch)
-    return epochs.concatenate(_blank(epochs.element_spec)).prefetch(2)
+    return epochs.concatenate(_empty_batches(epochs.element_spec)).prefetch(2)
 
 
-@untranslated
-def _discount(batch: Batch) -> Batch:
-    return batch._replace(weights=tf.zeros_like(batch.weights), present=tf.zeros_like(batch.present))
+@do_not_convert
+def _zero_weight(batch: Batch) -> Batch:
+    return batch._replace(weights=tf.zeros_like(batch.weights), valid_mask=tf.zeros_like(batch.valid_mask))
 
 
-def _blank(spec: Batch) -> tf.data.Dataset:
-    """Return an endless dataset of batches of zeros, that do not count."""
+def _empty_batches(spec: Batch) -> tf.data.Dataset:
+    """Return an endless dataset of batches of zeros with weight zero."""
     zeros: Batch = tf.nest.map_structure(lambda part: tf.zeros(part.shape, part.dtype), spec)
     return tf.data.Dataset.from_tensors(zeros).repeat()

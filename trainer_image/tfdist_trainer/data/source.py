@@ -1,7 +1,7 @@
-"""One split's examples on one pipeline, whatever the format of its files.
+"""The examples of one split in one pipeline, for all file formats.
 
-`npz`, `csv` and `idx` files are read into memory once; an example is then a number, and a batch is gathered.
-TFRecord files are read again each epoch, or kept in memory as they are when `cache` says so.
+`npz`, `csv` and `idx` files are read into memory once; batches are gathered by index. TFRecord files are read in each
+epoch, or kept in memory as serialized records with `cache`.
 """
 
 from abc import ABC, abstractmethod
@@ -13,25 +13,25 @@ import numpy as np
 import tensorflow as tf
 
 from tfdist_trainer import log
-from tfdist_trainer.autograph import graph, untranslated
+from tfdist_trainer.autograph import do_not_convert, graph
 from tfdist_trainer.data import csvs, idx, npz, tfrecord
-from tfdist_trainer.data.batches import Order, by_number, one_by_one
+from tfdist_trainer.data.batches import BatchOrder, indexed_batches, streamed_batches
 from tfdist_trainer.data.columns import Array, BadRecords, Column
-from tfdist_trainer.data.files import Part, still_readable
+from tfdist_trainer.data.files import FileAssignment, still_readable
 from tfdist_trainer.data.formats import Format
 from tfdist_trainer.errors import DataMalformedError
 
 Read = Callable[[str, Sequence[Column], BadRecords], dict[str, Array]]
 READERS: Final[Mapping[str, Read]] = {"npz": npz.read, "csv": csvs.read, "idx": idx.read_columns}
-PARALLEL: Final = 2
-"""Batches of records that are parsed at the same time."""
+PARALLEL_CALLS: Final = 2
+"""Number of batches of records that are parsed in parallel."""
 
 _BATCH: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """How files are read."""
+class ReadOptions:
+    """Options for reading files."""
 
     columns: tuple[Column, ...]
     format: Format
@@ -41,64 +41,64 @@ class Reading:
     cache: bool = False
 
 
-class Source(ABC):
-    """What one pipeline reads of a split."""
+class FileSource(ABC):
+    """The examples of a split that one pipeline reads from files."""
 
     count: int
-    """Examples."""
+    """Number of examples."""
     skipped: int
-    """Bad records that were left out."""
+    """Number of bad records that were skipped."""
 
     parallel: int | None = None
-    """Batches to decode at the same time; see `pipeline.Examples`."""
+    """Number of batches decoded in parallel; see `pipeline.ExampleSource`."""
 
     @abstractmethod
-    def ordered(self, order: Order, buffer: int) -> tf.data.Dataset:
-        """Return batches of elements, padded (`batches.Batches`), where at least `buffer` examples are mixed."""
+    def ordered(self, order: BatchOrder, buffer: int) -> tf.data.Dataset:
+        """Return padded batches of elements (`batches.Batches`), shuffled over at least `buffer` examples."""
 
     @abstractmethod
     def decode(self, elements: tf.Tensor) -> dict[str, tf.Tensor]:
         """Return the columns [batch, ...] of a batch of elements."""
 
     def check(self) -> None:
-        """Read everything anew to find what made a step fail.
+        """Read all data again to find the record that made a step fail.
 
         Raises:
-            DataMalformedError: with the file and the record.
-            DataMissingError: with the file, when it is gone.
+            DataMalformedError: a record is bad; the message has file and record.
+            DataMissingError: a file no longer exists.
         """
         return
 
     def batches(self) -> Iterator[dict[str, Array]]:
         """Yield the columns of all examples, some thousands at a time, in the order of the files."""
         decode = graph(self.decode, reduce_retracing=True)
-        for elements, present in self.ordered(Order(min(_BATCH, max(1, self.count))), 0):
+        for elements, valid_mask in self.ordered(BatchOrder(min(_BATCH, max(1, self.count))), 0):
             columns = {name: values.numpy() for name, values in decode(elements).items()}
-            yield {name: values[present.numpy()] for name, values in columns.items()}
+            yield {name: values[valid_mask.numpy()] for name, values in columns.items()}
 
 
-def open_source(part: Part, reading: Reading) -> Source:
-    """Return the examples of `part`.
+def open_source(part: FileAssignment, options: ReadOptions) -> FileSource:
+    """Return the examples of the assignment `part`.
 
     Raises:
-        DataMissingError: the labels of an idx file are not there.
-        DataMalformedError: a file or record is not as `reading` says, and those are not to be skipped.
+        DataMissingError: an idx file has no file of labels.
+        DataMalformedError: a file or record does not match `options`, and bad records are not skipped.
     """
-    source = Records(part, reading) if reading.format == "tfrecord" else Table(part, reading)
+    source = TFRecordSource(part, options) if options.format == "tfrecord" else InMemorySource(part, options)
     if source.skipped:
         log.event("bad-records-skipped", count=source.skipped, examples=source.count)
     return source
 
 
-class Table(Source):
+class InMemorySource(FileSource):
     """Examples in memory."""
 
-    def __init__(self, part: Part, reading: Reading) -> None:
-        bad = BadRecords(skip=reading.skip_bad)
-        columns = {column.name: [column.empty()] for column in reading.columns}
+    def __init__(self, part: FileAssignment, options: ReadOptions) -> None:
+        bad = BadRecords(skip=options.skip_bad)
+        columns = {column.name: [column.empty()] for column in options.columns}
         first = 0
         for name in part.files:
-            values = _read(name, reading, bad)
+            values = _read(name, options, bad)
             size = len(next(iter(values.values())))
             start = (part.offset - first) % part.stride
             for key, array in values.items():
@@ -106,77 +106,77 @@ class Table(Source):
             first += size
         arrays = {key: np.concatenate(arrays) for key, arrays in columns.items()}
         self.count = len(next(iter(arrays.values())))
-        # Where pipelines share files all of them find the same bad records, and one tells.
+        # Pipelines that share files find the same bad records; only one reports them.
         self.skipped = bad.count if part.offset == 0 else 0
         with tf.device("CPU:0"):
             kinds = {key: tf.string if array.dtype == object else array.dtype for key, array in arrays.items()}
             self._columns = {key: tf.constant(array, kinds[key]) for key, array in arrays.items()}
 
-    def ordered(self, order: Order, buffer: int) -> tf.data.Dataset:  # noqa: ARG002  all are mixed
-        """Return the examples' numbers."""
-        return by_number(self.count, order)
+    def ordered(self, order: BatchOrder, buffer: int) -> tf.data.Dataset:  # noqa: ARG002  a full permutation
+        """Return the indices of the examples."""
+        return indexed_batches(self.count, order)
 
     def decode(self, elements: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Return the columns of the examples with the numbers `elements`, [batch]."""
+        """Return the columns of the examples with the indices `elements`, [batch]."""
         return {key: tf.gather(column, elements) for key, column in self._columns.items()}
 
 
-def _read(name: str, reading: Reading, bad: BadRecords) -> dict[str, Array]:
-    """Return the columns of one file, none when it is malformed as a whole and skipped."""
+def _read(name: str, options: ReadOptions, bad: BadRecords) -> dict[str, Array]:
+    """Return the columns of one file; empty ones if the file as a whole is malformed and skipped."""
     try:
-        return READERS[reading.format](name, reading.columns, bad)
+        return READERS[options.format](name, options.columns, bad)
     except DataMalformedError as error:
         if not bad.skip:
             raise
         bad.found(name, str(error).removeprefix(f"{name}: "))
-        return {column.name: column.empty() for column in reading.columns}
+        return {column.name: column.empty() for column in options.columns}
 
 
-class Records(Source):
+class TFRecordSource(FileSource):
     """Examples in TFRecord files."""
 
-    def __init__(self, part: Part, reading: Reading) -> None:
+    def __init__(self, part: FileAssignment, options: ReadOptions) -> None:
         self._part = part
-        self._reading = reading
-        bad = BadRecords(skip=reading.skip_bad)
-        gzip = reading.gzip
-        if reading.skip_bad:
-            found = [tfrecord.check(name, reading.columns, bad, gzip=gzip) for name in part.files]
+        self._options = options
+        bad = BadRecords(skip=options.skip_bad)
+        gzip = options.gzip
+        if options.skip_bad:
+            found = [tfrecord.check(name, options.columns, bad, gzip=gzip) for name in part.files]
         else:
             found = [(tfrecord.count(name, gzip=gzip), ()) for name in part.files]
         self._readable = [readable for readable, _ in found]
-        # (file, record) as one number, because a tensor of them has to be searched.
+        # (file, record) as one number, so that a tensor of them can be searched.
         self._bad = [(file << 40) + record for file, (_, wrong) in enumerate(found) for record in wrong]
         total = sum(self._readable) - len(self._bad)
         self.count = len(range(part.offset, total, part.stride))
         self.skipped = bad.count if part.offset == 0 else 0
-        self._cached = self._in_memory() if reading.cache else None
-        self.parallel = PARALLEL
+        self._cached = self._in_memory() if options.cache else None
+        self.parallel = PARALLEL_CALLS
 
-    def ordered(self, order: Order, buffer: int) -> tf.data.Dataset:
-        """Return the serialized records, strings [size]; or their numbers, where they are in memory."""
+    def ordered(self, order: BatchOrder, buffer: int) -> tf.data.Dataset:
+        """Return the serialized records, strings [size]; or their indices if they are in memory."""
         if self._cached is not None:
-            return by_number(self.count, order)
+            return indexed_batches(self.count, order)
         records = self._records(order.seed)
         if order.seed is not None and buffer > 1:
             records = records.shuffle(buffer, seed=order.seed, reshuffle_each_iteration=False)
-        return one_by_one(records, order)
+        return streamed_batches(records, order)
 
     def decode(self, elements: tf.Tensor) -> dict[str, tf.Tensor]:
         """Return the columns of the records `elements`, [batch]."""
         records = elements if self._cached is None else tf.gather(self._cached, elements)
-        return tfrecord.decode(records, self._reading.columns)
+        return tfrecord.decode(records, self._options.columns)
 
     def check(self) -> None:
         """Read every record of every file; see the base class."""
         for name in self._part.files:
             still_readable(name)
-            tfrecord.check(name, self._reading.columns, BadRecords(skip=False), gzip=self._reading.gzip)
+            tfrecord.check(name, self._options.columns, BadRecords(skip=False), gzip=self._options.gzip)
 
     def _records(self, seed: tf.Tensor | None) -> tf.data.Dataset:
         """Return the records one by one, scalars of dtype string.
 
-        `seed` permutes whole files, unless pipelines share files and have to number the records alike.
+        `seed` permutes whole files, unless pipelines share files and must number the records alike.
         """
         if not self._part.files:
             return tf.data.Dataset.from_tensor_slices(tf.constant([], tf.string))
@@ -184,21 +184,21 @@ class Records(Source):
         if seed is not None and self._part.stride == 1:
             order = tf.argsort(tf.random.stateless_uniform([len(self._part.files)], seed=[seed, 0]))
         files = tf.data.Dataset.from_tensor_slices(order)
-        cycle = min(self._reading.interleave, len(self._part.files)) if self._part.stride == 1 else 1
+        cycle = min(self._options.interleave, len(self._part.files)) if self._part.stride == 1 else 1
         if cycle == 1:
-            records = files.flat_map(untranslated(self._file))
+            records = files.flat_map(do_not_convert(self._file))
         else:
             records = files.interleave(
-                untranslated(self._file), cycle_length=cycle, num_parallel_calls=cycle, deterministic=True
+                do_not_convert(self._file), cycle_length=cycle, num_parallel_calls=cycle, deterministic=True
             )
         return records.shard(self._part.stride, self._part.offset) if self._part.stride > 1 else records
 
     def _file(self, number: tf.Tensor) -> tf.data.Dataset:
         """Return the good records of the file `number`."""
         name = tf.gather(tf.constant(self._part.files), number)
-        kind = tfrecord.compression(self._reading.gzip)
+        kind = tfrecord.compression(self._options.gzip)
         records = tf.data.TFRecordDataset(name, compression_type=kind, buffer_size=1 << 20)
-        if not self._reading.skip_bad:
+        if not self._options.skip_bad:
             return records
         records = records.take(tf.gather(tf.constant(self._readable, tf.int64), number))
         if not self._bad:

@@ -1,9 +1,8 @@
 """Columns in TFRecord files of `tf.train.Example`s.
 
-Before training the records are only counted, by the lengths that stand before them (`framing`). A record that
-is damaged, or is not what the columns say, makes the step that meets it fail, and `check` then finds out which
-it was. Where bad records are to be skipped all are checked first, because every member has to know how many
-steps an epoch has.
+Before training the records are only counted, by the lengths in their headers (`framing`). A record that is damaged, or
+does not match the columns, fails the step that reads it, and `check` then finds that record. If bad records are to be
+skipped, all are checked first, because every member must know the number of steps in an epoch.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +19,7 @@ from tfdist_trainer.errors import DataMalformedError, one_line
 
 _CHECK_BATCH: Final = 1024
 _WRONG: Final = (tf.errors.InvalidArgumentError, UnicodeDecodeError)
-"""The second arises when TensorFlow's message quotes a record of arbitrary bytes."""
+"""UnicodeDecodeError: TensorFlow's message may quote a record of arbitrary bytes."""
 _DAMAGED: Final = (tf.errors.DataLossError, tf.errors.InvalidArgumentError)
 
 
@@ -33,7 +32,7 @@ def count(name: str, *, gzip: bool) -> int:
     """Return the number of records in the file `name`, without reading them.
 
     Raises:
-        DataMalformedError: it is no TFRecord file, or is cut off.
+        DataMalformedError: the file is not TFRecord, or is truncated.
     """
     try:
         found = frames(name, gzip=gzip)
@@ -48,17 +47,17 @@ def decode(serialized: tf.Tensor, columns: Sequence[Column]) -> dict[str, tf.Ten
     """Return the columns, [batch, *shape] each, of a batch of records, strings [batch]; in a graph or not.
 
     Raises:
-        tf.errors.InvalidArgumentError: a record is not an Example, or a value not as its column says.
+        tf.errors.InvalidArgumentError: a record is not an Example, or a value does not match its column.
     """
     parsed = tf.io.parse_example(serialized, {column.name: _feature(column) for column in columns})
     return {column.name: _value(column, parsed[column.name]) for column in columns}
 
 
 def check(name: str, columns: Sequence[Column], bad: BadRecords, *, gzip: bool) -> tuple[int, tuple[int, ...]]:
-    """Read the whole file; return how many records of it can be read, and the numbers of the bad ones of these.
+    """Read the whole file; return the number of readable records, and the indices of the bad ones among them.
 
     Raises:
-        DataMalformedError: with the number of the first bad record, when `bad` does not skip.
+        DataMalformedError: a record is bad, and `bad` does not skip; the message has its index.
     """
     checked = graph(lambda batch: decode(batch, columns), reduce_retracing=True)
     wrong: list[int] = []
@@ -80,7 +79,7 @@ def check(name: str, columns: Sequence[Column], bad: BadRecords, *, gzip: bool) 
 def write(name: str, arrays: Mapping[str, Array], *, gzip: bool = False) -> None:
     """Write `arrays`, [examples, ...] by column, as one TFRecord file. Equal input gives equal bytes.
 
-    uint8 of more than one axis becomes a string of raw bytes; other integers, numbers and strings become lists.
+    uint8 with more than one axis becomes a string of raw bytes; other integers, numbers and strings become lists.
     """
     size = len(next(iter(arrays.values())))
     with tf.io.TFRecordWriter(name, options=compression(gzip)) as writer:
@@ -114,9 +113,9 @@ def _feature(column: Column) -> tf.io.FixedLenFeature:
 
 
 def _value(column: Column, values: tf.Tensor) -> tf.Tensor:
-    """Return the parsed `values` as programs get them, having checked them."""
+    """Return the parsed `values` as programs receive them, after checking them."""
     if column.kind == "uint8":
-        # Not -1 for the examples: images of half the size would become half as many.
+        # Not -1 for the batch axis: images of half the size would become half as many.
         values = tf.reshape(tf.io.decode_raw(values, tf.uint8), [tf.shape(values)[0], *column.shape])
     right = []
     if column.below is not None:
@@ -134,7 +133,7 @@ def _value(column: Column, values: tf.Tensor) -> tf.Tensor:
 
 
 def _find(name: str, seen: int, batch: Sequence[bytes], columns: Sequence[Column], bad: BadRecords) -> Iterator[int]:
-    """Yield the numbers of the bad records of `batch`, whose records follow `seen` others."""
+    """Yield the indices of the bad records in `batch`, whose first record has the index `seen`."""
     found = 0
     for offset, serialized in enumerate(batch):
         message = explain(serialized, columns)
@@ -147,7 +146,7 @@ def _find(name: str, seen: int, batch: Sequence[bytes], columns: Sequence[Column
 
 
 def _whole_after(name: str, seen: int, *, gzip: bool) -> int:
-    """Return how many records can be read between the last whole batch and the damage."""
+    """Return the number of readable records between the last complete batch and the damage."""
     more = 0
     try:
         for _ in tf.data.TFRecordDataset(name, compression(gzip)).skip(seen):

@@ -1,4 +1,4 @@
-"""What is wrong with one record: told from the message itself, value by value, for people."""
+"""Explains why a record is bad, from its protocol buffer, value by value."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ _WANTED = {"uint8": "bytes_list", "string": "bytes_list", "float32": "float_list
 
 
 def explain(serialized: bytes, columns: Sequence[Column]) -> str | None:
-    """Return what is wrong with the record `serialized`, or None."""
+    """Return why the record `serialized` is bad, or None if it is not."""
     names = " and ".join(repr(column.name) for column in columns[:5])
     try:
         features = tf.train.Example.FromString(serialized).features.feature
@@ -40,7 +40,7 @@ def _explain(column: Column, feature: tf.train.Feature) -> str | None:
 
 
 def _wrong(column: Column, values: list[bytes] | list[int] | list[float]) -> str | None:
-    """Return what is wrong with the parsed `values`, which are as many as they should be."""
+    """Return why the parsed `values`, of the right number, are bad, or None."""
     if column.kind == "string":
         texts = [bytes(value).decode("utf-8", "replace") for value in values]  # type: ignore[arg-type]
         array: Array = np.asarray(texts, str)

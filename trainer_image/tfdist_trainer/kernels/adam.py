@@ -6,17 +6,14 @@ step. TensorFlow's kernel `ResourceApplyAdam` is the same rule, over the same va
 written with one are read with the other.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import keras
 import tensorflow as tf
 
-_UPDATE: Final = "_backend_update_step"
-"""Keras' method that changes all variables (`keras/src/backend/tensorflow/optimizer.py`)."""
-_PLACE, _MOMENTS, _VELOCITIES = "_get_variable_index", "_momentums", "_velocities"
-"""What an Adam has where a variable's moments are (`keras/src/optimizers/adam.py`)."""
+from tfdist_trainer.upstream.keras_optimizers import Update, moments_of, replace_adam_update
 
 
 def fuse(optimizer: Any) -> None:
@@ -28,14 +25,11 @@ def fuse(optimizer: Any) -> None:
     # Not a subclass, which may have another rule.
     if type(adam) not in {keras.optimizers.Adam, keras.optimizers.AdamW} or adam.amsgrad:
         return
-    if all(hasattr(adam, name) for name in (_UPDATE, _PLACE, _MOMENTS, _VELOCITIES)):
-        setattr(adam, _UPDATE, partial(_update, adam, getattr(adam, _UPDATE)))
+    replace_adam_update(adam, lambda by_keras: partial(_update, adam, by_keras))
 
 
-def _update(
-    adam: Any, by_keras: Callable[..., None], gradients: Sequence[Any], variables: Sequence[Any], rate: Any
-) -> None:
-    """Take the part of `by_keras`, the method that it replaces."""
+def _update(adam: Any, by_keras: Update, gradients: Sequence[Any], variables: Sequence[Any], rate: Any) -> None:
+    """Update `variables` by the kernel where it supports them all, else by the method that it replaces."""
     if not all(map(_is_plain, gradients, variables)):
         by_keras(gradients, variables, rate)
         return
@@ -48,10 +42,8 @@ def _update(
         "beta2": adam.beta_2,
         "epsilon": adam.epsilon,
     }
-    place_of, moments, velocities = (getattr(adam, name) for name in (_PLACE, _MOMENTS, _VELOCITIES))
     for gradient, variable in zip(gradients, variables, strict=True):
-        place = place_of(variable)
-        var, m, v = (each.value.handle for each in (variable, moments[place], velocities[place]))
+        var, m, v = (each.value.handle for each in (variable, *moments_of(adam, variable)))
         tf.raw_ops.ResourceApplyAdam(var=var, m=m, v=v, grad=gradient, **alike)
 
 

@@ -12,7 +12,8 @@ from typing import Any, Final
 import keras
 import tensorflow as tf
 
-from tfdist_trainer.autograph import untranslated
+from tfdist_trainer.autograph import do_not_convert
+from tfdist_trainer.upstream.keras_layers import all_layers, replace_call
 
 _LEAST_EPSILON: Final = 1.001e-5
 """What cuDNN takes (`CUDNN_BN_MIN_EPSILON`)."""
@@ -22,10 +23,12 @@ _IMAGES: Final = 4
 
 def fuse(model: Any) -> None:
     """Have the layers of `model` that are Keras' own BatchNormalization train by TensorFlow's kernel, where it can."""
-    for layer in getattr(model, "_flatten_layers", tuple)():
+    if not isinstance(model, keras.Layer):
+        return  # of tf_keras
+    for layer in all_layers(model):
         # Not a subclass, which may compute something else.
         if type(layer) is keras.layers.BatchNormalization and _is_plain(layer):
-            layer.call = untranslated(partial(_call, layer, layer.call))
+            replace_call(layer, do_not_convert(partial(_call, layer, layer.call)))
 
 
 def _is_plain(layer: Any) -> bool:

@@ -8,10 +8,10 @@ import tensorflow as tf
 
 from tfdist_trainer.errors import ConfigurationError, one_line
 from tfdist_trainer.metrics import names as metric_names
+from tfdist_trainer.metrics.additive import Metric, WeightedMean, correct
 from tfdist_trainer.metrics.classification import BINARY, AreaUnderCurve, ClassRatio, ConfusionMatrix
-from tfdist_trainer.metrics.of_keras import KerasMetric
+from tfdist_trainer.metrics.keras_metrics import KerasMetric
 from tfdist_trainer.metrics.regression import RootMeanSquaredError, RSquared, absolute_error, squared_error
-from tfdist_trainer.metrics.sums import Metric, WeightedMean, correct
 
 FIELD: Final = "training.config.metrics"
 
@@ -34,7 +34,7 @@ _CLASSIFICATION: Final[Mapping[str, Callable[[int], Metric]]] = {
 
 def regression(names: Sequence[str]) -> list[Metric]:
     """Return the metrics `names` of numbers; errors as of `classification`."""
-    return [_REGRESSION[name]() if name in _REGRESSION else _of_keras(name, None) for name in names]
+    return [_REGRESSION[name]() if name in _REGRESSION else _keras_metric(name, None) for name in names]
 
 
 def classification(names: Sequence[str], classes: int) -> list[Metric]:
@@ -52,7 +52,7 @@ def classification(names: Sequence[str], classes: int) -> list[Metric]:
             return _CLASSIFICATION[name](classes)
         if found := metric_names.TOP_K.fullmatch(name):
             return top_k(int(found[1]))
-        return _of_keras(name, classes)
+        return _keras_metric(name, classes)
 
     return [make(name) for name in names]
 
@@ -66,7 +66,7 @@ def top_k(k: int) -> Metric:
     return WeightedMean(f"top_{k}", among)
 
 
-def _of_keras(name: str, classes: int | None) -> Metric:
+def _keras_metric(name: str, classes: int | None) -> Metric:
     found = metric_names.KERAS.fullmatch(name)
     made = getattr(keras.metrics, found[1], None) if found else None
     if made is None:

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 import numpy as np
 import tensorflow as tf
 
-from tfdist_trainer.metrics.sums import Metric, Sums
+from tfdist_trainer.metrics.additive import Metric, Sums
 
 BINARY: Final = 2
 BINS: Final = 1000

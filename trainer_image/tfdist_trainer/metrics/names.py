@@ -1,4 +1,4 @@
-"""The metrics that a configuration may name. Needs no TensorFlow, so that a wrong name is told at once."""
+"""The metrics that a configuration may name. Needs no TensorFlow, so that a wrong name is reported at once."""
 
 import re
 from collections.abc import Sequence

@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from tfdist_trainer.metrics.sums import Metric, Sums, WeightedMean
+from tfdist_trainer.metrics.additive import Metric, Sums, WeightedMean
 
 
 def squared_error(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:

@@ -1,8 +1,7 @@
-"""Programs by name: the built-in ones, and a user's class as `package.module:Class`.
+"""Finds programs by name: built-in ones, and a user's class as `package.module:Class`.
 
-A built-in program is found, and its configuration checked, without importing TensorFlow; its class is imported
-when the configuration is known to be right. A user's class comes from wherever Python finds it, `PYTHONPATH`
-above all, and is imported to be checked.
+The configuration of a built-in program is validated without importing TensorFlow; its class is imported afterwards. A
+user's class is imported from the Python path, usually `PYTHONPATH`, to validate its configuration.
 """
 
 import importlib
@@ -23,7 +22,7 @@ FIELD: Final = "training.program"
 
 @dataclass(frozen=True, slots=True)
 class BuiltInName:
-    """Where a built-in program is, each as `module:Class` below this package."""
+    """The location of a built-in program, each as `module:Class` below this package."""
 
     config: str
     program: str
@@ -42,23 +41,23 @@ BUILT_IN: Final[Mapping[str, BuiltInName]] = {
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A program that exists, with its configuration, which is right."""
+    """An existing program and its validated configuration."""
 
     config: ProgramConfig
     place: str
     """`package.module:Class`."""
 
     def create(self) -> "Program":
-        """Return a new program. Imports TensorFlow."""
+        """Create the program. Imports TensorFlow."""
         made: Program = _find(self.place)(self.config)
         return made
 
 
 def choose(name: str, config: Mapping[str, Any]) -> Choice:
-    """Return the program `name` with its configuration checked. A user's class is imported for that.
+    """Return the program `name` with its configuration validated. A user's class is imported for that.
 
     Raises:
-        ConfigurationError: the program is not known, cannot be imported or is no program, or a field of
+        ConfigurationError: the program is unknown, cannot be imported or is not a `Program`, or a field of
             `config` is wrong.
     """
     if ":" in name:
@@ -74,10 +73,10 @@ def choose(name: str, config: Mapping[str, Any]) -> Choice:
 
 
 def _user_class(place: str) -> type["Program"]:
-    """Return the user's class at `place`, which is a whole program.
+    """Return the user's class at `place`, a complete program.
 
     Raises:
-        ConfigurationError: it cannot be imported, or is not what a program has to be.
+        ConfigurationError: it cannot be imported, is not a `Program`, or lacks a method.
     """
     try:
         found = _find(place)
@@ -104,7 +103,7 @@ def _find(place: str) -> Any:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise  # the module is there, and something that it imports is not
+            raise  # the module exists, but one of its imports does not
         raise ConfigurationError(
             f"{FIELD}: there is no module {error.name!r}; it must be in the image or in training.source, "
             "whose folder is on PYTHONPATH"

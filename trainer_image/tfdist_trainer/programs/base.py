@@ -1,8 +1,7 @@
-"""What the training loop and the evaluation need of a program, and what the authors of programs subclass.
+"""The interface of a program, which the training loop and the evaluation use and authors of programs subclass.
 
-A built-in program and a user's own are the same kind of class. The trainer makes one object of it on each
-replica, calls its methods once, in the strategy's scope where variables are made, and traces `loss` and the
-metrics into its graph.
+Built-in programs and those of users are subclasses alike. The trainer creates one object on each replica, calls each
+method once (in the strategy's scope where variables are created), and traces `loss` and the metrics into its graph.
 """
 
 from abc import ABC, abstractmethod
@@ -11,12 +10,12 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
-from tfdist_trainer.data.batches import Order, one_by_one
+from tfdist_trainer.data.batches import BatchOrder, streamed_batches
 from tfdist_trainer.data.files import Shard, Split
-from tfdist_trainer.data.pipeline import Examples
+from tfdist_trainer.data.pipeline import ExampleSource
 from tfdist_trainer.errors import ConfigurationError
-from tfdist_trainer.kerases import keras
-from tfdist_trainer.metrics.sums import Metric
+from tfdist_trainer.keras_compat import keras
+from tfdist_trainer.metrics.additive import Metric
 from tfdist_trainer.programs.config import OpenConfig, ProgramConfig
 
 
@@ -28,8 +27,8 @@ class Program(ABC):
     """
 
     Config: ClassVar[type[ProgramConfig]] = OpenConfig
-    """Model of `training.config`. A subclass of `ProgramConfig` of your own has its fields checked, and those
-    that do not exist refused; the default takes any field, and `self.config.width` is `training.config.width`."""
+    """Model of `training.config`. With a subclass of `ProgramConfig` its fields are validated, and unknown fields
+    rejected; the default accepts any field, and `self.config.width` is `training.config.width`."""
 
     def __init__(self, config: Any) -> None:
         self.config = config
@@ -49,62 +48,62 @@ class Program(ABC):
 
     @abstractmethod
     def loss(self, labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
-        """Return the loss of each example, float32 [batch]. The trainer weighs, adds and divides."""
+        """Return the loss of each example, float32 [batch]. The trainer computes the weighted mean."""
 
     def metrics(self) -> Sequence[keras.metrics.Metric | Metric]:
-        """Return new metrics, reported beside the loss by training and evaluation; by default none."""
+        """Return new metrics, reported in addition to the loss by training and evaluation; by default none."""
         return ()
 
     def optimizer(self, scale: float) -> keras.optimizers.Optimizer:
         """Return a new optimizer; called in the strategy's scope. By default Adam of `learningRate` times `scale`.
 
         Args:
-            scale: examples that one update averages over, divided by `baseBatchSize`; 1 when that is not set.
+            scale: global batch size divided by `referenceBatchSize`; 1 if that is not set.
         """
         return keras.optimizers.Adam(self.config.learning_rate * scale)
 
-    def examples(self, split: Split, shard: Shard) -> Examples:
-        """Return what pipeline `shard` reads of `split`, counted; by default made of `dataset`.
+    def examples(self, split: Split, shard: Shard) -> ExampleSource:
+        """Return the examples of pipeline `shard` in `split`, counted; by default those of `dataset`.
 
-        A data set whose length TensorFlow does not know is read once to count it.
+        A data set of unknown cardinality is read once to count it.
 
         Raises:
-            ConfigurationError: the data set never ends.
+            ConfigurationError: the data set is infinite.
         """
         dataset = self.dataset(split, shard)
         buffer = self.config.shuffle_buffer
 
-        def batches(order: Order) -> tf.data.Dataset:
+        def batches(order: BatchOrder) -> tf.data.Dataset:
             mixed = order.seed is not None and buffer > 1
             shuffled = dataset.shuffle(buffer, seed=order.seed, reshuffle_each_iteration=False) if mixed else dataset
-            return one_by_one(shuffled, order)
+            return streamed_batches(shuffled, order)
 
-        return Examples(count=_count(dataset, split), batches=batches, decode=_as_is)
+        return ExampleSource(count=_count(dataset, split), batches=batches, decode=_as_is)
 
 
 class BuiltIn(Program):
-    """A program of this package: it gives `examples` itself, which it decodes in whole batches."""
+    """A program of this package: it implements `examples`, and decodes whole batches."""
 
     @abstractmethod
-    def examples(self, split: Split, shard: Shard) -> Examples:
-        """Return what pipeline `shard` reads of `split`, counted and checked.
+    def examples(self, split: Split, shard: Shard) -> ExampleSource:
+        """Return the examples of pipeline `shard` in `split`, counted and checked.
 
         Raises:
             DataMissingError: a file does not exist.
-            DataMalformedError: a file is not what the configuration says.
+            DataMalformedError: a file does not match the configuration.
         """
 
     def dataset(self, split: Split, shard: Shard) -> tf.data.Dataset:
         """Return the decoded examples one by one, in the files' order; see the base class."""
         examples = self.examples(split, shard)
-        return examples.batches(Order(1)).map(lambda elements, _present: examples.decode(elements)).unbatch()
+        return examples.batches(BatchOrder(1)).map(lambda elements, _valid_mask: examples.decode(elements)).unbatch()
 
 
 def _count(dataset: tf.data.Dataset, split: Split) -> int:
     known = int(dataset.cardinality())
     if known == tf.data.INFINITE_CARDINALITY:
         raise ConfigurationError(
-            f"training.program: dataset() of split {split} never ends; return each example once, without repeat()"
+            f"training.program: dataset() of split {split} is infinite; return each example once, without repeat()"
         )
     if known != tf.data.UNKNOWN_CARDINALITY:
         return known

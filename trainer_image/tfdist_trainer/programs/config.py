@@ -1,66 +1,85 @@
-"""What the configurations of all built-in programs share: strict fields and errors that name their path."""
+"""The base of all programs' configurations: strict fields, and errors that name their path."""
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Final, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeVar
 
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from tfdist_trainer import log
 from tfdist_trainer.data.files import Split
 from tfdist_trainer.errors import ConfigurationError
+from tfdist_trainer.programs.former_names import former_name, former_uses, renamed_values
 
 PATH: Final = "training.config"
-"""Where the configuration stands in the job; every error message starts with it."""
+"""Path of the configuration in the job; every error message starts with it."""
 
 
 class StrictModel(BaseModel):
-    """Immutable; camel-case names; a field that is not known is an error, because it is a misspelled one."""
+    """Immutable; camel-case names; an unknown field is an error, because it is probably misspelled."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
         frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True, allow_inf_nan=False
     )
 
 
+_FORMER_POLICIES: Final = {"Stop": "Fail", "Skip": "SkipStep"}
+
+
 class Profile(StrictModel):
-    """Which steps the profiler watches."""
+    """Steps to profile."""
 
     from_step: int = Field(default=100, ge=1)
-    """The first of them; tracing and warming up are over by then."""
+    """First step to profile. By default, tracing and warm-up are over by then."""
     steps: int = Field(default=10, ge=1, le=1000)
-    """How many."""
+    """Number of steps to profile."""
+
+
+def exclusive(*pairs: tuple[str, str]) -> ConfigDict:
+    """Return a model configuration that adds mutually exclusive fields to the JSON schema.
+
+    `tfdist validate` reads the schema; the model needs a validator as well.
+    """
+    return ConfigDict(json_schema_extra={"allOf": [{"not": {"required": list(pair)}} for pair in pairs]})
 
 
 class ProgramConfig(StrictModel):
-    """How long, in which batches and in which order a program trains."""
+    """Duration, batch size and data order of training."""
+
+    model_config: ClassVar[ConfigDict] = exclusive(("epochs", "steps"), ("globalBatchSize", "batchSizePerReplica"))
 
     epochs: int = Field(default=1, ge=1)
-    """How many times training sees every example of `data.train`."""
+    """Number of passes over the training data."""
     steps: int | None = Field(default=None, ge=1)
-    """Number of steps to train, instead of `epochs`."""
+    """Number of training steps, instead of `epochs`."""
     batch_size_per_replica: int | None = Field(default=None, ge=1)
-    """Examples in one step on each replica. The default, when `globalBatchSize` is absent too, is 128."""
+    """Examples per step on each replica. 128 if neither this nor `globalBatchSize` is set."""
     global_batch_size: int | None = Field(default=None, ge=1)
-    """Examples in one step over all replicas; it must be a multiple of their number."""
-    base_batch_size: int | None = Field(default=None, ge=1)
-    """The global batch size that `learningRate` is meant for: with another one the rate grows or shrinks in
-    proportion (Goyal et al., arXiv 1706.02677). Absent leaves the rate as it is."""
+    """Examples per step over all replicas; must be a multiple of the number of replicas."""
+    reference_batch_size: int | None = Field(default=None, ge=1, **former_name("referenceBatchSize", "baseBatchSize"))
+    """The global batch size for which `learningRate` is tuned. With another global batch size the learning rate is
+    scaled in proportion (linear scaling rule, Goyal et al., arXiv 1706.02677). Not scaled if absent. Formerly
+    `baseBatchSize`."""
     learning_rate: float = Field(default=0.001, gt=0)
-    """Adam's step size."""
+    """Learning rate of the optimizer. With a schedule it is the peak, after the warm-up."""
     seed: int = Field(default=0, ge=0, lt=2**31)
-    """Seeds the initial weights and the order of examples: equal seeds give equal training."""
+    """Random seed of the initial weights and of shuffling: equal seeds give equal training."""
     shuffle_buffer: int = Field(default=10_000, ge=0)
-    """Examples that each worker mixes at random; 0 keeps the order of the files. Those that are in memory are all
-    mixed, whatever it says beyond 1."""
-    on_non_finite: Literal["Stop", "Skip"] = "Stop"
-    """What a step does whose loss or gradient is not finite: ends training with the last good checkpoint (`Stop`),
-    or counts as a gradient of zero (`Skip`). To skip, every gradient has to be looked at, which small models feel."""
+    """Size of the shuffle buffer of each worker, in examples. 0 or 1 disables shuffling. In-memory formats (`npz`,
+    `csv`, `idx`, TFRecord with `cache`) always use a full permutation otherwise."""
+    non_finite_policy: Annotated[Literal["Fail", "SkipStep"], renamed_values(_FORMER_POLICIES)] = Field(
+        default="Fail", **former_name("nonFinitePolicy", "onNonFinite", _FORMER_POLICIES)
+    )
+    """Behavior when the loss or a gradient is not finite. `Fail`: training fails, with the last good checkpoint.
+    `SkipStep`: the step counts with a gradient of zero; this checks the gradients of every step, which slows down
+    small models. Formerly `onNonFinite` with `Stop` and `Skip`."""
     min_shard_bytes: int | None = Field(default=None, ge=1)
-    """With strategy `ParameterServer`: variables are divided over the ps into shards of at least so many bytes. The
-    model is then one of `tf_keras`; absent, each variable is on one ps as a whole."""
+    """With strategy `ParameterServer`: shards variables over the parameter servers, with at least this size in bytes
+    per shard. The model must then be of `tf_keras`. Variables are not sharded if absent."""
     profile: Profile | None = None
-    """Steps of which TensorBoard's profiler makes a trace; by default none."""
+    """Steps to trace with the TensorBoard profiler. No trace if absent."""
 
     @pydantic.model_validator(mode="after")
     def _one_end(self) -> Self:
@@ -74,8 +93,8 @@ class ProgramConfig(StrictModel):
             raise ValueError("give globalBatchSize or batchSizePerReplica, not both")
         return self
 
-    def files(self, split: Split) -> tuple[str, ...]:  # noqa: ARG002  for those that have some
-        """Return the existing files of `split`; none when the program finds its data by other means.
+    def files(self, split: Split) -> tuple[str, ...]:  # noqa: ARG002  used by subclasses
+        """Return the existing files of `split`; empty if the program does not read files.
 
         Raises:
             ConfigurationError: the configuration names no files for it.
@@ -85,40 +104,40 @@ class ProgramConfig(StrictModel):
 
 
 class OpenConfig(ProgramConfig):
-    """Takes any other field too, as an attribute of the name that the job gives it."""
+    """Accepts any other field too, as an attribute of the same name as in the job."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow")
 
     def __getattribute__(self, name: str) -> Any:
-        """Return the job's field `name` before a method that is called so; `model_` is Pydantic's own."""
+        """Return the job's field `name`, also if a method has that name; names with `model_` are Pydantic's."""
         if not name.startswith(("_", "model_")):
-            with contextlib.suppress(AttributeError):  # while the object is made
+            with contextlib.suppress(AttributeError):  # during construction
                 extra = super().__getattribute__("__pydantic_extra__")
                 if name in extra:
                     return extra[name]
         return super().__getattribute__(name)
 
 
-# Functions, and not methods, because a program may have fields of these names.
+# Functions instead of methods, because a program may have fields of these names.
 
 
 def files(config: ProgramConfig, split: Split) -> tuple[str, ...]:
-    """Return `ProgramConfig.files`, also where the program has a field of that name; the same errors."""
+    """Return `ProgramConfig.files`, also if the program has a field of that name; the same errors."""
     return type(config).files(config, split)
 
 
 def last_epoch(config: ProgramConfig) -> int:
-    """Return the number of epochs that training may begin: more than enough when `steps` ends it."""
+    """Return the largest possible number of epochs; unlimited if `steps` is set."""
     return config.epochs if config.steps is None else 2**31 - 1
 
 
 def rate_scale(config: ProgramConfig, examples: int) -> float:
-    """Return what the learning rate is multiplied by when an update averages over so many `examples`."""
-    return examples / config.base_batch_size if config.base_batch_size else 1.0
+    """Return the factor of the learning rate for a global batch of `examples`."""
+    return examples / config.reference_batch_size if config.reference_batch_size else 1.0
 
 
 def batch_size(config: ProgramConfig, replicas: int) -> int:
-    """Return the examples in one step on each of `replicas` replicas.
+    """Return the examples per step on each of `replicas` replicas.
 
     Raises:
         ConfigurationError: `globalBatchSize` is not a multiple of `replicas`.
@@ -137,15 +156,18 @@ Config = TypeVar("Config", bound=ProgramConfig)
 
 
 def parse_config(model: type[Config], config: Mapping[str, Any]) -> Config:
-    """Return `config` as a `model`.
+    """Return `config` as a `model`, and log a warning for each former name in it.
 
     Raises:
-        ConfigurationError: with the path of every field that is wrong.
+        ConfigurationError: a field is wrong; the message has the path of each such field.
     """
     try:
-        return model.model_validate(config)
+        parsed = model.model_validate(config)
     except pydantic.ValidationError as error:
         raise ConfigurationError("; ".join(_explain(item) for item in error.errors())) from None
+    for path, remedy in former_uses(model, config, PATH):
+        log.event("deprecated", field=path, message=remedy)
+    return parsed
 
 
 def _explain(item: Any) -> str:

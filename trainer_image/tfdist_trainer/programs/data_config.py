@@ -1,11 +1,11 @@
-"""Where the examples of a built-in program are, and how they are read."""
+"""The configuration of the data files of a built-in program."""
 
 from typing import Annotated, Final, Literal, Self
 
 import pydantic
 from pydantic import Field
 
-from tfdist_trainer.data.files import Part, Shard, Split, expand, part_of
+from tfdist_trainer.data.files import FileAssignment, Shard, Split, expand, file_assignment
 from tfdist_trainer.data.formats import Format, format_of, is_labels
 from tfdist_trainer.errors import ConfigurationError
 from tfdist_trainer.metrics.names import Task, check
@@ -17,7 +17,10 @@ def _as_list(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
 
-Patterns = Annotated[tuple[str, ...], pydantic.BeforeValidator(_as_list), Field(min_length=1)]
+Patterns = Annotated[
+    Annotated[tuple[str, ...], Field(min_length=1)],
+    pydantic.BeforeValidator(_as_list, json_schema_input_type=str | Annotated[tuple[str, ...], Field(min_length=1)]),
+]
 """One file pattern or a list of them."""
 
 ColumnName = Annotated[str, Field(min_length=1, max_length=200)]
@@ -26,27 +29,28 @@ _NEEDED: Final = {Split.TRAIN: "train", Split.EVAL: "evaluate"}
 
 
 class DataConfig(StrictModel):
-    """Where the examples are, and how they are read."""
+    """Data files and how to read them."""
 
     train: Patterns | None = None
-    """Files to train on, as one pattern or a list, for example `/data/train-*.tfrecord`. `{worker}` (or `{worker:05}`,
-    in five digits) stands for a worker's number: data that is partitioned already."""
+    """Training files, as one pattern or a list, for example `/data/train-*.tfrecord`. `{worker}` (or `{worker:05}`,
+    padded to five digits) is replaced by the index of the worker, for data that is already partitioned."""
     eval: Patterns | None = None
-    """Files to evaluate on."""
+    """Evaluation files, as one pattern or a list."""
     format: Format | None = None
-    """`npz`, `tfrecord`, `csv` or `idx`. By default the ending of the name says which: `.npz`, `.csv`, `.csv.gz`,
-    `ubyte`, `ubyte.gz` or `.idx`; anything else is TFRecord."""
+    """`npz`, `tfrecord`, `csv` or `idx`. By default detected from the end of the name: `.npz`, `.csv`,
+    `.csv.gz`, `ubyte`, `ubyte.gz` or `.idx`; anything else is TFRecord."""
     compression: Literal["None", "GZIP"] | None = None
-    """Compression of TFRecord files. By default `GZIP` for names that end in `.gz`, else none."""
+    """Compression of TFRecord files. By default `GZIP` for names that end in `.gz`."""
     weight: ColumnName | None = None
-    """Column with the weight of each example, in the loss and in metrics; absent weighs all alike."""
+    """Column of example weights, for the loss and the metrics. All weights are 1 if absent."""
     on_bad_record: Literal["Fail", "Skip"] = "Fail"
-    """A record that is damaged or not as configured ends the job with its file and number (`Fail`), or is counted
-    and left out (`Skip`). To skip, TFRecord files are read once before training."""
+    """Behavior on a record that is damaged or does not match the configuration. `Fail`: the job fails, with the file
+    and the index of the record. `Skip`: the record is skipped and counted; TFRecord files are then read once before
+    training."""
     interleave: int = Field(default=4, ge=1, le=64)
-    """TFRecord files that a worker reads at the same time, taking a record of each in turn."""
+    """Number of TFRecord files that a worker reads in parallel, interleaving their records."""
     cache: bool = False
-    """Keep TFRecord files in memory after the first reading. The other formats are always kept."""
+    """Keep TFRecord files in memory after they are first read. Files of other formats are always kept in memory."""
 
     def format_of(self, name: str) -> Format:
         """Return the format of the file or pattern `name`."""
@@ -65,16 +69,16 @@ class DataConfig(StrictModel):
         patterns = self.train if split is Split.TRAIN else self.eval
         if not patterns:
             raise ConfigurationError(
-                f"{field_of(split)}: is absent, and there is nothing to {_NEEDED[split]} on without it"
+                f"{field_of(split)}: required, and absent: there is nothing to {_NEEDED[split]} on"
             )
         return patterns
 
-    def part(self, split: Split, shard: Shard) -> Part:
-        """Return the files of `split` that pipeline `shard` reads; errors as of `part_of`.
+    def part(self, split: Split, shard: Shard) -> FileAssignment:
+        """Return the files of `split` that pipeline `shard` reads; errors as of `file_assignment`.
 
-        Labels in idx files are left out: they belong to the file of images beside them.
+        idx files of labels are left out: they are read with their file of images.
         """
-        return part_of(
+        return file_assignment(
             self.patterns(split),
             field_of(split),
             shard,
@@ -102,20 +106,21 @@ def field_of(split: Split) -> str:
 
 
 class FilesConfig(ProgramConfig):
-    """What built-in programs share: their data is in files."""
+    """Fields of all built-in programs."""
 
     data: DataConfig
-    """Files with examples."""
+    """Data files and how to read them."""
     metrics: tuple[str, ...] | None = None
-    """What is reported beside the loss. For classification `accuracy`, `top_<k>`, `precision`, `recall`, `f1`, `auc`
-    and `confusion_matrix`; for regression `mean_squared_error`, `mean_absolute_error`, `root_mean_squared_error` and
-    `r2`; for both Keras' own by class, such as `keras.Poisson`. By default `accuracy`, or `root_mean_squared_error`."""
+    """Metrics to report in addition to the loss. For classification `accuracy`, `top_<k>`, `precision`, `recall`, `f1`,
+    `auc` and `confusion_matrix`; for regression `mean_squared_error`, `mean_absolute_error`, `root_mean_squared_error`
+    and `r2`; for both also Keras metrics by class, such as `keras.Poisson`. By default `accuracy`, or
+    `root_mean_squared_error`."""
     optimizer: OptimizerConfig = OptimizerConfig()
-    """How gradients change the model."""
+    """Optimizer, learning-rate schedule and gradient clipping."""
 
     @property
     def task(self) -> Task:
-        """What is predicted."""
+        """The kind of prediction."""
         return "classification"
 
     @property

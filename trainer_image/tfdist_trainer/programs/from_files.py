@@ -1,4 +1,4 @@
-"""Built-in programs: their examples are columns of files, and metrics and optimizer are as configured."""
+"""The base class of built-in programs: examples are columns of files; metrics and optimizer are configured."""
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
@@ -8,30 +8,30 @@ from typing import Any, Final
 
 import tensorflow as tf
 
-from tfdist_trainer.autograph import translated
-from tfdist_trainer.data.batches import Order
+from tfdist_trainer.autograph import autograph_converted
+from tfdist_trainer.data.batches import BatchOrder
 from tfdist_trainer.data.columns import Column
 from tfdist_trainer.data.files import Shard, Split
-from tfdist_trainer.data.pipeline import Examples
-from tfdist_trainer.data.source import Reading, Source, open_source
-from tfdist_trainer.kerases import keras
+from tfdist_trainer.data.pipeline import ExampleSource
+from tfdist_trainer.data.source import FileSource, ReadOptions, open_source
+from tfdist_trainer.keras_compat import keras
 from tfdist_trainer.metrics import build
-from tfdist_trainer.metrics.sums import Metric
+from tfdist_trainer.metrics.additive import Metric
 from tfdist_trainer.programs import optimizers
 from tfdist_trainer.programs.base import BuiltIn
 from tfdist_trainer.programs.data_config import FilesConfig
 
 
 class FromFiles(BuiltIn):
-    """A program that says which columns it reads and what it makes of them."""
+    """A program that defines the columns to read, and maps them to features and labels."""
 
     Config = FilesConfig
     classes: int | None = None
-    """Number of classes; None predicts numbers."""
+    """Number of classes; None for regression."""
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)
-        self._sources: dict[tuple[Split, Shard], Source] = {}
+        self._sources: dict[tuple[Split, Shard], FileSource] = {}
 
     @abstractmethod
     def columns(self) -> tuple[Column, ...]:
@@ -41,14 +41,14 @@ class FromFiles(BuiltIn):
     def example(self, columns: dict[str, tf.Tensor]) -> tuple[Any, tf.Tensor]:
         """Return features and labels, [batch, ...] each, of a batch of `columns`; traced into the input's graph."""
 
-    def source(self, split: Split, shard: Shard) -> Source:
-        """Return what pipeline `shard` reads of `split`; opened once."""
+    def source(self, split: Split, shard: Shard) -> FileSource:
+        """Return the file source of pipeline `shard` for `split`; opened once."""
         key = (split, shard)
         if key not in self._sources:
             data = self.config.data
             part = data.part(split, shard)
             kind, gzip = data.kind(split, part.files)
-            reading = Reading(
+            options = ReadOptions(
                 columns=self._all_columns(),
                 format=kind,
                 gzip=gzip,
@@ -56,16 +56,16 @@ class FromFiles(BuiltIn):
                 interleave=data.interleave,
                 cache=data.cache,
             )
-            self._sources[key] = open_source(part, reading)
+            self._sources[key] = open_source(part, options)
         return self._sources[key]
 
-    def examples(self, split: Split, shard: Shard) -> Examples:
-        """Return what pipeline `shard` reads of `split`; see the base class."""
+    def examples(self, split: Split, shard: Shard) -> ExampleSource:
+        """Return the examples of pipeline `shard` in `split`; see the base class."""
         source = self.source(split, shard)
         weight = self.config.data.weight
-        example = translated(self.example)
+        example = autograph_converted(self.example)
 
-        def batches(order: Order) -> tf.data.Dataset:
+        def batches(order: BatchOrder) -> tf.data.Dataset:
             buffer = self.config.shuffle_buffer
             return source.ordered(order if buffer > 1 else replace(order, seed=None), buffer)
 
@@ -74,7 +74,7 @@ class FromFiles(BuiltIn):
             features, labels = example(columns)
             return (features, labels) if weight is None else (features, labels, columns[weight])
 
-        return Examples(
+        return ExampleSource(
             count=source.count,
             batches=batches,
             decode=decode,
@@ -92,11 +92,11 @@ class FromFiles(BuiltIn):
         return optimizers.make(self.config.optimizer, self.config.learning_rate * scale)
 
     def check(self) -> None:
-        """Read all data that was opened anew, to find what made a step fail.
+        """Read all opened data again, to find the record that made a step fail.
 
         Raises:
-            DataMalformedError: with the file and the record.
-            DataMissingError: with the file, when it is gone.
+            DataMalformedError: a record is bad; the message has file and record.
+            DataMissingError: a file no longer exists.
         """
         for source in self._sources.values():
             source.check()
@@ -116,16 +116,16 @@ _OF_DATA: Final = (
 
 @contextmanager
 def explained(program: object) -> Iterator[None]:
-    """Say which record it was when a step inside fails because of the data of `program`.
+    """Replace an error in the body that the data of `program` may have caused by one that names the record.
 
     Raises:
-        DataMalformedError: with the file and the record.
-        DataMissingError: with the file, when it is gone.
+        DataMalformedError: a record is bad; the message has file and record.
+        DataMissingError: a file no longer exists.
     """
     try:
         yield
     except _OF_DATA as error:
-        # What a collective says when another member fails can have that member's kind of error.
+        # When another member fails, the error of a collective here may have the type of that member's error.
         if isinstance(program, FromFiles) and "Collective ops is aborted" not in error.message:
             program.check()
         raise

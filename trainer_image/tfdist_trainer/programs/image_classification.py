@@ -1,4 +1,4 @@
-"""Classify images of one size with a small network, or one that Keras has saved."""
+"""Image classification with a small network, or with a saved Keras model."""
 
 from typing import Any
 
@@ -6,14 +6,14 @@ import tensorflow as tf
 
 from tfdist_trainer.data.columns import Column
 from tfdist_trainer.errors import ConfigurationError, one_line
-from tfdist_trainer.kerases import keras
+from tfdist_trainer.keras_compat import keras
 from tfdist_trainer.programs.config import PATH
 from tfdist_trainer.programs.from_files import FromFiles, cross_entropy
 from tfdist_trainer.programs.image_classification_config import ImageClassificationConfig
 
 CONVOLUTIONS = ((16, 5), (32, 3))
-"""Filters and size of the convolutions of `cnn`. Each halves height and width by its stride: on a processor that
-is about twice as fast as pooling, at equal accuracy."""
+"""Filters and size of the convolutions of `cnn`. Each halves height and width by its stride: on CPUs about twice
+as fast as pooling, at equal accuracy."""
 
 HIDDEN_UNITS = {"mlp": 128, "cnn": 64}
 RESNET_FILTERS = (16, 32, 64)
@@ -43,7 +43,7 @@ class ImageClassification(FromFiles):
         """Return a model from uint8 images [batch, *imageShape] to logits [batch, classes]."""
         if self.config.model.endswith(".keras"):
             return self._saved()
-        # Pixels are scaled inside the model: whoever serves it sends the bytes that training read.
+        # Pixels are scaled inside the model, so that serving takes the same bytes as training.
         image = keras.layers.Input(self.config.image_shape, dtype="uint8")
         hidden = keras.layers.Rescaling(1 / 255)(image)
         hidden = self._resnet(hidden) if self.config.model == "resnet" else self._plain(hidden)
@@ -56,7 +56,7 @@ class ImageClassification(FromFiles):
         return cross_entropy(labels, predictions)
 
     def _plain(self, hidden: Any) -> Any:
-        bias = not self.config.batch_normalization  # which has an offset of its own
+        bias = not self.config.batch_normalization  # batch normalization has its own offset
         layers: list[Any] = []
         if self.config.model == "cnn":
             for filters, size in CONVOLUTIONS:

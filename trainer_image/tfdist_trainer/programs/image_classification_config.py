@@ -10,24 +10,24 @@ Size = Annotated[int, Field(ge=1)]
 
 
 class ImageClassificationConfig(FilesConfig):
-    """Classify images of one size.
+    """Image classification with a fixed image size.
 
     The columns are `image`, uint8 of `imageShape`, and `label`, an integer. In TFRecord files an image is one string
-    of raw pixels; in `.npz` files its last axis may be absent when it is 1; idx files have images, and labels in a
-    file beside them that is named alike.
+    of raw pixels; in `.npz` files a last axis of size 1 may be absent; idx files have images, and labels in a second
+    file with a matching name.
     """
 
     image_shape: tuple[Size, Size, Annotated[int, Field(ge=1, le=4)]] = (28, 28, 1)
     """Height, width and channels of every image."""
     classes: int = Field(default=10, ge=2)
-    """Labels are 0 to `classes` - 1."""
+    """Number of classes; labels are 0 to `classes` - 1."""
     model: Literal["mlp", "cnn", "resnet"] | Annotated[str, Field(pattern=r"\.keras$")] = "cnn"
     """`mlp`: one hidden layer of 128 units. `cnn`: two convolutions of stride 2, then one of 64 units. `resnet`: the
-    residual network for small images of He et al. (arXiv 1512.03385, 4.2). Or a file that Keras has saved, whose name
-    ends in `.keras`: a model from images to logits, trained on from its weights."""
+    residual network for small images of He et al. (arXiv 1512.03385, 4.2). Or the path of a saved Keras model that
+    ends in `.keras`: from images to logits; training starts from its weights."""
     resnet_blocks: int = Field(default=3, ge=1, le=18)
     """Blocks in each of the three stages of `resnet`: 3 make 20 layers, 9 make 56."""
     batch_normalization: bool = False
-    """Normalize after each hidden layer; `resnet` always does."""
+    """Batch normalization after each hidden layer; `resnet` always has it."""
     dropout: float = Field(default=0.0, ge=0, lt=1)
-    """Fraction of hidden units that a training step leaves out before the last layer."""
+    """Dropout rate before the last layer."""

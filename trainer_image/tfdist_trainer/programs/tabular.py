@@ -1,4 +1,4 @@
-"""Predict a class or a number from columns of numbers and categories."""
+"""Classification or regression on numeric and categorical columns."""
 
 import math
 from collections import Counter
@@ -9,9 +9,9 @@ import numpy as np
 import tensorflow as tf
 
 from tfdist_trainer.data.columns import Array, Column
-from tfdist_trainer.kerases import keras
+from tfdist_trainer.keras_compat import keras
 from tfdist_trainer.programs.from_files import cross_entropy
-from tfdist_trainer.programs.learned import Exchange, Learner
+from tfdist_trainer.programs.preprocessing import AdaptableProgram, Reducer
 from tfdist_trainer.programs.tabular_config import TabularConfig
 from tfdist_trainer.programs.vocabulary import Vocabulary, most_frequent
 
@@ -20,7 +20,7 @@ LARGEST_EMBEDDING: Final = 50
 Batches = Callable[[], Iterator[dict[str, Array]]]
 
 
-class Tabular(Learner):
+class Tabular(AdaptableProgram):
     """The program `tabular`."""
 
     Config = TabularConfig
@@ -34,7 +34,7 @@ class Tabular(Learner):
         self._vocabularies: dict[str, Vocabulary] = {}
 
     def columns(self) -> tuple[Column, ...]:
-        """Return the columns of numbers, those of categories, and the label."""
+        """Return the numeric columns, the categorical columns, and the label."""
         numeric = [Column(name, "float32", (width,)) for name, width in self.config.numeric.items()]
         return (
             *(Column(c.name, "float32") if c.shape == (1,) else c for c in numeric),
@@ -45,8 +45,8 @@ class Tabular(Learner):
     def example(self, columns: dict[str, tf.Tensor]) -> tuple[Any, tf.Tensor]:
         """Return features and labels.
 
-        Features are `numeric`, float32 [batch, numbers], and `categorical`, int64 [batch, columns], as far as there
-        are such columns; labels are int64 [batch] or float32 [batch].
+        Features are `numeric`, float32 [batch, numbers], and `categorical`, int64 [batch, columns], if there are such
+        columns; labels are int64 [batch] or float32 [batch].
         """
         features: dict[str, tf.Tensor] = {}
         if self.config.numeric:
@@ -56,27 +56,27 @@ class Tabular(Learner):
             features["categorical"] = tf.stack([self._codes(n, columns[n]) for n in self.config.categorical], axis=1)
         return features, columns[self.config.label]
 
-    def settings(self) -> Mapping[str, Any]:
-        """Return the columns and what they are made of; see the base class."""
+    def fingerprint(self) -> Mapping[str, Any]:
+        """Return the columns and their options; see the base class."""
         names = {"label", "classes", "numeric", "categorical", "normalize"}
         settings: Mapping[str, Any] = self.config.model_dump(mode="json", include=names)
         return settings
 
-    def learn(self, batches: Batches, exchange: Exchange) -> Mapping[str, Any]:
-        """Return means and deviations of columns of numbers, and the categories of columns without a list."""
-        return {**self._learn_scales(batches, exchange), "categories": self._learn_categories(batches, exchange)}
+    def adapt(self, batches: Batches, reducer: Reducer) -> Mapping[str, Any]:
+        """Return means and deviations of numeric columns, and the categories of columns without a list."""
+        return {**self._adapt_scales(batches, reducer), "categories": self._adapt_categories(batches, reducer)}
 
-    def use(self, learned: Mapping[str, Any]) -> None:
-        """Scale, and number categories, by what was `learned` or given."""
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Load means, deviations and categories, those in the configuration first."""
         if isinstance(self.config.normalize, dict):
             for name, given in self.config.normalize.items():
                 width = self.config.numeric.get(name, 1)
                 self._mean[name], self._deviation[name] = [given.mean] * width, [given.deviation] * width
         else:
-            self._mean, self._deviation = dict(learned["mean"]), dict(learned["deviation"])
+            self._mean, self._deviation = dict(state["mean"]), dict(state["deviation"])
         for name, given in self.config.categorical.items():
             if not isinstance(given, int):
-                self._vocabularies[name] = Vocabulary(given or learned["categories"][name])
+                self._vocabularies[name] = Vocabulary(given or state["categories"][name])
 
     def model(self) -> keras.Model:
         """Return a model from features to logits [batch, classes], or to numbers [batch]."""
@@ -86,7 +86,7 @@ class Tabular(Learner):
             width = sum(self.config.numeric.values())
             inputs["numeric"] = keras.layers.Input([width], name="numeric")
             mean, deviation = self._scale(list(self.config.numeric))
-            # Constants of the layer, not weights: they are no part of what replicas average.
+            # Constants of the layer, not weights: replicas do not average them.
             scale = {"scale": (1 / deviation).tolist(), "offset": (-mean / deviation).tolist()}
             parts.append(keras.layers.Rescaling(**scale)(inputs["numeric"]))
         if self.config.categorical:
@@ -117,7 +117,7 @@ class Tabular(Learner):
         return Column(name, "string", choices=classes) if named else Column(name, "int64", below=classes)
 
     def _codes(self, name: str, values: tf.Tensor) -> tf.Tensor:
-        """Return the number of each category, int64 [batch]; 0 is one that is not known."""
+        """Return the index of each category, int64 [batch]; 0 is out of vocabulary."""
         given = self.config.categorical[name]
         if isinstance(given, int):
             return tf.strings.to_hash_bucket_fast(values, given) + 1
@@ -137,41 +137,41 @@ class Tabular(Learner):
         return number[:, 0]
 
     def _scale(self, names: list[str]) -> tuple[Array, Array]:
-        """Return means and deviations, float64 [numbers], of the columns `names` one after the other."""
+        """Return the concatenated means and deviations of the columns `names`, float64 [numbers]."""
         return (
             np.concatenate([np.asarray(self._mean[name], np.float64) for name in names]),
             np.concatenate([np.asarray(self._deviation[name], np.float64) for name in names]),
         )
 
-    def _learn_scales(self, batches: Batches, exchange: Exchange) -> dict[str, Any]:
+    def _adapt_scales(self, batches: Batches, reducer: Reducer) -> dict[str, Any]:
         widths = dict(self.config.numeric) | ({self.config.label: 1} if self.classes is None else {})
         if self.config.normalize != "Auto":
             zeros, ones = ({name: [value] * width for name, width in widths.items()} for value in (0.0, 1.0))
             return {"mean": zeros, "deviation": ones}
-        mean = _mean(widths, batches, exchange, lambda values: values)
-        # Of the differences from the mean, not of squares: those of large numbers cancel each other's digits.
-        variance = _mean(widths, batches, exchange, lambda values: (values - mean) ** 2)
+        mean = _mean(widths, batches, reducer, lambda values: values)
+        # From differences to the mean: with large values, the mean of squares loses all digits by cancellation.
+        variance = _mean(widths, batches, reducer, lambda values: (values - mean) ** 2)
         deviation = np.where(variance > 0, np.sqrt(variance), 1.0)
         ends = np.cumsum(list(widths.values()))[:-1]
         split = [dict(zip(widths, map(list, np.split(x, ends)), strict=True)) for x in (mean, deviation)]
         return {"mean": _plain(split[0]), "deviation": _plain(split[1])}
 
-    def _learn_categories(self, batches: Batches, exchange: Exchange) -> dict[str, list[str]]:
+    def _adapt_categories(self, batches: Batches, reducer: Reducer) -> dict[str, list[str]]:
         unknown = [name for name, given in self.config.categorical.items() if given is None]
         counts: dict[str, Counter[str]] = {name: Counter() for name in unknown}
         if unknown:
             for batch in batches():
                 for name in unknown:
                     counts[name].update(value.decode("utf-8", "replace") for value in batch[name].tolist())
-        return {name: most_frequent(exchange.count(counts[name])) for name in unknown}
+        return {name: most_frequent(reducer.count(counts[name])) for name in unknown}
 
 
 def _plain(arrays: dict[str, list[Any]]) -> dict[str, list[float]]:
     return {name: [float(value) for value in values] for name, values in arrays.items()}
 
 
-def _mean(widths: Mapping[str, int], batches: Batches, exchange: Exchange, change: Callable[[Array], Array]) -> Array:
-    """Return the mean over all examples of all members of what `change` makes of columns, float64 [numbers]."""
+def _mean(widths: Mapping[str, int], batches: Batches, reducer: Reducer, change: Callable[[Array], Array]) -> Array:
+    """Return the mean of `change(columns)` over all examples of all members, float64 [numbers]."""
     size = sum(widths.values())
     total, count = np.zeros(size), 0
     for batch in batches():
@@ -179,6 +179,6 @@ def _mean(widths: Mapping[str, int], batches: Batches, exchange: Exchange, chang
         rows = change(np.concatenate(parts, axis=1))
         total += [math.fsum(column) for column in rows.T]
         count += len(rows)
-    sums = exchange.add([*total, float(count)])
+    sums = reducer.sum([*total, float(count)])
     mean: Array = sums[:-1] / max(1.0, sums[-1])
     return mean

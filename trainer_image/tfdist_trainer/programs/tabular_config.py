@@ -21,42 +21,46 @@ class Statistics(StrictModel):
     """Mean and standard deviation of one column."""
 
     mean: float
-    """Is subtracted."""
+    """Mean, which is subtracted."""
     deviation: float = Field(gt=0)
-    """Is divided by."""
+    """Standard deviation, which is divided by."""
 
 
 class TabularConfig(FilesConfig):
-    """Predict a class or a number from columns of numbers and categories.
+    """Classification or regression on numeric and categorical columns.
 
-    CSV files have a header; the columns that are named are read, others may hold anything. A value that is missing
-    is a bad record. `.npz` files have an array for each column, TFRecord files a feature.
+    CSV files have a header; columns that are not configured are ignored. A missing value makes a bad record. `.npz`
+    files have an array for each column, TFRecord files a feature.
     """
 
     label: ColumnName = "label"
     """Column to predict."""
     classes: Annotated[int, Field(ge=2)] | Annotated[tuple[Category, ...], Field(min_length=2)] | None = None
-    """To predict a class: how many there are, when labels are 0, 1 ..., or the list of the labels' names. Absent
-    predicts a number."""
-    numeric: Annotated[dict[ColumnName, Width], pydantic.BeforeValidator(_as_widths)] = Field(default_factory=dict)
-    """Columns of numbers, as a list; or by name the length of each, for arrays in `.npz` and TFRecord files."""
+    """For classification: the number of classes if labels are 0, 1 ..., or the list of class names. Regression if
+    absent."""
+    numeric: Annotated[
+        dict[ColumnName, Width],
+        pydantic.BeforeValidator(_as_widths, json_schema_input_type=dict[ColumnName, Width] | list[ColumnName]),
+    ] = Field(default_factory=dict)
+    """Numeric columns, as a list; or a map from name to vector length, for arrays in `.npz` and TFRecord files."""
     categorical: dict[ColumnName, Width | Annotated[tuple[Category, ...], Field(min_length=1)] | None] = Field(
         default_factory=dict
     )
-    """Columns of categories, each with the list of them; or with a number of buckets that they are hashed to; or with
-    nothing (`~`), and training collects them from all its data. One that training has not seen is like no other."""
+    """Categorical columns, each with the list of its categories, or a number of hash buckets, or null (`~`) to collect
+    the categories from the training data of all workers. Categories not seen in training share one out-of-vocabulary
+    index (0)."""
     normalize: Literal["Auto", "None"] | dict[ColumnName, Statistics] = "Auto"
-    """`Auto` subtracts the mean of each column of numbers and divides by its standard deviation, over all training
-    data of all workers; or give both by column; `None` takes numbers as they are. A number to predict is scaled the
-    same way inside the model, and predictions and metrics are in its own unit."""
+    """Normalization of numeric columns. `Auto` subtracts the mean and divides by the standard deviation over the
+    training data of all workers; or give both for each column; `None` disables it. A regression label is normalized
+    inside the model, so predictions and metrics are in the unit of the label."""
     hidden_units: tuple[Width, ...] = (64, 32)
     """Units of each hidden layer."""
     dropout: float = Field(default=0.0, ge=0, lt=1)
-    """Fraction of the last hidden layer's units that a training step leaves out."""
+    """Dropout rate after the last hidden layer."""
 
     @property
     def task(self) -> Task:
-        """What is predicted."""
+        """The kind of prediction."""
         return "regression" if self.classes is None else "classification"
 
     @pydantic.model_validator(mode="after")
@@ -65,7 +69,7 @@ class TabularConfig(FilesConfig):
         if len(names) < 2 or not (self.numeric or self.categorical):  # noqa: PLR2004  label and feature
             raise ValueError("name at least one column in numeric or categorical")
         if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise ValueError(f"column {twice[0]!r} is there twice")
+            raise ValueError(f"column {twice[0]!r} is given twice")
         if isinstance(self.normalize, dict):
             wanted = {*self.numeric, *([self.label] if self.classes is None else [])}
             if missing := sorted(wanted - set(self.normalize)):

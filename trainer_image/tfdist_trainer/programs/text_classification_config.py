@@ -6,36 +6,42 @@ import pydantic
 from pydantic import Field
 
 from tfdist_trainer.programs.data_config import ColumnName, FilesConfig
+from tfdist_trainer.programs.former_names import former_name, former_values, renamed_values
 
 Name = Annotated[str, Field(min_length=1)]
 
+_FORMER_MODELS = {"pooling": "averagePooling"}
+
 
 class TextClassificationConfig(FilesConfig):
-    """Tell the class of texts.
+    """Text classification.
 
-    The columns are a text and a label, in CSV, `.npz` or TFRecord files. A text is taken apart into words: what stands
-    between anything but letters and digits, in lower case.
+    The columns are a text and a label, in CSV, `.npz` or TFRecord files. A text is converted to lower case and split
+    into words at all characters that are not letters or digits.
     """
 
     text: ColumnName = "text"
-    """Column with the text, UTF-8."""
+    """Column of the text, UTF-8."""
     label: ColumnName = "label"
-    """Column with the class."""
+    """Column of the class."""
     classes: Annotated[int, Field(ge=2)] | Annotated[tuple[Name, ...], Field(min_length=2)] = 2
-    """How many classes there are, when labels are 0, 1 ..., or the list of the labels' names."""
+    """Number of classes if labels are 0, 1 ..., or the list of class names."""
     vocabulary_size: int = Field(default=20_000, ge=1, le=1_000_000)
-    """Words that are told apart: the most frequent of all training data of all workers."""
-    length: int = Field(default=200, ge=1, le=10_000)
-    """Words of a text that are read; shorter texts are masked to their length."""
-    embedding: int = Field(default=64, ge=1)
-    """Length of the vector of each word."""
-    model: Literal["pooling", "conv"] = "pooling"
-    """`pooling`: the mean of the words' vectors, then a hidden layer. `conv`: the largest answers of filters over five
-    words, then the same (Kim, arXiv 1408.5882)."""
+    """Size of the vocabulary: the most frequent words in the training data of all workers."""
+    max_sequence_length: int = Field(default=200, ge=1, le=10_000, **former_name("maxSequenceLength", "length"))
+    """Maximum number of words of a text. Longer texts are truncated, shorter texts are padded and masked. Formerly
+    `length`."""
+    embedding_dim: int = Field(default=64, ge=1, **former_name("embeddingDim", "embedding"))
+    """Dimension of the word embedding. Formerly `embedding`."""
+    model: Annotated[Literal["averagePooling", "conv"], renamed_values(_FORMER_MODELS)] = Field(
+        default="averagePooling", **former_values(_FORMER_MODELS)
+    )
+    """`averagePooling`: global average pooling of the word embeddings, then a hidden layer; formerly `pooling`. `conv`:
+    one-dimensional convolution over five words with global max pooling, then a hidden layer (Kim, arXiv 1408.5882)."""
     hidden_units: int = Field(default=64, ge=1)
     """Units of the hidden layer, and filters of `conv`."""
     dropout: float = Field(default=0.0, ge=0, lt=1)
-    """Fraction of hidden units that a training step leaves out."""
+    """Dropout rate of the hidden layer."""
 
     @pydantic.model_validator(mode="after")
     def _columns_differ(self) -> Self:

@@ -1,4 +1,4 @@
-"""Strings as numbers: a list of them, made from counts, and its lookup in the input's graph."""
+"""Vocabularies: created from counts, looked up in the graph of the input pipeline."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,10 +6,10 @@ import tensorflow as tf
 
 
 class Vocabulary:
-    """Numbers its strings from 1; 0 is what is not among them.
+    """Maps its strings to indices from 1; 0 is out of vocabulary.
 
     Args:
-        strings: at least one, each once.
+        strings: at least one, without duplicates.
     """
 
     def __init__(self, strings: Sequence[str]) -> None:
@@ -23,11 +23,11 @@ class Vocabulary:
         return len(self.strings)
 
     def codes(self, strings: tf.Tensor) -> tf.Tensor:
-        """Return the number of each of `strings`, int64 of the same shape."""
+        """Return the index of each of `strings`, int64 of the same shape."""
         return self._table.lookup(strings)
 
 
 def most_frequent(counts: Mapping[str, int], size: int | None = None) -> list[str]:
-    """Return the `size` most frequent strings, those of equal counts in the order of their characters."""
+    """Return the `size` most frequent strings, equal counts in lexicographic order."""
     order = sorted(counts, key=lambda string: (-counts[string], string))
     return order[:size]

@@ -9,15 +9,16 @@ from tfdist.api.training import RuntimeSpec
 from tfdist_trainer import log
 from tfdist_trainer.environment import Member
 from tfdist_trainer.errors import ConfigurationError
-from tfdist_trainer.strategies import devices, unlocked
-from tfdist_trainer.strategies.gang import Gang
+from tfdist_trainer.strategies import devices
+from tfdist_trainer.strategies.replica_group import ReplicaGroup
+from tfdist_trainer.upstream.collective_connect import gil_free_connect
 
 CONNECT_SECONDS: Final = 120.0
 """How long `join` may take. Members that have met have only their devices to start before they connect; TensorFlow
 itself would wait for an hour for one that was killed just then."""
 
 
-def join(member: Member, settings: RuntimeSpec, min_shard_bytes: int | None = None) -> Gang:
+def join(member: Member, settings: RuntimeSpec, min_shard_bytes: int | None = None) -> ReplicaGroup:
     """Return the gang after all members have connected. Must come before any other TensorFlow operation.
 
     An evaluation gang of a `ParameterServer` job is synchronous: it only reads a checkpoint.
@@ -31,16 +32,16 @@ def join(member: Member, settings: RuntimeSpec, min_shard_bytes: int | None = No
 
         return parameter_server.join(member, min_shard_bytes)
     if member.size > 1:
-        return Gang(member, _of_many(settings))
+        return ReplicaGroup(member, _of_many(settings))
     # It may be there for a single replica too, and would make TensorFlow start a server.
     os.environ.pop("TF_CONFIG", None)
-    return Gang(member, _of_one(member, settings))
+    return ReplicaGroup(member, _of_one(member, settings))
 
 
 def _of_many(settings: RuntimeSpec) -> tf.distribute.Strategy:
     options = devices.communication(settings)
     try:
-        with unlocked.connecting():
+        with gil_free_connect():
             return tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
     except RuntimeError as error:
         raise ConfigurationError(
@@ -54,16 +55,16 @@ def _of_one(member: Member, settings: RuntimeSpec) -> tf.distribute.Strategy:
     kind = "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
     names = [device.name for device in tf.config.list_logical_devices(kind)]
     if member.job.strategy != "Mirrored" or len(names) == 1:
-        _say_collective(settings, "one device computes")
+        _log_unused_collective(settings, "one device computes")
         # Not OneDeviceStrategy: it moves every variable to its device, also those that a program puts elsewhere.
         return tf.distribute.get_strategy()
-    _say_collective(settings, "one machine has no network between its devices", but="NCCL")
+    _log_unused_collective(settings, "one machine has no network between its devices", but="NCCL")
     devices.communication(settings)
     nccl = tf.distribute.NcclAllReduce() if settings.collective == "NCCL" else None
     return tf.distribute.MirroredStrategy(names, cross_device_ops=nccl)
 
 
-def _say_collective(settings: RuntimeSpec, reason: str, but: str = "") -> None:
+def _log_unused_collective(settings: RuntimeSpec, reason: str, but: str = "") -> None:
     """Log that `runtime.collective` changes nothing here, unless it is left to TensorFlow or is `but`."""
     if settings.collective not in {"Auto", but}:
         log.event("no-effect", field="runtime.collective", reason=reason)

@@ -13,7 +13,7 @@ from tfdist.api.training import RuntimeSpec
 from tfdist.contract import Role
 from tfdist_trainer import log
 from tfdist_trainer.errors import ConfigurationError, UsageError
-from tfdist_trainer.strategies import tiles
+from tfdist_trainer.strategies import amx_workaround
 
 LOGICAL_CPUS_ENV: Final = "TFDIST_LOGICAL_CPUS"
 """Environment variable: how many devices TensorFlow makes of the CPU, to try without GPUs what is for several."""
@@ -29,7 +29,7 @@ def configure(settings: RuntimeSpec, role: Role) -> None:
             the import of the user's program.
     """
     if settings.mixed_precision == "bfloat16":
-        tiles.avoid_broken(os.environ)
+        amx_workaround.disable_broken_amx(os.environ)
     try:
         _divide_cpu(os.environ.get(LOGICAL_CPUS_ENV))
         _threads(settings)

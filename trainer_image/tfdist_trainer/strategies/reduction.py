@@ -12,12 +12,12 @@ Packed = Mapping[tf.DType, tf.Tensor]
 """By type of number, all elements of the tensors of that type in turn, [n]."""
 
 
-def add_over_replicas(tensors: Sequence[tf.Tensor], replicas: int) -> list[tf.Tensor]:
+def all_reduce_sum(tensors: Sequence[tf.Tensor], replicas: int) -> list[tf.Tensor]:
     """Return the sums over all `replicas` of `tensors`; a collective."""
     return list(tensors) if replicas == 1 else _unpacked(_added(tensors), tensors)
 
 
-def mean_over_replicas(parts: Sequence[tf.Tensor], replicas: int) -> list[tf.Tensor]:
+def all_reduce_mean(parts: Sequence[tf.Tensor], replicas: int) -> list[tf.Tensor]:
     """Return gradients of the mean over all `replicas`, and the sums added up; a collective.
 
     Args:

@@ -1,8 +1,8 @@
-"""Workers and parameter servers of an asynchronous gang: each runs TensorFlow's server until the chief is done.
+"""Workers and parameter servers of an asynchronous gang: each runs a `tf.distribute.Server` until it is shut down.
 
-The server executes what the chief sends and knows nothing of training. That training is done the chief tells by an
-operation as well: it has each server write a file (`done_path`) in its own temporary folder, and the server's main
-thread, which looks for it, ends with 0. A chief that is gone without a word may come back: its servers wait.
+The server executes the operations that the chief sends and has no state of the training. The chief sends the shutdown
+as an operation too: it writes a file (`shutdown_marker`) into the temporary folder of each server, whose main thread
+polls for the file and then exits with 0. A chief that disconnects without a shutdown may come back: its servers wait.
 """
 
 import hashlib
@@ -12,21 +12,21 @@ from pathlib import Path
 from typing import Final
 
 import tensorflow as tf
-from tensorflow.python.eager import context as eager_context
 
 from tfdist.contract import Phase
 from tfdist_trainer import log
 from tfdist_trainer.environment import Member
 from tfdist_trainer.errors import PeerLostError
 from tfdist_trainer.reporter import Reporter
-from tfdist_trainer.strategies.names import listens
+from tfdist_trainer.strategies.peers import is_listening
+from tfdist_trainer.upstream.eager_context import server_config
 
 POLL_SECONDS: Final = 0.2
 CHIEF_SECONDS: Final = 5.0
-"""Time between two looks whether the chief is there."""
+"""Time between two checks that the chief is reachable."""
 
 PATIENCE_SECONDS: Final = 600.0
-"""How long a server waits for a chief that is not there, to come or to come back."""
+"""How long a server waits for an unreachable chief, before its first connection and after a lost one."""
 
 
 def serve(member: Member, reporter: Reporter) -> None:
@@ -36,7 +36,7 @@ def serve(member: Member, reporter: Reporter) -> None:
         PeerLostError: the chief has not been there for `PATIENCE_SECONDS`.
     """
     job = member.job
-    done = done_path(member, str(job.role), job.index)
+    done = shutdown_marker(member, str(job.role), job.index)
     done.unlink(missing_ok=True)
     cluster = tf.train.ClusterSpec({role: list(places) for role, places in member.cluster.items()})
     server = tf.distribute.Server(
@@ -49,10 +49,11 @@ def serve(member: Member, reporter: Reporter) -> None:
     reporter.update(phase=Phase.FINISHED)
 
 
-def done_path(member: Member, role: str, index: int) -> Path:
-    """Return the file that says to a server that training is done; equal on the chief and on the server.
+def shutdown_marker(member: Member, role: str, index: int) -> Path:
+    """Return the file whose existence shuts a server down; the same path on the chief and on the server.
 
-    The addresses tell gangs apart, in pods and on one machine; without Kubernetes each process has a uid of its own.
+    The path contains a hash of the gang's addresses, which are unique in pods and on one machine; the uid of the job is
+    not, because without Kubernetes each process has its own.
     """
     name = hashlib.sha256(str(sorted(member.cluster.items())).encode()).hexdigest()[:16]
     return Path(tempfile.gettempdir(), f"tfdist-done-{name}-{role}-{index}")
@@ -60,7 +61,7 @@ def done_path(member: Member, role: str, index: int) -> Path:
 
 def _options(member: Member) -> "tf.compat.v1.ConfigProto":
     """Return the settings of devices and threads that `devices.configure` has made, for a server."""
-    options = eager_context.context().config
+    options = server_config()
     # A worker that waits for a parameter server occupies a thread; with fewer than this all may wait for each other
     # (TensorFlow's guide to parameter server training).
     least = len(member.cluster["worker"]) + 1
@@ -71,14 +72,14 @@ def _options(member: Member) -> "tf.compat.v1.ConfigProto":
 
 def _wait(done: Path, chief: str) -> None:
     """Return when `done` exists."""
-    seen = looked = time.monotonic()
+    seen = checked = time.monotonic()
     while not done.exists():
         time.sleep(POLL_SECONDS)
         now = time.monotonic()
-        if now - looked < CHIEF_SECONDS:
+        if now - checked < CHIEF_SECONDS:
             continue
-        looked = now
-        if listens(chief):
+        checked = now
+        if is_listening(chief):
             seen = now
         elif now - seen > PATIENCE_SECONDS:
             raise PeerLostError(f"the chief at {chief} has not been there for {now - seen:.0f} s")

@@ -1,4 +1,4 @@
-// Package policy enforces NetworkPolicy on one node with kube-router's firewall, beside any pod network.
+// Package policy enforces NetworkPolicy on one node with kube-router's firewall, next to any pod network.
 //
 // Only the firewall of kube-router is imported, as k3s does: its router and service proxy would bring BGP and
 // cloud libraries, and minutes of compile time. The firewall needs iptables, ipset and the capabilities NET_ADMIN
@@ -56,7 +56,7 @@ func parse(arguments []string) (*options.KubeRouterConfig, error) {
 		return nil, err
 	}
 	config.EnableIPv6 = false // the clusters made here have IPv4 pods only
-	// The health endpoint expects heartbeats of every part that is said to run.
+	// The health endpoint expects heartbeats of every part that is configured to run.
 	config.RunFirewall, config.RunRouter, config.RunServiceProxy, config.RunLoadBalancer = true, false, false, false
 	if config.HostnameOverride == "" {
 		config.HostnameOverride = os.Getenv("NODE_NAME")

@@ -68,7 +68,7 @@ func (p *provisioner) Provision(
 	return volume(options, directory), controller.ProvisioningFinished, nil
 }
 
-// Delete removes the directory of a volume, and refuses anything that is not directly below the folder.
+// Delete removes the directory of a volume, and rejects anything that is not directly below the folder.
 func (p *provisioner) Delete(_ context.Context, released *corev1.PersistentVolume) error {
 	source := released.Spec.HostPath
 	if source == nil || filepath.Dir(filepath.Clean(source.Path)) != filepath.Clean(p.folder) {

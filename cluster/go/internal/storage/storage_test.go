@@ -55,7 +55,7 @@ func TestProvisioningAgainAfterACrashKeepsTheDirectory(t *testing.T) {
 	}
 }
 
-func TestUnsupportedClaimsAreRefused(t *testing.T) {
+func TestUnsupportedClaimsAreRejected(t *testing.T) {
 	p := &provisioner{folder: t.TempDir()}
 	if _, _, err := p.Provision(context.Background(), options(corev1.ReadWriteOncePod)); err == nil {
 		t.Error("ReadWriteOncePod was accepted")

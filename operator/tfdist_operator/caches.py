@@ -1,0 +1,84 @@
+"""The caches of one replica, the watches that feed them, and their comparison with the API server."""
+
+import random
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from tfdist.api.v1 import GROUP, PLURAL, VERSION
+from tfdist.render import names
+from tfdist_operator.config import Config
+from tfdist_operator.kube.client import Client
+from tfdist_operator.kube.informer import Informer, Watched
+from tfdist_operator.kube.job_cache import JobCache
+from tfdist_operator.kube.job_watch import JobWatch
+from tfdist_operator.kube.keys import ALL_NAMESPACES, NamespacedName
+from tfdist_operator.kube.kopf_session import KopfSession
+from tfdist_operator.kube.owned_cache import KINDS, OwnedObjectCache
+from tfdist_operator.kube.owned_watch import watch_owned
+from tfdist_operator.kube.pod_cache import PodCache
+from tfdist_operator.kube.resync import Compared, Resync
+from tfdist_operator.kube.workqueue import WorkQueue
+
+_JOBS: Final = f"apis/{GROUP}/{VERSION}"
+
+
+class Caches:
+    """Caches of jobs, pods and owned objects. Their changes are queued only while this replica leads.
+
+    Args:
+        client: of the API server.
+        kopf_session: through which kopf watches the jobs.
+        settings: of the installation.
+    """
+
+    def __init__(self, client: Client, kopf_session: KopfSession, settings: Config) -> None:
+        self.namespaces = settings.namespaces or (ALL_NAMESPACES,)
+        self.queue: WorkQueue[NamespacedName] = WorkQueue()
+        self.leads = False
+        self.jobs = JobCache(settings.pod_defaults, check_programs=settings.check_programs, on_change=self._enqueue)
+        self.pods = PodCache(self._enqueue)
+        self.owned = {kind: OwnedObjectCache(kind, self._enqueue) for kind in KINDS}
+        pods = [(kind, Informer(client, kind, self.pods)) for kind in self._kinds("api/v1", "pods", names.POD_SELECTOR)]
+        owned = watch_owned(client, self.namespaces, tuple(self.owned.values()))
+        self.resync = Resync(
+            client,
+            [
+                Compared(kind, self.jobs, partial(kopf_session.reconnect, kind.namespace))
+                for kind in self._kinds(_JOBS, PLURAL)
+            ],
+            [
+                *(Compared(kind, self.pods, informer.reconnect) for kind, informer in pods),
+                *(compared for _, compared in owned),
+            ],
+            self._enqueue_all,
+            interval_seconds=settings.resync_seconds,
+        )
+        self.informers = (*(informer for _, informer in pods), *(informer for informer, _ in owned))
+        self.job_watch = JobWatch(kopf_session, self.resync.compare_jobs)
+        self.watches: tuple[JobWatch | Informer, ...] = (self.job_watch, *self.informers)
+
+    def lead(self, start_workers: Callable[[], None]) -> None:
+        """Queue every change from now on, start the workers, and queue every job."""
+        self.leads = True
+        for cache in self.owned.values():
+            cache.begin()
+        start_workers()
+        for job in self.jobs.all():
+            self.queue.add(job.key)
+
+    def _kinds(self, group_version: str, plural: str, selector: str = "") -> list[Watched]:
+        """Return a watched resource in each namespace of the controller, or in all."""
+        return [Watched.of(group_version, plural, namespace, selector) for namespace in self.namespaces]
+
+    def _enqueue(self, key: NamespacedName) -> None:
+        """Queue a changed job; a standby queues none, because a new leader queues all of them."""
+        if self.leads:
+            self.queue.add(key)
+
+    def _enqueue_all(self, seconds: float) -> None:
+        """Queue every job, spread over `seconds`, and verify the objects that this process has not written."""
+        for cache in self.owned.values():
+            cache.verify()
+        for job in self.jobs.all():
+            self.queue.add_after(job.key, random.uniform(0, seconds))  # noqa: S311  no secret

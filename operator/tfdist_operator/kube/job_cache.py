@@ -1,0 +1,148 @@
+"""The cache of TFDistJobs, each parsed once for every generation of its specification."""
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tfdist.api.v1 import TFDistJob
+from tfdist.render.fingerprint import fingerprint
+from tfdist.validation import FieldError, ValidationFailed, parse
+from tfdist_operator.kube.cache import ObjectCache, OnChange, Raw, ignore_changes
+from tfdist_operator.kube.keys import NamespacedName
+from tfdist_operator.kube.specifications import older_specifications, partial, restart_request
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredJob:
+    """One job: identity and version, its parsed form or its validation errors, and its stored status."""
+
+    key: NamespacedName
+    uid: str
+    resource_version: int
+    generation: int
+    job: TFDistJob | None
+    problems: tuple[FieldError, ...]
+    status: Mapping[str, Any]
+    deleting: bool
+    managed_by: str | None = None
+    """`runPolicy.managedBy`; of an invalid job, too."""
+    template: str = ""
+    """Fingerprint of the fields that its pods are created from; "" for an invalid job."""
+    created_at: str = ""
+    """RFC 3339."""
+    older: Mapping[int, TFDistJob] = field(default_factory=dict)
+    """Earlier valid specifications that pods still run with, as far as they are known, by generation."""
+    partial: TFDistJob | None = None
+    """The valid fields of an invalid specification."""
+    restarted_at: str = ""
+    """Value of the annotation that requests a restart."""
+
+
+class JobCache(ObjectCache[StoredJob]):
+    """Jobs by key. kopf passes no bookmarks to handlers: tombstones reject stale versions of deleted jobs.
+
+    Args:
+        pod_defaults: the installation's defaults of the pods of all jobs.
+        check_programs: whether the default image has only the bundled programs.
+        on_change: called with the key of a job that has changed.
+        clock: monotonic, in seconds.
+    """
+
+    def __init__(
+        self,
+        pod_defaults: Raw | None = None,
+        *,
+        check_programs: bool = True,
+        on_change: OnChange = ignore_changes,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(on_change, clock)
+        self._pod_defaults = pod_defaults or {}
+        self._check_programs = check_programs
+
+    def all(self) -> list[StoredJob]:
+        """Return every job."""
+        return [job for _, job in self._objects.values()]
+
+    def on_update(self, raw: Raw) -> None:
+        """Store a job from kopf's event, and report the change: the event may repeat a cached version."""
+        meta = raw["metadata"]
+        self._store(raw)
+        self._on_change(NamespacedName(meta["namespace"], meta["name"]))
+
+    def write_through(self, raw: Raw) -> None:
+        """Store the response to a write of this process, and report no change: a reconcile made it.
+
+        Raises:
+            KeyError, TypeError, ValueError: the response lacks the metadata of an object.
+        """
+        self._store(raw)
+
+    def evict(self, job: StoredJob) -> None:
+        """Remove a job for which a request got 404, unless another of its name has been created since.
+
+        A version up to the cached one does not restore it.
+        """
+        known = self.get(job.key)
+        if known is not None and known.uid == job.uid:
+            del self._objects[job.key]
+            self._bury(known.uid, known.resource_version)
+
+    def _parse(self, raw: Raw) -> tuple[NamespacedName, StoredJob]:
+        meta = raw["metadata"]
+        key = NamespacedName(meta["namespace"], meta["name"])
+        known = self.get(key)
+        if known is not None and (known.uid, known.generation) == (meta["uid"], meta["generation"]):
+            job, problems, template = known.job, known.problems, known.template
+            manager, valid = known.managed_by, known.partial
+        else:
+            job, problems = self._parsed(raw)
+            template = fingerprint(job) if job else ""
+            manager, valid = _managed_by(raw), None if job else partial(raw, problems)
+        return key, StoredJob(
+            key=key,
+            uid=meta["uid"],
+            resource_version=int(meta["resourceVersion"]),
+            generation=meta["generation"],
+            job=job,
+            problems=problems,
+            status=raw.get("status") or {},
+            deleting="deletionTimestamp" in meta,
+            managed_by=manager,
+            template=template,
+            created_at=meta.get("creationTimestamp", ""),
+            older=older_specifications(raw, _specifications(known, meta["uid"]), self._pod_defaults),
+            partial=valid,
+            restarted_at=restart_request(raw),
+        )
+
+    def _parsed(self, raw: Mapping[str, Any]) -> tuple[TFDistJob | None, tuple[FieldError, ...]]:
+        """Return the job, or its validation errors; the manifest may have any content."""
+        try:
+            return parse(raw, self._pod_defaults, programs=self._check_programs), ()
+        except ValidationFailed as error:
+            return None, tuple(error.problems)
+        except Exception as error:
+            meta = raw["metadata"]
+            log.exception("job cannot be read", extra={"job": f"{meta['namespace']}/{meta['name']}"})
+            text = f"cannot be read: {type(error).__name__}: simplify it, and report this bug of the controller"
+            return None, (FieldError("spec", text),)
+
+
+def _specifications(known: StoredJob | None, uid: str) -> Mapping[int, TFDistJob]:
+    """Return the valid specifications of a job that this process has observed, by generation."""
+    if known is None or known.uid != uid:
+        return {}
+    return {**known.older, known.generation: known.job} if known.job else known.older
+
+
+def _managed_by(raw: Mapping[str, Any]) -> str | None:
+    """Return `runPolicy.managedBy` of a specification of any content."""
+    spec = raw.get("spec")
+    policy = spec.get("runPolicy") if isinstance(spec, Mapping) else None
+    manager = policy.get("managedBy") if isinstance(policy, Mapping) else None
+    return manager if isinstance(manager, str) else None

@@ -1,0 +1,196 @@
+"""The HTTP session of kopf's requests to the API server.
+
+kopf lists, watches, resumes and reconnects; its session observes and filters the responses:
+
+* `last_contact` is the time at which each watch of jobs last received data. kopf does not pass bookmarks to handlers,
+  and a healthy watch of a cluster without changes receives nothing else.
+* `listed` returns when kopf has listed the jobs. kopf does not report that, nor deletions that a list reveals.
+* kopf parses with Python's json: an object nested deeper than its recursion limit would end the watch (`kube.decode`).
+* kopf ends the operator at an error event other than 410, and if the server answers 404 (the CRD is deleted) or 410 to
+  a list or watch. This session makes kopf list the jobs again instead, after a delay.
+"""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
+from functools import partial
+from typing import Any, Final
+
+import aiohttp
+import orjson
+
+from tfdist.api.v1 import GROUP, PLURAL, VERSION
+from tfdist_operator.kube.client import USER_AGENT
+from tfdist_operator.kube.decode import flattened
+from tfdist_operator.kube.keys import ALL_NAMESPACES
+from tfdist_operator.kube.sockets import api_socket
+from tfdist_operator.metrics import API_REQUESTS, WATCH_RESTARTS
+
+log = logging.getLogger(__name__)
+
+_OK: Final = 200
+_GONE: Final = 410
+_ENDS_KOPF: Final = frozenset({404, _GONE})
+"""Status codes of a list or watch at which kopf ends the operator."""
+_BAD_REQUEST: Final = 400
+_ERROR: Final = b'{"type":"ERROR"'
+_BOOKMARK: Final = b'{"type":"BOOKMARK"'
+_END_OF_LIST: Final = b"k8s.io/initial-events-end"
+_LONGEST_LINE: Final = 8 * 1024 * 1024
+_ERROR_SECONDS: Final = 2.0
+"""Between an error event and the list that follows, ±50 %, so that replicas do not list at the same time."""
+
+
+class KopfSession:
+    """Creates kopf's sessions and observes their requests for jobs.
+
+    Args:
+        ssl: TLS settings.
+        authorization: returns the current authentication headers.
+        namespaces: the watched namespaces, with one watch each; `ALL_NAMESPACES` for one watch of all.
+    """
+
+    def __init__(
+        self,
+        ssl: Any,
+        authorization: Callable[[], dict[str, str]],
+        namespaces: Iterable[str],
+    ) -> None:
+        self._ssl = ssl
+        self._authorization = authorization
+        self.last_contact = dict.fromkeys(map(_collection, namespaces), time.monotonic())
+        self._unlisted = set(self.last_contact)
+        self._listed = asyncio.Event()
+        self._watches: dict[str, aiohttp.ClientResponse] = {}
+        WATCH_RESTARTS.labels(resource=PLURAL)  # shown from 0 on
+
+    def new(self) -> aiohttp.ClientSession:
+        """Return a session; kopf closes it."""
+        connector = aiohttp.TCPConnector(limit=0, ssl=self._ssl, socket_factory=api_socket)
+        headers = {"User-Agent": USER_AGENT}
+        return aiohttp.ClientSession(connector=connector, headers=headers, middlewares=(self._observe,))
+
+    async def listed(self) -> None:
+        """Return when kopf has listed the jobs of every namespace, and of at least one since the last return."""
+        await self._listed.wait()
+        self._listed.clear()
+
+    def reconnect(self, namespace: str) -> None:
+        """Close the connection of a namespace's watch; kopf resumes the watch by a new one."""
+        if response := self._watches.get(_collection(namespace)):
+            response.close()
+
+    async def _observe(
+        self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        request.headers.update(self._authorization())
+        path = request.url.path
+        if path not in self.last_contact:
+            return await handler(request)
+        query = request.url.query
+        watches = "watch" in query
+        if not watches or "sendInitialEvents" in query:
+            self._unlisted.add(path)
+        else:
+            self._list_ended(path)
+        response = await handler(request)
+        API_REQUESTS.labels("WATCH" if watches else "LIST", PLURAL, str(response.status)).inc()
+        if response.status in _ENDS_KOPF:
+            return await self._list_again(path, response, watches=watches)
+        if response.status < _BAD_REQUEST:
+            if watches:
+                WATCH_RESTARTS.labels(resource=PLURAL).inc(int(path in self._watches))
+                self._watches[path] = response
+            response.content = _Guarded(response.content, partial(self._received, path))  # type: ignore[assignment]
+        return response
+
+    async def _list_again(
+        self, path: str, response: aiohttp.ClientResponse, *, watches: bool
+    ) -> aiohttp.ClientResponse:
+        """Make kopf list again after a delay instead of ending: the CRD may be created again, and versions expire.
+
+        Raises:
+            ClientPayloadError: the request was a list in pages, which kopf retries.
+        """
+        fields = {"resource": PLURAL, "code": response.status}
+        log.warning("jobs cannot be listed or watched; they are listed again", extra=fields)
+        response.release()
+        await asyncio.sleep(_ERROR_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311  no secret
+        self.last_contact[path] = time.monotonic()
+        if not watches:
+            msg = f"the API server answers {response.status}"
+            raise aiohttp.ClientPayloadError(msg)
+        response.status = _OK
+        response.content = _Expired()  # type: ignore[assignment]
+        return response
+
+    def _received(self, path: str, line: bytes) -> None:
+        self.last_contact[path] = time.monotonic()
+        if line.startswith(_BOOKMARK) and _END_OF_LIST in line:
+            self._list_ended(path)
+
+    def _list_ended(self, path: str) -> None:
+        if path in self._unlisted:
+            self._unlisted.remove(path)
+            if not self._unlisted:
+                self._listed.set()
+
+
+class _Expired:
+    """A stream with one error event: the resource version of the watch has expired."""
+
+    async def iter_chunked(self, _size: int) -> AsyncIterator[bytes]:
+        """Yield one event."""
+        yield b'{"type":"ERROR","object":{"code":410}}\n'
+
+
+class _Guarded:
+    """An `aiohttp.StreamReader` of complete lines with JSON of bounded depth, as kopf can parse it."""
+
+    def __init__(self, content: aiohttp.StreamReader, received: Callable[[bytes], None]) -> None:
+        self._content = content
+        self._received = received
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._content, name)
+
+    async def read(self) -> bytes:
+        """Return the whole body: a page of a list."""
+        body = await self._content.read()
+        self._received(b"")
+        return flattened(body)
+
+    async def iter_chunked(self, _size: int) -> AsyncIterator[bytes]:
+        """Yield the lines of a watch as they arrive, one or more at a time."""
+        rest = b""
+        async for piece in self._content.iter_any():
+            *lines, rest = (rest + piece).split(b"\n")
+            for line in lines:
+                self._received(line)
+            if lines:
+                yield b"".join([await _event(line) + b"\n" for line in lines])
+            if len(rest) > _LONGEST_LINE:
+                msg = "a watch event is longer than any object can be"
+                raise aiohttp.ClientPayloadError(msg)
+
+
+async def _event(line: bytes) -> bytes:
+    """Return the line of an event of bounded depth; of an error event, with the code 410."""
+    if not line.startswith(_ERROR):
+        return flattened(line)
+    event = orjson.loads(line)
+    error = event["object"]
+    if error.get("code") != _GONE:
+        fields = {"resource": PLURAL, "error": error.get("message", ""), "code": error.get("code")}
+        log.warning("watch interrupted; jobs are listed again", extra=fields)
+        await asyncio.sleep(_ERROR_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311
+        error["code"] = _GONE
+    return orjson.dumps(event)
+
+
+def _collection(namespace: str) -> str:
+    """Return the path of the collection of jobs in one namespace, or in all."""
+    within = "" if namespace == ALL_NAMESPACES else f"namespaces/{namespace}/"
+    return f"/apis/{GROUP}/{VERSION}/{within}{PLURAL}"

@@ -1,0 +1,173 @@
+"""Elects one leader among the replicas by a Lease, with client-go's rules and times.
+
+The clocks of two replicas are never compared. A standby acquires the Lease only after it has observed no change of the
+record for the record's whole duration; the leader stops writing when its last successful renewal began more than
+`RENEW_DEADLINE_SECONDS` ago. The deadline is a third shorter than the duration, so the old leader has stopped before
+a new one can begin, even if their clocks differ.
+
+`is_leader` is checked before each write, not only when a timer fires: a process that was suspended for a minute
+continues with pending requests and must not send them.
+"""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Final, NoReturn, Protocol
+
+from tfdist_operator.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
+from tfdist_operator.kube.lease_lock import LeaderElectionRecord
+
+log = logging.getLogger(__name__)
+
+LEASE_SECONDS: Final = 15
+RENEW_DEADLINE_SECONDS: Final = 10.0
+RETRY_SECONDS: Final = 2.0
+"""Between two renewals of the leader, and between two reads of a standby. One request of 0.5 ms in 2 s takes 0.025 % of
+a core; it allows five attempts before the deadline, and a standby reads a released Lease within 2 s."""
+
+
+class LeadershipLost(Exception):  # noqa: N818  an event of the cluster, not an error of the program
+    """This replica is no longer the leader."""
+
+
+class ResourceLock(Protocol):
+    """Storage of the Lease; see `kube.lease_lock.LeaseLock` for the errors raised."""
+
+    async def read(self) -> LeaderElectionRecord | None:
+        """Return the record."""
+
+    async def write(self, record: LeaderElectionRecord) -> LeaderElectionRecord:
+        """Replace the version that the record names."""
+
+
+class LeaderElector:
+    """The election from one replica's side. `clock` is monotonic, in seconds; `identity` is unique to the process."""
+
+    def __init__(
+        self,
+        lock: ResourceLock,
+        identity: str,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._lock = lock
+        self._identity = identity
+        self._clock = clock
+        self._sleep = sleep
+        self._now = now
+        self._seen: LeaderElectionRecord | None = None
+        self._seen_at = 0.0
+        self._stale = True
+        self._until = float("-inf")
+
+    @property
+    def leader(self) -> str:
+        """The holder of the Lease as last observed; "" if there is none."""
+        return self._seen.holder if self._seen else ""
+
+    def is_leader(self) -> bool:
+        """Return whether this replica leads now, and no other can lead yet."""
+        return self._clock() < self._until
+
+    async def acquire(self) -> None:
+        """Return when this replica leads; failed requests are retried."""
+        while not await self._attempt():
+            await self._sleep(self._pause())
+
+    async def renew_until_lost(self) -> NoReturn:
+        """Renew the Lease until leadership is lost.
+
+        Raises:
+            LeadershipLost: another replica leads, or the Lease could not be renewed in time.
+        """
+        while True:
+            left = self._until - self._clock()
+            await self._sleep(max(0.0, min(RETRY_SECONDS, left)))
+            left = self._until - self._clock()
+            if left <= 0:
+                raise LeadershipLost(f"the Lease could not be renewed for {RENEW_DEADLINE_SECONDS:.0f} s")
+            try:
+                async with asyncio.timeout(left):
+                    renewed = await self._attempt()
+            except TimeoutError:
+                continue
+            if not renewed and self.leader not in {"", self._identity}:
+                raise LeadershipLost(f"{self.leader} has taken the Lease")
+
+    async def release(self) -> None:
+        """Stop leading and release a held Lease, so that a standby need not wait for its expiry."""
+        held, self._until = self.is_leader(), float("-inf")
+        if self._seen is None or not held:
+            return
+        now = self._timestamp()
+        given_up = replace(self._seen, holder="", duration_seconds=1, acquired_at=now, renewed_at=now)
+        try:
+            self._observe(await self._lock.write(given_up))
+        except ApiError as error:
+            log.warning("lease was not released; it runs out by itself", extra={"error": str(error)})
+
+    async def _attempt(self) -> bool:
+        """Acquire or renew the Lease; return whether this replica holds it."""
+        began = self._clock()
+        try:
+            if self._stale:
+                self._observe(await self._lock.read())
+                self._stale = False
+            if self._held_by_another():
+                self._stale = True
+                return False
+            self._stale = True  # until the response proves that no other replica has written the Lease
+            self._observe(await self._lock.write(self._claim()))
+        except (Conflict, AlreadyExists, NotFound):
+            return False
+        except ApiError as error:
+            log.warning("lease was not renewed; trying again", extra={"error": str(error)})
+            return False
+        self._stale = False
+        self._until = began + RENEW_DEADLINE_SECONDS
+        return True
+
+    def _claim(self) -> LeaderElectionRecord:
+        """Return the record that makes this replica the leader."""
+        now, seen = self._timestamp(), self._seen
+        if seen is None:
+            return LeaderElectionRecord(self._identity, LEASE_SECONDS, now, now, 0)
+        if seen.holder == self._identity:
+            return replace(seen, duration_seconds=LEASE_SECONDS, renewed_at=now)
+        return LeaderElectionRecord(self._identity, LEASE_SECONDS, now, now, seen.transitions + 1, seen.version)
+
+    def _observe(self, record: LeaderElectionRecord | None) -> None:
+        """Record the Lease and the time of its last change, by the clock of this process and never by the writer's.
+
+        A Lease that is deleted before its duration has passed counts as held: Kubernetes removes it with the
+        installation, and the pods of a new installation must not begin before the old leader has stopped.
+        """
+        if record is None and self._held_by_another() and self._seen is not None:
+            self._seen = replace(self._seen, version="")
+            return
+        if record is None or record != self._seen:
+            self._seen_at = self._clock()
+        self._seen = record
+
+    def _held_by_another(self) -> bool:
+        seen = self._seen
+        if seen is None or seen.holder in {"", self._identity}:
+            return False
+        return self._clock() < self._seen_at + seen.duration_seconds
+
+    def _pause(self) -> float:
+        """Return the seconds until the next attempt: just after the Lease expires, but at most `RETRY_SECONDS`."""
+        jitter = random.uniform(0.05, 0.2)  # noqa: S311  two standbys need not read at the same time
+        if self._held_by_another() and self._seen is not None:
+            left = self._seen_at + self._seen.duration_seconds - self._clock()
+            return min(RETRY_SECONDS, left + jitter)
+        return RETRY_SECONDS - jitter
+
+    def _timestamp(self) -> str:
+        return self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,24 @@
+"""The watches of the objects that jobs own in addition to pods: metadata only, selected by the controller's labels."""
+
+from collections.abc import Iterable, Sequence
+
+from tfdist.render import names
+from tfdist_operator.kube.client import Client
+from tfdist_operator.kube.informer import Informer, Watched
+from tfdist_operator.kube.owned_cache import OwnedObjectCache
+from tfdist_operator.kube.owned_requests import PLURALS, group_version
+from tfdist_operator.kube.resync import Compared
+
+
+def watch_owned(
+    client: Client, namespaces: Iterable[str], caches: Sequence[OwnedObjectCache]
+) -> list[tuple[Informer, Compared]]:
+    """Return, for every kind and namespace, the informer of its cache, and how the cache is compared."""
+    made = []
+    for cache in caches:
+        for namespace in namespaces:
+            of_kind = group_version(cache.kind), PLURALS[cache.kind], namespace, names.POD_SELECTOR
+            watched = Watched.of(*of_kind, metadata_only=True)
+            informer = Informer(client, watched, cache)
+            made.append((informer, Compared(watched, cache, informer.reconnect, periodic=True)))
+    return made

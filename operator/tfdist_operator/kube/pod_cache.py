@@ -1,0 +1,62 @@
+"""The cache of pods as summaries, by job.
+
+The response to a creation is stored before the watch delivers the pod, so that a lagging watch never makes the planner
+regard it as missing.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tfdist.render import names
+from tfdist_operator.kube.cache import Name, ObjectCache, Raw
+from tfdist_operator.kube.keys import NamespacedName
+from tfdist_operator.observed.pod import PodSummary, summarize
+
+
+class PodCache(ObjectCache[PodSummary]):
+    """Summaries of pods, with an index by job."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._by_job: dict[NamespacedName, dict[str, PodSummary]] = {}
+
+    def of_job(self, key: NamespacedName, uid: str) -> tuple[PodSummary, ...]:
+        """Return the pods of the job with this key and UID, in order of their names."""
+        pods = self._by_job.get(key, {})
+        return tuple(pods[name] for name in sorted(pods) if pods[name].job_uid == uid)
+
+    def find(self, key: NamespacedName, job_uid: str, name: str) -> PodSummary | None:
+        """Return the pod of that name, if it belongs to the job."""
+        found = self._by_job.get(key, {}).get(name)
+        return found if found is not None and found.job_uid == job_uid else None
+
+    def _store(self, raw: Raw) -> NamespacedName | None:
+        meta = raw["metadata"]
+        name = (meta["namespace"], meta["name"])
+        try:
+            key = super()._store(raw)
+        except (KeyError, TypeError, ValueError):
+            self._remove(name)  # its labels have changed
+            raise
+        if key is not None:
+            self._by_job.setdefault(key, {})[name[1]] = self._objects[name][1]
+        return key
+
+    def _parse(self, raw: Mapping[str, Any]) -> tuple[NamespacedName, PodSummary]:
+        """Return the key of a pod's job, and the pod's summary.
+
+        Every client with the right to create pods can set the labels of any replica. Only a pod with the name of the
+        replica is accepted: the API server rejects a second pod of that name.
+        """
+        meta, summary = raw["metadata"], summarize(raw)
+        key = NamespacedName(meta["namespace"], meta["labels"][names.JOB_LABEL])
+        expected = names.pod_name(key.name, summary.role, summary.index, summary.attempt)
+        if summary.name != expected:
+            raise ValueError(f"{summary.name} is not the name of the replica that its labels describe: {expected}")
+        return key, summary
+
+    def _on_removed(self, name: Name, key: NamespacedName, _found: PodSummary, _successor: PodSummary | None) -> None:
+        pods = self._by_job[key]
+        del pods[name[1]]
+        if not pods:
+            del self._by_job[key]

@@ -1,0 +1,139 @@
+"""The controller's requests for jobs, pods and events, by name; `permissions` lists the rights that they need."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tfdist.api.v1 import API_VERSION, GROUP, KIND, PLURAL, VERSION
+from tfdist_operator.kube.client import MERGE_PATCH, Client, Json
+from tfdist_operator.kube.errors import AlreadyExists, JobGone, NameTaken, NotFound, Unavailable
+from tfdist_operator.kube.job_cache import StoredJob
+from tfdist_operator.kube.merge_patch import merge_patch
+from tfdist_operator.kube.name_conflict import is_same_replica, name_conflict_message
+from tfdist_operator.planner import Event
+
+_REPORTER = "tfdist.dev/controller"
+_CREATIONS = 3
+"""Maximum number of attempts to create a pod if one of its name exists and is deleted before it is read."""
+
+
+NOTE_BYTES = 1024
+"""Maximum length of an event's note that the API server accepts."""
+
+
+def _cut(text: str, most_bytes: int) -> str:
+    """Return `text`, cut to `most_bytes` of UTF-8 at the end of a character."""
+    return text.encode()[:most_bytes].decode(errors="ignore")
+
+
+@contextmanager
+def _job_gone() -> Iterator[None]:
+    """Turn the 404 of a request for a job into `JobGone`; a 404 without a reason means that the kind is not served."""
+    try:
+        yield
+    except NotFound as error:
+        if error.reason != "NotFound":
+            raise
+        raise JobGone(error.code, error.reason, error.message) from error
+
+
+class ResourceClient:
+    """Creates, changes and deletes the objects of jobs. Every method raises `ApiError` if the request fails."""
+
+    def __init__(self, client: Client, instance: str) -> None:
+        self._client = client
+        self._instance = instance
+
+    async def patch_status(self, job: StoredJob, status: Json) -> Json:
+        """Store the status if the job has not changed since it was read; return the job as stored.
+
+        Raises:
+            JobGone: the job has been deleted.
+            Conflict: the job has changed since.
+        """
+        ns, name = job.key
+        body = {
+            "metadata": {"resourceVersion": str(job.resource_version), "uid": job.uid},
+            "status": merge_patch(job.status, status),
+        }
+        path = f"/apis/{GROUP}/{VERSION}/namespaces/{ns}/{PLURAL}/{name}/status"
+        with _job_gone():
+            return await self._client.request("PATCH", path, resource=PLURAL, body=body, content_type=MERGE_PATCH)
+
+    async def create_pod(self, manifest: Json) -> Json:
+        """Create a pod and return it as stored, or the existing pod if the same attempt of this job has created it.
+
+        Raises:
+            NameTaken: a pod of that name exists and is not this replica's; it is not changed.
+            Invalid: the API server rejects the pod permanently.
+        """
+        ns, name = manifest["metadata"]["namespace"], manifest["metadata"]["name"]
+        path = f"/api/v1/namespaces/{ns}/pods"
+        for _ in range(_CREATIONS):
+            try:
+                return await self._client.request("POST", path, resource="pods", body=manifest)
+            except AlreadyExists as error:
+                query = {"fieldSelector": f"metadata.name={name}"}  # a list of one: the role has no right to get
+                page = await self._client.request("GET", path, resource="pods", query=query)
+                for found in page["items"] or ():
+                    if is_same_replica(found, manifest):
+                        return dict(found)
+                    raise NameTaken(error.code, error.reason, name_conflict_message(found)) from error
+        raise Unavailable(409, "AlreadyExists", f"pod {ns}/{name} was there and was gone, {_CREATIONS} times")
+
+    async def delete_pod(self, namespace: str, name: str, uid: str) -> Json:
+        """Request the deletion of a pod and return it as stored; it terminates within its grace period.
+
+        Raises:
+            Conflict: the pod of that name has another UID.
+        """
+        path, body = f"/api/v1/namespaces/{namespace}/pods/{name}", {"preconditions": {"uid": uid}}
+        return await self._client.request("DELETE", path, resource="pods", body=body)
+
+    async def patch_pod(self, namespace: str, name: str, uid: str, body: Json) -> Json:
+        """Change a pod and return it as stored.
+
+        Raises:
+            Conflict: the pod of that name has another UID.
+        """
+        path = f"/api/v1/namespaces/{namespace}/pods/{name}"
+        guarded = body | {"metadata": body.get("metadata", {}) | {"uid": uid}}
+        return await self._client.request("PATCH", path, resource="pods", body=guarded, content_type=MERGE_PATCH)
+
+    async def delete_job(self, job: StoredJob) -> None:
+        """Delete a job, with all that belongs to it, unless another of its name has been made since.
+
+        Raises:
+            JobGone: it has been deleted already.
+        """
+        ns, name = job.key
+        path = f"/apis/{GROUP}/{VERSION}/namespaces/{ns}/{PLURAL}/{name}"
+        body = {"propagationPolicy": "Background", "preconditions": {"uid": job.uid}}
+        with _job_gone():
+            await self._client.request("DELETE", path, resource=PLURAL, body=body)
+
+    async def create_event(self, job: StoredJob, event: Event, now: str) -> None:
+        """Create an event; its name is derived from its content, so that a repetition is rejected as a duplicate."""
+        ns, name = job.key
+        identity = f"-{event.identity}" if event.identity else ""
+        body: dict[str, Any] = {
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"name": f"{name}.{job.uid[:8]}.{event.reason.lower()}{identity}", "namespace": ns},
+            "eventTime": now,
+            "reportingController": _REPORTER,
+            "reportingInstance": self._instance,
+            "action": event.reason,
+            "reason": event.reason,
+            "type": "Warning" if event.warning else "Normal",
+            "note": _cut(event.message, NOTE_BYTES),
+            "regarding": {
+                "apiVersion": API_VERSION,
+                "kind": KIND,
+                "namespace": ns,
+                "name": name,
+                "uid": job.uid,
+            },
+        }
+        path = f"/apis/events.k8s.io/v1/namespaces/{ns}/events"
+        await self._client.request("POST", path, resource="events", body=body)

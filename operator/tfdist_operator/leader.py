@@ -1,0 +1,59 @@
+"""The tasks that only the leader runs: workers that reconcile jobs, and the poller of reports."""
+
+from tfdist_operator import config
+from tfdist_operator.caches import Caches
+from tfdist_operator.kube.client import Client
+from tfdist_operator.kube.owned_cache import controller_label
+from tfdist_operator.kube.owned_requests import OwnedRequests
+from tfdist_operator.kube.resources import ResourceClient
+from tfdist_operator.kube.runtime_state import RuntimeStateStore
+from tfdist_operator.planner import Settings
+from tfdist_operator.reconcile import Dependencies, Reconciler, utc_now
+from tfdist_operator.replica_reports.client import ReportClient
+from tfdist_operator.replica_reports.diagnosis import Diagnosis
+from tfdist_operator.replica_reports.poll_rate import PollRate
+from tfdist_operator.replica_reports.poller import ReportPoller
+from tfdist_operator.supervisor import TaskSupervisor
+
+
+def start_leader_tasks(
+    supervisor: TaskSupervisor, caches: Caches, client: Client, settings: config.Config, instance: str
+) -> Diagnosis:
+    """Start the leader's tasks; return the diagnosis, which must be closed after them.
+
+    Args:
+        supervisor: runs them.
+        caches: of this replica.
+        client: of the API server, fenced by leadership.
+        settings: of the installation.
+        instance: name of this replica, for events.
+    """
+    states, reports = RuntimeStateStore(), ReportClient()
+    diagnosis = Diagnosis(reports)
+    deps = Dependencies(
+        jobs=caches.jobs,
+        pods=caches.pods,
+        owned=caches.owned,
+        queue=caches.queue,
+        resources=ResourceClient(client, instance),
+        owned_requests=OwnedRequests(client),
+        states=states,
+        diagnosis=diagnosis,
+        controller=controller_label(settings.lease_namespace, settings.lease_name),
+    )
+    rate = PollRate(settings.progress_poll_seconds, settings.progress_write_seconds)
+    reconciler = Reconciler(deps, _planner_settings(settings), rate)
+    poller = ReportPoller(caches.jobs, caches.pods, states, reports, caches.queue.add_after, utc_now, rate)
+    supervisor.start("progress", poller.run())
+    for number in range(settings.workers):
+        supervisor.start(f"worker {number}", caches.queue.run_worker(reconciler.reconcile))
+    return diagnosis
+
+
+def _planner_settings(settings: config.Config) -> Settings:
+    return Settings(
+        settings.trainer_image,
+        namespace=config.own_namespace(),
+        controller_labels=settings.controller_labels,
+        pod_defaults=settings.pod_defaults,
+    )

@@ -1,0 +1,68 @@
+"""The record of a gang: its state in the status, which outlives its pods."""
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from pydantic import ConfigDict
+
+from tfdist.api.gang_status import GangStatus
+from tfdist.render.gang import GangName, Member
+from tfdist.render.names import hostname
+
+
+def replica_name(member: Member) -> str:
+    """Return the name of a replica in messages: `worker-3`."""
+    return hostname(member.role, member.index)
+
+
+class GangRecord(GangStatus):
+    """The state of one gang, with the changes that a restart makes. Unknown fields of a newer version are ignored."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    attempt: int = 0
+
+    def changed(self, **changes: Any) -> Self:
+        """Return the record with other values of some fields.
+
+        Raises:
+            TypeError: a name is not a field.
+        """
+        unknown = changes.keys() - type(self).model_fields.keys()
+        if unknown:
+            msg = f"no fields of a gang's record: {', '.join(sorted(unknown))}"
+            raise TypeError(msg)
+        return self.model_copy(update=changes)
+
+    def attempt_of(self, member: Member) -> int:
+        """Return the current attempt of a member."""
+        return self.replaced.get(replica_name(member), self.last_full_restart)
+
+    def next_attempt(self, *, retry_after: str = "") -> Self:
+        """Return the record of a gang whose members all restart, not before `retry_after` (RFC 3339)."""
+        number = self.attempt + 1
+        return self.with_new_leader().changed(
+            attempt=number,
+            last_full_restart=number,
+            replaced={},
+            pending_replacements=frozenset(),
+            completed=frozenset(),
+            has_run=False,
+            in_place=False,
+            retry_after=retry_after,
+        )
+
+    def with_new_leader(self) -> Self:
+        """Return the record of a gang with a new leader pod: its launcher starts with all restarts so far."""
+        return self.changed(
+            launcher_counted=self.counted,
+            launcher_uncounted=self.uncounted,
+            last_recorded_failure="",
+            progress=None,
+        )
+
+
+def stored_record(status: Mapping[str, Any], gang: GangName) -> GangRecord | None:
+    """Return the record of a gang from the status; None where it was never started."""
+    stored = status.get("gangs", {}).get(str(gang))
+    return None if stored is None else GangRecord.model_validate(stored)

@@ -1,1 +1,0 @@
-"""Decisions: what an exit means, whether and when to restart. Pure."""

@@ -1,0 +1,195 @@
+"""Reasons of conditions and events that the controller writes, each with its row in `docs/reasons.md`.
+
+A condition or event about a failed replica has the reason of the failure instead, from
+`tfdist.failure_classification`.
+"""
+
+from enum import StrEnum
+from typing import Self
+
+
+class ConditionReason(StrEnum):
+    """Reason of a condition: its name, the conditions that have it, and its meaning."""
+
+    conditions: str
+    meaning: str
+
+    def __new__(cls, value: str, conditions: str, meaning: str) -> Self:
+        """Return the member `value` with its documentation."""
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.conditions, member.meaning = conditions, meaning
+        return member
+
+    STARTING = "Starting", "`PodsReady=False`", "pods are being created, scheduled or started"
+    ALL_REPLICAS_RUNNING = (
+        "AllReplicasRunning",
+        "`PodsReady=True`, `Running=True`, `Restarting=False`",
+        "all replicas run",
+    )
+    FAILED_CREATE = (
+        "FailedCreate",
+        "`PodsReady=False`, `Failed=True`",
+        "a pod cannot be created: a quota, a policy, a missing permission of the controller, another pod of that name, "
+        "or an invalid specification. `Failed` after `startDeadlineSeconds`",
+    )
+    IMAGE_ERROR = (
+        "ImageError",
+        "`PodsReady=False`, `Failed=True`",
+        "an image cannot be pulled; the message names the field. `Failed` after the start deadline",
+    )
+    CONFIG_ERROR = (
+        "ConfigError",
+        "`PodsReady=False`, `Failed=True`",
+        "a container cannot be created, as without its ConfigMap or Secret. `Failed` after the start deadline",
+    )
+    UNSCHEDULABLE = (
+        "Unschedulable",
+        "`PodsReady=False`, `Failed=True`",
+        "no node can take a pod. `Failed` after `startDeadlineSeconds`",
+    )
+    START_DEADLINE_EXCEEDED = (
+        "StartDeadlineExceeded",
+        "`Failed=True`, `Evaluated=False`",
+        "a replica has not started within `startDeadlineSeconds`, without a known reason",
+    )
+    RESTARTING = "Restarting", "`PodsReady=False`", "the next attempt begins; the message has the time and the cause"
+    IN_PLACE_RESTART = (
+        "InPlaceRestart",
+        "`Restarting=True`",
+        "the launchers restart the training processes; the pods stay",
+    )
+    REPLICA_MISSING = (
+        "ReplicaMissing",
+        "`Running=False`, `Restarting=True`",
+        "training waits for the replacement of a replica",
+    )
+    WORKER_MISSING = (
+        "WorkerMissing",
+        "`Running=True`",
+        "`ParameterServer`: training continues without some workers, which are being replaced",
+    )
+    RESIZED = (
+        "Resized",
+        "`Restarting=True`, `Running=False`",
+        "the numbers of replicas changed; the gang restarts. Not counted",
+    )
+    SPEC_CHANGED = (
+        "SpecChanged",
+        "`Restarting=True`, `Running=False`",
+        "the gang restarts with the newest specification (`updateStrategy: Restart`). Not counted",
+    )
+    RESTART_REQUESTED = (
+        "RestartRequested",
+        "`Restarting=True`, `Running=False`",
+        "the annotation `tfdist.dev/restartedAt` requests a restart. Not counted",
+    )
+    PROGRESS_DEADLINE_EXCEEDED = (
+        "ProgressDeadlineExceeded",
+        "`Stalled=True`",
+        "no progress within `progressDeadlineSeconds`; the gang restarts",
+    )
+    LEADER_UNRESPONSIVE = (
+        "LeaderUnresponsive",
+        "`Stalled=True`",
+        "the leader reported before and no longer answers. No action follows from this alone",
+    )
+    PROGRESS_RESUMED = "ProgressResumed", "`Stalled=False`", "training completes steps again, or the leader answers"
+    TRAINING_SUCCEEDED = (
+        "TrainingSucceeded",
+        "`Running=False`",
+        "training succeeded; evaluation may follow",
+    )
+    EVALUATE_ONLY = "EvaluateOnly", "`Running=False`", "the job has `task: Evaluate`"
+    EVALUATED = "Evaluated", "`Evaluated=True`", "the final checkpoint is evaluated; the message has the metrics"
+    NO_RESULT = "NoResult", "`Evaluated=True`", "the evaluator ended, or was stopped at its deadline, without a result"
+    EVALUATION_DEADLINE_EXCEEDED = (
+        "EvaluationDeadlineExceeded",
+        "`Evaluated=False`",
+        "the evaluation has not finished within `evaluation.deadlineSeconds` after training",
+    )
+    EVALUATION_FAILED = (
+        "EvaluationFailed",
+        "`Succeeded=True` or `Failed=True`",
+        "training succeeded and evaluation failed; `evaluation.onFailure` decides which of the two follows",
+    )
+    SUSPENDING = "Suspending", "`Suspended=False`", "the pods save and end"
+    SUSPENDED = (
+        "Suspended",
+        "`Suspended=True`, and `False` of `Running`, `PodsReady`, `Restarting`, `Stalled`",
+        "the job is suspended, without pods",
+    )
+    RESUMED = "Resumed", "`Suspended=False`, `Evaluated=False`", "the job is resumed; a failed evaluation begins again"
+    INVALID_SPEC = "InvalidSpec", "`Invalid=True`", "the specification is invalid; the message names every field"
+    INVALID_UPDATE = (
+        "InvalidUpdate",
+        "`Invalid=True`",
+        "an update is invalid; the job continues with its last valid specification",
+    )
+    POD_REJECTED = (
+        "PodRejected",
+        "`Invalid=True`",
+        "the API server rejects the pods as invalid (400 or 422). They are sent again after a change of the "
+        "specification, and every ten minutes",
+    )
+    SPEC_VALID = "SpecValid", "`Invalid=False`", "the specification is valid again"
+    ACTIVE_DEADLINE_EXCEEDED = (
+        "ActiveDeadlineExceeded",
+        "`Failed=True`",
+        "the job was active for longer than `activeDeadlineSeconds`",
+    )
+    SUCCEEDED = "Succeeded", "`Succeeded=True`", "the job did all its work"
+    JOB_FINISHED = "JobFinished", "`False` of `PodsReady`, `Restarting`, `Stalled`", "the job has finished"
+
+
+class EventReason(StrEnum):
+    """Reason of an event: its name, its type, and its meaning."""
+
+    kind: str
+    meaning: str
+
+    def __new__(cls, value: str, kind: str, meaning: str) -> Self:
+        """Return the member `value` with its documentation."""
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.kind, member.meaning = kind, meaning
+        return member
+
+    RUNNING = "Running", "Normal", "all replicas of an attempt run"
+    RESTARTING = (
+        "Restarting",
+        "Warning; Normal without a failure",
+        "a gang, or a replica of it, restarts; the message has the cause",
+    )
+    STALLED = (
+        "Stalled",
+        "Warning",
+        "no progress within `progressDeadlineSeconds`; the message names the slowest replica",
+    )
+    NODE_AVOIDED = (
+        "NodeAvoided",
+        "Warning",
+        "two attempts in a row failed on a node; later attempts prefer other nodes",
+    )
+    SUSPENDED = "Suspended", "Normal", "the job is being suspended"
+    RESUMED = "Resumed", "Normal", "the job is resumed"
+    INVALID = "Invalid", "Warning", "the specification is invalid, or the API server rejects its pods"
+    EVALUATION_FAILED = "EvaluationFailed", "Warning", "the evaluator failed during training, which continues"
+    SUCCEEDED = "Succeeded", "Normal; Warning after a failed evaluation", "the job succeeded"
+    FAILED = "Failed", "Warning", "the job failed; the message has the root cause"
+    REPAIRED = "Repaired", "Normal", "an object of the job was deleted or changed, and is restored"
+    MULTIPLE_CONTROLLERS = (
+        "MultipleControllers",
+        "Warning",
+        "another controller acts on the same job; the message names its Lease",
+    )
+    STATUS_REJECTED = (
+        "StatusRejected",
+        "Warning",
+        "the API server rejects a value of the status; the rest is stored, and the value is written again later",
+    )
+    TENSORBOARD_REJECTED = (
+        "TensorBoardRejected",
+        "Warning",
+        "the API server rejects an object of the TensorBoard; training continues, and the creation is retried",
+    )

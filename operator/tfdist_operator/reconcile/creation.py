@@ -1,0 +1,85 @@
+"""Creates the missing objects of a job, and records a rejection for the status and for the next attempt."""
+
+import logging
+from typing import Final
+
+from tfdist_operator.kube.errors import (
+    ApiError,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NamespaceTerminating,
+    Rejected,
+)
+from tfdist_operator.kube.job_cache import StoredJob
+from tfdist_operator.kube.slow_start import slow_start
+from tfdist_operator.planner import Plan
+from tfdist_operator.planner.plan import Manifest
+from tfdist_operator.reconcile.dependencies import Dependencies
+from tfdist_operator.reconcile.owned import OwnedExecutor
+
+log = logging.getLogger(__name__)
+
+_FORBIDDEN_SECONDS: Final = 20.0
+"""How long a 403 by the authorizer is retried before the status reports it: an API server that has just started
+answers it for a moment, until it has loaded its roles."""
+_REJECTED_SECONDS: Final = 600.0
+"""When an invalid pod is sent again: the job has not changed, but an admission policy may have."""
+
+
+class Creation:
+    """Creates the Services, NetworkPolicies and pods of jobs."""
+
+    def __init__(self, deps: Dependencies, owned: OwnedExecutor) -> None:
+        self._deps = deps
+        self._owned = owned
+
+    async def create(self, job: StoredJob, todo: Plan) -> Rejected | None:
+        """Create the missing objects; return a rejection that is to be retried, which is recorded for the status.
+
+        It is not raised: pods of an earlier attempt may use the quota that the next attempt needs, so their deletion
+        has to follow. Invalid pods of the same specification are not sent again until minutes have passed.
+        """
+        state = self._deps.states.get(job.key, job.uid)
+        if state.is_rejected(job.generation):
+            wait = state.rejected_at + _REJECTED_SECONDS - self._deps.clock()
+            if wait > 0:
+                self._deps.queue.add_after(job.key, wait)
+                return None
+        try:
+            await self._owned.apply(job, todo.objects, at_once=bool(todo.creates))
+            await slow_start(todo.creates, self._create_pod)
+        except NamespaceTerminating:
+            raise
+        except Invalid as error:
+            state.rejected_generation, state.rejected_at = job.generation, self._deps.clock()
+            self._deps.queue.add_after(job.key, _REJECTED_SECONDS)
+            self._record_create_error(job, error)
+            return None
+        except (Rejected, Conflict) as error:
+            return self._retryable(job, error)
+        if todo.creates:
+            state.create_error, state.forbidden_since, state.rejected_generation = "", None, None
+        return None
+
+    def _retryable(self, job: StoredJob, error: ApiError) -> Rejected:
+        """Record a rejection that may be temporary; a 403 by the authorizer only after it has persisted."""
+        state = self._deps.states.get(job.key, job.uid)
+        state.rejected_generation = None
+        if isinstance(error, Forbidden):
+            if state.forbidden_since is None:
+                state.forbidden_since = self._deps.clock()
+            if self._deps.clock() - state.forbidden_since > _FORBIDDEN_SECONDS:
+                self._record_create_error(job, error)
+            return error
+        self._record_create_error(job, error)
+        return Rejected(error.code, error.reason, error.message)
+
+    def _record_create_error(self, job: StoredJob, error: ApiError) -> None:
+        state = self._deps.states.get(job.key, job.uid)
+        if state.create_error != error.message:
+            state.create_error = error.message
+            self._deps.queue.add(job.key)  # at once, so that the status reports it
+
+    async def _create_pod(self, manifest: Manifest) -> None:
+        self._deps.pods.upsert(await self._deps.resources.create_pod(manifest))

@@ -1,0 +1,41 @@
+"""The collaborators of reconciling, built once by the composition root."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from tfdist_operator.kube.job_cache import JobCache
+from tfdist_operator.kube.keys import NamespacedName
+from tfdist_operator.kube.owned_cache import OwnedObjectCache
+from tfdist_operator.kube.owned_requests import OwnedRequests
+from tfdist_operator.kube.pod_cache import PodCache
+from tfdist_operator.kube.resources import ResourceClient
+from tfdist_operator.kube.runtime_state import RuntimeStateStore
+from tfdist_operator.kube.workqueue import WorkQueue
+from tfdist_operator.replica_reports.diagnosis import Diagnosis
+
+
+def utc_now() -> datetime:
+    """Return the time."""
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Dependencies:
+    """Caches, clients and clocks that the reconciler and the parts of its executor share."""
+
+    jobs: JobCache
+    pods: PodCache
+    owned: Mapping[str, OwnedObjectCache]
+    """By kind."""
+    queue: WorkQueue[NamespacedName]
+    resources: ResourceClient
+    owned_requests: OwnedRequests
+    states: RuntimeStateStore
+    diagnosis: Diagnosis
+    controller: str
+    """Label value of this controller on owned objects."""
+    now: Callable[[], datetime] = utc_now
+    clock: Callable[[], float] = time.monotonic
+    """In seconds."""

@@ -1,0 +1,105 @@
+"""Executes the plan of one job: status, events, objects, pods, deletions, in this order.
+
+The status is written first, with the resourceVersion that the plan was made from. If the job has been written since,
+the API server answers 409 and nothing else is done: a stale plan never creates or deletes anything. The requests that
+follow are idempotent, because every name is deterministic.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from tfdist.timestamps import parse_time
+from tfdist_operator.kube.errors import Conflict, NotFound
+from tfdist_operator.kube.job_cache import StoredJob
+from tfdist_operator.kube.slow_start import send_each
+from tfdist_operator.metrics import JOB_DURATION
+from tfdist_operator.observed.job_view import ProbeResult
+from tfdist_operator.planner import Plan
+from tfdist_operator.planner.plan import Manifest, Patch
+from tfdist_operator.reconcile.creation import Creation
+from tfdist_operator.reconcile.dependencies import Dependencies
+from tfdist_operator.reconcile.events import Publisher
+from tfdist_operator.reconcile.owned import OwnedExecutor
+from tfdist_operator.reconcile.status_writer import StatusWriter
+from tfdist_operator.reconcile.tensorboard import TensorBoards
+from tfdist_operator.status.phase import is_terminal
+
+log = logging.getLogger(__name__)
+
+
+class Executor:
+    """Executes plans by requests to the API server. Every method raises `ApiError` if a request fails."""
+
+    def __init__(self, deps: Dependencies) -> None:
+        self._deps = deps
+        self._events = Publisher(deps)
+        self._status = StatusWriter(deps, self._events)
+        self._owned = OwnedExecutor(deps, self._events)
+        self._creation = Creation(deps, self._owned)
+        self._tensorboards = TensorBoards(deps, self._owned, self._events)
+
+    async def execute(self, job: StoredJob, todo: Plan) -> None:
+        """Execute the plan `todo` for `job`.
+
+        Raises:
+            Conflict: the job has been written since the plan was made; nothing has been done.
+            JobGone: the job has been deleted.
+            ApiError: a request failed; the next plan has the remaining actions.
+        """
+        state = self._deps.states.get(job.key, job.uid)
+        if todo.status is not None:
+            await self._status.write(job, todo.status)
+            _observe_duration(job, todo.status)
+        state.completed, state.failure_seen_at = todo.completed, todo.failure_seen_at
+        for event in todo.events:  # at once: the next plan, after a failed request, does not have them
+            await self._events.publish(job, event)
+        rejected = await self._creation.create(job, todo)
+        await send_each(todo.patches, partial(self._patch, job))
+        await send_each(todo.deletes, partial(self._delete, job))
+        await self._tensorboards.update(job, todo)
+        await self._owned.remove(job, todo.obsolete)
+        if todo.delete_job:
+            await self._deps.resources.delete_job(job)
+        if todo.probes:
+            self._deps.diagnosis.start(job.key, todo.probe_id, todo.probes, partial(self._store_diagnosis, job))
+        if todo.requeue_after_seconds is not None:
+            self._deps.queue.add_after(job.key, todo.requeue_after_seconds)
+        state.reconciled = True
+        if rejected:
+            raise rejected
+
+    def _store_diagnosis(self, job: StoredJob, evidence: ProbeResult) -> None:
+        """Store the result of a diagnosis for the next plan, unless the job has been deleted meanwhile."""
+        now = self._deps.jobs.get(job.key)
+        if now is not None and now.uid == job.uid:
+            self._deps.states.get(job.key, job.uid).evidence = evidence
+            self._deps.queue.add(job.key)
+
+    async def _patch(self, job: StoredJob, patch: Patch) -> None:
+        await self._change_pod(job, patch.pod, partial(self._deps.resources.patch_pod, body=patch.body))
+
+    async def _delete(self, job: StoredJob, name: str) -> None:
+        await self._change_pod(job, name, self._deps.resources.delete_pod)
+
+    async def _change_pod(
+        self, job: StoredJob, name: str, request: Callable[[str, str, str], Awaitable[Manifest]]
+    ) -> None:
+        """Send a request for a pod, given by namespace, name and UID; the response is stored for the next plan."""
+        pod = self._deps.pods.find(job.key, job.uid, name)
+        if pod is None:
+            return
+        try:
+            stored = await request(job.key.namespace, name, pod.uid)
+        except (NotFound, Conflict):
+            log.debug("pod is gone already", extra={"pod": name})
+        else:
+            if "resourceVersion" in stored.get("metadata", {}):  # else it is deleted, and the watch reports that
+                self._deps.pods.upsert(stored)
+
+
+def _observe_duration(job: StoredJob, status: Manifest) -> None:
+    """Observe the duration of a job whose end has just been stored."""
+    if is_terminal(status) and not is_terminal(job.status) and job.created_at:
+        age = parse_time(status["completionTime"]) - parse_time(job.created_at)
+        JOB_DURATION.labels(result=status["phase"]).observe(age.total_seconds())

@@ -1,0 +1,119 @@
+"""Applies the owned objects of a plan other than pods: creates, repairs and removes them.
+
+The plan names every object at every reconcile; an object without drift in the cache costs no request. A repair waits
+for a second, so that the objects of a job that is being deleted are not created again, and each further one twice as
+long: two clients that insist on different content do not overwrite each other as fast as they can.
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from tfdist_operator.kube.backoff import Backoff
+from tfdist_operator.kube.job_cache import StoredJob
+from tfdist_operator.kube.keys import NamespacedName
+from tfdist_operator.kube.owned_cache import Drift, stamped
+from tfdist_operator.kube.runtime_state import JobRuntimeState
+from tfdist_operator.metrics import REPAIRS
+from tfdist_operator.planner import Event
+from tfdist_operator.planner.plan import Manifest, ObjectName
+from tfdist_operator.reasons import EventReason
+from tfdist_operator.reconcile.dependencies import Dependencies
+from tfdist_operator.reconcile.events import Publisher
+
+log = logging.getLogger(__name__)
+
+REPAIR: Final = Backoff(1.0, 600.0, jitter=0.0)
+
+
+class OwnedExecutor:
+    """Executes the part of plans about owned objects. Both methods raise `ApiError` if a request fails.
+
+    Args:
+        deps: caches, clients and clocks.
+        events: publishes repairs.
+    """
+
+    def __init__(self, deps: Dependencies, events: Publisher) -> None:
+        self._deps = deps
+        self._events = events
+
+    async def apply(self, job: StoredJob, manifests: Sequence[Manifest], *, at_once: bool) -> None:
+        """Make the objects match their manifests.
+
+        Args:
+            job: their owner.
+            manifests: every wanted object.
+            at_once: whether pods that need the objects are created next; a repair does not wait then.
+        """
+        state = self._deps.states.get(job.key, job.uid)
+        differing = []
+        for manifest in (stamped(manifest, self._deps.controller) for manifest in manifests):
+            await self._warn_of_another(job, state, manifest)
+            drift = self._deps.owned[manifest["kind"]].drift(manifest, job.uid)
+            repair = drift is Drift.FOREIGN_CHANGE or (drift is Drift.MISSING and _name(manifest) in state.applied)
+            differing += [(manifest, drift, repair)] if drift is not Drift.NONE else []
+        late = False
+        if any(repair for _, _, repair in differing) and not at_once:
+            late = self._must_wait(job.key, state)
+        for manifest, drift, repair in differing:
+            if not (repair and late):
+                await self._apply(state, manifest, drift)
+                if repair:
+                    await self._report(job, manifest, drift)
+
+    async def _apply(self, state: JobRuntimeState, manifest: Manifest, drift: Drift) -> None:
+        cache, meta = self._deps.owned[manifest["kind"]], manifest["metadata"]
+        known = None if drift is Drift.MISSING else cache.get((meta["namespace"], meta["name"]))
+        cache.write_through(await self._deps.owned_requests.apply(manifest, known))
+        state.applied.add(_name(manifest))
+
+    async def remove(self, job: StoredJob, objects: Sequence[ObjectName]) -> None:
+        """Delete the objects of these names that exist and that the job owns."""
+        state = self._deps.states.get(job.key, job.uid)
+        for name in objects:
+            cache = self._deps.owned[name.kind]
+            found = cache.get((job.key.namespace, name.name))
+            state.applied.discard(name)
+            if found is not None and found.owner_uid == job.uid and not found.deleting:
+                await self._deps.owned_requests.delete(name.kind, found)
+                cache.evict(found)
+
+    def _must_wait(self, key: NamespacedName, state: JobRuntimeState) -> bool:
+        """Return whether it is too early for a repair; the job is requeued for the time of the repair."""
+        now = self._deps.clock()
+        if now - state.repaired_at > REPAIR.max_seconds:
+            state.repairs = 0
+        if state.repair_due is None:
+            state.repair_due = now + REPAIR.seconds(state.repairs + 1)
+        if state.repair_due > now:
+            self._deps.queue.add_after(key, state.repair_due - now)
+            return True
+        state.repair_due, state.repaired_at = None, now
+        state.repairs += 1
+        return False
+
+    async def _report(self, job: StoredJob, manifest: Manifest, drift: Drift) -> None:
+        kind, name = _name(manifest)
+        REPAIRS.labels(kind=kind).inc()
+        done = "deleted; it is created again" if drift is Drift.MISSING else "changed; it is changed back"
+        text = f"the {kind} {name} was {done}"
+        await self._events.publish(job, Event(EventReason.REPAIRED, text, identity=f"{kind}.{name}".lower()))
+
+    async def _warn_of_another(self, job: StoredJob, state: JobRuntimeState, manifest: Manifest) -> None:
+        """Publish once for each job that another controller reconciles it, too."""
+        other = self._deps.owned[manifest["kind"]].other_controller(manifest)
+        if not other or state.other_controller_reported == other:
+            return
+        state.other_controller_reported = other
+        text = (
+            f"another controller acts on this job too: {other}, in addition to {self._deps.controller}"
+            " (each named by its Lease); let each namespace belong to one controller (`namespaces` of the chart),"
+            " or uninstall one"
+        )
+        log.warning("two controllers act on one namespace", extra={"job": "/".join(job.key), "other": other})
+        await self._events.publish(job, Event(EventReason.MULTIPLE_CONTROLLERS, text, warning=True))
+
+
+def _name(manifest: Manifest) -> ObjectName:
+    return ObjectName(manifest["kind"], manifest["metadata"]["name"])

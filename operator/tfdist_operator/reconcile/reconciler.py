@@ -1,0 +1,108 @@
+"""Reconciles one job: gathers its view, makes the plan, has it executed, and classifies errors."""
+
+import logging
+import secrets
+from dataclasses import replace
+from typing import Final
+
+from tfdist.timestamps import rfc3339
+from tfdist_operator.kube.errors import ApiError, Conflict, JobGone, NamespaceTerminating
+from tfdist_operator.kube.job_cache import StoredJob
+from tfdist_operator.kube.keys import NamespacedName
+from tfdist_operator.metrics import RECONCILE_SECONDS
+from tfdist_operator.observed.job_view import JobView
+from tfdist_operator.planner import Plan, Settings, plan
+from tfdist_operator.reconcile.dependencies import Dependencies
+from tfdist_operator.reconcile.executor import Executor
+from tfdist_operator.replica_reports.poll_rate import PollRate
+
+log = logging.getLogger(__name__)
+
+_TERMINATING_SECONDS: Final = 60.0
+"""When a job in a terminating namespace is reconciled again: by then it is deleted, or stuck for long."""
+
+
+class Reconciler:
+    """Reconciles the jobs of the cache."""
+
+    def __init__(self, deps: Dependencies, settings: Settings, rate: PollRate) -> None:
+        self._deps = deps
+        self._settings = settings
+        self._rate = rate
+        self._executor = Executor(deps)
+
+    async def reconcile(self, key: NamespacedName) -> bool:
+        """Reconcile one job; return whether that succeeded. A failure is to be retried later."""
+        job = self._deps.jobs.get(key)
+        if job is None:
+            self._deps.states.evict(key)
+            return True
+        try:
+            with RECONCILE_SECONDS.time():
+                await self._executor.execute(job, self._plan(job))
+        except JobGone:
+            log.info("job has been deleted", extra={"job": "/".join(key)})
+            self._deps.jobs.evict(job)
+            self._deps.states.evict(key)
+        except NamespaceTerminating:
+            log.info("namespace is terminating; its job is not reconciled", extra={"job": "/".join(key)})
+            self._deps.queue.add_after(key, _TERMINATING_SECONDS)
+        except Conflict:
+            log.debug("job has been written since it was read; reconciled again", extra={"job": "/".join(key)})
+            return False
+        except ApiError as error:
+            log.warning("reconcile failed; retried", extra={"job": "/".join(key), "error": str(error)})
+            return False
+        except Exception:
+            log.exception("reconcile failed with an unexpected error", extra={"job": "/".join(key)})
+            return False
+        return True
+
+    def _plan(self, job: StoredJob) -> Plan:
+        settings = replace(self._settings, progress_write_seconds=self._rate.status_interval_seconds())
+        view, now = self._view(job), self._deps.now()
+        try:
+            return plan(view, now, settings)
+        except Exception:
+            # Suspend, deadlines and restarts do not depend on reports of the program: plan without them.
+            text = "planning failed with an unexpected error; planned again without reports"
+            log.exception(text, extra={"job": "/".join(job.key)})
+            return plan(_without_reports(view), now, settings)
+
+    def _view(self, job: StoredJob) -> JobView:
+        state = self._deps.states.get(job.key, job.uid)
+        written = state.status_written_at
+        state.observed_since = state.observed_since or rfc3339(self._deps.now())
+        return JobView(
+            job=job.job,
+            name=job.key.name,
+            problems=job.problems,
+            managed_by=job.managed_by,
+            template=job.template,
+            older=job.older,
+            partial=job.partial,
+            restarted_at=job.restarted_at,
+            deleting=job.deleting,
+            generation=job.generation,
+            status=job.status,
+            pods=self._deps.pods.of_job(job.key, job.uid),
+            report=state.report,
+            evaluated=state.evaluated,
+            seconds_since_status_write=None if written is None else self._deps.clock() - written,
+            observed_since=state.observed_since,
+            token=secrets.token_hex(16),
+            create_error=state.create_error,
+            rejected=state.is_rejected(job.generation),
+            cadence=state.pace,
+            probe_result=state.evidence,
+            completed=state.completed,
+            failure_seen_at=state.failure_seen_at,
+            leader_unresponsive=state.silent,
+            taken_over=not state.reconciled,
+        )
+
+
+def _without_reports(view: JobView) -> JobView:
+    """Return the view without any content that programs in the job's pods have written."""
+    pods = tuple(replace(pod, message="") for pod in view.pods)
+    return replace(view, report=None, evaluated=None, cadence=None, probe_result=None, pods=pods)

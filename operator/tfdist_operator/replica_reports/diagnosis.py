@@ -1,0 +1,121 @@
+"""The diagnosis of a stalled attempt: progress and stacks of every replica, while reconciling of the job continues.
+
+The replicas of a job are probed separately from polling and from other jobs, with a limit on the requests in flight and
+a deadline: pods that do not answer delay only the diagnosis of their own job.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from tfdist.contract_model import printable
+from tfdist.render.names import hostname
+from tfdist_operator.kube.keys import NamespacedName
+from tfdist_operator.observed.job_view import ProbeResult
+from tfdist_operator.planner.plan import ProbeTarget
+from tfdist_operator.replica_reports.client import ReportClient, Unreported
+
+log = logging.getLogger(__name__)
+
+DEADLINE_SECONDS: Final = 10.0
+"""Time limit for all replicas of one job."""
+_AT_ONCE: Final = 32
+"""Maximum number of requests in flight for one job."""
+_KEPT_STACKS: Final = 4096
+"""Maximum characters of all replicas' stacks in a failure record: users read the status."""
+_LEAST_STACKS: Final = 256
+"""Minimum for one replica; of a larger gang the record has the stacks of the first replicas."""
+
+_Result = tuple[int | Unreported | None, str | Unreported | None]
+"""Step (None: not in the report), and stacks (None: not requested)."""
+
+
+class Diagnosis:
+    """The diagnoses in progress, at most one for each job."""
+
+    def __init__(self, client: ReportClient) -> None:
+        self._client = client
+        self._tasks: dict[NamespacedName, tuple[str, asyncio.Task[None]]] = {}
+
+    def start(
+        self, key: NamespacedName, about: str, questions: Sequence[ProbeTarget], found: Callable[[ProbeResult], None]
+    ) -> None:
+        """Probe the replicas of a job and pass the result to `found`, unless the same diagnosis is in progress."""
+        known = self._tasks.get(key)
+        if known is not None and known[0] == about:
+            return
+        if known is not None:
+            known[1].cancel()
+        task = asyncio.create_task(self._diagnose(key, about, tuple(questions), found))
+        self._tasks[key] = about, task
+        task.add_done_callback(lambda ended: self._ended(key, ended))
+
+    async def close(self) -> None:
+        """Cancel all diagnoses, and close the connections of the client."""
+        tasks = [task for _, task in self._tasks.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._client.close()
+
+    def _ended(self, key: NamespacedName, task: asyncio.Task[None]) -> None:
+        known = self._tasks.get(key)
+        if known is not None and known[1] is task:
+            del self._tasks[key]
+
+    async def _diagnose(
+        self, key: NamespacedName, about: str, questions: Sequence[ProbeTarget], found: Callable[[ProbeResult], None]
+    ) -> None:
+        try:
+            evidence = await self.evidence(about, questions)
+        except Exception:
+            log.exception("a diagnosis failed by a bug of the controller", extra={"job": "/".join(key)})
+            evidence = ProbeResult(about, "", "")
+        found(evidence)
+
+    async def evidence(self, about: str, questions: Sequence[ProbeTarget]) -> ProbeResult:
+        """Return the suspect of the stall: the first replica that does not answer, else the one with the fewest steps.
+
+        Replicas with unreadable responses, and replicas without a result at the deadline, are not considered.
+        """
+        slots = asyncio.Semaphore(_AT_ONCE)
+        shown = _KEPT_STACKS // _LEAST_STACKS
+        tasks = [asyncio.create_task(self._ask(slots, q.ip, stacks=n < shown)) for n, q in enumerate(questions)]
+        try:
+            if tasks:
+                await asyncio.wait(tasks, timeout=DEADLINE_SECONDS)
+            results = [t.result() if t.done() and not t.exception() else None for t in tasks]
+        finally:
+            for task in tasks:
+                task.cancel()
+        return _evidence(about, [hostname(q.role, q.index) for q in questions], results)
+
+    async def _ask(self, slots: asyncio.Semaphore, ip: str, *, stacks: bool) -> _Result:
+        async with slots:
+            report = await self._client.progress(ip)
+            if report is Unreported.NO_ANSWER:
+                return report, report
+            text = await self._client.stacks(ip) if stacks else None
+        return report if isinstance(report, Unreported) else report.step, text
+
+
+def _evidence(about: str, names: Sequence[str], results: Sequence[_Result | None]) -> ProbeResult:
+    known = {name: result for name, result in zip(names, results, strict=True) if result is not None}
+    silent = tuple(name for name, (steps, _) in known.items() if steps is Unreported.NO_ANSWER)
+    steps = {name: steps or 0 for name, (steps, _) in known.items() if not isinstance(steps, Unreported)}
+    slowest = min(steps, key=lambda name: steps[name], default="")
+    share = max(_KEPT_STACKS // max(1, len(names)), _LEAST_STACKS)
+    stacks = "\n".join(f"{name}: {_ending(text, share)}" for name, (_, text) in known.items() if text is not None)
+    return ProbeResult(about, silent[0] if silent else slowest, stacks[:_KEPT_STACKS], silent)
+
+
+def _ending(stacks: str | Unreported, share: int) -> str:
+    """Return the end of the stacks, which has the main thread."""
+    match stacks:
+        case Unreported.NO_ANSWER:
+            return "does not answer"
+        case Unreported.UNREADABLE:
+            return "gives no stacks that can be read"
+        case _:
+            return printable(stacks.strip()[-share:])

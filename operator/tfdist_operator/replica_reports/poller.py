@@ -1,0 +1,244 @@
+"""Polls every running job: its leader for progress, and its evaluator for evaluation results.
+
+Each poll is a separate task: a slow poll, or an error of the controller in one, affects only its own job.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from datetime import datetime
+from typing import Any, Final
+
+from tfdist.api.status import ConditionType, JobPhase
+from tfdist.api.v1 import TFDistJob
+from tfdist.contract_reports import ProgressReport
+from tfdist.render.gang import Gang, evaluation_gang, evaluator_gang, training_gang
+from tfdist.timestamps import rfc3339
+from tfdist_operator.kube.job_cache import JobCache, StoredJob
+from tfdist_operator.kube.keys import NamespacedName
+from tfdist_operator.kube.pod_cache import PodCache
+from tfdist_operator.kube.runtime_state import JobRuntimeState, RuntimeStateStore
+from tfdist_operator.metrics import EXAMPLES_PER_SECOND, PER_JOB, PROGRESS_RATIO, STEP_TIME_SECONDS
+from tfdist_operator.observed.cadence import with_report
+from tfdist_operator.observed.gang_record import stored_record
+from tfdist_operator.observed.gang_state import gang_state
+from tfdist_operator.observed.job_view import TimestampedReport
+from tfdist_operator.observed.pod import PodState
+from tfdist_operator.replica_reports.client import ReportClient, Unreported
+from tfdist_operator.replica_reports.poll_rate import PollRate
+from tfdist_operator.status.conditions import is_true
+from tfdist_operator.status.phase import is_terminal
+
+log = logging.getLogger(__name__)
+
+EVALUATOR_EVERY: Final = 3
+"""Evaluators are polled in every third round: their results change with each checkpoint, not with each step."""
+
+SILENT_SECONDS: Final = 15.0
+"""A leader that has answered before counts as stalled or unreachable after this time without an answer."""
+
+_SLICE_SECONDS: Final = 0.25
+
+_Poll = Callable[[StoredJob, str], Awaitable[None]]
+
+
+class ReportPoller:
+    """Stores the reports, and calls `on_report` with the key of a job whose report has changed.
+
+    The second argument of `on_report` is the delay in seconds until the status may be written again.
+    """
+
+    def __init__(
+        self,
+        jobs: JobCache,
+        pods: PodCache,
+        states: RuntimeStateStore,
+        client: ReportClient,
+        on_report: Callable[[NamespacedName, float], None],
+        now: Callable[[], datetime],
+        rate: PollRate,
+    ) -> None:
+        self._jobs = jobs
+        self._pods = pods
+        self._states = states
+        self._client = client
+        self._on_report = on_report
+        self._now = now
+        self._rate = rate
+        self._measured: set[NamespacedName] = set()
+        self._in_flight: dict[tuple[NamespacedName, bool], asyncio.Task[None]] = {}
+        """Polls in flight by job and whether the evaluator is polled."""
+
+    async def run(self) -> None:
+        """Poll until cancelled."""
+        try:
+            for number in itertools.count():
+                running = {job.key for job, _ in self._coordinators()}
+                self._rate.jobs = len(running)
+                self._measure_no_more(self._measured - running)
+                await self._round(number % EVALUATOR_EVERY == 0, self._rate.poll_interval_seconds())
+        finally:
+            for task in self._in_flight.values():
+                task.cancel()
+
+    async def poll_once(self, *, evaluators: bool) -> None:
+        """Poll each leader once, with `evaluators` also each evaluator; return when every poll has ended."""
+        await self._round(evaluators, 0.0)
+        await asyncio.gather(*self._in_flight.values())
+
+    async def _round(self, evaluators: bool, seconds: float) -> None:
+        """Start a poll of each job, evenly spread over `seconds`; jobs with a poll in flight are skipped."""
+        polls = [(job, ip, False) for job, ip in self._coordinators()]
+        if evaluators:
+            polls += [(job, ip, True) for job, ip in self._evaluators()]
+        slices = max(1, round(seconds / _SLICE_SECONDS))
+        for number in range(slices):
+            for job, ip, is_evaluator in polls[number::slices]:
+                self._begin(job, ip, is_evaluator=is_evaluator)
+            await asyncio.sleep(seconds / slices)
+
+    def _begin(self, job: StoredJob, ip: str, *, is_evaluator: bool) -> None:
+        """Start a poll. The client's deadline limits its time, and so the number in flight: rate times deadline."""
+        name = (job.key, is_evaluator)
+        if name not in self._in_flight:
+            poll = self._poll_evaluator if is_evaluator else self._poll
+            task = self._in_flight[name] = asyncio.create_task(_guarded(poll, job, ip))
+            task.add_done_callback(lambda _: self._in_flight.pop(name, None))
+
+    def _coordinators(self) -> Iterator[tuple[StoredJob, str]]:
+        """Yield each running job and the address of its leader."""
+        for stored in self._jobs.all():
+            gang_of = _polled_gang(stored.status) if stored.job is not None else None
+            ip = self._leader_of(stored, gang_of) if gang_of else ""
+            if ip:
+                yield stored, ip
+
+    def _evaluators(self) -> Iterator[tuple[StoredJob, str]]:
+        """Yield each job with a running evaluator, and the evaluator's address."""
+        for stored in self._jobs.all():
+            if stored.job is not None and not is_terminal(stored.status):
+                ip = self._leader_of(stored, evaluator_gang)
+                if ip:
+                    yield stored, ip
+
+    def _leader_of(self, stored: StoredJob, gang_of: Callable[[TFDistJob], Gang | None]) -> str:
+        """Return the address of a gang's leader; "" if it does not run."""
+        try:
+            return self._running_leader(stored, gang_of)
+        except Exception:
+            log.exception("a job is not polled, by a bug of the controller", extra={"job": "/".join(stored.key)})
+            return ""
+
+    def _running_leader(self, stored: StoredJob, gang_of: Callable[[TFDistJob], Gang | None]) -> str:
+        gang = gang_of(stored.job) if stored.job is not None else None
+        record = stored_record(stored.status, gang.name) if gang is not None else None
+        if gang is None or record is None:
+            return ""
+        leader = gang_state(gang, record, self._pods.of_job(stored.key, stored.uid)).leader
+        return leader.ip if leader is not None and leader.state is PodState.RUNNING else ""
+
+    async def _poll(self, job: StoredJob, ip: str) -> None:
+        content = await self._report(job, ip, leads=True)
+        if content is None:
+            return
+        self._measured.add(job.key)
+        _measure(job.key, content)
+        state = self._states.get(job.key, job.uid)
+        if state.report is not None and state.report.content == content:
+            return
+        now = rfc3339(self._now())
+        urgent = _is_urgent(state, content)
+        state.pace = with_report(state.pace, job.status, content, now)
+        state.report = TimestampedReport(content, now)
+        self._on_report(job.key, 0.0 if urgent else self._seconds_until_a_write(state))
+
+    async def _poll_evaluator(self, job: StoredJob, ip: str) -> None:
+        content = await self._report(job, ip)
+        if content is None or content.evaluation is None:
+            return
+        state = self._states.get(job.key, job.uid)
+        if state.evaluated is not None and _results(state.evaluated) == _results(content):
+            return
+        state.evaluated = content
+        self._on_report(job.key, self._seconds_until_a_write(state))
+
+    async def _report(self, job: StoredJob, ip: str, *, leads: bool = False) -> ProgressReport | None:
+        """Return the report of a replica; None if there is none, or if the job was deleted meanwhile."""
+        content = await self._client.progress(ip)
+        now = self._jobs.get(job.key)
+        if now is None or now.uid != job.uid:
+            return None
+        state = self._states.get(job.key, job.uid)
+        if leads:
+            self._note_answer(job.key, state, answered=content is not Unreported.NO_ANSWER)
+        unreadable = content is Unreported.UNREADABLE
+        if unreadable and not state.unreadable:
+            log.warning("a replica answers with no report", extra={"job": "/".join(job.key), "ip": ip})
+        state.unreadable = unreadable
+        return None if isinstance(content, Unreported) else content
+
+    def _note_answer(self, key: NamespacedName, state: JobRuntimeState, *, answered: bool) -> None:
+        """Record whether the leader has answered; enqueue the job when the leader becomes silent or answers again."""
+        now = time.monotonic()
+        if answered:
+            state.answered_at = now
+        patience = max(SILENT_SECONDS, 3 * self._rate.poll_interval_seconds())
+        silent = state.answered_at is not None and now - state.answered_at > patience
+        if silent != state.silent:
+            state.silent = silent
+            self._on_report(key, 0.0)
+
+    def _measure_no_more(self, keys: AbstractSet[NamespacedName]) -> None:
+        """Remove the series of jobs that no longer run: constant values would indicate a stall."""
+        for key in keys:
+            for metric in PER_JOB:
+                with contextlib.suppress(KeyError):
+                    metric.remove(*key)
+        self._measured -= keys
+
+    def _seconds_until_a_write(self, state: JobRuntimeState) -> float:
+        """Return the seconds until a report may be written: reconciling before that would write nothing."""
+        if state.status_written_at is None:
+            return 0.0
+        return max(0.0, state.status_written_at + self._rate.status_interval_seconds() - time.monotonic())
+
+
+async def _guarded(poll: _Poll, job: StoredJob, ip: str) -> None:
+    """Poll one job; an exception is logged and ends only this poll."""
+    try:
+        await poll(job, ip)
+    except Exception:
+        log.exception("a poll failed by a bug of the controller", extra={"job": "/".join(job.key), "ip": ip})
+
+
+def _polled_gang(status: Mapping[str, Any]) -> Callable[[TFDistJob], Gang | None] | None:
+    """Return the function that selects the polled gang of a job, training or evaluation; None for neither."""
+    if is_true(status, ConditionType.RUNNING):
+        return training_gang
+    return evaluation_gang if status.get("phase") == JobPhase.EVALUATING else None
+
+
+def _is_urgent(state: JobRuntimeState, content: ProgressReport) -> bool:
+    """Return whether the failures or pending members in the launcher report differ, not only counters."""
+    last = state.report.content.gang if state.report else None
+    gang = content.gang
+    if gang is None:
+        return False
+    return last is None or (last.failures, last.waiting_for) != (gang.failures, gang.waiting_for)
+
+
+def _results(content: ProgressReport) -> tuple[object, ...]:
+    return (content.evaluation, content.best_evaluation, content.final_evaluation)
+
+
+def _measure(key: NamespacedName, content: ProgressReport) -> None:
+    if content.step is not None and content.total_steps:
+        PROGRESS_RATIO.labels(*key).set(min(1.0, content.step / content.total_steps))
+    if content.examples_per_second is not None:
+        EXAMPLES_PER_SECOND.labels(*key).set(content.examples_per_second)
+    if content.step_time_millis is not None:
+        STEP_TIME_SECONDS.labels(*key).set(content.step_time_millis / 1000)

@@ -1,0 +1,126 @@
+"""Support of this version for each field of the specification, for the CRD, validation, the converter and the docs.
+
+No field is accepted and ignored: each is in `ACTED_ON`, or `PLANNED` rejects it (ADR 23). A test walks the models.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A field of the specification, or some of its values, that this version does not support."""
+
+    path: str
+    """Path of the field below `spec`, such as `scheduling.gang`."""
+    meaning: str
+    """Planned effect."""
+    values: tuple[str, ...] = ()
+    """Unsupported values; empty where the whole field is unsupported."""
+
+    @property
+    def message(self) -> str:
+        """Return the reason of the rejection and the remedy."""
+        subject = f"{_listed(self.values)} {'are' if len(self.values) > 1 else 'is'} " if self.values else ""
+        return f"{subject}not supported by this version of TFDist; planned. Remove the field."
+
+    def is_used(self, spec: Mapping[str, Any]) -> bool:
+        """Return whether a specification, as raw JSON of any form, has the field or one of the values."""
+        value: Any = spec
+        for name in self.path.split("."):
+            value = value.get(name) if isinstance(value, Mapping) else None
+        return value in self.values if self.values and isinstance(value, str) else not self.values and value is not None
+
+    def cel(self, root: str) -> str:
+        """Return in CEL whether the resource `root` (`self` or `oldSelf`) does not use it."""
+        parts = self.path.split(".")
+        absent = [f"!has({root}.spec.{'.'.join(parts[: end + 1])})" for end in range(len(parts))]
+        if self.values:
+            absent.append(f"!({root}.spec.{self.path} in [{', '.join(map(repr, self.values))}])")
+        return " || ".join(absent)
+
+
+def _listed(values: tuple[str, ...]) -> str:
+    *others, last = values
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+PLANNED: Final = (
+    Planned("elastic", "run with as many workers as can be had, by a checkpointed restart"),
+    Planned("oomPolicy", "more memory for the next attempt after an out-of-memory kill"),
+    Planned(
+        "scheduling.gang",
+        "start all replicas or none",
+        ("Native", "Kueue", "Volcano", "Coscheduling"),
+    ),
+    Planned("scheduling.queue", "the queue of Kueue or Volcano that the job waits in"),
+    Planned("scheduling.minAvailable", "replicas that must have a place before any starts"),
+    Planned("scheduling.timeoutSeconds", "how long places are held while a gang waits for the rest"),
+    Planned("runPolicy.updateStrategy", "a change restarts the processes, and the pods stay", ("InPlace",)),
+)
+"""Unsupported fields, in the order of the documentation."""
+
+PLANNED_STATUS: Final = {
+    "usage": "seconds of GPUs and CPUs that the job used",
+    "progress.slowestReplica": "the replica that the others wait for",
+}
+"""Fields of the status that are in the schema, and that this version does not write."""
+
+
+def unsupported(spec: Any) -> tuple[Planned, ...]:
+    """Return every unsupported feature that a raw specification of any form uses."""
+    return tuple(each for each in PLANNED if each.is_used(spec)) if isinstance(spec, Mapping) else ()
+
+
+class Actor(StrEnum):
+    """Component that acts on a field."""
+
+    CONTROLLER = "controller"
+    """The controller reads it to create, restart or end replicas."""
+    POD = "pods"
+    """It is rendered into the objects that the controller creates."""
+    TRAINER = "trainer"
+    """The bundled trainer reads it; other programs find it in `TFDIST_JOB`."""
+
+
+def _of(actor: Actor, *paths: str, below: str = "") -> dict[str, Actor]:
+    return {f"{below}{path}": actor for path in paths}
+
+
+ACTED_ON: Final[Mapping[str, Actor]] = {
+    **_of(Actor.POD, "image", "imagePullPolicy", "command", "args", "workingDir", "env", "envFrom", "resources"),
+    **_of(Actor.POD, "volumes", "volumeMounts", "template", "strategy", "task"),
+    **_of(Actor.POD, "chief.replicas", "worker.replicas", "ps.replicas", "evaluator.replicas"),
+    **_of(Actor.TRAINER, "program", "config", below="training."),
+    **_of(Actor.POD, "configMap.name", below="training.source."),
+    **_of(Actor.POD, "repository", "revision", "directory", below="training.source.git."),
+    **_of(Actor.POD, "claimName", "directory", below="training.source.persistentVolumeClaim."),
+    **_of(Actor.POD, "volume", below="checkpoint."),
+    **_of(Actor.TRAINER, "directory", "everySteps", "everySeconds", "keep", "restore", below="checkpoint."),
+    **_of(Actor.POD, "mode", "replicas", below="evaluation."),
+    **_of(Actor.TRAINER, "metric", "goal", below="evaluation."),
+    **_of(Actor.TRAINER, "patience", "minDelta", below="evaluation.earlyStopping."),
+    **_of(Actor.CONTROLLER, "deadlineSeconds", "onFailure", below="evaluation."),
+    **_of(Actor.POD, "logDirectory", "image", "resources", below="tensorBoard."),
+    **_of(Actor.CONTROLLER, "ttlSecondsAfterFinished", below="tensorBoard."),
+    **_of(Actor.CONTROLLER, "suspend", "startDeadlineSeconds", "activeDeadlineSeconds", below="runPolicy."),
+    **_of(Actor.CONTROLLER, "progressDeadlineSeconds", "backoffLimit", "cleanPodPolicy", below="runPolicy."),
+    **_of(Actor.CONTROLLER, "keepFailedPods", "ttlSecondsAfterFinished", "managedBy", below="runPolicy."),
+    **_of(Actor.CONTROLLER, "updateStrategy", below="runPolicy."),
+    **_of(Actor.POD, "standby", below="runPolicy."),
+    **_of(Actor.CONTROLLER, "successPolicy"),
+    **_of(Actor.CONTROLLER, "action", "roles", "onMessagePattern", below="failurePolicy.rules."),
+    **_of(Actor.CONTROLLER, "operator", "values", below="failurePolicy.rules.onExitCodes."),
+    **_of(Actor.CONTROLLER, "type", "status", below="failurePolicy.rules.onPodConditions."),
+    **_of(Actor.POD, "priorityClassName", "topologyKey", "gang", below="scheduling."),
+    **_of(Actor.TRAINER, "gpuMemoryGrowth", "gpuMemoryLimitMiB", "visibleDevices", below="runtime."),
+    **_of(Actor.TRAINER, "intraOpThreads", "interOpThreads", "logDevicePlacement", below="runtime."),
+    **_of(Actor.TRAINER, "mixedPrecision", "xla", "deterministic", "seed", "collective", below="runtime."),
+    **_of(Actor.POD, "networkPolicy", "networkPolicyIngress"),
+}
+"""Component that acts on each supported field, and on the fields below it; a pod field of the job stands for all roles.
+
+The supported values of `scheduling.gang`, `Auto` and `None`, both mean that each pod starts when it is scheduled.
+"""

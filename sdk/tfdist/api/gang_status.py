@@ -1,0 +1,92 @@
+"""The state of a gang that the controller keeps in the status of its job.
+
+The fields have the names of the code; each alias is the name in the stored status, which must not change.
+"""
+
+from typing import Annotated, Any, Final
+
+from pydantic import Field, PlainSerializer, WithJsonSchema
+
+from tfdist.api.base import ApiModel
+from tfdist.api.scalars import Time
+
+ShortText = Annotated[str, Field(max_length=253)]
+MAX_REPLICAS: Final = 65536
+"""Bound of lists that name replicas or nodes: more than a job has."""
+
+ReplicaNames = Annotated[
+    frozenset[ShortText],
+    PlainSerializer(sorted),
+    WithJsonSchema({"type": "array", "items": {"type": "string", "maxLength": 253}, "maxItems": MAX_REPLICAS}),
+]
+"""Names of replicas, such as `worker-3`; a sorted list in the status."""
+
+
+class GangProgress(ApiModel):
+    """Progress of the leader of an attempt: `progressDeadlineSeconds` counts from it after a controller restart."""
+
+    attempt: int
+    """Attempt of the leader that reported."""
+    role: ShortText
+    """Role of that leader: an evaluation has the attempt numbers of its own gang."""
+    position: Annotated[str, Field(max_length=253)]
+    """Round, phase, step and checkpoint of the last report that differed from the one before."""
+    changed_at: Time
+    """When that report was received."""
+    longest_pause_seconds: float
+    """Longest time between two changes."""
+    changes: int
+    """Number of changes."""
+
+
+class GangStatus(ApiModel):
+    """State of one gang, for the controller itself; an absent field has its initial value."""
+
+    attempt: int
+    """Number of the newest attempt, from 0; every restart, of all replicas or of one alone, begins a new one."""
+    last_full_restart: Annotated[int, Field(alias="floor")] = Field(default_factory=int)
+    """Attempt in which all replicas were last started together; pods of earlier ones are stale."""
+    replaced: Annotated[dict[str, int], Field(max_length=MAX_REPLICAS)] = Field(default_factory=dict)
+    """Replicas that were replaced alone since, and their attempts."""
+    pending_replacements: Annotated[ReplicaNames, Field(alias="starting")] = Field(default_factory=frozenset)
+    """Replaced replicas that have not run yet."""
+    completed: ReplicaNames = Field(default_factory=frozenset)
+    """Replicas that succeeded in this attempt; they do not start again, also without their pods."""
+    has_run: Annotated[bool, Field(alias="ran")] = Field(default_factory=bool)
+    """Whether all replicas have run in this attempt; a missing pod was deleted then."""
+    counted: int = Field(default_factory=int)
+    """Restarts that count towards backoffLimit, in total."""
+    uncounted: int = Field(default_factory=int)
+    """Restarts caused by the cluster, in total."""
+    since_checkpoint: int = Field(default_factory=int)
+    """Restarts that count, since the last new checkpoint."""
+    uncounted_since_checkpoint: Annotated[int, Field(alias="freeSinceCheckpoint")] = Field(default_factory=int)
+    """Restarts caused by the cluster, since the last new checkpoint."""
+    checkpoint_step: int = Field(default_factory=lambda: -1)
+    """Step of the newest checkpoint at the last restart; -1 without one."""
+    retry_after: Annotated[Time, Field(alias="notBefore")] = Field(default_factory=str)
+    """End of the back-off: when the pods of the attempt may be created, RFC 3339; "" is at once."""
+    in_place: Annotated[bool, Field(alias="launched")] = Field(default_factory=bool)
+    """Whether launchers restart the processes of this attempt in place; true after their first report."""
+    launcher_counted: Annotated[int, Field(alias="toldCounted")] = Field(default_factory=int)
+    """Restarts that count, by the last report of the leading launcher."""
+    launcher_uncounted: Annotated[int, Field(alias="toldUncounted")] = Field(default_factory=int)
+    """Restarts that do not count, by the last report of the leading launcher."""
+    last_recorded_failure: Annotated[str, Field(alias="toldFailure", max_length=1024)] = Field(default_factory=str)
+    """Identity of the last failure that was recorded from its reports."""
+    template: ShortText = Field(default_factory=str)
+    """Fingerprint of the pods of this attempt."""
+    generation: int = Field(default_factory=int)
+    """Generation of the specification of the pods of this attempt; 0 where it is not known."""
+    excluded_nodes: Annotated[tuple[ShortText, ...], Field(alias="avoided", max_length=MAX_REPLICAS)] = Field(
+        default_factory=tuple
+    )
+    """Nodes on which two attempts in a row failed."""
+    token: ShortText = Field(default_factory=str)
+    """Token by which the launchers of this attempt recognize each other; their pods have it too."""
+    progress: GangProgress | None = None
+    """Progress of the attempt, where `progressDeadlineSeconds` is set."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the state as the status stores it, without initial values."""
+        return {"attempt": self.attempt} | self.model_dump(mode="json", by_alias=True, exclude_defaults=True)

@@ -1,0 +1,73 @@
+"""Rules that an earlier release did not have, ratcheted so that stored jobs stay writable.
+
+The API server validates the whole object on every write, including status and finalizers. A job that an earlier release
+accepted must stay writable, so each rule has two entries: one for new objects, which have no status yet, and one for
+updates, which may keep an invalid value and not add one. With `optionalOldSelf` of CEL one entry would do, but it is
+not available in every supported version of Kubernetes (1.29 rejects the definition).
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tfdist.api.base import ApiModel
+from tfdist.api.features import PLANNED
+
+
+def ratcheting(path: str, message: str, holds: Callable[[str], str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the two rules, as entries of `x-kubernetes-validations` of the whole resource.
+
+    Args:
+        path: the invalid field, below `spec`.
+        message: the fact and the remedy.
+        holds: gets `self` or `oldSelf`, and returns in CEL whether that object meets the rule.
+    """
+    entry = {"message": message, "fieldPath": f".spec.{path}", "reason": "FieldValueForbidden"}
+    created = {"rule": f"has(self.status) || {holds('self')}"} | entry
+    updated = {"rule": f"{holds('self')} || !({holds('oldSelf')})"} | entry
+    return created, updated
+
+
+@dataclass(frozen=True, slots=True)
+class Stricter:
+    """A rule for the string in one field that an earlier release did not have."""
+
+    path: str
+    """Path of the field below `spec`."""
+    pattern: str
+    """Pattern that the string must not match, in a syntax common to RE2 and Python."""
+    message: str
+
+    def is_broken(self, spec: ApiModel) -> bool:
+        """Return whether a well-formed specification violates the rule."""
+        value: Any = spec
+        for name in self.path.split("."):
+            fields = type(value).model_fields if value is not None else {}
+            value = next((getattr(value, key) for key, field in fields.items() if field.alias == name), None)
+        return value is not None and re.search(self.pattern, value) is not None
+
+    def cel(self, root: str) -> str:
+        """Return in CEL whether the resource `root` (`self` or `oldSelf`) meets the rule."""
+        parts = self.path.split(".")
+        absent = [f"!has({root}.spec.{'.'.join(parts[: end + 1])})" for end in range(len(parts))]
+        return " || ".join([*absent, f"!{root}.spec.{self.path}.matches(r'{self.pattern}')"])
+
+
+_UP: Final = r"(^|/)\.\.(/|$)"
+_INSIDE: Final = "must be a path within the source, without .."
+STRICTER: Final = (
+    Stricter(
+        "training.source.git.repository",
+        "^(file:|-)",
+        "must be the URL of a server (https, ssh, git) or user@host:path; the pod has no local repository",
+    ),
+    Stricter("training.source.git.directory", _UP, _INSIDE),
+    Stricter("training.source.persistentVolumeClaim.directory", _UP, _INSIDE),
+)
+"""Applied by `tfdist.validation` to every job, and by the API server to new values."""
+
+RATCHETING_RULES: Final = tuple(
+    rule for each in (*PLANNED, *STRICTER) for rule in ratcheting(each.path, each.message, each.cel)
+)
+"""Entries of `x-kubernetes-validations` of the whole resource."""

@@ -1,0 +1,1 @@
+"""Implementations of the commands: `execute` returns the exit code. `tfdist.cli.app` imports them on demand."""

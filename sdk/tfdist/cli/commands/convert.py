@@ -1,0 +1,87 @@
+"""`tfdist convert FILE...`: converts TFJobs of the Kubeflow training-operator to TFDistJobs, with notes on changes."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tfdist import validation
+from tfdist.cli import documents, manifests
+from tfdist.cli.document_kind import DocumentKind, UnknownKind, classify
+from tfdist.cli.documents import Document
+from tfdist.cli.errors import DocumentError
+from tfdist.cli.findings import Finding, finding
+from tfdist.cli.output import message
+from tfdist.convert import CannotConvert, convert
+from tfdist.validation import ValidationFailed
+
+
+def execute(files: Sequence[str], *, in_json: bool) -> int:
+    """Print the converted documents and return the exit code: 0, 1 a failed conversion, 2 an unreadable file."""
+    unreadable: list[DocumentError] = []
+    results = [_result(each) for each in documents.read_all(files, unreadable.append)]
+    if in_json:
+        manifests.write_json(sys.stdout, [r.manifest for r in results if r.manifest is not None])
+    else:
+        manifests.write_yaml(sys.stdout, [(r.manifest, list(r.comments())) for r in results])
+    # a terminal shows the notes after the result
+    sys.stdout.flush()
+    for note in (note for result in results for note in result.notes):
+        note.print(sys.stderr)
+    for error in unreadable:
+        message(error)
+    return 2 if unreadable else int(any(result.failed for result in results))
+
+
+@dataclass
+class _Result:
+    """Result of one document; without a manifest if the conversion failed."""
+
+    manifest: dict[str, Any] | None
+    heading: str = ""
+    failed: bool = False
+    notes: list[Finding] = field(default_factory=list)
+
+    def comments(self) -> Iterator[str]:
+        """Yield the comments above the manifest, without line numbers of the original."""
+        if self.notes:
+            yield self.heading
+        for note in self.notes:
+            path = f"{note.path}: " if note.path else ""
+            yield f"- {path}{note.message}"
+
+
+def _result(document: Document) -> _Result:
+    try:
+        if classify(document.value) is not DocumentKind.TFJOB:
+            return _Result(document.value)
+    except UnknownKind as error:
+        return _failure(document, [(error.path, error.message)])
+    try:
+        conversion = convert(document.value)
+    except CannotConvert as error:
+        return _failure(document, [(problem.path, problem.message) for problem in error.problems])
+    notes = [finding(document, note.path, note.message) for note in conversion.notes]
+    invalid = [finding(document, "", text) for text in _validation_errors(conversion.manifest)]
+    heading = f"Converted from {_name(document)}. What changes:"
+    return _Result(conversion.manifest, heading, bool(invalid), notes + invalid)
+
+
+def _failure(document: Document, problems: list[tuple[str, str]]) -> _Result:
+    notes = [finding(document, path, message) for path, message in problems]
+    return _Result(None, f"{_name(document)} could not be converted:", failed=True, notes=notes)
+
+
+def _validation_errors(manifest: dict[str, Any]) -> Iterator[str]:
+    """Yield the validation errors of a converted job."""
+    try:
+        validation.parse(manifest)
+    except ValidationFailed as error:
+        for problem in error.problems:
+            yield f"the converted TFDistJob is invalid, correct it there: {problem}"
+
+
+def _name(document: Document) -> str:
+    metadata = document.value.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    return f"{document.value.get('kind', 'document')} {name or document.number}"

@@ -1,0 +1,50 @@
+"""`tfdist render FILE`: prints every object that the controller would create for the jobs of a file."""
+
+import sys
+from typing import Any, Final
+
+from tfdist import validation
+from tfdist.api.v1 import TFDistJob
+from tfdist.cli import jobs, manifests
+from tfdist.render.objects import objects
+
+PLACEHOLDER_UID: Final = "00000000-0000-0000-0000-000000000000"
+_COMMENT: Final = (
+    f"TFDistJob {{}} has no uid yet: {PLACEHOLDER_UID} stands for the one that the API server gives it.\n"
+    "To run the job, apply the TFDistJob; these objects are what the controller makes of it."
+)
+
+
+def execute(file: str, *, namespace: str, image: str, in_json: bool) -> int:
+    """Print the objects and return the exit code: 0, or 1 if a job is invalid or there is none.
+
+    Args:
+        file: file or folder, `-` for standard input.
+        namespace: namespace of jobs without one.
+        image: trainer image of jobs without an image.
+        in_json: whether to print a `List` in JSON instead of YAML documents.
+    """
+    found = jobs.select(jobs.read(file), file, "render")
+    if not found:
+        return 1
+    rendered = []
+    for document in found:
+        job = validation.parse(_completed(document.value, namespace))
+        comment = "" if document.value["metadata"].get("uid") else _COMMENT.format(job.metadata.name)
+        rendered += _with_comment(job, image, comment)
+    if in_json:
+        manifests.write_json(sys.stdout, [made for made, _ in rendered])
+    else:
+        manifests.write_yaml(sys.stdout, rendered)
+    return 0
+
+
+def _completed(manifest: dict[str, Any], namespace: str) -> dict[str, Any]:
+    """Return the manifest with namespace and uid, which the API server would add."""
+    given = {key: value for key, value in manifest["metadata"].items() if value}
+    return manifest | {"metadata": {"namespace": namespace, "uid": PLACEHOLDER_UID} | given}
+
+
+def _with_comment(job: TFDistJob, image: str, comment: str) -> list[tuple[dict[str, Any], list[str]]]:
+    made = objects(job, default_image=image)
+    return [(each, [comment] if comment and not number else []) for number, each in enumerate(made)]

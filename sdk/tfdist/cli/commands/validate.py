@@ -1,0 +1,97 @@
+"""`tfdist validate FILE...`: reports every error in TFDistJobs with file, line and path, offline."""
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tfdist.cli import documents
+from tfdist.cli.document_kind import DocumentKind, classify
+from tfdist.cli.documents import Document
+from tfdist.cli.errors import DocumentError
+from tfdist.cli.findings import Finding, findings
+from tfdist.cli.output import count, message
+
+
+def execute(files: Sequence[str], *, quiet: bool, in_json: bool) -> int:
+    """Validate the documents of `files` and return the exit code: 0 valid, 1 errors, 2 an unreadable file."""
+    report = _Report(in_json=in_json, quiet=quiet)
+    for document in documents.read_all(files, report.add_unreadable):
+        report.add(document)
+    report.finish()
+    return 2 if report.files_unreadable else int(report.problems > 0)
+
+
+@dataclass
+class _Report:
+    """Prints findings and counts them for the summary."""
+
+    in_json: bool
+    quiet: bool
+    valid: int = 0
+    invalid: int = 0
+    skipped: int = 0
+    problems: int = 0
+    warnings: int = 0
+    files_unreadable: int = 0
+
+    def __post_init__(self) -> None:
+        self._list: list[Mapping[str, object]] = []
+
+    def add(self, document: Document) -> None:
+        found = sorted(findings(document))
+        warnings = [each for each in found if each.severity == "warning"]
+        for each in found:
+            if not (self.quiet and each.severity == "warning"):
+                self._print(each)
+        self.problems += len(found) - len(warnings)
+        self.warnings += len(warnings)
+        if len(found) > len(warnings):
+            self.invalid += 1
+        elif (kind := classify(document.value)) is DocumentKind.JOB:
+            self.valid += 1
+        else:
+            self.skipped += 1
+            if kind is DocumentKind.TFJOB and not self.quiet:
+                line = document.locate("kind").line
+                message(
+                    f"{document.source}:{line}: a TFJob; `tfdist convert {document.source}` converts it to a TFDistJob"
+                )
+
+    def add_unreadable(self, error: DocumentError) -> None:
+        self.files_unreadable += 1
+        if self.in_json:
+            line, column = error.position or (None, None)
+            place = {"file": error.source, "line": line, "column": column}
+            rest = {"document": None, "path": "", "message": error.message, "severity": "error"}
+            self._list.append({**place, **rest})
+        message(error)
+
+    def finish(self) -> None:
+        if self.in_json:
+            print(json.dumps(self._list, indent=2, ensure_ascii=False))
+        if not self.quiet:
+            message(self._summary())
+
+    def _print(self, found: Finding) -> None:
+        if self.in_json:
+            self._list.append(found._asdict())
+        else:
+            found.print(sys.stdout)
+
+    def _summary(self) -> str:
+        jobs = self.valid + self.invalid
+        parts = []
+        if self.problems:
+            parts.append(f"{count(self.problems, 'problem')} in {self.invalid} of {count(jobs, 'document')}")
+        elif jobs:
+            parts.append(f"{count(jobs, 'document')} {'is' if jobs == 1 else 'are'} valid")
+        elif not self.files_unreadable:
+            parts.append("no TFDistJob found")
+        if self.warnings:
+            parts.append(count(self.warnings, "warning"))
+        if self.skipped:
+            parts.append(f"{count(self.skipped, 'document')} of other kinds skipped")
+        if self.files_unreadable:
+            parts.append(f"{count(self.files_unreadable, 'file')} could not be read")
+        return "; ".join(parts)

@@ -1,0 +1,101 @@
+"""Console of a local run: the log lines of the replicas, prefixed with their names, and the progress below them.
+
+On a terminal Rich redraws the progress in place as the last line; elsewhere progress is a plain line every 10 seconds.
+Rich decides about colour: none outside terminals, and none with NO_COLOR (https://no-color.org).
+"""
+
+import errno
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import cycle
+from typing import Final, TextIO
+
+from rich import console as rich_console
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from tfdist.contract_reports import ProgressReport
+from tfdist.local import progress
+from tfdist.progress import percent
+
+_COLOURS: Final = ("cyan", "yellow", "green", "magenta", "blue", "bright_cyan", "bright_yellow", "bright_green")
+_BAR_WIDTH: Final = 20
+_PLAIN_SECONDS: Final = 10.0
+
+
+class _Terminal(rich_console.Console):
+    """Rich's console; a closed pipe raises BrokenPipeError instead of ending the process."""
+
+    def on_broken_pipe(self) -> None:
+        raise  # noqa: PLE0704  Rich calls it in the handler of BrokenPipeError
+
+
+class RunConsole:
+    """Writes the output of a run to one stream (`tfdist.local.console.Console`)."""
+
+    def __init__(self, stream: TextIO, names: Sequence[str], clock: Callable[[], float]) -> None:
+        """Take the replicas' names, which are padded to one width; `clock` returns monotonic seconds."""
+        self._terminal = _Terminal(file=stream, highlight=False, markup=False, emoji=False, soft_wrap=True)
+        self._clock = clock
+        self._width = max(map(len, names), default=0)
+        self._colours = dict(zip(names, cycle(_COLOURS), strict=False))
+        self._live = Live(console=self._terminal, auto_refresh=False, transient=True, redirect_stdout=False,
+                          redirect_stderr=False)  # fmt: skip
+        self._plain, self._plain_at = "", float("-inf")
+
+    def message(self, text: str) -> None:
+        """Write a message of the run itself."""
+        with self._ignoring_closed_terminal():
+            self._terminal.print(Text(text))
+
+    def log(self, name: str, lines: Sequence[str]) -> None:
+        """Write log lines of the replica `name`."""
+        prefix = (f"{name:<{self._width}} | ", self._colours.get(name, ""))
+        with self._ignoring_closed_terminal():
+            for line in lines:
+                self._terminal.print(Text.assemble(prefix, line))
+
+    def progress(self, phase: str, report: ProgressReport | None) -> None:
+        """Show the progress: at once on a terminal, elsewhere if it has changed and 10 s have passed."""
+        with self._ignoring_closed_terminal():
+            if self._terminal.is_terminal and not self._terminal.is_dumb_terminal:
+                self._live.start()
+                self._live.update(_display(phase, report), refresh=True)
+                return
+            text = progress.line(phase, report)
+            if text != self._plain and self._clock() - self._plain_at >= _PLAIN_SECONDS:
+                self._plain, self._plain_at = text, self._clock()
+                self._terminal.print(Text(text))
+
+    def close(self) -> None:
+        """Remove the progress display."""
+        with self._ignoring_closed_terminal():
+            self._live.stop()
+
+    @contextmanager
+    def _ignoring_closed_terminal(self) -> Iterator[None]:
+        """Ignore EIO, the error of a closed terminal (SIGHUP): the replicas still get their grace period."""
+        try:
+            yield
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+
+
+def _display(phase: str, report: ProgressReport | None) -> Table:
+    """Return the progress as one row: phase, bar, details."""
+    row = Table.grid(padding=(0, 2))
+    done = percent(report.step, report.total_steps) if report else None
+    bar: list[rich_console.RenderableType] = []
+    if done is not None:
+        bar = [ProgressBar(total=100, completed=done, width=_BAR_WIDTH), f"{done}%"]
+    details = progress.details(report) if report else ""
+    for _ in (phase, *bar):
+        row.add_column(no_wrap=True)
+    row.add_column(no_wrap=True, overflow="ellipsis")
+    row.add_row(Text(phase, "bold"), *bar, Text(details))
+    return row

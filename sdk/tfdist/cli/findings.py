@@ -1,0 +1,56 @@
+"""Errors and warnings about fields of documents, with their positions in the file."""
+
+from collections.abc import Iterator
+from typing import Literal, NamedTuple, TextIO
+
+from tfdist import validation
+from tfdist.cli.document_kind import DocumentKind, UnknownKind, classify
+from tfdist.cli.documents import Document
+from tfdist.cli.output import coloured, one_line
+from tfdist.validation import ValidationFailed
+
+Severity = Literal["error", "warning"]
+
+
+class Finding(NamedTuple):
+    """An error or a warning about a field of a document."""
+
+    file: str
+    line: int
+    column: int
+    document: int
+    path: str
+    message: str
+    severity: Severity = "error"
+    """`error`: the job is rejected; `warning`: it is accepted, but probably does not do what its author expects."""
+
+    def print(self, stream: TextIO) -> None:
+        """Write one line in the form that editors and grep read, FILE:LINE: PATH: MESSAGE."""
+        path = coloured(f"{self.path}:", stream) + " " if self.path else ""
+        kind = "warning: " if self.severity == "warning" else ""
+        print(f"{self.file}:{self.line}: {kind}{path}{one_line(self.message)}", file=stream)
+
+
+def finding(document: Document, path: str, message: str, severity: Severity = "error") -> Finding:
+    """Return a finding about the field `path` with its position."""
+    line, column = document.locate(path)
+    return Finding(document.source, line, column, document.number, path, message, severity)
+
+
+def findings(document: Document) -> Iterator[Finding]:
+    """Yield the errors of a document, or the warnings about a valid job."""
+    try:
+        if classify(document.value) is DocumentKind.JOB:
+            job = validation.parse(document.value)
+            for warning in validation.warnings(job):
+                yield finding(document, warning.path, warning.message, "warning")
+    except UnknownKind as error:
+        yield finding(document, error.path, error.message)
+    except ValidationFailed as failed:
+        for each in failed.problems:
+            yield finding(document, each.path, each.message)
+
+
+def errors(document: Document) -> Iterator[Finding]:
+    """Yield the errors of a TFDistJob, or of a document with a misspelled apiVersion or kind."""
+    yield from (each for each in findings(document) if each.severity == "error")

@@ -1,0 +1,254 @@
+"""Classifies the failure of a replica: its reason, and the action that follows.
+
+The rules of the job's `failurePolicy` are evaluated first, then `RULES`; the first match wins. The controller
+classifies pods, the launcher the training processes of a round. The table of docs/failures.md is generated from
+`RULES`.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, Protocol, TypeVar
+
+from tfdist import regex
+from tfdist.api.policies import FailurePolicy, FailureRule
+from tfdist.contract import ExitCode, Role
+
+
+class TerminatedReplica(Protocol):
+    """A replica that has terminated or is being deleted: what its classification reads."""
+
+    @property
+    def name(self) -> str:
+        """Unique name of the replica."""
+
+    @property
+    def role(self) -> Role:
+        """Role of the replica."""
+
+    @property
+    def exit_code(self) -> int | None:
+        """Exit code; None where the replica is gone without one."""
+
+    @property
+    def reason(self) -> str:
+        """`reason` of the terminated container state; "" where it is unknown."""
+
+    @property
+    def message(self) -> str:
+        """Termination message."""
+
+    @property
+    def conditions(self) -> Sequence[str]:
+        """Conditions of the pod, each as `Type=Status`."""
+
+    @property
+    def disrupted(self) -> bool:
+        """Whether the cluster evicted or preempted the pod, or lost its node."""
+
+    @property
+    def deleting(self) -> bool:
+        """Whether the deletion of the pod has been requested."""
+
+    @property
+    def lost_at(self) -> str:
+        """Time of the failure or of the request for deletion, RFC 3339; "" where it is unknown."""
+
+
+_ReplicaT = TypeVar("_ReplicaT", bound=TerminatedReplica)
+
+
+class Action(StrEnum):
+    """Action that follows a failure; the values are those of `failurePolicy.rules[].action`."""
+
+    FAIL = "FailJob"
+    RESTART = "Restart"
+    RESTART_UNCOUNTED = "RestartWithoutCount"
+    IGNORE = "Ignore"
+
+
+@dataclass(frozen=True, slots=True)
+class Classification:
+    """Reason of a failure and the action that follows it."""
+
+    reason: str
+    action: Action
+
+
+@dataclass(frozen=True, slots=True)
+class ExitRule:
+    """One rule: the criterion, as text for the documentation and as a predicate, and the resulting classification."""
+
+    criterion: str
+    matches: Callable[[TerminatedReplica], bool]
+    classification: Classification
+
+
+DISRUPTION: Final = Classification("Disruption", Action.RESTART_UNCOUNTED)
+PREEMPTED: Final = Classification("Preempted", Action.RESTART_UNCOUNTED)
+STALLED: Final = Classification("Stalled", Action.RESTART)
+OUT_OF_MEMORY: Final = "OutOfMemory"
+OOM_KILLED: Final = "OOMKilled"
+"""Reason of a container whose process 1 was killed by the kernel because it was out of memory."""
+APPLICATION_ERROR: Final = "ApplicationError"
+PEER_LOST: Final = "PeerLost"
+REPEATED_ERROR: Final = "RepeatedError"
+"""The same `APPLICATION_ERROR` in two consecutive attempts without a new checkpoint: a third would fail alike."""
+LIMIT_EXCEEDED: Final = "BackoffLimitExceeded"
+LIMIT_MESSAGE: Final = "runPolicy.backoffLimit of {limit} exceeded (counted restarts since the last checkpoint)"
+"""Message of a gang that has exhausted `backoffLimit`; it is not appended to a message that has it already."""
+SECONDARY: Final = "Secondary"
+"""A failure caused by another one."""
+
+_TERMINATED: Final = 128 + 15
+_END_UNKNOWN: Final = frozenset({"Unknown", "ContainerStatusUnknown"})
+"""Reasons of a container that ended while its runtime or kubelet did not run: containerd and the kubelet then make up
+the exit codes 255 and 137."""
+
+_USER_CODES: Final = (
+    ExitCode.USAGE,
+    ExitCode.DATA_MALFORMED,
+    ExitCode.DATA_MISSING,
+    ExitCode.CONFIGURATION,
+    126,
+    127,
+)
+"""Codes of BSD's sysexits.h for errors of the user, and the shell's codes for a command that cannot be run."""
+
+_SIGNALLED: Final = tuple(128 + signal for signal in (6, 7, 8, 9, 11, 15))
+
+
+def _codes(codes: Iterable[int]) -> str:
+    return "exit code " + ", ".join(str(int(code)) for code in codes)
+
+
+RULES: Final = (
+    ExitRule(
+        f"{_codes([ExitCode.PREEMPTED])}: it saved a checkpoint after SIGTERM",
+        lambda pod: pod.exit_code == ExitCode.PREEMPTED,
+        PREEMPTED,
+    ),
+    ExitRule(
+        f"{_codes([_TERMINATED])}, and the pod was evicted, preempted or deleted: it ended by SIGTERM",
+        lambda pod: pod.exit_code == _TERMINATED and (pod.disrupted or pod.deleting),
+        PREEMPTED,
+    ),
+    ExitRule(
+        "the pod was evicted, preempted or deleted, or its node was lost",
+        lambda pod: pod.disrupted or pod.deleting,
+        DISRUPTION,
+    ),
+    ExitRule(
+        "its node stopped, and how the container ended is unknown (`Unknown`, `ContainerStatusUnknown`)",
+        lambda pod: pod.reason in _END_UNKNOWN,
+        DISRUPTION,
+    ),
+    ExitRule(
+        "the kernel or kubelet killed it, or one of its processes, because memory ran out (`OOMKilled`)",
+        lambda pod: pod.reason == OOM_KILLED or reports_out_of_memory(pod.message),
+        Classification(OUT_OF_MEMORY, Action.RESTART),
+    ),
+    ExitRule(
+        f"{_codes(_USER_CODES)}: an error of the user that every restart would repeat",
+        lambda pod: pod.exit_code in _USER_CODES,
+        Classification("UserError", Action.FAIL),
+    ),
+    ExitRule(
+        f"{_codes([ExitCode.PEER_LOST])}: it lost a peer, and no other replica failed",
+        lambda pod: pod.exit_code == ExitCode.PEER_LOST,
+        Classification(PEER_LOST, Action.RESTART),
+    ),
+    ExitRule(
+        f"{_codes(_SIGNALLED)}: terminated by a signal",
+        lambda pod: pod.exit_code in _SIGNALLED,
+        Classification("Crash", Action.RESTART),
+    ),
+    ExitRule("the pod is gone without an exit code", lambda pod: pod.exit_code is None, DISRUPTION),
+    ExitRule("any other exit code", lambda _: True, Classification(APPLICATION_ERROR, Action.RESTART)),
+)
+"""Default classification; the first rule that matches applies."""
+
+
+FAILURE_POLICY: Final = "FailurePolicy"
+"""A rule of `failurePolicy` failed the job."""
+OTHER: Final = "Other"
+"""Replaces a reported reason that is not in `REASONS`."""
+
+REASONS: Final = frozenset(rule.classification.reason for rule in RULES) | {
+    STALLED.reason,
+    SECONDARY,
+    REPEATED_ERROR,
+    LIMIT_EXCEEDED,
+    FAILURE_POLICY,
+}
+"""Every reason that a launcher may report for a failure or for the end of a gang."""
+
+
+def known_reason(reason: str) -> str:
+    """Return a reported reason, or `Other` where it is unknown: conditions, events and metrics use a fixed set."""
+    return reason if reason in REASONS else OTHER
+
+
+def classify(pod: TerminatedReplica, policy: FailurePolicy | None = None) -> Classification:
+    """Return the classification of `pod`, which has failed or is being deleted.
+
+    A matching rule of `policy` replaces the action and keeps the reason; where it fails the job, the reason is
+    `FailurePolicy`.
+    """
+    default = next(rule.classification for rule in RULES if rule.matches(pod))
+    rule = next((r for r in (policy.rules if policy else ()) if rule_matches(r, pod)), None)
+    if rule is None:
+        return default
+    action = Action(rule.action)
+    return Classification(FAILURE_POLICY if action is Action.FAIL else default.reason, action)
+
+
+def rule_matches(rule: FailureRule, pod: TerminatedReplica) -> bool:
+    """Return whether a failure meets every criterion of a rule."""
+    if rule.roles is not None and pod.role not in rule.roles:
+        return False
+    codes = rule.on_exit_codes
+    if codes is not None and (pod.exit_code is None or (pod.exit_code in codes.values) != (codes.operator == "In")):
+        return False
+    wanted = rule.on_pod_conditions
+    if wanted is not None and not any(f"{c.type}={c.status}" in pod.conditions for c in wanted):
+        return False
+    return rule.on_message_pattern is None or regex.search(rule.on_message_pattern, pod.message)
+
+
+def reports_out_of_memory(message: str) -> bool:
+    """Return whether a termination message (`contract_reports.TerminationMessage`) has the reason `OutOfMemory`."""
+    if OUT_OF_MEMORY not in message or not message.lstrip().startswith("{"):
+        return False
+    try:
+        found = json.loads(message)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and found.get("reason") == OUT_OF_MEMORY
+
+
+def root_cause(
+    failed: Sequence[_ReplicaT], policy: FailurePolicy | None = None, order: Callable[[_ReplicaT], int] = lambda _: 0
+) -> _ReplicaT:
+    """Return the root cause: the first failure that is not the loss of a peer.
+
+    Args:
+        failed: the failures, at least one.
+        policy: the job's own rules.
+        order: rank of a failure in the order in which the caller observed it, by its own clock. `lost_at` comes from
+            several nodes, whose clocks differ, and decides only between failures of equal rank.
+
+    For a pod that is being deleted `lost_at` is the time of the request: its end, and that of its peers, follow from
+    it. Times have a resolution of one second; within a second the most severe action wins, then the name, so that
+    every reconcile gives the same result.
+    """
+
+    def key(pod: _ReplicaT) -> tuple[bool, int, str, int, str]:
+        severity = _SEVERITY[classify(pod, policy).action]
+        return (pod.exit_code == ExitCode.PEER_LOST, order(pod), pod.lost_at or "9", severity, pod.name)
+
+    return min(failed, key=key)
+
+
+_SEVERITY: Final = {Action.FAIL: 0, Action.RESTART: 1, Action.RESTART_UNCOUNTED: 2, Action.IGNORE: 3}

@@ -1,0 +1,106 @@
+"""Environment variables of a replica and `$(NAME)` in its command, with the semantics of the kubelet; pure."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tfdist.local.ports import LOCAL_HOST
+from tfdist.local.volumes import contents
+from tfdist.validation import FieldError
+
+_REFERENCE: Final = re.compile(r"\$(\$|\(([^()\s]+)\))")
+
+
+@dataclass(frozen=True, slots=True)
+class EnvSources:
+    """Sources of variables: fields of the pod, ConfigMaps of the same FILE, and the user's environment."""
+
+    pod: Mapping[str, Any]
+    host: str
+    config_maps: Mapping[str, Mapping[str, Any]]
+    inherited: Mapping[str, str]
+
+
+def container_env(container: Mapping[str, Any], sources: EnvSources) -> tuple[dict[str, str], list[FieldError]]:
+    """Return the variables of a container, and those that this machine cannot provide as problems.
+
+    The value of a secret is taken from the variable of the same name in the user's environment.
+    """
+    result: dict[str, str] = {}
+    problems: list[FieldError] = []
+    for source in container.get("envFrom", ()):
+        result |= dict(_env_from(source, sources, problems))
+    for variable in container.get("env", ()):
+        if "valueFrom" in variable:
+            _add(result, variable["name"], variable["valueFrom"], sources, problems)
+        else:
+            result[variable["name"]] = expand(variable.get("value") or "", result)
+    return result, problems
+
+
+def expand(text: str, values: Mapping[str, str]) -> str:
+    """Return `text` with `$(NAME)` replaced by its value; unknown names stay, and `$$(NAME)` becomes `$(NAME)`."""
+
+    def replaced(found: re.Match[str]) -> str:
+        return "$" if found[1] == "$" else values.get(found[2], found[0])
+
+    return _REFERENCE.sub(replaced, text)
+
+
+def _env_from(source: Mapping[str, Any], sources: EnvSources, problems: list[FieldError]) -> Iterator[tuple[str, str]]:
+    reference = source.get("configMapRef") or source.get("secretRef") or {}
+    found = sources.config_maps.get(reference.get("name", "")) if "configMapRef" in source else None
+    if found is not None:
+        for key, content in contents(found).items():
+            yield source.get("prefix", "") + key, content.decode(errors="replace")
+    elif not reference.get("optional"):
+        kind, advice = "ConfigMap", "put it into the same file"
+        if "secretRef" in source:
+            kind, advice = "secret", "secrets exist in a cluster only: set its variables yourself and make it optional"
+        problems.append(FieldError("spec.envFrom", f"{kind} {reference.get('name')}: {advice}"))
+
+
+def _add(
+    result: dict[str, str], name: str, source: Mapping[str, Any], sources: EnvSources, problems: list[FieldError]
+) -> None:
+    [(kind, reference)] = source.items()
+    if kind == "fieldRef":
+        value = _field(reference["fieldPath"], sources)
+    elif kind == "configMapKeyRef":
+        held = contents(sources.config_maps.get(reference["name"], {})).get(reference["key"])
+        value = None if held is None else held.decode(errors="replace")
+    else:
+        value = sources.inherited.get(name)
+    if value is not None:
+        result[name] = value
+    elif not reference.get("optional"):
+        advice = "put the ConfigMap into the same file" if kind == "configMapKeyRef" else f"set {name} yourself"
+        problems.append(FieldError("spec.env", f"{name} comes from the cluster ({kind}): {advice}"))
+
+
+def _field(path: str, sources: EnvSources) -> str | None:
+    """Return a field of the pod, as the downward API does, or None for one without a meaning on this machine."""
+    metadata = sources.pod["metadata"]
+    places = {"labels": metadata.get("labels", {}), "annotations": metadata.get("annotations", {})}
+    if found := re.fullmatch(r"metadata\.(labels|annotations)\['(.+)'\]", path):
+        return str(places[found[1]].get(found[2], ""))
+    simple = {
+        "metadata.name": metadata["name"],
+        "metadata.namespace": metadata["namespace"],
+        "metadata.uid": metadata["ownerReferences"][0]["uid"],
+        "spec.nodeName": sources.host,
+        "spec.serviceAccountName": "default",
+    }
+    return simple.get(path, LOCAL_HOST if path.endswith(("IP", "IPs")) else None)
+
+
+def inherited(environ: Mapping[str, str], program_folder: str, drop: Iterable[str]) -> dict[str, str]:
+    """Return the user's environment without the variables `drop`, as the base of a replica's environment.
+
+    `program_folder`, that of the running Python, comes first in PATH, so that `python` is the one with TFDist.
+    """
+    kept = {name: value for name, value in environ.items() if name not in set(drop)}
+    path = environ.get("PATH", "")
+    first = path.split(":", 1)[0] == program_folder
+    return kept | {"PATH": path if first else f"{program_folder}:{path}".rstrip(":"), "PYTHONUNBUFFERED": "1"}

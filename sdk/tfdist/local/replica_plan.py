@@ -1,0 +1,127 @@
+"""Translates the container `tensorflow` of a pod to a process of this machine; pure."""
+
+import contextlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from tfdist import contract
+from tfdist.local.env import EnvSources, container_env, expand
+from tfdist.local.paths import Paths
+from tfdist.local.ports import Addresses
+from tfdist.local.volumes import Folder, Sources
+from tfdist.render import defaults, source
+from tfdist.render.template import main_container
+from tfdist.validation import FieldError
+
+GRACE_SECONDS: Final = 30
+"""Kubernetes' default for `terminationGracePeriodSeconds`: seconds between SIGTERM and SIGKILL."""
+
+_PORT_VARIABLE: Final = re.compile(r"TFDIST_[A-Z]+_PORT")
+"""Variables of the contract that hold a port on which the replica listens."""
+
+_PARTS_WITH_PATHS: Final = ("training", "checkpoint")
+"""Parts of `TFDIST_JOB` that contain paths of the pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaPlan:
+    """One process: command, environment variables in addition to the user's, and number of GPUs requested."""
+
+    name: str
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    directory: Path | None
+    grace_seconds: float
+    gpus: int = 0
+
+    @property
+    def report_port(self) -> int:
+        """Port that serves its progress report."""
+        return int(self.environment[contract.REPORT_PORT_ENV])
+
+
+class ContainerToProcess:
+    """Translates a pod to a process: mounts to folders, addresses to ports.
+
+    `problems` lists what this machine cannot provide, `folders` what must exist before the process starts.
+    """
+
+    def __init__(
+        self, pod: Mapping[str, Any], name: str, env_sources: EnvSources, addresses: Addresses, sources: Sources
+    ) -> None:
+        self._pod, self._name, self._addresses = pod, name, addresses
+        self._container = main_container(pod)
+        self.problems: list[FieldError] = []
+        self.folders: list[Folder] = []
+        self._variables, problems = container_env(self._container, env_sources)
+        self.problems += problems
+        self._paths = Paths(self._mounts(sources))
+        self.folders = [replace(each, files=self._files(each.files)) for each in self.folders]
+
+    @property
+    def directory(self) -> Path | None:
+        """The working directory, if that of the container is in a volume."""
+        text = self._container.get("workingDir", "")
+        local = self._paths.translate(text)
+        return Path(local) if local != text else None
+
+    def replica(self, command: Sequence[str], name: str = "") -> ReplicaPlan:
+        """Return the process that runs `command`, which is written for the container."""
+        limits = self._container.get("resources", {}).get("limits", {})
+        return ReplicaPlan(
+            name=name or self._name,
+            command=tuple(self._translate(expand(word, self._variables)) for word in command),
+            environment={key: self._variable(key, value) for key, value in self._variables.items()},
+            directory=self.directory,
+            grace_seconds=self._pod["spec"].get("terminationGracePeriodSeconds", GRACE_SECONDS),
+            gpus=int(limits.get("nvidia.com/gpu", 0)),
+        )
+
+    def _mounts(self, sources: Sources) -> dict[str, Path]:
+        volumes = {volume["name"]: volume for volume in self._pod["spec"].get("volumes", ())}
+        mounts = {}
+        for mount in self._container.get("volumeMounts", ()):
+            # the machine has its own temporary folder
+            if mount["name"] == defaults.TEMPORARY:
+                continue
+            folder = self._folder(volumes[mount["name"]], sources)
+            if isinstance(folder, FieldError):
+                self.problems.append(folder)
+            else:
+                inside = expand(mount.get("subPathExpr", ""), self._variables) or mount.get("subPath", "")
+                mounts[mount["mountPath"]] = folder.path / inside
+                self.folders.append(folder)
+                if inside and folder.make and not folder.files:
+                    self.folders.append(Folder(folder.path / inside, make=True))
+        return mounts
+
+    def _files(self, files: Mapping[str, bytes]) -> dict[str, bytes]:
+        """Return the files of a ConfigMap, translated like arguments: they too may contain addresses and paths."""
+        made = dict(files)
+        for name, content in files.items():
+            with contextlib.suppress(UnicodeDecodeError):
+                made[name] = self._translate(content.decode()).encode()
+        return made
+
+    def _folder(self, volume: Mapping[str, Any], sources: Sources) -> Folder | FieldError:
+        if volume["name"] == source.VOLUME and "emptyDir" in volume:
+            # in a cluster each pod fetches the source; here one fetch serves all replicas
+            return Folder(sources.state / "source", make=True, empty=True)
+        return sources.folder(volume, self._name)
+
+    def _variable(self, name: str, value: str) -> str:
+        if _PORT_VARIABLE.fullmatch(name):
+            return str(self._addresses.port(self._name, int(value)))
+        if name == contract.JOB_ENV:
+            replica_job = json.loads(self._addresses.translate(value))
+            parts = [part for part in _PARTS_WITH_PATHS if part in replica_job]
+            replica_job |= {part: self._paths.translate_all(replica_job[part]) for part in parts}
+            return json.dumps(replica_job, sort_keys=True, separators=(",", ":"))
+        return self._translate(value)
+
+    def _translate(self, text: str) -> str:
+        return self._paths.translate(self._addresses.translate(text))

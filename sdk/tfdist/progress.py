@@ -1,0 +1,35 @@
+"""Derived values of a progress report: the same in the controller, the command and local runs."""
+
+from typing import Final
+
+from tfdist.contract_reports import ProgressReport
+
+_LONGEST_ETA_SECONDS: Final = 10 * 365 * 24 * 3600
+"""A longer remaining time is omitted: it is no useful estimate."""
+_MINUTE: Final = 60
+
+
+def percent(step: int | None, total_steps: int | None) -> int | None:
+    """Return completed steps as a percentage, 0 to 100, or None if one of the numbers is unknown."""
+    if step is None or not total_steps:
+        return None
+    return min(100, step * 100 // total_steps)
+
+
+def eta_seconds(report: ProgressReport) -> int | None:
+    """Return the estimated seconds until training ends, or None if unknown or longer than ten years."""
+    if report.step is None or not report.total_steps or not report.step_time_millis:
+        return None
+    remaining = max(0, report.total_steps - report.step) * report.step_time_millis / 1000
+    return round(remaining) if remaining <= _LONGEST_ETA_SECONDS else None
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in kubectl's format, rounded to seconds: `45s`, `1m20s`, `3h5m`."""
+    minutes, rest = divmod(round(seconds), _MINUTE)
+    if not minutes:
+        return f"{rest}s"
+    if minutes < _MINUTE:
+        return f"{minutes}m{rest}s" if rest else f"{minutes}m"
+    hours, minutes = divmod(minutes, _MINUTE)
+    return f"{hours}h{minutes}m" if minutes else f"{hours}h"

@@ -1,0 +1,17 @@
+"""Times in a status: RFC 3339 in UTC, to the second. The time itself is always an argument."""
+
+from datetime import UTC, datetime
+
+
+def rfc3339(moment: datetime) -> str:
+    """Return `moment` (with a time zone) in the format of metav1.Time."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def parse_time(text: str) -> datetime:
+    """Return the time of an RFC 3339 `text`.
+
+    Raises:
+        ValueError: `text` is not RFC 3339.
+    """
+    return datetime.fromisoformat(text)

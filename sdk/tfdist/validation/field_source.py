@@ -1,0 +1,52 @@
+"""Finds the source of a merged pod's field in the manifest, so that an error names the field that the user wrote."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+from tfdist.api.pod_fields import PodFields
+from tfdist.api.v1 import TFDistJob
+from tfdist.contract import MAIN_CONTAINER, Role
+
+INIT_CONTAINERS: Final = ("initContainers",)
+_KINDS: Final = ("containers", *INIT_CONTAINERS)
+
+
+def source_path(
+    job: TFDistJob,
+    role: Role,
+    container: str,
+    find: Callable[[dict[str, Any]], str | None],
+    kinds: Sequence[str] = _KINDS,
+) -> str:
+    """Return the path of a field of `container` in the highest level of the manifest that sets it.
+
+    Args:
+        job: the job.
+        role: role of the pod.
+        container: name of the container.
+        find: gets the container of one level as in Kubernetes, and returns the path of the field in it, such as
+            `.volumeMounts[0].name`, or None where that level does not set it.
+        kinds: lists of the pod in which to search the container.
+    """
+    own = job.spec.fields_of(role)
+    name = Role.WORKER if role is Role.EVALUATION else role
+    levels = [*(_level(own, f"spec.{name}", container, kinds) if own else ())]
+    levels += _level(job.spec, "spec", container, kinds)
+    for path, fields in levels:
+        found = find(fields)
+        if found is not None:
+            return f"{path}{found}"
+    return "spec"
+
+
+def _level(fields: PodFields, path: str, container: str, kinds: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the paths of one level that set fields of the container, each with these fields, highest first."""
+    template = fields.template
+    if template is not None and template.spec is not None:
+        spec = template.spec.model_dump(by_alias=True, exclude_none=True)
+        for kind in kinds:
+            for i, each in enumerate(spec.get(kind, ())):
+                if each["name"] == container:
+                    yield f"{path}.template.spec.{kind}[{i}]", each
+    if container == MAIN_CONTAINER and kinds is not INIT_CONTAINERS:
+        yield path, fields.model_dump(by_alias=True, exclude_none=True)

@@ -1,0 +1,244 @@
+"""Validates the merged pods of a job: names, images, mounts, ports, resources, GPUs and the storage of checkpoints.
+
+The API server detects some of these errors too, but only when it creates a pod.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any, Final
+
+from tfdist import messages, regex
+from tfdist.api.cross_field_rules import NOTHING_TO_RUN
+from tfdist.api.v1 import Strategy, TFDistJob
+from tfdist.contract import LAUNCH_PORT, MAIN_CONTAINER, REPORT_PORT, STANDBY_PORT_OFFSET, TF_PORT_NAME, Role
+from tfdist.podspec import gpu_count, merge, parse_quantity
+from tfdist.render.defaults import DEFAULT_COMMAND
+from tfdist.render.gang import gangs
+from tfdist.render.template import main_container, role_template, tensorflow_port
+from tfdist.validation.environment import environment_problems
+from tfdist.validation.errors import FieldError
+from tfdist.validation.field_source import INIT_CONTAINERS, source_path
+from tfdist.validation.programs import program_problems
+
+Template = Mapping[str, Any]
+
+_OUTSIDE: Final = re.compile(r"^/|(^|/)\.\.(/|$)")
+_SUB_PATHS: Final = ("subPath", "subPathExpr")
+_RESERVED_PORTS: Final = {REPORT_PORT: "the progress report", LAUNCH_PORT: "the launcher"}
+_MAX_PORT: Final = 65535
+
+
+def merged_problems(job: TFDistJob, pod_defaults: Mapping[str, Any], *, programs: bool) -> Iterator[FieldError]:
+    """Yield the errors of the pods of a well-formed job, merged with `podDefaults` of the installation.
+
+    `programs`: validate the configuration of the bundled programs too.
+    """
+    templates = role_templates(job, pod_defaults)
+    seen: set[FieldError] = set()
+    for role, template in templates.items():
+        for check in (_init_container_names, _sub_paths, _ports, _mounts, _requests, _program, _images):
+            for problem in check(job, role, template):
+                if problem not in seen:  # a field of the job applies to all roles and is reported once
+                    seen.add(problem)
+                    yield problem
+    if programs:
+        yield from program_problems(job, templates)
+    yield from _gpus(job, templates)
+    yield from _standby(job, templates)
+    yield from _shared_checkpoints(job, templates)
+    yield from _patterns(job)
+    yield from environment_problems(job)
+
+
+def role_templates(job: TFDistJob, pod_defaults: Mapping[str, Any]) -> dict[Role, dict[str, Any]]:
+    """Return the template of each role of a job, merged with `podDefaults` of the installation."""
+    roles = dict.fromkeys(member.role for gang in gangs(job) for member in gang.members)
+    return {role: merge(pod_defaults, role_template(job, role), "PodTemplateSpec") for role in roles}
+
+
+def without_image(template: Template) -> list[str]:
+    """Return the names of the containers without an image, except `tensorflow`, which has a default image."""
+    spec = template.get("spec", {})
+    main = [c for c in spec.get("containers", ()) if c["name"] == MAIN_CONTAINER and "image" not in c]
+    return [c["name"] for c in _containers(template) if not c.get("image") and not any(c is m for m in main)]
+
+
+def _containers(template: Template) -> Iterator[Mapping[str, Any]]:
+    spec = template.get("spec", {})
+    yield from spec.get("initContainers", ())
+    yield from spec.get("containers", ())
+
+
+def _init_container_names(job: TFDistJob, role: Role, template: Template) -> Iterator[FieldError]:
+    """Yield init containers with the name of a container: names are unique in a pod."""
+    spec = template.get("spec", {})
+    names = {MAIN_CONTAINER, *(container["name"] for container in spec.get("containers", ()))}
+    for container in spec.get("initContainers", ()):
+        name = container["name"]
+        if name in names:
+            path = source_path(job, role, name, lambda _: ".name", INIT_CONTAINERS)
+            yield FieldError(path, messages.duplicate(name, "a container of the pod has this name; use another name"))
+
+
+def _sub_paths(job: TFDistJob, role: Role, template: Template) -> Iterator[FieldError]:
+    """Yield mounts of a path outside the volume."""
+    for container in _containers(template):
+        for mount in container.get("volumeMounts", ()):
+            for field in _SUB_PATHS:
+                if _OUTSIDE.search(str(mount.get(field, ""))):
+                    place = partial(_place_of_sub_path, mount["mountPath"], field)
+                    text = messages.invalid(mount[field], "must be a relative path within the volume, without ..")
+                    yield FieldError(source_path(job, role, container["name"], place), text)
+
+
+def _place_of_sub_path(mount_path: str, field: str, container: Mapping[str, Any]) -> str | None:
+    mounts = enumerate(container.get("volumeMounts", ()))
+    places = (f".volumeMounts[{i}].{field}" for i, m in mounts if m["mountPath"] == mount_path and field in m)
+    return next(places, None)
+
+
+def _ports(job: TFDistJob, role: Role, template: Template) -> Iterator[FieldError]:
+    """Yield a port of TensorFlow's server that is reserved or too large, that of a standby process included."""
+    port, standby = tensorflow_port(template), job.spec.run_policy.standby
+    named = any(each.get("name") == TF_PORT_NAME for each in main_container(template).get("ports", ()))
+    if not named:
+        return
+    path = source_path(job, role, MAIN_CONTAINER, _place_of_port)
+    for number in (port, port + STANDBY_PORT_OFFSET) if standby else (port,):
+        also = f" ({port} and the next port are used, the latter by the standby process)" if standby else ""
+        if number in _RESERVED_PORTS:
+            text = f"port {number} is used by {_RESERVED_PORTS[number]}{also}; use another port"
+            yield FieldError(path, messages.invalid(port, text))
+        elif number > _MAX_PORT:
+            yield FieldError(path, messages.invalid(port, f"must be at most {_MAX_PORT}{also}"))
+
+
+def _place_of_port(container: Mapping[str, Any]) -> str | None:
+    ports = enumerate(container.get("ports", ()))
+    return next((f".ports[{i}].containerPort" for i, port in ports if port.get("name") == TF_PORT_NAME), None)
+
+
+def _mounts(job: TFDistJob, role: Role, template: Template) -> Iterator[FieldError]:
+    volumes = {v["name"] for v in template.get("spec", {}).get("volumes", ())}
+    for container in _containers(template):
+        for mount in container.get("volumeMounts", ()):
+            if mount["name"] not in volumes:
+                path = source_path(job, role, container["name"], partial(_place_of_mount, mount["name"]))
+                known = f"the pod has {', '.join(sorted(volumes))}" if volumes else "the pod has none"
+                text = f"no volume has this name, {known}; correct the name, or add it to volumes"
+                yield FieldError(path, messages.invalid(mount["name"], text))
+
+
+def _place_of_mount(name: str, container: Mapping[str, Any]) -> str | None:
+    names = [mount["name"] for mount in container.get("volumeMounts", ())]
+    return f".volumeMounts[{names.index(name)}].name" if name in names else None
+
+
+def _requests(job: TFDistJob, role: Role, template: Template) -> Iterator[FieldError]:
+    """Yield requests beyond their limit."""
+    for container in _containers(template):
+        resources = container.get("resources", {})
+        limits = resources.get("limits", {})
+        for name, request in resources.get("requests", {}).items():
+            if name in limits and parse_quantity(request) > parse_quantity(limits[name]):
+                path = source_path(job, role, container["name"], partial(_place_of_request, name))
+                text = f"must be less than or equal to the limit of {limits[name]}"
+                yield FieldError(path, messages.invalid(request, text))
+
+
+def _place_of_request(name: str, container: Mapping[str, Any]) -> str | None:
+    if name not in container.get("resources", {}).get("requests", {}):
+        return None
+    return messages.child_path(".resources.requests", name)
+
+
+def _program(job: TFDistJob, role: Role, template: Template) -> Iterator[FieldError]:
+    """Yield an error for a role without a program: no `training`, and no image, command or arguments."""
+    main = main_container(template)
+    if job.spec.training or any(main.get(name) for name in ("image", "command", "args")):
+        return
+    others = [c["name"] for c in template.get("spec", {}).get("containers", ()) if c["name"] != MAIN_CONTAINER]
+    if others:
+        path = source_path(job, role, others[0], lambda _: ".name")
+        text = f"one container must be named {MAIN_CONTAINER}, the one that trains; rename {' or '.join(others)}"
+        yield FieldError(path, text)
+    else:
+        yield FieldError("spec.training", NOTHING_TO_RUN)
+
+
+def _images(job: TFDistJob, role: Role, template: Template) -> Iterator[FieldError]:
+    """Yield containers without an image; only `tensorflow` has a default one."""
+    for container in without_image(template):
+        path = source_path(job, role, container, lambda _: ".image")
+        text = messages.required(f"only the container {MAIN_CONTAINER} has a default image")
+        yield FieldError(path, text)
+
+
+def _gpus(job: TFDistJob, templates: Mapping[Role, Template]) -> Iterator[FieldError]:
+    """Yield different numbers of GPUs of chief and workers: MultiWorkerMirroredStrategy splits each batch evenly."""
+    if job.spec.strategy is not Strategy.MULTI_WORKER_MIRRORED or not {Role.CHIEF, Role.WORKER} <= templates.keys():
+        return
+    chief, worker = (gpu_count(main_container(templates[role])) for role in (Role.CHIEF, Role.WORKER))
+    if chief != worker:
+        text = f"the chief has {chief} GPUs and each worker {worker}, but the strategy requires equal numbers"
+        yield FieldError("spec.chief.resources.limits", f"{text}; set resources once, on the job")
+
+
+def _standby(job: TFDistJob, templates: Mapping[Role, Template]) -> Iterator[FieldError]:
+    """Yield a replica that cannot have a standby process: it has a GPU, whose memory is taken, or no launcher."""
+    if not job.spec.run_policy.standby:
+        return
+    path = "spec.runPolicy.standby"
+    for role, template in templates.items():
+        if role in {Role.EVALUATOR, Role.EVALUATION}:
+            continue
+        main = main_container(template)
+        if gpu_count(main):
+            text = messages.forbidden(f"a GPU of {role} has no memory for a standby process; remove standby or the GPU")
+            yield FieldError(path, text)
+            return
+        command = [word for key in ("command", "args") for word in main.get(key, ())]
+        if command and command != list(DEFAULT_COMMAND):
+            text = f"{role} sets its own command, but a standby process requires the bundled trainer"
+            yield FieldError(path, messages.forbidden(f"{text}; remove standby, or command and args"))
+            return
+
+
+def _shared_checkpoints(job: TFDistJob, templates: Mapping[Role, Template]) -> Iterator[FieldError]:
+    """Yield an error for a checkpoint directory that the pods do not share: each would save and restore separately."""
+    checkpoint = job.spec.checkpoint
+    several = sum(len(gang.members) for gang in gangs(job)) > 1
+    if checkpoint is None or not several or not checkpoint.directory.startswith("/"):
+        return
+    for template in templates.values():
+        volume = _volume_at(template, checkpoint.directory)
+        if volume is None:
+            fact = "the directory is in the file system of the container, which is not shared"
+        elif "emptyDir" in volume:
+            fact = f"the directory is on volume {volume['name']}, an emptyDir, which is not shared"
+        else:
+            continue
+        text = f"{fact} by the pods; set checkpoint.volume, for example to a persistentVolumeClaim"
+        yield FieldError("spec.checkpoint.directory", messages.invalid(checkpoint.directory, text))
+        return
+
+
+def _volume_at(template: Template, path: str) -> Mapping[str, Any] | None:
+    """Return the volume of `path`: the one with the longest mount path above it."""
+    mounts = main_container(template).get("volumeMounts", ())
+    above = [m for m in mounts if f"{path}/".startswith(f"{m['mountPath'].rstrip('/')}/")]
+    if not above:
+        return None
+    name = max(above, key=lambda m: len(m["mountPath"]))["name"]
+    return next((v for v in template["spec"].get("volumes", ()) if v["name"] == name), None)
+
+
+def _patterns(job: TFDistJob) -> Iterator[FieldError]:
+    """Yield invalid regular expressions of the failure policy."""
+    policy = job.spec.failure_policy
+    for i, rule in enumerate(policy.rules if policy else ()):
+        pattern = rule.on_message_pattern
+        if pattern is not None and (reason := regex.syntax_error(pattern)):
+            text = messages.invalid(pattern, f"must be a regular expression (RE2 syntax): {reason}")
+            yield FieldError(f"spec.failurePolicy.rules[{i}].onMessagePattern", text)

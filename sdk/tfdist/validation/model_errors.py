@@ -1,0 +1,121 @@
+"""Converts pydantic's errors to field errors: path, invalid value, and rule, in the form of Kubernetes."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, cast
+
+from pydantic import BaseModel
+
+from tfdist import messages
+from tfdist.api.patterns import PATTERN_DESCRIPTIONS
+from tfdist.validation.errors import FieldError
+
+
+def field_error(error: Mapping[str, Any], model: type[BaseModel]) -> FieldError:
+    """Return the field error of one of pydantic's errors about `model`."""
+    location = [part for part in error["loc"] if part != "[key]"]
+    if error["type"] == "extra_forbidden":
+        return FieldError(messages.join_path(location), _unknown(location, model))
+    return FieldError(messages.join_path(location), message_of(error))
+
+
+def message_of(error: Mapping[str, Any]) -> str:
+    """Return the message of one of pydantic's errors, except that of an unknown field."""
+    kind, value = error["type"], error.get("input")
+    context = {name: _plain(bound) for name, bound in error.get("ctx", {}).items()}
+    if kind in _WITHOUT_RULE:
+        return _WITHOUT_RULE[kind](value, context)
+    rule = _RULES[kind].format(**context) if kind in _RULES else _lowered(error["msg"])
+    if kind == "string_pattern_mismatch" and context["pattern"] in PATTERN_DESCRIPTIONS:
+        rule = f"must be {PATTERN_DESCRIPTIONS[context['pattern']]}"
+    return messages.invalid(value, f"the key {rule}" if "[key]" in error["loc"] else rule)
+
+
+def _unsupported(value: Any, context: Mapping[str, Any]) -> str:
+    return messages.unsupported(value, re.findall("'([^']*)'", context["expected"]) or [context["expected"]])
+
+
+_WITHOUT_RULE: Final[Mapping[str, Callable[[Any, Mapping[str, Any]], str]]] = {
+    "duplicate": lambda _, context: messages.duplicate(context["key"], "items {first} and {second}".format(**context)),
+    "enum": _unsupported,
+    "literal_error": _unsupported,
+    "missing": lambda _, __: messages.REQUIRED,
+    "string_too_long": lambda value, context: (
+        f"Too long: {len(value)} characters: must have at most {context['max_length']} characters"
+    ),
+    "too_long": lambda value, context: f"Too many: {len(value)}: must have at most {context['max_length']} items",
+}
+_RULES: Final = {
+    "bool_parsing": "must be true or false, without quotes",
+    "bool_type": "must be true or false, without quotes",
+    "dict_type": "must be an object",
+    "finite_number": "must be a finite number",
+    "float_parsing": "must be a number",
+    "float_type": "must be a number, without quotes",
+    "greater_than": "must be greater than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "int_from_float": "must be an integer",
+    "int_parsing": "must be an integer",
+    "int_parsing_size": "must be a smaller integer",
+    "int_type": "must be an integer, without quotes",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be at most {le}",
+    "list_type": "must be a list",
+    "model_type": "must be an object",
+    "string_pattern_mismatch": "must match {pattern}",
+    "string_too_short": "must have at least {min_length} character",
+    "string_type": "must be a string; quote numbers and booleans",
+    "too_short": "must have at least {min_length} item; add one or remove the field",
+    "tuple_type": "must be a list",
+}
+
+
+def _plain(value: Any) -> Any:
+    """Return a bound without a needless fraction: 10, not 10.0."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _lowered(text: str) -> str:
+    return f"{text[:1].lower()}{text[1:]}"
+
+
+def _unknown(location: Sequence[str | int], model: type[BaseModel]) -> str:
+    kubectl = ".".join(["tfdistjob", *(p for p in location[:-1] if isinstance(p, str))])
+    return messages.unknown_field(
+        str(location[-1]), _fields_at(model, location[:-1]), f"see `kubectl explain {kubectl}`"
+    )
+
+
+def _fields_at(model: type[BaseModel], location: Sequence[str | int]) -> list[str]:
+    """Return the names of the fields of the object at `location` in `model`; empty where no model defines it."""
+    here = _model_at(model, location)
+    return [f.alias or name for name, f in here.model_fields.items()] if here else []
+
+
+def takes_object(model: type[BaseModel], location: Sequence[str | int]) -> bool:
+    """Return whether the field at `location` in `model` is an object, and not a list of objects."""
+    parent = _model_at(model, location[:-1])
+    fields = parent.model_fields.values() if parent else ()
+    found = next((f.annotation for f in fields if f.alias == location[-1]), None)
+    return any(map(_is_model, (found, *getattr(found, "__args__", ()))))
+
+
+def _model_at(model: type[BaseModel], location: Sequence[str | int]) -> type[BaseModel] | None:
+    here: type[BaseModel] | None = model
+    for part in location:
+        if here is None or isinstance(part, int):
+            continue
+        here = next((_model_in(f.annotation) for f in here.model_fields.values() if f.alias == part), None)
+    return here
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    """Return the model in a field's type: itself, of the items of a list, or optional."""
+    if _is_model(annotation):
+        return cast("type[BaseModel]", annotation)
+    inside = (_model_in(a) for a in getattr(annotation, "__args__", ()))
+    return next((m for m in inside if m), None)
+
+
+def _is_model(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)

@@ -1,0 +1,117 @@
+"""Well-formed part of an invalid specification: its other errors, and a job for the life cycle of running pods."""
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from tfdist.api.training import EvaluationMode
+from tfdist.api.v1 import ObjectMeta, TFDistJob, TFDistJobSpec
+from tfdist.contract import Role, Task
+from tfdist.validation.errors import FieldError
+from tfdist.validation.rules import broken_rules
+
+_FIELD: Final = re.compile(r"spec\.(\w+)(?:\.(\w+))?")
+_ROLES: Final = (Role.CHIEF, Role.WORKER, Role.PS, Role.EVALUATOR)
+_MODES: Final = {
+    (False, False): EvaluationMode.NONE,
+    (True, False): EvaluationMode.CONTINUOUS,
+    (False, True): EvaluationMode.AFTER_TRAINING,
+    (True, True): EvaluationMode.BOTH,
+}
+
+Spec = dict[str, Any]
+Place = tuple[str, ...]
+
+
+def partial_job(manifest: Mapping[str, Any], problems: Iterable[FieldError], sizes: Mapping[str, int]) -> TFDistJob:
+    """Return a job with the valid limits and policies of an invalid one, for its life cycle; it is not rendered.
+
+    Args:
+        manifest: the JSON of a TFDistJob with any content below `spec`.
+        problems: errors of the manifest; their fields count as absent.
+        sizes: number of replicas by role at the start of the job.
+    """
+    found = manifest.get("spec")
+    spec: Spec = dict(found) if isinstance(found, Mapping) else {}
+    for problem in problems:
+        match = _FIELD.match(problem.path)
+        if match:
+            field, inner = match.groups()
+            spec = without(spec, (field, inner) if field == "runPolicy" and inner else (field,))
+    meta = manifest["metadata"]
+    known = ObjectMeta.model_construct(name=meta["name"], namespace=meta["namespace"], uid=meta["uid"])
+    parsed = _valid(_sized(spec, sizes)) or _valid(_sized({}, sizes)) or TFDistJobSpec()
+    return TFDistJob.model_construct(api_version="tfdist.dev/v1", kind="TFDistJob", metadata=known, spec=parsed)
+
+
+def _valid(spec: Spec) -> TFDistJobSpec | None:
+    """Return the specification without its malformed fields; None where that leaves none."""
+    for _ in range(2):
+        try:
+            return TFDistJobSpec.model_validate(spec)
+        except RecursionError:
+            return None
+        except ValidationError as error:
+            for place in {place_of(e["loc"], e["type"]) for e in error.errors()} - {()}:
+                spec = without(spec, place)
+    return None
+
+
+def _sized(spec: Spec, sizes: Mapping[str, int]) -> Spec:
+    """Return the specification with exactly the roles that the job was started with."""
+    if not sizes:
+        return spec
+    if spec.get("task") == Task.EVALUATE:
+        return spec | {"worker": _fields(spec, "worker") | {"replicas": sizes.get(Role.EVALUATION, 1)}}
+    roles = {role: _fields(spec, role) | {"replicas": sizes[role]} for role in _ROLES if role in sizes}
+    evaluated = Role.EVALUATION in sizes
+    evaluation = _fields(spec, "evaluation") | {"mode": _MODES[Role.EVALUATOR in sizes, evaluated]}
+    if evaluated:
+        evaluation["replicas"] = sizes[Role.EVALUATION]
+    rest = {name: value for name, value in spec.items() if name not in {*_ROLES, "evaluation"}}
+    return rest | roles | ({"evaluation": evaluation} if evaluated or "evaluation" in spec else {})
+
+
+def _fields(spec: Spec, name: str) -> Spec:
+    found = spec.get(name)
+    return dict(found) if isinstance(found, Mapping) else {}
+
+
+def check_valid_fields(spec: Any, error: ValidationError) -> Iterator[FieldError]:
+    """Yield the violated rules of `spec` that read none of the malformed fields of `error`, which is about the job."""
+    if not isinstance(spec, dict):
+        return
+    errors = [e for e in error.errors() if e["loc"][:1] == ("spec",)]
+    places = {place_of(e["loc"][1:], e["type"]) for e in errors} - {()}
+    for malformed in (places, {place[:1] for place in places}):
+        valid = spec
+        for place in malformed:
+            valid = without(valid, place)
+        try:
+            parsed = TFDistJobSpec.model_validate(valid)
+        except ValidationError:
+            continue  # a required field is malformed
+        yield from broken_rules(parsed, "spec", unknown={".".join(place) for place in malformed})
+        return
+
+
+def place_of(location: tuple[int | str, ...], kind: str) -> Place:
+    """Return the field of a specification that one of pydantic's errors makes invalid.
+
+    It is a list as a whole, and the parent of an absent field.
+    """
+    parts = location[:-1] if kind == "missing" else location
+    names = itertools.takewhile(lambda part: isinstance(part, str) and part != "[key]", parts)
+    return tuple(str(name) for name in names)
+
+
+def without(fields: dict[Any, Any], place: Place) -> dict[Any, Any]:
+    """Return `fields` without the one at a place, which may be absent."""
+    name, *rest = place
+    inner = fields.get(name)
+    if rest and isinstance(inner, dict):
+        return {**fields, name: without(inner, tuple(rest))}
+    return {key: value for key, value in fields.items() if key != name}

@@ -1,0 +1,280 @@
+"""Validates `training.program` and `training.config` of the bundled programs, without TensorFlow or the trainer.
+
+`programs.json` has the JSON schemas of the trainer's models (`make generate`). Each is converted to a pydantic
+validator, which accepts quoted numbers as the trainer does. The trainer validates more when it starts, such as the
+columns of a table. Classes (`package.module:Class`) and programs of other images are not validated.
+
+Fields and values that have been renamed are accepted under the former name too, and reported with a warning. The
+schemas hold these names (`x-formerName`, `x-formerValues`).
+"""
+
+import functools
+import json
+import pathlib
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from typing import Any, Final
+
+from pydantic import ValidationError
+from pydantic.alias_generators import to_snake
+from pydantic_core import CoreSchema, SchemaValidator, core_schema
+
+from tfdist import messages
+from tfdist.api.training import TrainingSpec
+from tfdist.api.v1 import TFDistJob
+from tfdist.contract import Role, Task
+from tfdist.render.template import main_container
+from tfdist.validation.errors import FieldError
+from tfdist.validation.model_errors import message_of
+
+Schema = Mapping[str, Any]
+
+_FILE: Final = pathlib.Path(__file__).with_name("programs.json")
+_CONFIG: Final = ("spec", "training", "config")
+_BUNDLED_TRAINER: Final = "tfdist_trainer"
+"""Part of every command that starts the bundled trainer."""
+_REFERENCE: Final = "see docs/reference/trainer.md"
+_FORMER_NAME: Final = "x-formerName"
+_FORMER_VALUES: Final = "x-formerValues"
+
+
+def program_problems(job: TFDistJob, templates: Mapping[Role, Mapping[str, Any]]) -> Iterator[FieldError]:
+    """Yield the errors of `training`, where the bundled trainer of the installation's image runs it.
+
+    Args:
+        job: a well-formed job.
+        templates: merged template of each role; it shows whether the role runs the bundled trainer.
+    """
+    training = job.spec.training
+    bundled = {role for role, template in templates.items() if _runs_bundled_trainer(template)}
+    if training is None or ":" in training.program or not bundled:
+        return
+    known = programs()
+    if training.program not in known:
+        text = messages.unsupported(training.program, [*known, "package.module:Class"])
+        yield FieldError("spec.training.program", text)
+        return
+    yield from _config_problems(training, known[training.program])
+    yield from _data_problems(job, training, bundled)
+
+
+def program_warnings(job: TFDistJob, templates: Mapping[Role, Mapping[str, Any]]) -> Iterator[FieldError]:
+    """Yield the former names of fields and values in `training.config`, each with the current name.
+
+    Args:
+        job: a valid job.
+        templates: merged template of each role; it shows whether the role runs the bundled trainer.
+    """
+    training = job.spec.training
+    if training is None or not any(map(_runs_bundled_trainer, templates.values())):
+        return
+    schema = programs().get(training.program, {})
+    yield from _former_names(training.config or {}, schema, schema.get("$defs", {}), _CONFIG)
+
+
+def _former_names(config: Any, schema: Schema, defs: Schema, location: tuple[str | int, ...]) -> Iterator[FieldError]:
+    if not isinstance(config, Mapping):
+        return
+    for name, node in schema.get("properties", {}).items():
+        given = next((key for key in _names_of(name, node) if key in config), None)
+        if given is None:
+            continue
+        path, value = messages.join_path((*location, given)), config[given]
+        values = node.get(_FORMER_VALUES, {})
+        renamed = isinstance(value, str) and value in values
+        if renamed or given not in {name, to_snake(name)}:
+            yield FieldError(
+                path, f"former name; use {name}: {values[value]}" if renamed else f"former name; use {name}"
+            )
+        yield from _former_names(value, _options(node, defs)[0], defs, (*location, given))
+
+
+def _names_of(name: str, node: Schema) -> list[str]:
+    """Return the names under which a field is accepted, the current one first."""
+    former = node.get(_FORMER_NAME)
+    return [name, to_snake(name), *((former, to_snake(former)) if former else ())]
+
+
+@functools.cache
+def programs() -> Mapping[str, Schema]:
+    """Return the JSON schema of the configuration of each bundled program, by name."""
+    content: dict[str, Schema] = json.loads(_FILE.read_bytes())
+    return content
+
+
+def _runs_bundled_trainer(template: Mapping[str, Any]) -> bool:
+    main = main_container(template)
+    command = main.get("command")
+    return "image" not in main and (command is None or any(_BUNDLED_TRAINER in word for word in command))
+
+
+def _config_problems(training: TrainingSpec, schema: Schema) -> Iterator[FieldError]:
+    config = training.config or {}
+    try:
+        _validator(training.program).validate_python(config)
+    except ValidationError as error:
+        for each in error.errors(include_url=False):
+            yield FieldError(messages.join_path((*_CONFIG, *each["loc"])), _message(each, schema))
+        return
+    yield from _exclusive(config, schema, schema.get("$defs", {}), _CONFIG)
+
+
+def _message(error: Mapping[str, Any], schema: Schema) -> str:
+    if error["type"] != "extra_forbidden":
+        return message_of(error)
+    fields = _fields_at(schema, error["loc"][:-1])
+    current = next((name for name, node in fields.items() if error["loc"][-1] in _names_of(name, node)), None)
+    if current is not None:
+        return messages.forbidden(f"former name of {current}, which is set too; remove one of them")
+    return messages.unknown_field(str(error["loc"][-1]), fields, _REFERENCE)
+
+
+def _fields_at(schema: Schema, location: tuple[str | int, ...]) -> Schema:
+    """Return the fields of the object at `location`, by name."""
+    node, defs = schema, schema.get("$defs", {})
+    for part in location:
+        node = _options(node.get("properties", {}).get(part, {}), defs)[0]
+    fields: Schema = _resolved(node, defs).get("properties", {})
+    return fields
+
+
+def _data_problems(job: TFDistJob, training: TrainingSpec, bundled: AbstractSet[Role]) -> Iterator[FieldError]:
+    """Yield absent files of training or evaluation data; all bundled programs read files."""
+    data = (training.config or {}).get("data")
+    if not isinstance(data, Mapping):
+        return
+    trains = job.spec.task is Task.TRAIN and bundled & {Role.CHIEF, Role.WORKER}
+    evaluates = bundled & {Role.EVALUATION} or (bundled & {Role.EVALUATOR} and _has_evaluator(job))
+    for name, needed, verb in (("train", trains, "train"), ("eval", evaluates, "evaluate")):
+        if needed and not data.get(name):
+            text = messages.required(f"the data to {verb} on; set a pattern of files, such as /data/*.csv")
+            yield FieldError(f"spec.training.config.data.{name}", text)
+
+
+def _has_evaluator(job: TFDistJob) -> bool:
+    return job.spec.evaluation is not None and job.spec.evaluation.mode.during_training
+
+
+def _exclusive(config: Any, schema: Schema, defs: Schema, location: tuple[str | int, ...]) -> Iterator[FieldError]:
+    """Yield mutually exclusive fields; in JSON Schema they are `{"not": {"required": [...]}}`."""
+    if not isinstance(config, Mapping):
+        return
+    for rule in schema.get("allOf", ()):
+        names = rule["not"]["required"]
+        if all(_given(config, name, schema) is not None for name in names):
+            text = f"{' and '.join(names)} are mutually exclusive; keep one of them"
+            yield FieldError(messages.join_path((*location, names[-1])), text)
+    for name, node in schema.get("properties", {}).items():
+        yield from _exclusive(_given(config, name, schema), _options(node, defs)[0], defs, (*location, name))
+
+
+def _given(config: Mapping[str, Any], name: str, schema: Schema) -> Any:
+    node = schema.get("properties", {}).get(name, {})
+    return next((config[key] for key in _names_of(name, node) if key in config), None)
+
+
+@functools.cache
+def _validator(program: str) -> SchemaValidator:
+    schema = programs()[program]
+    return SchemaValidator(_core(schema, schema.get("$defs", {})))
+
+
+def _resolved(node: Schema, defs: Schema) -> Schema:
+    found: Schema = defs[node["$ref"].rsplit("/", 1)[-1]] if "$ref" in node else node
+    return found
+
+
+def _options(node: Schema, defs: Schema) -> list[Schema]:
+    """Return the schemas of a value that may be null, without null."""
+    options = (_resolved(option, defs) for option in node.get("anyOf", (node,)))
+    return [option for option in options if option.get("type") != "null"]
+
+
+def _core(node: Schema, defs: Schema) -> CoreSchema:
+    """Return the pydantic schema of a node of a JSON schema, of the subset that pydantic generates."""
+    node = _resolved(node, defs)
+    if "anyOf" in node:
+        return _union(node, defs)
+    if "enum" in node:
+        return core_schema.literal_schema(list(node["enum"]))
+    return _BUILDERS[node["type"]](node, defs)
+
+
+def _union(node: Schema, defs: Schema) -> CoreSchema:
+    options = _options(node, defs)
+    result = _core(options[0], defs)
+    if len(options) > 1:
+        text = f"must be {' or '.join(_description(option) for option in options)}"
+        choices: list[CoreSchema | tuple[CoreSchema, str]] = [_core(option, defs) for option in options]
+        result = core_schema.union_schema(choices, custom_error_type="union", custom_error_message=text)
+    return core_schema.nullable_schema(result) if len(options) < len(node["anyOf"]) else result
+
+
+def _description(node: Schema) -> str:
+    if "enum" in node:
+        return ", ".join(map(repr, node["enum"]))
+    if "pattern" in node:
+        return f"a string that matches {node['pattern']}"
+    return _NAMES[str(node["type"])]
+
+
+_NAMES: Final = {
+    "array": "a list",
+    "boolean": "true or false",
+    "integer": "an integer",
+    "number": "a number",
+    "object": "an object",
+    "string": "a string",
+}
+
+
+def _object(node: Schema, defs: Schema) -> CoreSchema:
+    if "properties" not in node:
+        names = node.get("propertyNames", {})
+        keys = core_schema.str_schema(min_length=names.get("minLength"), max_length=names.get("maxLength"))
+        return core_schema.dict_schema(keys, _core(node["additionalProperties"], defs))
+    required = node.get("required", ())
+    fields = {
+        name: core_schema.typed_dict_field(
+            _core(_with_former_values(each), defs),
+            required=name in required,
+            validation_alias=_aliases(name, each),
+        )
+        for name, each in node["properties"].items()
+    }
+    return core_schema.typed_dict_schema(fields, extra_behavior="forbid")
+
+
+def _aliases(name: str, node: Schema) -> list[list[str | int]]:
+    return [[key] for key in _names_of(name, node)]
+
+
+def _with_former_values(node: Schema) -> Schema:
+    return {**node, "enum": [*node["enum"], *node[_FORMER_VALUES]]} if _FORMER_VALUES in node else node
+
+
+def _array(node: Schema, defs: Schema) -> CoreSchema:
+    if "prefixItems" in node:
+        return core_schema.tuple_schema([_core(item, defs) for item in node["prefixItems"]])
+    return core_schema.list_schema(_core(node["items"], defs), min_length=node.get("minItems"))
+
+
+def _bounds(node: Schema) -> dict[str, Any]:
+    names = {"minimum": "ge", "maximum": "le", "exclusiveMinimum": "gt", "exclusiveMaximum": "lt"}
+    return {names[name]: value for name, value in node.items() if name in names}
+
+
+def _string(node: Schema, _: Schema) -> CoreSchema:
+    return core_schema.str_schema(
+        min_length=node.get("minLength"), max_length=node.get("maxLength"), pattern=node.get("pattern")
+    )
+
+
+_BUILDERS: Final = {
+    "array": _array,
+    "boolean": lambda _, __: core_schema.bool_schema(),
+    "integer": lambda node, _: core_schema.int_schema(**_bounds(node)),
+    "number": lambda node, _: core_schema.float_schema(allow_inf_nan=False, **_bounds(node)),
+    "object": _object,
+    "string": _string,
+}

@@ -1,0 +1,155 @@
+"""A pod that answers the controller in every hostile way, next to a job of another tenant that must not notice."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from support.api import Json, wait_for
+from support.e2e import Cluster
+from support.failing import Scene, own_namespace, small_job
+
+from tfdist.api.status import TFDistJobStatus
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+
+HOSTILE: Final = Path(__file__).parents[1] / "support" / "programs" / "hostile.py"
+CONFIG_MAP: Final = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "program"}}
+FOLDER: Final = "/program"
+TEMPLATE: Final[Json] = {
+    "spec": {
+        "terminationGracePeriodSeconds": 1,
+        "volumes": [{"name": "program", "configMap": {"name": "program"}}],
+        "containers": [{"name": "tensorflow", "volumeMounts": [{"name": "program", "mountPath": FOLDER}]}],
+    }
+}
+SECRET: Final = "SECRET_of_another_tenant"  # noqa: S105  as a name of a metric
+NEIGHBOUR: Final = f"""
+import http.server, json, os, time
+job = json.loads(os.environ["TFDIST_JOB"])
+begun = time.monotonic()
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        step = int(10 * (time.monotonic() - begun))
+        report = {{"role": job["role"], "index": job["index"], "attempt": job["attempt"], "phase": "training"}}
+        report |= {{"step": step, "totalSteps": 100000, "metrics": {{"{SECRET}": 0.5}}}}
+        body = json.dumps(report) if self.path == "/v1/progress" else "{SECRET} in stacks"
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+http.server.ThreadingHTTPServer(("", 8790), Handler).serve_forever()
+"""
+"""Does ten steps in a second for ever, and keeps a secret in its report and its stacks."""
+LARGEST_GROWTH: Final = 64 * 2**20
+METRICS: Final = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1], timeout=5).read().decode())"
+
+
+@pytest.fixture(scope="module")
+def neighbour(cluster: Cluster) -> Iterator[Scene]:
+    with own_namespace(cluster, "neighbour") as scene:
+        scene.start(small_job("neighbour", NEIGHBOUR))
+        scene.runs("neighbour")
+        yield scene
+
+
+@pytest.fixture(scope="module")
+def hostile(cluster: Cluster, neighbour: Scene) -> Iterator[Scene]:
+    """A job that is hostile to every poll, and one that is found to stand still and hostile to who asks for stacks."""
+    victim = neighbour.cluster.pods("neighbour")[0]["status"]["podIP"]
+    with own_namespace(cluster, "hostile") as scene:
+        stands_still = {"backoffLimit": 0, "progressDeadlineSeconds": 5}
+        scene.start(
+            CONFIG_MAP | {"data": {HOSTILE.name: HOSTILE.read_text()}},
+            hostile_job("hostile", victim, 99),
+            hostile_job("hostile-stacks", victim, 1, runPolicy=stands_still),
+        )
+        scene.runs("hostile")
+        yield scene
+
+
+def hostile_job(name: str, victim: str, ways: int, **spec: Any) -> Json:
+    command = ["python", f"{FOLDER}/{HOSTILE.name}", victim, str(ways)]
+    return small_job(name, "", command=command, template=TEMPLATE, **spec)
+
+
+def controllers(cluster: Cluster) -> list[Json]:
+    place = cluster.kubectl.place
+    return cluster.kubectl.pods(place.system, place.selector)
+
+
+def restarts(cluster: Cluster) -> dict[str, int]:
+    return {p["metadata"]["uid"]: p["status"]["containerStatuses"][0]["restartCount"] for p in controllers(cluster)}
+
+
+def memory(cluster: Cluster) -> dict[str, float]:
+    """Return the resident memory of each controller, in bytes."""
+    found: dict[str, float] = {}
+    for pod in controllers(cluster):
+        text = cluster.inside("python", "-c", METRICS, f"http://{pod['status']['podIP']}:8080/metrics")
+        lines = dict(line.split(" ", 1) for line in text.splitlines() if line and not line.startswith("#"))
+        found[pod["metadata"]["uid"]] = float(lines["process_resident_memory_bytes"])
+    return found
+
+
+def progress(scene: Scene, name: str) -> Json:
+    found: Json = scene.cluster.job(name).get("status", {}).get("progress", {})
+    return found
+
+
+@pytest.mark.parametrize("seconds", [60, pytest.param(600, marks=pytest.mark.long)])
+def test_a_hostile_pod_costs_its_own_job_alone(
+    cluster: Cluster, hostile: Scene, neighbour: Scene, seconds: int
+) -> None:
+    before, at_first = restarts(cluster), memory(cluster)
+    wait_for("the neighbour's first step", lambda: progress(neighbour, "neighbour").get("step"), seconds=60)
+    begun, first = time.monotonic(), progress(neighbour, "neighbour")["step"]
+    while time.monotonic() - begun < seconds:
+        goes_on(neighbour)
+        holds_nothing_of_others(hostile)
+    done = (progress(neighbour, "neighbour")["step"] - first) / 10
+    assert done > 0.7 * seconds, "the neighbour's progress is as new as its reports"
+    assert restarts(cluster) == before, "no controller has restarted"
+    now = memory(cluster)
+    assert all(now[pod] - at_first[pod] < LARGEST_GROWTH for pod in now), (at_first, now)
+
+
+def goes_on(scene: Scene) -> None:
+    """Return when the neighbour's status shows more steps than now."""
+    step = progress(scene, "neighbour")["step"]
+    wait_for("the neighbour's next steps", lambda: progress(scene, "neighbour")["step"] > step, seconds=40)
+
+
+def holds_nothing_of_others(scene: Scene) -> None:
+    """Assert that the status is one of its own job, in bounds."""
+    status: dict[str, Any] = scene.cluster.job("hostile").get("status", {})
+    TFDistJobStatus.model_validate(status)
+    text = json.dumps(status)
+    assert SECRET not in text
+    assert "REDIRECTED" not in text
+    assert len(text) < 64_000
+
+
+def test_no_redirect_was_followed_and_no_stacks_of_another_tenant_are_shown(hostile: Scene) -> None:
+    log = hostile.cluster.kubectl.run("logs", f"--namespace={hostile.cluster.namespace}", "hostile-worker-0")
+    assert "REDIRECTED" not in log
+    status = hostile.ended("hostile-stacks", seconds=120)
+    [failure] = status["failures"]
+    assert (failure["reason"], SECRET in json.dumps(status)) == ("Stalled", False)
+    assert "gives no stacks that can be read" in failure["stacks"]
+
+
+def test_made_up_failures_flood_no_events(hostile: Scene) -> None:
+    namespace = hostile.cluster.namespace
+    found = hostile.cluster.kubectl.get("events.events.k8s.io", f"--namespace={namespace}")
+    mine = [event for event in (found or {"items": []})["items"] if event["regarding"]["name"] == "hostile"]
+    assert 0 < len(mine) <= 60
+
+
+def test_a_hostile_job_is_suspended_as_any_other(hostile: Scene) -> None:
+    hostile.change("hostile", {"runPolicy": {"suspend": True}})
+    wait_for("the hostile pod to go", lambda: not hostile.cluster.pods("hostile"), seconds=60)
+    hostile.cluster.await_condition("hostile", "Suspended", "Suspended", seconds=30)

@@ -1,0 +1,122 @@
+"""Jobs that the API server stores and that can get no pods: each reports why at once, and affects no other job."""
+
+import json
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+import requests
+from support import controller as controllers
+from support.api import JOBS, PODS, Api, Json, wait_for
+from support.factories import manifest
+
+from tfdist_operator.kube.decode import decode
+
+pytestmark = pytest.mark.integration
+
+LEVELS = 1100
+DEEP: Json = {"DEEP": "DEEP"}
+"""Stands for an object that is nested too deep for the encoders of this test."""
+MAIN = {"name": "tensorflow"}
+EXISTS: Json = {"containers": [MAIN], "tolerations": [{"key": "a", "operator": "Exists", "value": "b"}]}
+ALIAS: Json = {"containers": [MAIN], "hostAliases": [{"ip": "nowhere", "hostnames": ["a"]}]}
+
+
+SPECS: dict[str, Json] = {
+    "deep-config": {"training": {"program": "image_classification", "config": DEEP}},
+    "deep-template": {"template": {"spec": {"affinity": DEEP}}},
+    "exists": {"template": {"spec": EXISTS}},
+    "alias": {"template": {"spec": ALIAS}},
+    "taken": {},
+    "good": {},
+}
+
+
+@dataclass(frozen=True)
+class Scene:
+    """The jobs of `SPECS` in a namespace of their own, with one controller."""
+
+    api: Api
+    namespace: str
+    controller: controllers.Controller
+
+    def status(self, name: str) -> Json:
+        """Return the status of a job, which may be deeper than a decoder of this test reads."""
+        answer = self.api.send("GET", f"{JOBS.format(ns=self.namespace)}/{name}")
+        return dict(decode(answer.content).get("status", {}))
+
+    def await_message(self, name: str, kind: str, reason: str) -> str:
+        """Return the message of a condition once it has that reason."""
+
+        def found() -> str:
+            stored = [c for c in self.status(name).get("conditions", ()) if c["type"] == kind]
+            return stored[0]["message"] if stored and stored[0]["reason"] == reason else ""
+
+        return wait_for(f"{kind} of {name} for {reason}", found)
+
+
+def deep(text: str) -> str:
+    """Return a manifest with the deep object in its place."""
+    return text.replace(json.dumps(DEEP), '{"a":' * LEVELS + "1" + "}" * LEVELS)
+
+
+def place(api: Api, namespace: str, name: str, spec: Json) -> None:
+    made = manifest(name, namespace, **spec)
+    made["metadata"].pop("uid")
+    answer = api.post_text(JOBS.format(ns=namespace), deep(json.dumps(made)))
+    assert answer.ok, answer.text[:1000]
+
+
+@pytest.fixture(scope="module")
+def scene(api: Api, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    name = f"test-{uuid.uuid4().hex[:8]}"
+    api.do("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    theirs = {"metadata": {"name": "taken-worker-0"}, "spec": {"containers": [{"name": "web", "image": "web"}]}}
+    wait_for("the namespace's ServiceAccount", lambda: api.send("POST", PODS.format(ns=name), theirs).ok)
+    with controllers.controller(api, tmp_path_factory.mktemp("controller")) as running:
+        for job, spec in SPECS.items():
+            place(api, name, job, spec)
+        yield Scene(api, name, running)
+        assert requests.get(f"{running.address}/healthz", timeout=5).ok
+    api.do("DELETE", f"/api/v1/namespaces/{name}")
+
+
+@pytest.mark.parametrize("name", ["deep-config", "deep-template"])
+def test_a_job_nested_1100_levels_deep_is_invalid_and_nothing_else_happens(scene: Scene, name: str) -> None:
+    assert "nested deeper than 64 levels" in scene.await_message(name, "Invalid", "InvalidSpec")
+    assert scene.status(name)["phase"] == "Invalid"
+    assert requests.get(f"{scene.controller.address}/healthz", timeout=5).status_code == 200
+
+
+@pytest.mark.parametrize(("name", "words"), [("exists", "value must be empty"), ("alias", "valid IP")])
+def test_a_pod_that_the_api_server_rejects_makes_the_job_invalid_and_is_not_sent_again(
+    scene: Scene, name: str, words: str
+) -> None:
+    assert words in scene.await_message(name, "Invalid", "PodRejected")
+    assert scene.status(name)["phase"] == "Invalid"
+    sent = scene.controller.api_requests()["POST", "pods", "422"]
+    assert 2 <= sent <= 4, "one for each job, and one more where it was written while it was reconciled"
+
+
+def test_a_pod_name_that_exists_is_reported_with_its_owner_and_the_pod_is_never_adopted(scene: Scene) -> None:
+    message = scene.await_message("taken", "PodsReady", "FailedCreate")
+    assert f"pod {scene.namespace}/taken-worker-0 is there and belongs to nothing that manages it" in message
+    scene.api.do("DELETE", f"{PODS.format(ns=scene.namespace)}/taken-worker-0", gracePeriodSeconds="0")
+    wait_for("the job's own pods", lambda: pods_of(scene, "taken") == ["taken-worker-0", "taken-worker-1"])
+
+
+def test_another_job_goes_on(scene: Scene) -> None:
+    wait_for("its pods", lambda: pods_of(scene, "good") == ["good-worker-0", "good-worker-1"])
+    assert scene.status("good")["phase"] in {"Starting", "Running"}
+
+
+def pods_of(scene: Scene, job: str) -> list[str]:
+    pods = scene.api.pods(scene.namespace)
+    return [p["metadata"]["name"] for p in pods if p["metadata"].get("labels", {}).get("tfdist.dev/job") == job]
+
+
+def test_requests_name_the_controller(scene: Scene) -> None:
+    wait_for("its pods", lambda: pods_of(scene, "good"))
+    (pod, *_) = [p for p in scene.api.pods(scene.namespace) if p["metadata"]["name"] == "good-worker-0"]
+    assert "tfdist-controller" in {entry["manager"] for entry in pod["metadata"]["managedFields"]}

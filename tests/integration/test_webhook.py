@@ -1,0 +1,150 @@
+"""The admission webhook between a real API server and the controller: `kubectl apply` reports what validate reports."""
+
+import json
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+from support.api import JOBS, Api, Json, wait_for
+from support.controller import ACCOUNT_NAME, RBAC, SYSTEM
+from support.controller import controller as run_controller
+from support.factories import manifest
+from support.ports import free_ports
+
+from tfdist.validation import ValidationFailed, parse
+from tfdist_operator import permissions
+
+pytestmark = pytest.mark.integration
+
+NAME = "tested-webhook"
+CONFIGURATION = f"{NAME}.{SYSTEM}"
+CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+SECRETS = f"/api/v1/namespaces/{SYSTEM}/secrets"
+
+
+def role(kind: str, name: str, rules: object) -> tuple[Json, Json]:
+    """Return a role and what gives it to the controller's account."""
+    meta = {"name": name} | ({"namespace": SYSTEM} if kind == "Role" else {})
+    subject = {"kind": "ServiceAccount", "name": ACCOUNT_NAME, "namespace": SYSTEM}
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name}
+    version = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": meta}
+    return version | {"kind": kind, "rules": rules}, version | {
+        "kind": f"{kind}Binding",
+        "roleRef": reference,
+        "subjects": [subject],
+    }
+
+
+@pytest.fixture
+def port(api: Api, namespace: str) -> Iterator[int]:
+    """What the chart makes with `webhook.enabled`, with the address of a port of this machine."""
+    (free,) = free_ports(1)
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": NAME}, "type": "Opaque"}
+    api.apply(secret, SECRETS)
+    configuration = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": CONFIGURATION},
+        "webhooks": [
+            {
+                "name": "validate.tfdist.dev",
+                "admissionReviewVersions": ["v1"],
+                "clientConfig": {"url": f"https://127.0.0.1:{free}/"},
+                "failurePolicy": "Ignore",
+                "sideEffects": "None",
+                "timeoutSeconds": 5,
+                "rules": [
+                    {
+                        "apiGroups": ["tfdist.dev"],
+                        "apiVersions": ["v1"],
+                        "operations": ["CREATE", "UPDATE"],
+                        "resources": ["tfdistjobs"],
+                    }
+                ],
+                "matchConditions": [
+                    {
+                        "name": "specification-changes",
+                        "expression": "request.operation == 'CREATE' || object.spec != oldObject.spec",
+                    }
+                ],
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+            }
+        ],
+    }
+    api.apply(configuration, CONFIGURATIONS)
+    own, cluster = f"{RBAC}/namespaces/{SYSTEM}", RBAC
+    rules = permissions.webhook_rules(NAME)
+    for made, kind in zip(role("Role", NAME, rules), ("roles", "rolebindings"), strict=True):
+        api.apply(made, f"{own}/{kind}")
+    rules = permissions.webhook_configuration_rules(CONFIGURATION)
+    for made, kind in zip(
+        role("ClusterRole", CONFIGURATION, rules), ("clusterroles", "clusterrolebindings"), strict=True
+    ):
+        api.apply(made, f"{cluster}/{kind}")
+    yield free
+    api.do("DELETE", f"{CONFIGURATIONS}/{CONFIGURATION}")
+    api.do("DELETE", f"{SECRETS}/{NAME}")
+
+
+def new(namespace: str, name: str, **spec: object) -> Json:
+    made = manifest(name, namespace, **spec)
+    del made["metadata"]["uid"]
+    return made
+
+
+def invalid(namespace: str, name: str) -> Json:
+    container = {"name": "tensorflow", "imagePullPolicy": "Often"}
+    return new(namespace, name, template={"spec": {"containers": [container]}})
+
+
+def words(job: Json) -> str:
+    """Return what `tfdist validate` reports of a job."""
+    with pytest.raises(ValidationFailed) as caught:
+        parse(job)
+    return str(caught.value)
+
+
+def test_jobs_are_validated_when_they_are_applied(api: Api, namespace: str, port: int, tmp_path: pathlib.Path) -> None:
+    path = JOBS.format(ns=namespace)
+    settings = {"TFDIST_NAMESPACE": namespace, "TFDIST_WEBHOOK": NAME, "TFDIST_WEBHOOK_PORT": str(port)}
+
+    # given no controller, then an invalid job is stored: the webhook is down, and `Ignore` lets it pass
+    api.do("POST", path, invalid(namespace, "before"))
+
+    with run_controller(api, tmp_path, **settings):
+        # when the webhook is served, then an invalid job is rejected in the words of `tfdist validate`
+        broken = invalid(namespace, "broken")
+        wait_for("the webhook", lambda: api.send("POST", path, broken, dryRun="All").status_code == 422)
+        answer = api.send("POST", path, broken)
+        assert answer.status_code == 422
+        assert words(broken) in answer.json()["message"]
+        assert "spec.template.spec.containers" in answer.json()["message"]
+
+        # and so is one whose name the API server is to make, and one with a field that has no effect yet
+        broken["metadata"] = {"generateName": "nightly-"}
+        assert api.send("POST", path, broken).status_code == 422
+        assert api.send("POST", path, new(namespace, "queued", scheduling={"gang": "Volcano"})).status_code == 422
+
+        # and a valid one is admitted without a warning
+        answer = api.send("POST", path, new(namespace, "sound"))
+        assert answer.status_code == 201
+        assert "Warning" not in answer.headers
+
+        # and what was invalid before can be labelled, and suspended with a warning
+        stored = f"{path}/before"
+        answer = api.send("PATCH", stored, {"metadata": {"labels": {"team": "a"}}}, "merge-patch")
+        assert (answer.status_code, "Warning" in answer.headers) == (200, False)
+        answer = api.send("PATCH", stored, {"spec": {"runPolicy": {"suspend": True}}}, "merge-patch")
+        assert answer.status_code == 200, answer.text
+        assert words(invalid(namespace, "before"))[:200] in answer.headers["Warning"].replace('\\"', '"')
+
+        # and a sound one cannot be made invalid
+        worse = {"spec": {"template": broken["spec"]["template"]}}
+        assert api.send("PATCH", f"{path}/sound", worse, "merge-patch").status_code == 422
+
+        # and a job nested deeper than any parser reads is rejected as well
+        deep = new(namespace, "deep", training={"program": "image_classification", "config": {"deep": "DEEP"}})
+        text = json.dumps(deep).replace('"DEEP"', '{"a":' * 1100 + "1" + "}" * 1100)
+        answer = api.post_text(path, text)
+        assert answer.status_code == 422
+        assert "nested deeper than 64 levels" in answer.text

@@ -1,0 +1,169 @@
+"""Errors in `training` of the bundled programs, in its source, and in what only the merged pod shows."""
+
+from typing import Any, Final
+
+from support.bad_manifests.case import Bad, pod, rule
+from support.factories import CHECKPOINT, TRAINING
+
+DATA: Final = {"train": "/data/train.csv", "eval": "/data/eval.csv"}
+CLAIM: Final = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+OWN: Final = {"program": "mine:Line"}
+CONFIG: Final = ".training.config"
+
+
+def config(name: str, path: str, message: str, **fields: Any) -> Bad:
+    """Return a manifest with an error in the configuration of a bundled program."""
+    return pod(name, f"{CONFIG}.{path}", message, training={**TRAINING, "config": {"data": DATA} | fields})
+
+
+def port(name: str, number: int, message: str, **spec: Any) -> Bad:
+    main = {"name": "tensorflow", "ports": [{"name": "tfdist-port", "containerPort": number}]}
+    path = ".template.spec.containers[0].ports[0].containerPort"
+    return pod(name, path, message, template={"spec": {"containers": [main]}}, **spec)
+
+
+def git(name: str, field: str, message: str, **source: Any) -> Bad:
+    code = {"git": {"repository": "https://h/a.git"} | source}
+    return rule(name, f".training.source.git.{field}", message, training={"program": "a:B", "source": code})
+
+
+_PROGRAMS: Final = (
+    pod(
+        "a program with a typo",
+        ".training.program",
+        'Unsupported value: "image_clasification": supported values',
+        training={"program": "image_clasification"},
+    ),
+    pod(
+        "an unknown program",
+        ".training.program",
+        'Unsupported value: "resnet50": supported values',
+        training={"program": "resnet50"},
+    ),
+    pod("a program without data", f"{CONFIG}.data", "Required value", training={"program": "tabular"}),
+    config("words for epochs", "epochs", "must be an integer", epochs="many"),
+    config("negative epochs", "epochs", "must be at least 1", epochs=-3),
+    config("a typo in a setting", "epoch", "unknown field; did you mean epochs?", epoch=3),
+    config(
+        "a setting of another program", "hiddenUnits", "unknown field; see docs/reference/trainer.md", hiddenUnits=[1]
+    ),
+    config(
+        "two ends of training",
+        "steps",
+        "epochs and steps are mutually exclusive; keep one of them",
+        epochs=1,
+        steps=100,
+    ),
+    config(
+        "two sizes of batches",
+        "batchSizePerReplica",
+        "globalBatchSize and batchSizePerReplica are mutually exclusive; keep one of them",
+        batchSizePerReplica=1,
+        globalBatchSize=2,
+    ),
+    config("a rate as a string", "learningRate", "must be a number", learningRate="fast"),
+    config(
+        "an unknown model", "model", "must be 'mlp', 'cnn', 'resnet' or a string that matches \\.keras$", model="vgg"
+    ),
+    config("a shape of two", "imageShape[2]", "Required value", imageShape=[28, 28]),
+    config("a typo below", "data.trian", "unknown field; did you mean train?", data={**DATA, "trian": "/d"}),
+    config(
+        "nothing to train on",
+        "data.train",
+        "Required value: the data to train on; set a pattern of files, such as /data/*.csv",
+        data={"eval": "/d"},
+    ),
+    pod(
+        "nothing to evaluate on",
+        f"{CONFIG}.data.eval",
+        "Required value: the data to evaluate on; set a pattern of files, such as /data/*.csv",
+        training={"program": "image_classification", "config": {"data": {"train": "/data/train.csv"}}},
+        evaluation={"mode": "AfterTraining"},
+        checkpoint=CHECKPOINT,
+    ),
+)
+
+_SOURCES: Final = (
+    git(
+        "a repository of the pod",
+        "repository",
+        "must be the URL of a server (https, ssh, git) or user@host:path; the pod has no local repository",
+        repository="file:///etc",
+    ),
+    git(
+        "a repository that is an option",
+        "repository",
+        "must be the URL of a server (https, ssh, git) or user@host:path; the pod has no local repository",
+        repository="-o@host:path",
+    ),
+    git(
+        "a folder outside of the repository",
+        "directory",
+        "must be a path within the source, without ..",
+        directory="a/../../etc",
+    ),
+    rule(
+        "a folder outside of the claim",
+        ".training.source.persistentVolumeClaim.directory",
+        "must be a path within the source, without ..",
+        training={**OWN, "source": {"persistentVolumeClaim": {"claimName": "code", "directory": ".."}}},
+    ),
+)
+
+_PODS: Final = (
+    pod(
+        "an init container called as the one that trains",
+        ".template.spec.initContainers[0].name",
+        'Duplicate value: "tensorflow": a container of the pod has this name; use another name',
+        template={"spec": {"initContainers": [{"name": "tensorflow", "image": "fetch:1"}]}},
+    ),
+    pod(
+        "an init container called as a container of the job",
+        ".worker.template.spec.initContainers[0].name",
+        'Duplicate value: "log": a container of the pod has this name; use another name',
+        template={"spec": {"containers": [{"name": "log", "image": "log:1"}]}},
+        worker={"template": {"spec": {"initContainers": [{"name": "log", "image": "log:1"}]}}},
+    ),
+    pod(
+        "a folder outside of the volume",
+        ".volumeMounts[0].subPath",
+        "must be a relative path within the volume, without ..",
+        volumes=[CLAIM],
+        volumeMounts=[{"name": "data", "mountPath": "/data", "subPath": "../../../etc"}],
+    ),
+    pod(
+        "a folder outside of the volume of a sidecar",
+        ".template.spec.containers[0].volumeMounts[0].subPathExpr",
+        "must be a relative path within the volume, without ..",
+        volumes=[CLAIM],
+        template={
+            "spec": {
+                "containers": [
+                    {
+                        "name": "log",
+                        "image": "log:1",
+                        "volumeMounts": [{"name": "data", "mountPath": "/data", "subPathExpr": "/$(HOST)"}],
+                    }
+                ]
+            }
+        },
+    ),
+    port("TensorFlow at the port of the report", 8790, "port 8790 is used by the progress report; use another port"),
+    port("TensorFlow at the port of the launcher", 8791, "port 8791 is used by the launcher; use another port"),
+    port(
+        "a standby process at the port of the report",
+        8789,
+        "port 8790 is used by the progress report (8789 and the next",
+        runPolicy={"standby": True},
+        checkpoint=CHECKPOINT,
+    ),
+    port(
+        "a standby process at no port",
+        65535,
+        "must be at most 65535 (65535 and the next port are used, the latter by the standby process)",
+        runPolicy={"standby": True},
+        checkpoint=CHECKPOINT,
+    ),
+)
+
+CASES: Final[tuple[Bad, ...]] = (*_PROGRAMS, *_SOURCES, *_PODS)

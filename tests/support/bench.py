@@ -1,0 +1,121 @@
+"""A reconciler with its stores, before a fake API server: what one test of reconciling needs."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from support.factories import NOW, SETTINGS, UID, manifest
+from support.fake_api import FakeApi, Rejection, served
+from tfdist_operator.kube.client import Client
+from tfdist_operator.kube.job_cache import JobCache
+from tfdist_operator.kube.keys import NamespacedName
+from tfdist_operator.kube.owned_cache import KINDS, OwnedObjectCache
+from tfdist_operator.kube.owned_requests import PLURALS, OwnedRequests
+from tfdist_operator.kube.pod_cache import PodCache
+from tfdist_operator.kube.resources import ResourceClient
+from tfdist_operator.kube.runtime_state import RuntimeStateStore
+from tfdist_operator.kube.workqueue import WorkQueue
+from tfdist_operator.reconcile import Dependencies, Reconciler
+from tfdist_operator.replica_reports.client import ReportClient
+from tfdist_operator.replica_reports.diagnosis import Diagnosis
+from tfdist_operator.replica_reports.poll_rate import PollRate
+
+KEY = NamespacedName("team", "fashion")
+JOB = "/apis/tfdist.dev/v1/namespaces/team/tfdistjobs/fashion"
+SERVICE = "/api/v1/namespaces/team/services/fashion"
+POLICY = "/apis/networking.k8s.io/v1/namespaces/team/networkpolicies/fashion"
+EVENTS = "/apis/events.k8s.io/v1/namespaces/team/events"
+PODS = "/api/v1/namespaces/team/pods"
+
+
+class Bench:
+    """A reconciler with its stores, before a fake API server."""
+
+    def __init__(self, api: FakeApi, client: Client, diagnosis: Diagnosis) -> None:
+        self.api = api
+        self._client = client
+        self._resources = ResourceClient(client, "test")
+        self._diagnosis = diagnosis
+        self.start()
+
+    def start(self, *, pods: bool = True) -> None:
+        """Begin as a new process, which knows what is stored; without `pods`, its watch of them has brought none."""
+        self.jobs, self.queue = JobCache(), WorkQueue[NamespacedName]()
+        self.pods = PodCache(self.queue.add)
+        self.states = RuntimeStateStore()
+        self.owned = {kind: OwnedObjectCache(kind, self.queue.add) for kind in KINDS}
+        deps = Dependencies(
+            jobs=self.jobs,
+            pods=self.pods,
+            owned=self.owned,
+            queue=self.queue,
+            resources=self._resources,
+            owned_requests=OwnedRequests(self._client),
+            states=self.states,
+            diagnosis=self._diagnosis,
+            controller="tfdist-system.test",
+            now=lambda: NOW,
+        )
+        self._reconciler = Reconciler(deps, SETTINGS, PollRate(2, 10))
+        if JOB in self.api.objects:
+            self.jobs.upsert(self.api.objects[JOB])
+        for path, found in self.api.objects.items():
+            if pods and "/pods/" in path:
+                self.pods.upsert(found)
+        self.watch()
+        for cache in self.owned.values():
+            cache.begin()
+
+    def watch(self) -> None:
+        """Let the watches of owned objects deliver everything."""
+        for kind, cache in self.owned.items():
+            found = {p: o for p, o in self.api.objects.items() if f"/{PLURALS[kind]}/" in p}
+            for stored in found.values():
+                cache.on_update(stored)
+            cache.replace({o["metadata"]["uid"] for o in found.values()}, self.api.version)
+
+    def job(self, **content: object) -> None:
+        """Let there be a job."""
+        made = manifest() | content
+        made["metadata"] |= {"uid": UID, "generation": 1}
+        self.jobs.upsert(self.api.put(JOB, made))
+
+    def change(self, **spec: object) -> None:
+        """Let the user change the specification of the job."""
+        known = self.api.objects[JOB]
+        changed = known | {"spec": known["spec"] | spec}
+        changed["metadata"] = known["metadata"] | {"generation": known["metadata"]["generation"] + 1}
+        self.jobs.upsert(self.api.put(JOB, changed))
+
+    async def reconcile(self) -> bool:
+        """Reconcile once and return whether that succeeded."""
+        return await self._reconciler.reconcile(KEY)
+
+    def run(self, *replicas: str) -> None:
+        """Let the containers of pods run."""
+        for replica in replicas:
+            path = f"/api/v1/namespaces/team/pods/fashion-{replica}"
+            self.pods.upsert(self.api.put(path, self.api.objects[path] | {"status": {"phase": "Running"}}))
+
+    def fail(self, replica: str) -> None:
+        """Let the container of a pod end with 137."""
+        path = f"/api/v1/namespaces/team/pods/fashion-{replica}"
+        ended = {"name": "tensorflow", "state": {"terminated": {"exitCode": 137, "finishedAt": "2030-01-02T03:04:00Z"}}}
+        status = {"phase": "Failed", "containerStatuses": [ended]}
+        self.pods.upsert(self.api.put(path, self.api.objects[path] | {"status": status}))
+
+
+@asynccontextmanager
+async def bench_served() -> AsyncIterator[Bench]:
+    """Give a bench whose API server is empty, until the block ends."""
+    async with served() as (api, client):
+        diagnosis = Diagnosis(ReportClient())
+        try:
+            yield Bench(api, client, diagnosis)
+        finally:
+            await diagnosis.close()
+
+
+def rejecting_pods(message: str) -> Rejection:
+    """Reject each request that creates a pod."""
+    create_error = (403, "Forbidden", message, "")
+    return lambda method, path: create_error if method == "POST" and path.endswith("/pods") else None

@@ -1,0 +1,148 @@
+"""An API server of one kind that real kopf watches: a test writes the lines of each stream, and answers as it likes."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final
+
+import kopf
+import orjson
+from aiohttp import web
+
+from tfdist_operator import handlers
+from tfdist_operator.admission import Review
+from tfdist_operator.kube.kopf_session import KopfSession
+
+Json = dict[str, Any]
+JOBS = "/apis/tfdist.dev/v1/tfdistjobs"
+
+
+def _kind(plural: str, kind: str, *, namespaced: bool) -> Json:
+    verbs = ["list", "watch", "patch"]
+    return {"name": plural, "kind": kind, "singularName": kind.lower(), "namespaced": namespaced, "verbs": verbs}
+
+
+_GROUPS: Final = ("tfdist.dev", "apiextensions.k8s.io")
+_DISCOVERY: Final[Json] = {
+    "/api": {"versions": ["v1"]},
+    "/api/v1": {"resources": [_kind("namespaces", "Namespace", namespaced=False)]},
+    "/apis": {
+        "groups": [
+            {"name": group, "versions": [{"version": "v1"}], "preferredVersion": {"version": "v1"}} for group in _GROUPS
+        ]
+    },
+    "/apis/tfdist.dev/v1": {"resources": [_kind("tfdistjobs", "TFDistJob", namespaced=True)]},
+    "/apis/apiextensions.k8s.io/v1": {
+        "resources": [_kind("customresourcedefinitions", "CustomResourceDefinition", namespaced=False)]
+    },
+}
+
+
+class Stream:
+    """One watch that kopf has opened."""
+
+    def __init__(self, query: Json) -> None:
+        self.query = query
+        self.lines: asyncio.Queue[bytes] = asyncio.Queue()
+
+    def send(self, kind: str, content: Json | bytes) -> None:
+        """Send an event; its object is JSON, or bytes that are sent as they are."""
+        text = content if isinstance(content, bytes) else orjson.dumps(content)
+        self.lines.put_nowait(b'{"type":"' + kind.encode() + b'","object":' + text + b"}\n")
+
+    def end_of_list(self, version: int) -> None:
+        """Send the bookmark that ends a streamed list."""
+        notes = {"k8s.io/initial-events-end": "true"}
+        self.send("BOOKMARK", {"metadata": {"resourceVersion": str(version), "annotations": notes}})
+
+
+class Kopf:
+    """kopf with the handlers of the controller, which only remember what they are called with."""
+
+    def __init__(self) -> None:
+        self.streams: asyncio.Queue[Stream] = asyncio.Queue()
+        self.events: list[tuple[str | None, str]] = []
+        self.on_event: Callable[[str | None, Json], None] = lambda _kind, _raw: None
+        self.stored: list[Json] = []
+        """What a list that is no stream holds: that of the controller itself."""
+        self.answer: Callable[[], int] = lambda: 200
+        self.requests: list[str] = []
+        self.kopf_session = KopfSession(None, lambda: {"Authorization": "Bearer token"}, [""])
+        self.server = ""
+        self.running: asyncio.Task[None] | None = None
+
+    def session(self) -> kopf.AiohttpSession:
+        return kopf.AiohttpSession(server=self.server, aiohttp_session=self.kopf_session.new())
+
+    async def start(self) -> None:
+        """Start nothing."""
+
+    async def stop(self) -> None:
+        """Stop nothing."""
+
+    def on_job_event(self, kind: str | None, raw: Any) -> None:
+        self.on_event(kind, raw)
+        self.events.append((kind, raw["metadata"]["name"]))
+
+    def review(self, *_: object) -> Review:
+        """Find nothing wrong."""
+        return Review()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Return when a condition holds; kopf must not end before."""
+        async with asyncio.timeout(20):
+            while not condition():
+                assert self.running is not None
+                assert not self.running.done(), self.running.exception()
+                await asyncio.sleep(0.01)
+
+    async def stream(self) -> Stream:
+        """Return the next watch that kopf opens."""
+        await self.until(lambda: not self.streams.empty())
+        return self.streams.get_nowait()
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        self.requests.append(f"{request.method} {request.path}")
+        if request.path in _DISCOVERY:
+            return web.json_response(_DISCOVERY[request.path])
+        if (code := self.answer()) != 200:
+            return web.json_response({"kind": "Status", "code": code, "message": "rejected by the test"}, status=code)
+        if "watch" not in request.query:
+            return web.json_response({"items": self.stored, "metadata": {"resourceVersion": "50"}})
+        stream, response = Stream(dict(request.query)), web.StreamResponse()
+        await response.prepare(request)
+        self.streams.put_nowait(stream)
+        with suppress(ConnectionError):
+            while line := await stream.lines.get():
+                await response.write(line)
+        return response
+
+
+@asynccontextmanager
+async def watching(*, streaming: bool = True) -> AsyncIterator[Kopf]:
+    """Run kopf against a fake API server until the block ends."""
+    made, app = Kopf(), web.Application()
+    app.router.add_route("*", "/{path:.*}", made.handle)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    made.server = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    settings = handlers.settings()
+    settings.watching.initial_streaming = streaming
+    settings.process.ultimate_exiting_timeout = None
+    made.running = asyncio.create_task(
+        kopf.operator(
+            registry=handlers.registry(made),
+            settings=settings,
+            standalone=True,
+            identity="test",  # type: ignore[arg-type]
+            clusterwide=True,
+        )
+    )
+    try:
+        yield made
+    finally:
+        made.running.cancel()  # in order would take kopf five seconds, in which it waits for the tasks of this server
+        with suppress(Exception, asyncio.CancelledError):
+            await made.running
+        await runner.cleanup()

@@ -1,0 +1,89 @@
+"""The jobs of the model of a cluster: their kinds, and the edits of a user."""
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from support.factories import CHECKPOINT, manifest
+from support.model_checks import BACKOFF_LIMIT
+from tfdist.api.v1 import TFDistJob
+from tfdist.contract import Role
+from tfdist.render.fingerprint import fingerprint
+from tfdist.render.gang import GangName
+from tfdist.validation import FieldError, ValidationFailed, parse
+
+GANGS = {
+    GangName.TRAINING: {Role.CHIEF, Role.WORKER, Role.PS},
+    GangName.EVALUATOR: {Role.EVALUATOR},
+    GangName.EVALUATION: {Role.EVALUATION},
+}
+_PROGRAM = {"image": "user/program:1", "command": ["run"]}
+_DEADLINES = {"startDeadlineSeconds": 3000, "activeDeadlineSeconds": 20000}
+
+JOBS: dict[str, dict[str, Any]] = {
+    "mirrored workers, evaluated afterwards": {"evaluation": {"mode": "AfterTraining"}, "checkpoint": CHECKPOINT},
+    "parameter servers with an evaluator": {
+        "strategy": "ParameterServer",
+        "chief": {},
+        "ps": {"replicas": 1},
+        "evaluator": {},
+        **_PROGRAM,
+    },
+    "all roles, all workers decide": {
+        "strategy": "Custom",
+        "chief": {},
+        "ps": {"replicas": 1},
+        "evaluator": {},
+        "successPolicy": "AllWorkers",
+        **_PROGRAM,
+    },
+    "one device with deadlines": {"strategy": "OneDevice", "worker": {"replicas": 1}, "runPolicy": _DEADLINES},
+    "evaluation alone": {"task": "Evaluate", "checkpoint": CHECKPOINT},
+    "workers under launchers": {"successPolicy": "AllWorkers"},
+    "evaluated during training and after it, changed at once": {
+        "evaluation": {"mode": "Both"},
+        "checkpoint": CHECKPOINT,
+        "runPolicy": {"updateStrategy": "Restart"},
+    },
+}
+
+
+@dataclass(frozen=True)
+class Edition:
+    """A specification as the user writes it: its pods have the number of the `edit`; or it has an error."""
+
+    suspend: bool = False
+    workers: int | None = None
+    edit: int = 0
+    valid: bool = True
+
+    def manifest(self, kind: str) -> dict[str, Any]:
+        """Return the JSON of a job of a kind."""
+        spec = JOBS[kind]
+        policy = {"backoffLimit": BACKOFF_LIMIT, "keepFailedPods": 1, **spec.get("runPolicy", {})}
+        changed: dict[str, Any] = {"worker": {"replicas": self.workers}} if self.workers else {}
+        changed |= {"env": [{"name": "EDIT", "value": str(self.edit)}]}
+        error = {} if self.valid else {"volumeMounts": [{"name": "absent", "mountPath": "/absent"}]}
+        return manifest(**(spec | {"runPolicy": policy | {"suspend": self.suspend}} | changed | error))
+
+
+@lru_cache(maxsize=1024)
+def parsed(kind: str, edition: Edition) -> tuple[TFDistJob | None, tuple[FieldError, ...], str]:
+    """Return a job, or what is wrong with it, and the fingerprint of its pods."""
+    try:
+        job = parse(edition.manifest(kind))
+    except ValidationFailed as error:
+        return None, tuple(error.problems), ""
+    return job, (), fingerprint(job)
+
+
+@dataclass
+class Job:
+    """The job as the API server stores it."""
+
+    edition: Edition
+    version: int = 1
+    generation: int = 1
+    status: dict[str, Any] = field(default_factory=dict)
+    deleting: bool = False
+    restarted_at: str = ""

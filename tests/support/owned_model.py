@@ -1,0 +1,59 @@
+"""Service and NetworkPolicy of the job of `cluster_model`: their true state, and the state in the cache."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from tfdist_operator.planner import Plan
+from tfdist_operator.planner.plan import ObjectName
+
+Objects = dict[ObjectName, str]
+
+
+class OwnedModel:
+    """Objects by name, each with what it is made of; `requests` counts what they cost."""
+
+    def __init__(self, requests: Counter[str]) -> None:
+        self._requests = requests
+        self.true: Objects = {}
+        self._seen: Objects = {}
+
+    def sync(self) -> None:
+        """Let the controller see what is true."""
+        self._seen = dict(self.true)
+
+    @property
+    def unseen(self) -> bool:
+        """Whether the controller has not seen all of it."""
+        return self._seen != self.true
+
+    def apply(self, made: dict[str, Any]) -> None:
+        """Apply a manifest to an object, unless the object is seen to match it."""
+        name, content = ObjectName(made["kind"], made["metadata"]["name"]), repr(made["spec"])
+        if self._seen.get(name) != content:
+            self._requests["apply"] += 1
+            self.true[name] = self._seen[name] = content
+
+    def remove(self, names: Sequence[ObjectName]) -> None:
+        """Remove objects that are seen to be there."""
+        for name in names:
+            if self._seen.pop(name, None) is not None:
+                self._requests["remove"] += 1
+                self.true.pop(name, None)
+
+    def tamper(self, which: int, *, delete: bool) -> None:
+        """Have somebody delete an object, or change it."""
+        if not self.true:
+            return
+        name = sorted(self.true)[which % len(self.true)]
+        if delete:
+            del self.true[name]
+        else:
+            self.true[name] = "changed by hand"
+
+    def check(self, todo: Plan) -> None:
+        """Assert that everything is as a plan wants it."""
+        for made in todo.objects:
+            name = ObjectName(made["kind"], made["metadata"]["name"])
+            assert self.true.get(name) == repr(made["spec"]), f"{name} was not repaired"
+        assert not self.true.keys() & set(todo.obsolete), "an object that nothing needs is left"

@@ -1,0 +1,25 @@
+"""Running jobs in the stores of a controller, as those see them who request reports from their pods."""
+
+from support.factories import UID, manifest
+from support.raw import raw_pod
+from tfdist_operator.kube.job_cache import JobCache
+from tfdist_operator.kube.pod_cache import PodCache
+
+RUNNING = {
+    "conditions": [{"type": "Running", "status": "True", "reason": "AllReplicasRunning"}],
+    "gangs": {"training": {"attempt": 0, "ran": True}},
+}
+
+
+def jobs_and_pods(*ips: str) -> tuple[JobCache, PodCache]:
+    """Return running jobs of one worker each, by the addresses of their pods."""
+    jobs, pods = JobCache(), PodCache(lambda _: None)
+    for number, ip in enumerate(ips):
+        name, uid = f"job-{number}", f"{UID[:-4]}{number:04}"
+        made = manifest(name, worker={"replicas": 1}) | {"status": RUNNING}
+        made["metadata"] |= {"uid": uid, "resourceVersion": "5", "generation": 1}
+        jobs.upsert(made)
+        found = raw_pod(6, uid=uid, job=name, job_uid=uid)
+        found["status"] = {"phase": "Running", "podIP": ip}
+        pods.upsert(found)
+    return jobs, pods

@@ -1,0 +1,81 @@
+"""Console of a local run: its output to a terminal and to a file."""
+
+import errno
+import io
+
+import pytest
+
+from tfdist.cli.console import RunConsole
+from tfdist.contract_reports import ProgressReport
+
+REPORT = ProgressReport.model_validate(
+    {"role": "worker", "index": 0, "attempt": 0, "phase": "training", "step": 30, "totalSteps": 120}
+)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def written(stream: io.StringIO) -> str:
+    console = RunConsole(stream, ["ps-0", "worker-0"], lambda: 0.0)
+    console.progress("Running", None)
+    console.log("ps-0", ["[bold] a " + "b" * 200])
+    console.progress("Running", REPORT)
+    console.message("done")
+    console.close()
+    return stream.getvalue()
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_a_file_gets_plain_lines_and_progress_only_every_ten_seconds() -> None:
+    assert written(io.StringIO()) == f"Running\nps-0     | [bold] a {'b' * 200}\ndone\n"
+    now = iter([0.0, 0.0, 60.0, 60.0])
+    stream = io.StringIO()
+    console = RunConsole(stream, [], lambda: next(now))
+    console.progress("Starting", None)
+    console.progress("Running", REPORT)
+    assert stream.getvalue() == "Starting\nRunning  [=====               ] 25%  step 30 of 120\n"
+
+
+def test_a_terminal_shows_progress_below_coloured_lines() -> None:
+    output = written(Terminal())
+    assert f"\x1b[36mps-0     | \x1b[0m[bold] a {'b' * 200}\n" in output
+    assert "25%" in output
+    assert "step 30 of 120" in output
+    assert output.index("ps-0") < output.index("25%")
+
+
+def test_a_terminal_without_colour_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[36m" not in written(Terminal())
+
+
+def test_a_dumb_terminal_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    assert "\x1b" not in written(Terminal())
+
+
+@pytest.mark.parametrize("stream", [io.StringIO, Terminal])
+def test_a_closed_terminal_raises_no_error(stream: type[io.StringIO]) -> None:
+    class Closed(stream):  # type: ignore[valid-type,misc]
+        def write(self, text: str) -> int:  # noqa: ARG002  the signature of a stream
+            raise OSError(errno.EIO, "Input/output error")
+
+    written(Closed())
+
+
+def test_a_closed_pipe_raises_broken_pipe_error() -> None:
+    class Closed(io.StringIO):
+        def write(self, text: str) -> int:  # noqa: ARG002  the signature of a stream
+            raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        written(Closed())

@@ -1,0 +1,66 @@
+"""Settings of the controller: each is checked once at the start, and a wrong one ends it with a sentence."""
+
+import json
+import pathlib
+from typing import Any
+
+import pytest
+
+from tfdist_operator import config
+from tfdist_operator.kube import connection
+
+
+def test_every_wrong_setting_is_named_at_once() -> None:
+    with pytest.raises(SystemExit) as error:
+        config.from_environment({"TFDIST_PORT": "http", "TFDIST_WORKERS": "0"})
+    text = str(error.value)
+    assert "TFDIST_TRAINER_IMAGE" in text
+    assert "TFDIST_PORT='http'" in text
+    assert "TFDIST_WORKERS='0'" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "remedy"),
+    [
+        ("TFDIST_WORKERS", "0.5", "must be a whole number from 1 to 1000"),
+        ("TFDIST_WORKERS", "-1", "must be a whole number from 1 to 1000"),
+        ("TFDIST_WORKERS", "nan", "must be a whole number from 1 to 1000"),
+        ("TFDIST_PORT", "70000", "must be a whole number from 1 to 65535"),
+        ("TFDIST_PORT", "inf", "must be a whole number from 1 to 65535"),
+        ("TFDIST_PROGRESS_POLL_SECONDS", "nan", "must be a positive number"),
+        ("TFDIST_PROGRESS_WRITE_SECONDS", "inf", "must be a positive number"),
+        ("TFDIST_LOG_LEVEL", "LOUD", "must be DEBUG, INFO, WARNING or ERROR"),
+    ],
+)
+def test_a_setting_that_cannot_be_meant_is_rejected_with_its_remedy(name: str, value: str, remedy: str) -> None:
+    with pytest.raises(SystemExit) as error:
+        config.from_environment({"TFDIST_TRAINER_IMAGE": "x", name: value})
+    assert f"{name}={value!r}: {remedy}" in str(error.value)
+
+
+def test_whole_numbers_and_a_log_level_in_small_letters_are_taken() -> None:
+    given = {"TFDIST_TRAINER_IMAGE": "x", "TFDIST_WORKERS": "3", "TFDIST_LOG_LEVEL": "debug"}
+    found = config.from_environment(given)
+    assert (found.workers, found.log_level) == (3, "DEBUG")
+
+
+KUBECONFIG: dict[str, Any] = {
+    "current-context": "c",
+    "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1", "certificate-authority": "/missing/ca"}}],
+    "users": [{"name": "c", "user": {}}],
+    "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
+}
+
+
+@pytest.mark.parametrize("text", [None, "{", "[]", "clusters: 1", json.dumps(KUBECONFIG)])
+def test_a_kubeconfig_that_cannot_be_used_ends_with_a_sentence(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, text: str | None
+) -> None:
+    """Given a kubeconfig that is missing, is no YAML, or names a missing file; then the sentence names it."""
+    path = tmp_path / "config"
+    if text is not None:
+        path.write_text(text)
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    with pytest.raises(SystemExit, match="no API server: ") as error:
+        connection.ssl_context(connection.find_connection())
+    assert str(path) in str(error.value) or "/missing/ca" in str(error.value)

@@ -1,0 +1,274 @@
+"""The executor: its requests, their order, and what it does when the API server rejects one."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from support.bench import JOB, KEY, PODS, Bench, bench_served, rejecting_pods
+from support.factories import CHECKPOINT, UID, condition, manifest
+
+from tfdist_operator.kube.workqueue import RETRY
+from tfdist_operator.reconcile import creation
+
+WORKER = f"{PODS}/fashion-worker-0"
+DUPLICATE = 'Pod "fashion-worker-0" is invalid: spec.containers[1].name: Duplicate value: "tensorflow"'
+
+
+@pytest.fixture
+async def bench() -> AsyncIterator[Bench]:
+    async with bench_served() as made:
+        yield made
+
+
+async def running(bench: Bench, workers: int = 2) -> None:
+    """Run a job with all its workers, and clear the recorded requests."""
+    bench.job(spec=manifest(worker={"replicas": workers})["spec"])
+    await bench.reconcile()
+    bench.run(*(f"worker-{i}" for i in range(workers)))
+    await bench.reconcile()
+    bench.api.asked.clear()
+
+
+# Events (they follow the status at once)
+
+
+async def test_events_are_published_right_after_the_status_and_survive_a_later_failure(bench: Bench) -> None:
+    """Given a restart whose first creation is answered with 500; then its event is published exactly once."""
+    await running(bench)
+    bench.fail("worker-1")
+    bench.api.reject = lambda method, path: (
+        (500, "InternalError", "etcd", "") if method == "POST" and path.endswith("/pods") else None
+    )
+    assert not await bench.reconcile()
+    assert bench.api.requests("events") == ["POST"]
+    status, event = (next(i for i, a in enumerate(bench.api.asked) if part in a) for part in ("/status", "/events"))
+    assert event == status + 1
+    bench.api.reject = lambda _method, _path: None
+    assert await bench.reconcile()
+    assert bench.api.requests("events") == ["POST"]
+
+
+# Deletes
+
+
+async def test_pods_are_deleted_in_parallel_and_one_failure_stops_no_other_deletion(bench: Bench) -> None:
+    """Given eight replicas to be deleted; when one deletion fails, then the others are sent, several at a time."""
+    await running(bench, workers=8)
+    bench.fail("worker-1")
+    in_flight, most = 0, 0
+
+    async def slow(method: str) -> None:
+        nonlocal in_flight, most
+        in_flight += method == "DELETE"
+        most = max(most, in_flight)
+        await asyncio.sleep(0.01)
+        in_flight -= method == "DELETE"
+
+    bench.api.before = slow
+    bench.api.reject = lambda method, path: (
+        (500, "InternalError", "", "") if method == "DELETE" and path.endswith("worker-0") else None
+    )
+    assert not await bench.reconcile()
+    assert len(bench.api.requests("pods/fashion-worker-", method="DELETE")) == 7
+    assert 3 < most <= 16
+
+
+async def test_a_deletion_names_the_uid_of_the_pod_and_is_sent_once(bench: Bench) -> None:
+    await running(bench)
+    bench.fail("worker-1")
+    await bench.reconcile()
+    await bench.reconcile()
+    deletes = [(p, b) for m, p, b in bench.api.bodies if m == "DELETE"]
+    assert deletes == [(WORKER, {"preconditions": {"uid": WORKER}})]
+
+
+async def test_a_pod_that_is_deleted_at_once_fails_no_reconcile(bench: Bench) -> None:
+    """Given ended pods, whose deletion is answered without a version; then the reconcile succeeds."""
+    bench.job(spec=manifest(runPolicy={"backoffLimit": 0, "keepFailedPods": 0, "cleanPodPolicy": "All"})["spec"])
+    await bench.reconcile()
+    bench.fail("worker-0")
+    bench.fail("worker-1")
+    for _ in range(3):
+        assert await bench.reconcile()
+    assert WORKER not in bench.api.objects
+
+
+async def test_a_pod_of_the_same_name_with_another_uid_is_not_deleted(bench: Bench) -> None:
+    """Given a pod that was replaced by another of its name; when it is to be deleted, then the new pod is kept."""
+    await running(bench)
+    bench.fail("worker-1")
+    bench.api.objects[WORKER]["metadata"]["uid"] = "another"
+    assert await bench.reconcile()
+    assert "deletionTimestamp" not in bench.api.objects[WORKER]["metadata"]
+
+
+async def test_a_change_of_a_pod_names_its_uid(bench: Bench) -> None:
+    """Given a pod that lost its owner; when it is adopted, then only if it is still the same pod."""
+    await running(bench)
+    orphan = bench.api.objects[WORKER]
+    orphan["metadata"]["ownerReferences"] = []
+    bench.pods.upsert(bench.api.put(WORKER, orphan))
+    await bench.reconcile()
+    (body,) = (b for m, p, b in bench.api.bodies if (m, p) == ("PATCH", WORKER))
+    assert body["metadata"]["uid"] == WORKER
+
+
+# Names that are in use
+
+
+@pytest.mark.parametrize(
+    ("meta", "holder"),
+    [
+        ({"labels": {"app": "web"}}, "nothing that manages it"),
+        ({"ownerReferences": [{"kind": "StatefulSet", "name": "fashion", "controller": True}]}, "StatefulSet fashion"),
+        ({"labels": {"tfdist.dev/job": "fashion", "tfdist.dev/job-uid": "old"}}, "an earlier TFDistJob of this name"),
+    ],
+)
+async def test_a_pod_name_in_use_is_reported_in_a_condition_with_the_owner(
+    bench: Bench, meta: dict[str, Any], holder: str
+) -> None:
+    """Given a foreign pod of a replica's name; then the status reports it at once, and the creation is repeated."""
+    theirs = bench.api.put(WORKER, {"metadata": {"name": "fashion-worker-0", "namespace": "team"} | meta})
+    bench.job()
+    assert not await bench.reconcile()
+    assert KEY in bench.queue._dirty, "at once, so that the status reports it"
+    assert not await bench.reconcile()
+    found = condition(bench.api.objects[JOB]["status"], "PodsReady")
+    assert found["reason"] == "FailedCreate"
+    assert f"pod team/fashion-worker-0 is there and belongs to {holder}" in found["message"]
+    assert bench.api.objects[WORKER] == theirs
+    del bench.api.objects[WORKER]
+    assert await bench.reconcile()
+    assert bench.api.objects[WORKER]["metadata"]["labels"]["tfdist.dev/job-uid"] == UID
+
+
+async def test_a_terminating_pod_of_the_replaced_job_is_named_while_the_new_job_waits_for_it(bench: Bench) -> None:
+    """Given `kubectl replace --force`: the pods of the earlier job terminate for their grace period."""
+    labels = {"tfdist.dev/job": "fashion", "tfdist.dev/job-uid": "old"}
+    meta = {"name": "fashion-worker-0", "namespace": "team", "deletionTimestamp": "2030-01-02T03:04:35Z"}
+    bench.api.put(WORKER, {"metadata": meta | {"labels": labels}})
+    bench.job()
+    await bench.reconcile()
+    await bench.reconcile()
+    message = bench.api.objects[JOB]["status"]["summary"]["message"]
+    assert "fashion-worker-0 is there and belongs to an earlier TFDistJob of this name; it is being deleted" in message
+    del bench.api.objects[WORKER]
+    assert await bench.reconcile()
+    assert bench.api.objects[WORKER]["metadata"]["labels"]["tfdist.dev/job-uid"] == UID
+
+
+async def test_a_pod_that_an_earlier_process_created_is_cached_from_then_on(bench: Bench) -> None:
+    """Given a watch that lags; when a pod is created a second time, then the existing pod is cached."""
+    bench.job()
+    await bench.reconcile()
+    known = bench.api.objects[JOB]
+    bench.start(pods=False)
+    bench.jobs.upsert(known)
+    assert await bench.reconcile()
+    assert [p.name for p in bench.pods.of_job(KEY, UID)] == ["fashion-worker-0", "fashion-worker-1"]
+
+
+# Pods that the API server rejects
+
+
+def rejecting(message: str, code: int = 422) -> Any:
+    return lambda method, path: (code, "Invalid", message, "") if method == "POST" and path.endswith("/pods") else None
+
+
+@pytest.mark.parametrize("code", [400, 422])
+async def test_a_pod_that_can_never_be_valid_makes_the_job_invalid_with_the_message_of_the_server(
+    bench: Bench, code: int
+) -> None:
+    """Given a template that the API server rejects; then the job is Invalid, and the pod is not sent again."""
+    bench.job()
+    bench.api.reject = rejecting(DUPLICATE, code)
+    assert await bench.reconcile()
+    assert await bench.reconcile()
+    status = bench.api.objects[JOB]["status"]
+    assert status["phase"] == "Invalid"
+    assert condition(status, "Invalid")["reason"] == "PodRejected"
+    assert DUPLICATE in condition(status, "Invalid")["message"]
+    assert status["summary"]["message"].startswith("pods rejected by the API server")
+    events = [b["reason"] for m, p, b in bench.api.bodies if p.endswith("/events")]
+    assert events == ["Invalid"]
+    bench.api.asked.clear()
+    for _ in range(5):
+        assert await bench.reconcile()
+    assert bench.api.asked == []
+
+
+async def test_a_rejected_job_continues_once_its_specification_is_corrected(bench: Bench) -> None:
+    bench.job()
+    bench.api.reject = rejecting(DUPLICATE)
+    await bench.reconcile()
+    await bench.reconcile()
+    bench.api.reject = lambda _method, _path: None
+    bench.change(runPolicy={"backoffLimit": 1})
+    assert await bench.reconcile()
+    assert WORKER in bench.api.objects
+    await bench.reconcile()
+    status = bench.api.objects[JOB]["status"]
+    assert condition(status, "Invalid")["status"] == "False"
+    assert status["phase"] == "Starting"
+
+
+async def test_a_rejected_pod_is_sent_again_after_minutes_because_a_policy_may_have_changed(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.job()
+    bench.api.reject = rejecting(DUPLICATE)
+    await bench.reconcile()
+    await bench.reconcile()
+    monkeypatch.setattr(creation, "_REJECTED_SECONDS", -1.0)
+    bench.api.reject = lambda _method, _path: None
+    assert await bench.reconcile()
+    bench.pods.upsert(bench.api.objects[WORKER])
+    assert await bench.reconcile()
+    assert condition(bench.api.objects[JOB]["status"], "Invalid")["status"] == "False"
+
+
+async def test_a_new_leader_keeps_a_rejected_job_invalid(bench: Bench) -> None:
+    bench.job()
+    bench.api.reject = rejecting(DUPLICATE)
+    await bench.reconcile()
+    await bench.reconcile()
+    bench.start()
+    writes = len(bench.api.requests("status"))
+    assert await bench.reconcile()
+    assert await bench.reconcile()
+    assert bench.api.objects[JOB]["status"]["phase"] == "Invalid"
+    assert len(bench.api.requests("status")) == writes
+
+
+async def test_an_exceeded_quota_does_not_make_the_job_invalid(bench: Bench) -> None:
+    bench.job()
+    bench.api.reject = rejecting_pods('pods "fashion-worker-0" is forbidden: exceeded quota: small')
+    assert not await bench.reconcile()
+    await bench.reconcile()
+    assert bench.api.objects[JOB]["status"]["phase"] == "Starting"
+
+
+# TensorBoard
+
+
+def rejecting_deployments(code: int = 403) -> Any:
+    return lambda method, path: (
+        (code, "Forbidden", "exceeded quota: small", "") if method == "POST" and path.endswith("/deployments") else None
+    )
+
+
+TENSORBOARD: dict[str, Any] = {"tensorBoard": {}, "checkpoint": CHECKPOINT}
+
+
+@pytest.mark.parametrize("code", [403, 422, 500])
+async def test_a_rejected_tensorboard_fails_no_reconcile_and_is_published_once(bench: Bench, code: int) -> None:
+    """Given a TensorBoard that is rejected; then reconciles succeed, and neither it nor its event is repeated."""
+    bench.job(spec=manifest(**TENSORBOARD)["spec"])
+    bench.api.reject = rejecting_deployments(code)
+    for _ in range(5):
+        assert await bench.reconcile()
+    assert bench.api.requests("deployments") == ["POST"]
+    assert bench.api.requests("events").count("POST") <= 1
+    assert RETRY.first_seconds < bench.queue._due[KEY] - bench.queue._clock() <= 60
+    assert WORKER in bench.api.objects

@@ -1,0 +1,139 @@
+"""Messages about failures: object, fact and remedy, each once, and about the right replica."""
+
+import json
+from typing import Any
+
+import pytest
+from support.factories import NOW, Lifecycle, condition, event_reasons, launcher_report, pod
+from support.factories import failure_in_place as failure
+
+from tfdist.contract import Restarts
+from tfdist.failure_classification import LIMIT_MESSAGE
+from tfdist.render import names
+from tfdist.timestamps import rfc3339
+from tfdist_operator.observed.pod import summarize
+
+BOTH = "worker-0:R worker-1:R"
+SPENT = LIMIT_MESSAGE.format(limit=1)
+
+
+def gave_up(name: str, code: int, reason: str, message: str, **restarts: int) -> Any:
+    """Return a pod whose launcher gave up because of worker 0."""
+    end = {"role": "worker", "index": 0, "round": 1, "reason": reason}
+    end |= {"restarts": Restarts(**restarts).model_dump(by_alias=True)}
+    return pod(name, "F", exit_code=code, message=json.dumps({"reason": reason, "message": message, "gangEnd": end}))
+
+
+def failed(pods: list[Any], **spec: Any) -> Lifecycle:
+    """Return a job that fails with these pods."""
+    job = Lifecycle(BOTH, **spec)
+    job.reconcile(BOTH, report=launcher_report())
+    job.reconcile(pods)
+    assert job.status["phase"] == "Failed"
+    return job
+
+
+def test_the_replica_that_is_the_root_cause_is_named_although_the_pod_of_another_ended_first() -> None:
+    reporter = gave_up("worker-1", 78, "UserError", "worker-0: training.config.data: Field required")
+    job = failed([pod("worker-0", node="node-b"), reporter])
+    text = "worker-0 (pod fashion-worker-0, node node-b) ended with exit code 78: training.config.data: Field required"
+    assert job.message("Failed").startswith(f"{text}; a restart would end the same")
+    assert "worker-1" not in job.message("Failed")
+    (cause,) = job.status["failures"]
+    assert (cause["pod"], cause["node"]) == ("fashion-worker-0", "node-b")
+    assert cause["message"] == "training.config.data: Field required"
+
+
+def test_a_limit_that_launchers_have_reached_is_reported_once() -> None:
+    message = f"worker-0: out of luck; {SPENT}"
+    lost = gave_up("worker-0", 1, "BackoffLimitExceeded", message, counted=2, since_checkpoint=2)
+    job = failed([lost, pod("worker-1")], runPolicy={"backoffLimit": 1})
+    assert job.message("Failed").count("backoffLimit of 1 exceeded") == 1
+    assert "out of luck" in job.message("Failed")
+    assert job.status["failures"][-1]["message"] == "out of luck"
+
+
+def test_a_message_has_the_command_that_prints_the_log() -> None:
+    job = failed([pod("worker-0", "F", exit_code=64), pod("worker-1")])
+    assert job.message("Failed").endswith("; its log: kubectl logs -n team fashion-worker-0 -c tensorflow")
+
+
+def test_the_message_of_a_failed_init_container_has_the_command_that_prints_its_log() -> None:
+    labels = {names.JOB_UID_LABEL: "u", names.ROLE_LABEL: "worker", names.INDEX_LABEL: "0", names.ATTEMPT_LABEL: "0"}
+    ended = {"terminated": {"exitCode": 64, "reason": "Error", "message": "no such bucket"}}
+    status = {"phase": "Failed", "initContainerStatuses": [{"name": "fetch", "state": ended}]}
+    meta = {"name": "fashion-worker-0", "uid": "p", "resourceVersion": "1", "labels": labels}
+    job = failed([summarize({"metadata": meta, "status": status}), pod("worker-1")])
+    assert job.message("Failed").endswith("; its log: kubectl logs -n team fashion-worker-0 -c fetch")
+    assert "init container fetch: no such bucket" in job.message("Failed")
+
+
+@pytest.mark.parametrize(
+    ("seen", "text"),
+    [
+        pytest.param({"signal": 9}, "killed by signal 9 (SIGKILL)", id="killed"),
+        pytest.param(
+            {"signal": 9, "reason": "OOMKilled"}, "OOMKilled: the container exceeded its memory limit", id="oom"
+        ),
+        pytest.param({"exit_code": 139, "signal": 11}, "step=7 loss=0.1", id="its own fault: the log may show it"),
+    ],
+)
+def test_the_last_line_of_a_log_is_not_the_cause_of_a_kill(seen: dict[str, Any], text: str) -> None:
+    job = Lifecycle(BOTH)
+    job.reconcile([pod("worker-0", "F", message="step=6\nstep=7 loss=0.1\n", **seen), pod("worker-1")])
+    assert text in job.message("Restarting")
+    assert text in job.status["failures"][-1]["message"]
+
+
+def test_a_node_is_excluded_after_failures_of_two_attempts_and_not_of_one() -> None:
+    job = Lifecycle("chief-0:R ps-0:R worker-0:R worker-1:R", **SERVERS)
+    crashed: dict[str, Any] = {"letter": "F", "exit_code": 139, "node": "n1"}
+    todo = job.reconcile([pod("chief-0"), pod("ps-0"), pod("worker-0", **crashed), pod("worker-1", **crashed)])
+    assert "NodeAvoided" not in event_reasons(todo), "one incident"
+
+
+@pytest.mark.parametrize(
+    "seen", [{"disrupted": True}, {"exit_code": 42}, {"exit_code": 75}], ids=["evicted", "preempted", "lost a peer"]
+)
+def test_a_node_is_not_excluded_for_failures_that_it_did_not_cause(seen: dict[str, Any]) -> None:
+    job = Lifecycle("worker-0:R", worker={"replicas": 1}, strategy="OneDevice")
+    job.reconcile([pod("worker-0", "F", node="n1", **seen)])
+    job.reconcile([pod("worker-0-r1", node="n1")], after=60)
+    todo = job.reconcile([pod("worker-0-r1", "F", node="n1", **seen)], after=60)
+    assert "NodeAvoided" not in event_reasons(todo)
+    assert "avoided" not in job.status["gangs"]["training"]
+
+
+SERVERS = {"strategy": "ParameterServer", "chief": {}, "ps": {"replicas": 1}, "image": "x", "command": ["y"]}
+
+
+def test_the_counts_of_replicas_are_right_when_all_have_ended() -> None:
+    job = Lifecycle(BOTH)
+    job.reconcile("worker-0:S worker-1:R")
+    before = job.status["conditions"]
+    assert job.status["replicas"]["worker"]["running"] == 1
+    assert job.reconcile("worker-0:S worker-1:R", after=1).status is None, "it is about to end"
+    job.reconcile("worker-0:S worker-1:S", after=1)
+    counts = job.status["replicas"]["worker"]
+    assert counts == {"desired": 2, "pending": 0, "running": 0, "ready": 0, "succeeded": 2, "failed": 0}
+    assert job.status["conditions"] == before
+    assert job.reconcile("worker-0:S worker-1:S", after=1).status is None
+    assert job.reconcile("", after=1).status is None, "pods that were deleted have ended even so"
+
+
+def test_replicas_that_the_controller_stops_at_the_end_are_not_counted_as_running_or_failed() -> None:
+    job = Lifecycle("chief-0:R ps-0:R worker-0:R", **SERVERS)
+    job.reconcile("chief-0:S ps-0:R worker-0:S")
+    job.reconcile("chief-0:S ps-0:R worker-0:S", after=60)
+    gone = pod("ps-0", "F", exit_code=143, deleting=True)
+    job.reconcile([pod("chief-0", "S"), pod("worker-0", "S"), gone], after=1)
+    servers = job.status["replicas"]["ps"]
+    assert (servers["running"], servers["failed"]) == (0, 0), "the controller stopped it"
+
+
+def test_a_failure_in_place_keeps_what_its_launcher_reported() -> None:
+    job = Lifecycle(BOTH)
+    job.reconcile(BOTH, report=launcher_report())
+    job.reconcile(BOTH, report=launcher_report(failure(1, message="killed by signal 9")))
+    assert condition(job.status, "Running")["status"] == "True"
+    assert job.status["failures"][-1]["time"] == rfc3339(NOW)

@@ -1,0 +1,157 @@
+"""Reports are untrusted: with any content the job continues, and the API server accepts its status."""
+
+import json
+from typing import Any
+
+import orjson
+import pytest
+from support.factories import NOW, Lifecycle, deleted, event_reasons, launcher_report, pod, report, termination_message
+from support.factories import failure_in_place as failure
+
+from tfdist.api.status import TFDistJobStatus
+from tfdist.contract import Phase, Restarts
+from tfdist.contract_model import INT32_MAX
+from tfdist.contract_reports import ProgressReport
+from tfdist.timestamps import rfc3339
+from tfdist_operator.observed.job_view import ProbeResult, StepCadence, TimestampedReport
+from tfdist_operator.planner.inplace_restart import MAX_EVENTS
+
+BOTH = "worker-0:R worker-1:R"
+TRAINS: dict[str, Any] = {"role": "worker", "index": 0, "attempt": 0, "phase": "training", "step": 5, "totalSteps": 10}
+HUGE = 10**400
+LONG = "x" * 5000
+
+
+def parsed(**fields: Any) -> TimestampedReport:
+    """Return what becomes of a report in which these fields are as given."""
+    return TimestampedReport(ProgressReport.model_validate_json(json.dumps(TRAINS | fields)), rfc3339(NOW))
+
+
+HOSTILE: dict[str, dict[str, Any]] = {
+    "infinite durations": {"stepTimeMillis": float("inf"), "inputWaitMillis": float("-inf")},
+    "rates that are not numbers": {"examplesPerSecond": float("nan"), "stepTimeMillis": float("nan")},
+    "numbers beyond 64 bits": {"step": 2**70, "totalSteps": 2**71, "epoch": 2**64, "examples": HUGE},
+    "a huge number of steps": {"step": 2**53 - 1, "totalSteps": 1, "stepTimeMillis": 1e15},
+    "a huge rest": {"step": 0, "totalSteps": 2**53 - 1, "stepTimeMillis": 1e15},
+    "negative numbers": {"step": -5, "totalSteps": -7, "epoch": -1, "examplesPerSecond": -3.5, "stepTimeMillis": -1},
+    "metrics of any name, number and value": {
+        "metrics": {LONG: 1, "a\nb": 2, "\x1b[2J": 3, "": 4, "nan": float("nan"), "big": 1e308, "text": "five"}
+        | {f"m{n}": n for n in range(3000)}
+    },
+    "a checkpoint that is none": {"lastCheckpoint": {"step": 5, "path": "/a\n/b", "time": "not a time"}},
+    "a time that is none": {"lastCheckpoint": {"step": 5, "path": "/a", "time": "2030-02-31T00:00:00Z"}},
+    "an evaluation that is none": {"evaluation": {"step": -1}, "bestEvaluation": [], "finalEvaluation": "x"},
+    "a gang that is none": {"gang": {"members": "all", "failures": {"a": 1}, "restarts": -1, "round": "x"}},
+    "restarts beyond all limits": {"gang": {"restarts": {"counted": HUGE, "sinceCheckpoint": INT32_MAX}}},
+    "waits without end": {"gang": {"round": 3, "waitingFor": [LONG] * 5000}, "waitingFor": ["\x00" * 9000]},
+    "failures of strangers": {"gang": {"failures": [{"id": "a", "role": "king", "index": HUGE}, 5, None]}},
+}
+
+
+@pytest.mark.parametrize("fields", HOSTILE.values(), ids=HOSTILE)
+def test_with_any_report_the_status_is_valid_and_suspend_and_the_deadline_act(fields: dict[str, Any]) -> None:
+    hostile = parsed(**fields)
+    story = Lifecycle(BOTH)
+    story.reconcile(BOTH, report=hostile, evaluated=hostile.content)
+    assert_stored(story)
+    story.spec = {"runPolicy": {"suspend": True}}
+    assert deleted(story.reconcile(BOTH, report=hostile)) == ["worker-0", "worker-1"]
+
+    story = Lifecycle(BOTH, runPolicy={"activeDeadlineSeconds": 10})
+    story.reconcile(BOTH, after=11, report=hostile)
+    assert (story.status["phase"], story.condition_status("Failed")[1]) == ("Failed", "ActiveDeadlineExceeded")
+    assert_stored(story)
+
+
+def assert_stored(story: Lifecycle) -> None:
+    """Assert that the API server would take the status, and that the columns show no nonsense."""
+    TFDistJobStatus.model_validate(story.status)
+    orjson.dumps(story.status)
+    progress = story.status.get("progress", {})
+    assert 0 <= progress.get("percent", 0) <= 100
+    assert progress.get("step", 0) >= 0
+    assert progress.get("etaSeconds", 0) >= 0
+    assert len(json.dumps(story.status)) < 32_000
+
+
+def test_one_value_out_of_its_bounds_costs_the_report_nothing_else() -> None:
+    story = Lifecycle(BOTH)
+    story.reconcile(BOTH, report=parsed(stepTimeMillis=float("nan"), metrics={"loss": float("nan"), "a": 1}))
+    progress = story.status["progress"]
+    assert (progress["step"], progress["percent"], progress["metrics"]) == (5, 50, {"a": 1.0})
+
+
+def test_training_that_continues_beyond_its_last_step_has_no_negative_remaining_time() -> None:
+    story = Lifecycle(BOTH)
+    story.reconcile(BOTH, report=parsed(step=12, totalSteps=10, stepTimeMillis=1000))
+    assert (story.status["progress"]["percent"], story.status["progress"]["etaSeconds"]) == (100, 0)
+    assert story.status["summary"]["eta"] == "0s"
+
+
+def test_a_phase_or_a_role_of_a_newer_version_is_unknown_and_the_rest_is_read() -> None:
+    report = parsed(phase="loading", role="referee", schemaVersion=2, aNewField={"x": 1})
+    assert (report.content.phase, report.content.role, report.content.step) == (Phase.UNKNOWN, None, 5)
+
+
+def test_a_report_of_many_made_up_failures_causes_few_events_and_no_reason_of_its_own() -> None:
+    story = Lifecycle(BOTH)
+    story.reconcile(BOTH, report=launcher_report())
+    made_up = [failure(n, reason=f"R{n}") for n in range(1, 301)]
+    body = launcher_report(*made_up, restarts=Restarts()).content.to_json()
+    sent = TimestampedReport(ProgressReport.model_validate_json(body), rfc3339(NOW))
+    todo = story.reconcile(BOTH, report=sent)
+    assert event_reasons(todo) == ["Restarting"] * (MAX_EVENTS + 1)
+    assert {event.cause for event in todo.events} == {"Other"}
+    assert {record["reason"] for record in story.status["failures"]} == {"Other"}
+    assert "45 more failures" in todo.events[0].message
+    assert event_reasons(story.reconcile(BOTH, report=sent)) == []
+
+
+def test_a_failure_of_a_replica_that_the_gang_does_not_have_is_not_recorded() -> None:
+    story = Lifecycle(BOTH)
+    story.reconcile(BOTH, report=launcher_report())
+    story.reconcile(BOTH, report=launcher_report(failure(1, index=7)))
+    assert "failures" not in story.status
+
+
+def test_restarts_that_launchers_make_up_reach_no_number_that_the_next_leader_could_not_read() -> None:
+    story = Lifecycle(BOTH, command=["tfdist-launch", "train"])
+    most = Restarts(counted=INT32_MAX, uncounted=INT32_MAX, since_checkpoint=INT32_MAX)
+    story.reconcile(BOTH, report=launcher_report(restarts=most))
+    story.reconcile(
+        [pod("worker-0", "F", disrupted=True, exit_code=None), pod("worker-1")], report=launcher_report(restarts=most)
+    )
+    story.reconcile("worker-0-r1:R worker-1:R", report=launcher_report(attempt=1, restarts=most))
+    TFDistJobStatus.model_validate(story.status)
+    assert story.status["restarts"]["counted"] <= INT32_MAX
+
+
+def test_a_reason_in_a_termination_message_never_becomes_a_condition_of_its_own() -> None:
+    for reason, expected in (("x" * 300, None), ("MadeUp", "Other"), ("RepeatedError", "RepeatedError")):
+        story = Lifecycle(BOTH)
+        story.reconcile(BOTH, report=launcher_report())
+        end = {"role": "worker", "index": 1, "round": 3, "reason": reason, "restarts": {}}
+        message = termination_message(gangEnd=end, message="\x1b[2J" + "y" * 2000)
+        story.reconcile([pod(name, "F", exit_code=1, message=message) for name in ("worker-0", "worker-1")])
+        TFDistJobStatus.model_validate(story.status)
+        assert ("Failed" in [c["type"] for c in story.status["conditions"]]) == (expected is not None)
+        assert expected is None or story.condition_status("Failed")[1] == expected
+
+
+def test_a_replica_with_an_unreadable_answer_is_not_the_one_behind() -> None:
+    story = Lifecycle(BOTH, runPolicy={"progressDeadlineSeconds": 60})
+    cadence = StepCadence(0, rfc3339(NOW), progress_count=9)
+    todo = story.reconcile(BOTH, after=61, cadence=cadence, report=parsed())
+    probe_result = ProbeResult(todo.probe_id, "", "worker-0: gives no stacks that can be read")
+    story.reconcile(BOTH, cadence=cadence, report=parsed(), probe_result=probe_result)
+    assert "no replica is known to be behind" in story.message("Stalled")
+    assert "node" not in story.status["failures"][-1]
+
+
+@pytest.mark.parametrize(("message", "epoch"), [({"step": 30, "epoch": 3}, 3), ({"step": 30}, None), ({"step": 20}, 1)])
+def test_the_epoch_after_the_end_is_that_of_the_last_step(message: dict[str, Any], epoch: int | None) -> None:
+    """A trainer that ends between two reports has completed epochs that no report counts."""
+    job = Lifecycle(BOTH)
+    job.reconcile(BOTH, report=report(20, 30, epoch=1))
+    job.reconcile([pod("worker-0", "S", message=termination_message(**message)), pod("worker-1", "S")])
+    assert job.status["progress"].get("epoch") == epoch

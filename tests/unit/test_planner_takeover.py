@@ -1,0 +1,81 @@
+"""The progress deadline, and what `Auto` has learned, outlive the controller."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from support.factories import NOW, Lifecycle, created, report
+
+from tfdist.contract import Phase
+from tfdist.timestamps import rfc3339
+from tfdist_operator.observed.cadence import with_report
+from tfdist_operator.observed.job_view import ProbeResult, StepCadence
+
+BOTH = "worker-0:R worker-1:R"
+FIXED: dict[str, Any] = {"runPolicy": {"progressDeadlineSeconds": 60}}
+AUTO: dict[str, Any] = {"runPolicy": {"progressDeadlineSeconds": "Auto"}}
+
+
+def later(seconds: float) -> str:
+    return rfc3339(NOW + timedelta(seconds=seconds))
+
+
+def trained(**spec: Any) -> Lifecycle:
+    """Return a job of which one controller has seen steps 0 to 6, each after 20 s."""
+    job, cadence = Lifecycle(BOTH, **spec), None
+    for step in range(7):
+        cadence = with_report(cadence, job.status, report(step).content, later(20 * step))
+        job.reconcile(BOTH, after=20 if step else 0, cadence=cadence, report=report(step))
+    return job
+
+
+def test_the_deadline_does_not_start_again_with_the_next_controller() -> None:
+    job = trained(**FIXED)
+    cadence = with_report(None, job.status, report(6).content, later(170))
+    assert cadence.last_progress_at == later(120)
+    todo = job.reconcile(BOTH, after=61, cadence=cadence, report=report(6))
+    assert len(todo.probes) == 2, "61 s without a step, of which the new controller has seen 11"
+    job.reconcile(BOTH, cadence=cadence, probe_result=ProbeResult(todo.probe_id, "worker-1", ""))
+    assert job.condition_status("Stalled") == ("True", "ProgressDeadlineExceeded")
+
+
+def test_what_auto_has_learned_is_not_lost_and_the_gap_between_controllers_is_no_pause() -> None:
+    job = trained(**AUTO)
+    cadence = with_report(None, job.status, report(9).content, later(1000))
+    assert (cadence.longest_pause_seconds, cadence.progress_count) == (20, 7)
+    assert cadence.last_progress_at == later(1000), "steps were completed meanwhile"
+    todo = job.reconcile(BOTH, after=880, cadence=cadence, report=report(9))
+    assert todo.requeue_after_seconds == pytest.approx(200)
+
+
+@pytest.mark.parametrize("change", [{"phase": Phase.EVALUATING}, {"attempt": 1}], ids=["phase", "attempt"])
+def test_another_phase_is_progress_and_another_attempt_begins_a_new_cadence(change: dict[str, Any]) -> None:
+    job = trained(**FIXED)
+    assert with_report(None, job.status, report(6, **change).content, later(500)).last_progress_at == later(500)
+
+
+def test_a_gang_that_has_reported_is_not_stalled_because_a_new_controller_cannot_reach_it_yet() -> None:
+    job = trained(**FIXED)
+    takeover = later(7200)
+    todo = job.reconcile(BOTH, after=7080, observed_since=takeover)
+    assert (todo.probes, created(todo)) == ((), [])
+    assert todo.requeue_after_seconds == pytest.approx(900)
+    assert len(job.reconcile(BOTH, after=900, observed_since=takeover).probes) == 2
+
+
+def test_a_restart_of_the_gang_clears_its_progress() -> None:
+    job = trained(**FIXED)
+    assert job.status["gangs"]["training"]["progress"]["changedAt"] == later(120)
+    job.reconcile("worker-0:R worker-1:F")
+    assert "progress" not in job.status["gangs"]["training"]
+
+
+def test_without_a_deadline_nothing_is_stored() -> None:
+    assert "progress" not in trained().status["gangs"]["training"]
+
+
+def test_progress_alone_costs_no_write_before_its_time() -> None:
+    job = trained(**FIXED)
+    cadence = with_report(StepCadence(0, later(120)), job.status, report(7).content, later(121))
+    todo = job.reconcile(BOTH, after=1, cadence=cadence, report=report(7), seconds_since_status_write=1.0)
+    assert todo.status is None

@@ -1,0 +1,123 @@
+"""The cache of pods: the newest version of a pod wins, and a deleted pod is not restored."""
+
+from typing import Any
+
+import pytest
+from support.factories import NOW, SETTINGS, UID, view
+
+from tfdist_operator.kube.keys import NamespacedName
+from tfdist_operator.kube.pod_cache import PodCache
+from tfdist_operator.planner import plan
+
+KEY = NamespacedName("team", "fashion")
+
+
+def raw(version: int, index: int = 0, uid: str = "u1", **status: Any) -> dict[str, Any]:
+    made: dict[str, Any] = plan(view(), NOW, SETTINGS).creates[index]
+    meta = made["metadata"] | {"uid": uid, "resourceVersion": str(version)}
+    return made | {"metadata": meta, "status": status}
+
+
+def store() -> tuple[PodCache, list[NamespacedName]]:
+    changed: list[NamespacedName] = []
+    return PodCache(changed.append), changed
+
+
+def test_a_created_pod_is_cached_before_the_watch_reports_it() -> None:
+    pods, changed = store()
+    pods.upsert(raw(5))
+    assert [p.name for p in pods.of_job(KEY, UID)] == ["fashion-worker-0"]
+    assert changed == [KEY]
+
+
+def test_an_older_version_changes_nothing() -> None:
+    pods, changed = store()
+    pods.upsert(raw(5, phase="Running"))
+    pods.upsert(raw(4, phase="Pending"))
+    assert pods.of_job(KEY, UID)[0].state == "running"
+    assert len(changed) == 1
+
+
+def test_a_relist_removes_pods_that_were_deleted_during_a_gap_of_the_watch() -> None:
+    pods, changed = store()
+    pods.upsert(raw(5, 0))
+    pods.upsert(raw(6, 1, "u2"))
+    changed.clear()
+    pods.replace({"u2"}, 7)
+    assert [p.name for p in pods.of_job(KEY, UID)] == ["fashion-worker-1"]
+    assert changed == [KEY]
+
+
+def test_a_relist_keeps_pods_that_were_created_after_it() -> None:
+    pods, _ = store()
+    pods.upsert(raw(9, 0))
+    pods.replace(set(), 7)
+    assert len(pods) == 1
+
+
+def test_the_deletion_of_a_predecessor_does_not_remove_its_successor() -> None:
+    pods, _ = store()
+    pods.upsert(raw(9, uid="new"))
+    pods.on_delete(raw(8, uid="old"))
+    assert len(pods) == 1
+
+
+def test_pods_of_a_deleted_job_of_the_same_name_are_not_the_new_jobs() -> None:
+    pods, _ = store()
+    pods.upsert(raw(5))
+    assert pods.of_job(KEY, "another-uid") == ()
+
+
+def test_a_sidecar_decides_nothing() -> None:
+    pods, _ = store()
+    containers = [
+        {"name": "log-shipper", "state": {"running": {}}},
+        {"name": "tensorflow", "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}},
+    ]
+    pods.upsert(raw(5, phase="Running", containerStatuses=containers))
+    assert pods.of_job(KEY, UID)[0].state == "succeeded"
+
+
+def test_a_pod_that_is_relabelled_leaves_its_old_job() -> None:
+    """Given a pod of `fashion`; when its label names another job, then it is no replica of `fashion`."""
+    pods, changed = store()
+    pods.upsert(raw(5))
+    moved = raw(6)
+    moved["metadata"]["labels"]["tfdist.dev/job"] = "other"
+    moved["metadata"]["name"] = "fashion-worker-0"
+    with pytest.raises(ValueError, match="not the name"):
+        pods.upsert(moved)
+    assert pods.of_job(KEY, UID) == ()
+    assert len(pods) == 0
+    assert changed == [KEY, KEY]
+
+
+def test_a_pod_whose_labels_are_broken_leaves_its_job() -> None:
+    pods, changed = store()
+    pods.upsert(raw(5))
+    broken = raw(6)
+    broken["metadata"]["labels"]["tfdist.dev/index"] = "many"
+    with pytest.raises(ValueError, match="many"):
+        pods.upsert(broken)
+    assert pods.of_job(KEY, UID) == ()
+    assert changed == [KEY, KEY]
+
+
+def test_the_deletion_of_a_relabelled_pod_is_observed() -> None:
+    pods, _ = store()
+    pods.upsert(raw(5))
+    gone = raw(6)
+    gone["metadata"]["labels"] = {}
+    pods.on_delete(gone)
+    assert len(pods) == 0
+
+
+@pytest.mark.parametrize("name", ["zz-forged", "fashion-worker-1", "fashion-worker-0-r1"])
+def test_only_a_pod_with_the_name_that_its_job_would_give_it_is_a_replica(name: str) -> None:
+    """Given a foreign pod with the labels of worker 0; when its name differs, then it is not a replica."""
+    pods, _ = store()
+    forged = raw(5, phase="Succeeded")
+    forged["metadata"]["name"] = name
+    with pytest.raises(ValueError, match="not the name"):
+        pods.upsert(forged)
+    assert pods.of_job(KEY, UID) == ()

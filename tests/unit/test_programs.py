@@ -1,0 +1,183 @@
+"""The configuration of bundled programs is checked without the trainer, and never more strictly than by the trainer."""
+
+import copy
+import pathlib
+import runpy
+from typing import Any
+
+import pydantic
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.factories import TRAINING, manifest
+
+from tfdist.validation import ValidationFailed, parse, warnings
+from tfdist.validation.programs import programs
+from tfdist_operator.config import from_environment
+from tfdist_operator.kube.job_cache import JobCache
+from tfdist_trainer.programs import BUILT_IN
+from tfdist_trainer.programs.config import parse_config
+from tfdist_trainer.programs.image_classification_config import ImageClassificationConfig
+from tfdist_trainer.programs.tabular_config import TabularConfig
+from tfdist_trainer.programs.text_classification_config import TextClassificationConfig
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DATA = {"train": "/data/train.csv", "eval": ["/data/eval.csv"]}
+MODELS: dict[str, type[pydantic.BaseModel]] = {
+    "image_classification": ImageClassificationConfig,
+    "tabular": TabularConfig,
+    "text_classification": TextClassificationConfig,
+}
+VALUES = st.sampled_from(
+    [
+        *(None, True, "true", 0, 1, 2, 3.0, 2.5, "3", "0.5", "x", -1, 2**70, "adam", "None", "Stop", "cnn", "m.keras"),
+        *([], ["a", "b"], [28, 28, 1], {}, {"a": 1}, {"a": None}, {"fromStep": 3}, {"name": "sgd", "momentum": 0.5}),
+    ]
+)
+
+
+def problems(**spec: Any) -> list[str]:
+    try:
+        parse(manifest(**spec))
+    except ValidationFailed as error:
+        return [p.path for p in error.problems]
+    return []
+
+
+def accepts(model: type[pydantic.BaseModel], config: Any) -> bool:
+    try:
+        model.model_validate(config)
+    except pydantic.ValidationError:
+        return False
+    return True
+
+
+def names(program: str) -> list[str]:
+    camel = list(programs()[program]["properties"])
+    return [*camel, *MODELS[program].model_fields, "typo"]
+
+
+@settings(max_examples=400)
+@given(st.data())
+def test_a_configuration_that_the_trainer_accepts_is_accepted(data: st.DataObject) -> None:
+    program = data.draw(st.sampled_from(sorted(MODELS)))
+    config = {"data": DATA} | data.draw(st.dictionaries(st.sampled_from(names(program)), VALUES, max_size=3))
+    if accepts(MODELS[program], copy.deepcopy(config)) and config["data"] is DATA:
+        assert problems(training={"program": program, "config": config}) == []
+
+
+@pytest.mark.parametrize("program", MODELS)
+def test_a_field_that_the_trainer_does_not_know_is_rejected(program: str) -> None:
+    found = problems(training={"program": program, "config": {"data": DATA, "typo": 1}})
+    assert found == ["spec.training.config.typo"]
+
+
+FORMER: dict[str, dict[str, Any]] = {
+    "tabular": {
+        "onNonFinite": "Skip",
+        "baseBatchSize": 64,
+        "numeric": ["a"],
+        "optimizer": {"clipNorm": 1.0},
+    },
+    "text_classification": {"length": 50, "embedding": 32, "model": "pooling", "on_non_finite": "Stop"},
+}
+
+
+@pytest.mark.parametrize("program", FORMER)
+def test_former_names_are_accepted_with_equal_warnings_of_validate_and_the_trainer(
+    program: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = {"data": DATA} | FORMER[program]
+    found = warnings(parse(manifest(training={"program": program, "config": config})))
+    parsed = parse_config(MODELS[program], config)  # type: ignore[type-var]
+    logged = [line.split("field=")[1].split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert len(logged) == {"tabular": 3, "text_classification": 4}[program]
+    assert sorted(f"spec.{field}" for field in logged) == sorted(warning.path for warning in found)
+    assert parsed.model_dump(mode="json")["non_finite_policy"] in {"SkipStep", "Fail"}
+
+
+def test_current_names_have_no_warning() -> None:
+    config = {"data": DATA, "maxSequenceLength": 50, "embeddingDim": 32, "model": "averagePooling"}
+    config |= {"nonFinitePolicy": "SkipStep", "referenceBatchSize": 64, "optimizer": {"globalClipNorm": 1.0}}
+    assert warnings(parse(manifest(training={"program": "text_classification", "config": config}))) == []
+
+
+def test_a_former_and_the_current_name_exclude_each_other() -> None:
+    for both in ({"optimizer": {"clipNorm": 1, "globalClipNorm": 1}}, {"length": 5, "maxSequenceLength": 5}):
+        with pytest.raises(ValidationFailed, match="set too; remove one of them"):
+            parse(manifest(training={"program": "text_classification", "config": {"data": DATA} | both}))
+    clips = {"optimizer": {"clipNorm": 1, "clipValue": 1}}
+    assert problems(training={"program": "text_classification", "config": {"data": DATA} | clips}) == [
+        "spec.training.config.optimizer.clipValue"
+    ]
+
+
+def test_the_programs_are_those_of_the_trainer() -> None:
+    assert set(programs()) == set(MODELS) == set(BUILT_IN)
+
+
+def test_the_file_is_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "crds"))
+    text = runpy.run_path(str(ROOT / "crds" / "program_schemas.py"))["text"]
+    assert (ROOT / "sdk" / "tfdist" / "validation" / "programs.json").read_text(encoding="utf-8") == text()
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"training": {"program": "mine:Line", "config": {"epochs": "many"}}},
+        {"training": {"program": "other"}, "image": "team/trainer:1"},
+        {"training": {"program": "other"}, "command": ["python", "mine.py"]},
+    ],
+    ids=["a class of one's own", "an own image", "an own command"],
+)
+def test_programs_of_others_are_not_checked(spec: dict[str, Any]) -> None:
+    assert problems(**spec) == []
+
+
+def test_a_command_that_starts_the_bundled_trainer_is_checked() -> None:
+    command = ["tfdist-launch", "--", "python", "-m", "tfdist_trainer"]
+    assert problems(training={"program": "other"}, command=command) == ["spec.training.program"]
+
+
+def test_an_image_of_the_installations_defaults_is_not_checked() -> None:
+    defaults = {"spec": {"containers": [{"name": "tensorflow", "image": "team/trainer:1"}]}}
+    assert parse(manifest(training={"program": "other"}), defaults).spec.training
+
+
+def stored(store: JobCache, **spec: Any) -> Any:
+    job = manifest(**spec)
+    job["metadata"] |= {"resourceVersion": "5", "generation": 1}
+    store.upsert(job)
+    (found,) = store.all()
+    return found
+
+
+def test_the_controller_reports_a_wrong_configuration_before_it_creates_a_pod() -> None:
+    found = stored(JobCache(), training={"program": "tabular"})
+    assert [str(p) for p in found.problems] == ["spec.training.config.data: Required value"]
+
+
+def test_an_installation_whose_trainer_image_has_other_programs_does_not_check_them() -> None:
+    settings = from_environment({"TFDIST_TRAINER_IMAGE": "team/trainer:1", "TFDIST_CHECK_PROGRAMS": "false"})
+    found = stored(JobCache(check_programs=settings.check_programs), training={"program": "other"})
+    assert found.problems == ()
+
+
+@pytest.mark.parametrize(
+    ("spec", "paths"),
+    [
+        ({}, []),
+        ({"command": ["python", "train.py"]}, ["spec.command"]),
+        ({"worker": {"replicas": 2, "command": ["python", "train.py"]}}, ["spec.worker.command"]),
+        ({"command": ["sh", "-c", "pip install x && python -m tfdist_trainer"]}, []),
+        ({"image": "team/train:1"}, []),
+        ({"worker": {"template": {"spec": {"hostNetwork": True}}}}, ["spec.worker.template.spec.hostNetwork"]),
+        ({"template": {"spec": {"hostNetwork": False}}}, []),
+    ],
+)
+def test_a_warning_names_what_has_no_effect_or_a_risk(spec: dict[str, Any], paths: list[str]) -> None:
+    job = parse(manifest(**spec))
+    assert job.spec.training is not None
+    assert job.spec.training.program == TRAINING["program"]
+    assert [warning.path for warning in warnings(job)] == paths

@@ -1,0 +1,126 @@
+"""Failures of training processes and of launchers, in the form that `tfdist.failure_classification` classifies."""
+
+import json
+import re
+import signal
+from dataclasses import dataclass
+from typing import Final
+
+from tfdist.contract import LaunchMember, Role
+from tfdist.failure_classification import OOM_KILLED
+from tfdist_launch.messages import ExitResult
+
+_REPLICA: Final = re.compile(r"/job:(\w+)/(?:replica:\d+/)?task:(\d{1,6})\b|\b(chief|worker|ps)-(\d{1,6})\b")
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessFailure:
+    """The failure of one member, a `TerminatedReplica`. The fields of the pod's state keep their defaults."""
+
+    role: Role
+    index: int
+    exit_code: int | None
+    """None if the process did not exit by itself."""
+    signal: int | None = None
+    message: str = ""
+    """The termination message, or any text."""
+    lost_at: str = ""
+    """Orders the failures of one round: whole seconds since the first one."""
+    reason: str = ""
+    conditions: tuple[str, ...] = ()
+    disrupted: bool = False
+    deleting: bool = False
+
+    @property
+    def name(self) -> str:
+        """Name of the replica, as `worker-3`."""
+        return f"{self.role}-{self.index}"
+
+    @property
+    def lost_peers(self) -> frozenset[tuple[str, int]]:
+        """Role and index of the other replicas that the message names, as TensorFlow's task or by host name."""
+        found = ((match[1] or match[3], int(match[2] or match[4])) for match in _REPLICA.finditer(self.message))
+        return frozenset(found) - {(str(self.role), self.index)}
+
+    @property
+    def summary(self) -> str:
+        """The message in one line, see `termination_summary`."""
+        return termination_summary(self.message)
+
+    @property
+    def description(self) -> str:
+        """The summary, or the exit code or signal if there is no message."""
+        if self.summary:
+            return self.summary
+        if self.signal is not None:
+            return f"{self.name} was ended by signal {self.signal}"
+        return f"{self.name} ended with exit code {self.exit_code}"
+
+
+def termination_summary(text: str) -> str:
+    """Return a termination message in one line.
+
+    It is the field `message` of the contract's JSON, or the last line of any other text; "" for an empty text.
+    """
+    text = text.strip()
+    if text.startswith("{"):
+        try:
+            return str(json.loads(text)["message"])
+        except (ValueError, KeyError, TypeError):
+            pass
+    return text.splitlines()[-1].strip()[:512] if text else ""
+
+
+def process_failure(member: LaunchMember, result: ExitResult, seconds: float) -> ProcessFailure:
+    """Return the failure of a training process, `seconds` after the first failure of its round."""
+    oom_killed = result.signal == signal.SIGKILL and bool(result.out_of_memory)
+    message = result.out_of_memory if oom_killed else result.termination
+    if result.out_of_memory and not oom_killed:
+        own = termination_summary(message) or f"exit code {result.exit_code}"
+        message = f"{own}; {result.out_of_memory}"
+    return ProcessFailure(
+        role=member.role,
+        index=member.index,
+        exit_code=result.exit_code,
+        signal=result.signal,
+        message=message,
+        lost_at=f"{seconds:06.0f}",
+        reason=OOM_KILLED if oom_killed else "",
+    )
+
+
+def unresponsive_process(member: LaunchMember) -> ProcessFailure:
+    """Return the failure of a training process that exists and does not run."""
+    text = (
+        f"the training process of {_name(member)} sends no heartbeat, and its peers have lost their connections to it:"
+        " is it stopped, or starved of processor time?"
+    )
+    return _failure(member, text)
+
+
+def unreachable_launcher(member: LaunchMember, seconds: float) -> ProcessFailure:
+    """Return the failure of a member whose launcher was unreachable for `seconds`."""
+    return _failure(member, f"{_name(member)} was unreachable for {seconds:.0f} s: its node or the network failed")
+
+
+def paused_leader(member: LaunchMember, seconds: float) -> ProcessFailure:
+    """Return the failure of the leader, whose launcher itself was not scheduled for `seconds`."""
+    text = f"the launcher of {_name(member)} did not run for {seconds:.0f} s: it was stopped, or its node was paused"
+    return _failure(member, text)
+
+
+def partitioned_peers(first: ProcessFailure, second: ProcessFailure) -> ProcessFailure:
+    """Return the failure of the network between two members that have reported the loss of each other."""
+    text = (
+        f"{first.name} and {second.name} lost the connection to each other, and both are connected to the leader: the "
+        "network between them failed"
+    )
+    return ProcessFailure(role=first.role, index=first.index, exit_code=None, message=text)
+
+
+def _failure(member: LaunchMember, text: str) -> ProcessFailure:
+    return ProcessFailure(role=member.role, index=member.index, exit_code=None, message=text)
+
+
+def _name(member: LaunchMember) -> str:
+    return f"{member.role}-{member.index}"

@@ -1,0 +1,182 @@
+"""The fork server: has imported TensorFlow, has a single Python thread, and forks the training process of each round.
+
+Process 1 must stay small and responsive, so it does not fork training processes itself but sends requests to this one:
+
+    launcher -> fork server   {"program": 3, "env": {...}}   start a training process with the identifier 3
+                              {"drop": 3}                    kill it, and handle the next request when it is gone
+    fork server -> launcher   {"ready": true}                the imports are done
+                              {"program": 3, "pid": 71}      it was started, as the leader of a process group
+                              {"program": 3, "status": 9}    it is gone, with its group; `status` as of waitpid
+
+A Python command runs in the fork as `__main__`; any other command, and every command with `--cold`, is started by exec
+in the fork. When the launcher is killed the kernel kills this process, and with it the training process.
+"""
+
+import contextlib
+import ctypes
+import gc
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from tfdist_launch.python_command import PythonCommand, parse_python_command
+from tfdist_trainer import heartbeat, log, preload
+
+NOT_EXECUTABLE: Final = 126
+NOT_FOUND: Final = 127
+_PR_SET_PDEATHSIG: Final = 1
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Serve the launcher at the socket of descriptor `arguments[0]`; in a fork, return after the training process."""
+    parent, command = int(arguments[1]), arguments[4:]
+    _die_with(parent)
+    channel = socket.socket(fileno=int(arguments[0]))
+    python = None if arguments[2] == "cold" else parse_python_command(command)
+    if python is not None and not _preload(python):
+        python = None
+    request = _serve(channel)
+    if request is None:
+        return
+    os.environ.update(request["env"])
+    if python is None:
+        _exec(command)
+    else:
+        _run(python)
+
+
+def _preload(python: PythonCommand) -> bool:
+    """Import the modules of the training process; return whether this process may be forked afterwards."""
+    if python.is_trainer:
+        preload.trainer()
+    else:
+        preload.script()
+    if preload.is_started() or threading.active_count() > 1:
+        reason = "an imported module has started TensorFlow's runtime or a thread: the fork server forks nothing"
+        log.event("cold-start", reason=reason)
+        return False
+    gc.collect()
+    gc.freeze()  # a collection in a fork would write to, and so copy, every page with an object
+    return True
+
+
+def _serve(channel: socket.socket) -> dict[str, Any] | None:
+    """Start training processes until the launcher is gone; in the fork of one, return its request."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    _send(channel, ready=True)
+    processes: dict[int, int] = {}
+    rest = b""
+    while True:
+        ready, _, _ = select.select([channel.fileno(), reading], [], [])
+        if reading in ready:
+            os.read(reading, 4096)
+            _reap(channel, processes)
+        if channel.fileno() not in ready:
+            continue
+        data = channel.recv(1 << 16)
+        if not data:
+            return None
+        *lines, rest = (rest + data).split(b"\n")
+        for line in lines:
+            request: dict[str, Any] = json.loads(line)
+            if "drop" in request:
+                _drop(processes, request["drop"])
+                continue
+            pid = os.fork()
+            if pid == 0:
+                _leave_fork_server(channel, (reading, writing))
+                return request
+            _own_group(pid)
+            processes[pid] = request["program"]
+            _send(channel, program=request["program"], pid=pid)
+
+
+def _leave_fork_server(channel: socket.socket, pipe: tuple[int, int]) -> None:
+    """Undo in a fork the signal handling and the descriptors of the fork server."""
+    _own_group(0)
+    _die_with(os.getppid())
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    channel.close()
+    for descriptor in pipe:
+        os.close(descriptor)
+
+
+def _drop(processes: dict[int, int], dropped: int) -> None:
+    """Kill a process whose exit is not to be reported, and return when its ports are free."""
+    for pid in [pid for pid, id_ in processes.items() if id_ == dropped]:
+        del processes[pid]
+        _kill(pid)
+        os.waitpid(pid, 0)
+
+
+def _reap(channel: socket.socket, processes: dict[int, int]) -> None:
+    """Report exited processes, after killing the children that they have left."""
+    while processes:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if pid == 0:
+            return
+        id_ = processes.pop(pid, None)
+        if id_ is None:
+            continue
+        _kill(pid)
+        _send(channel, program=id_, status=status)
+
+
+def _kill(group: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signal.SIGKILL)
+
+
+def _send(channel: socket.socket, **message: Any) -> None:
+    channel.sendall(json.dumps(message).encode() + b"\n")
+
+
+def _own_group(pid: int) -> None:
+    """Make the process the leader of a group. Parent and child both do, because either may need it first."""
+    with contextlib.suppress(PermissionError, ProcessLookupError):
+        os.setpgid(pid, pid)
+
+
+def _die_with(parent: int) -> None:
+    """Have the kernel kill this process when its parent exits, also after an exec."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _exec(command: Sequence[str]) -> None:
+    try:
+        os.execvp(command[0], list(command))  # noqa: S606  the command is the user's own
+    except OSError as error:
+        log.error(f"tfdist-launch: cannot run {command[0]!r}: {error.strerror}")
+        os._exit(NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE)
+
+
+def _run(python: PythonCommand) -> None:
+    """Run a script or module as the interpreter would; an exception ends this process as it would end that one."""
+    heartbeat.attach(os.environ)
+    if numpy := sys.modules.get("numpy"):
+        numpy.random.seed()  # else each fork would draw the same numbers
+    sys.argv = [python.target, *python.arguments]
+    if python.is_module:
+        sys.path.insert(0, str(Path.cwd()))
+        runpy.run_module(python.target, run_name="__main__", alter_sys=True)
+    else:
+        sys.path.insert(0, str(Path(python.target).absolute().parent))
+        runpy.run_path(python.target, run_name="__main__")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,119 @@
+"""Mutual authentication of two launchers: both prove that they have the attempt's token, and neither sends it.
+
+```
+leader                                    member
+  | -- Challenge(protocol, nonce a) -->     |
+  |     <-- Hello(..., nonce b, proof) --   |    proof: HMAC-SHA-256 with the token, over a, b and the member's identity
+  | -- Welcome(proof) -->                   |    proof: the same over b and a
+```
+
+A launcher without a token (the controller that created its pod is too old) sends no challenge: `Hello` is then the
+first message, as in protocol 1. A peer that does not complete the handshake within `HANDSHAKE_TIMEOUT_SECONDS`, or
+sends a line of more than `MAX_HANDSHAKE_BYTES`, is disconnected. Later messages are not signed: the network between
+the pods of a job is trusted not to change them.
+"""
+
+import asyncio
+import hmac
+import secrets
+from typing import Final
+
+from tfdist_launch.line_reader import LineReader
+from tfdist_launch.messages import Challenge, Hello, Message, Welcome, decode, encode
+
+PROTOCOL: Final = 2
+"""Version of the protocol; version 1 had no challenge and no version field."""
+
+HANDSHAKE_TIMEOUT_SECONDS: Final = 5.0
+MAX_HANDSHAKE_BYTES: Final = 1 << 12
+
+
+class HandshakeError(Exception):
+    """The other side is not a launcher of this gang, or does not prove it."""
+
+
+class ProtocolMismatchError(HandshakeError):
+    """The other side has another version of the protocol."""
+
+    def __init__(self, whose: str, theirs: int) -> None:
+        super().__init__(
+            f"{whose} has version {theirs} of the launcher protocol and this launcher version {PROTOCOL}: "
+            "use images of one TFDist version for all replicas"
+        )
+
+
+async def authenticate_member(lines: LineReader, writer: asyncio.StreamWriter, token: str | None) -> Hello:
+    """Return the `Hello` of a member that has the token; without a token, of any member.
+
+    Raises:
+        HandshakeError: the member does not have it.
+    """
+    nonce = secrets.token_hex(16)
+    if token is not None:
+        writer.write(encode(Challenge(protocol=PROTOCOL, nonce=nonce)))
+    hello = await _received(lines)
+    if not isinstance(hello, Hello):
+        raise HandshakeError(f"its first message is {hello.kind}, not hello")
+    if token is None:
+        return hello
+    if hello.protocol != PROTOCOL:
+        raise ProtocolMismatchError(f"the launcher of rank {hello.rank}", hello.protocol)
+    if not _same(hello.proof, _member_proof(token, nonce, hello)):
+        raise HandshakeError("it does not have the token of this attempt")
+    writer.write(encode(Welcome(proof=_leader_proof(token, hello.nonce, nonce))))
+    return hello
+
+
+async def authenticate_to_leader(
+    lines: LineReader, writer: asyncio.StreamWriter, hello: Hello, token: str | None
+) -> None:
+    """Send `hello`, and return when the leader has proved that it has the token too.
+
+    Raises:
+        HandshakeError: the leader does not have it.
+    """
+    if token is None:
+        writer.write(encode(hello.model_copy(update={"protocol": PROTOCOL})))
+        return
+    challenge = await _received(lines)
+    if not isinstance(challenge, Challenge):
+        raise ProtocolMismatchError("the launcher of member 0", 1)
+    if challenge.protocol != PROTOCOL:
+        raise ProtocolMismatchError("the launcher of member 0", challenge.protocol)
+    mine = hello.model_copy(update={"protocol": PROTOCOL, "nonce": secrets.token_hex(16)})
+    proof = _member_proof(token, challenge.nonce, mine)
+    writer.write(encode(mine.model_copy(update={"proof": proof})))
+    welcome = await _received(lines)
+    expected = _leader_proof(token, mine.nonce, challenge.nonce)
+    if not isinstance(welcome, Welcome) or not _same(welcome.proof, expected):
+        raise HandshakeError("the server at this address does not have the token of this attempt")
+
+
+async def _received(lines: LineReader) -> Message:
+    try:
+        async with asyncio.timeout(HANDSHAKE_TIMEOUT_SECONDS):
+            return decode(await lines.next(MAX_HANDSHAKE_BYTES))
+    except TimeoutError:
+        raise HandshakeError(f"no message arrived within {HANDSHAKE_TIMEOUT_SECONDS:.0f} s") from None
+    except EOFError:
+        raise HandshakeError("it closed the connection before the end of the handshake") from None
+    except (OSError, ValueError) as error:
+        raise HandshakeError(f"it sent an invalid message: {str(error)[:100]}") from None
+
+
+def _member_proof(token: str, challenge: str, hello: Hello) -> str:
+    """Return the proof of a member, which covers every field that the leader's decisions depend on."""
+    identity = (hello.job, hello.rank, hello.attempt, hello.started_at, hello.highest_round, hello.wait_seconds)
+    return _signed(token, "member", challenge, hello.nonce, *map(repr, identity))
+
+
+def _leader_proof(token: str, answer: str, challenge: str) -> str:
+    return _signed(token, "leader", answer, challenge)
+
+
+def _same(proof: str, expected: str) -> bool:
+    return hmac.compare_digest(proof.encode(errors="replace"), expected.encode())
+
+
+def _signed(token: str, *parts: str) -> str:
+    return hmac.digest(token.encode(), "\n".join(parts).encode(errors="replace"), "sha256").hex()

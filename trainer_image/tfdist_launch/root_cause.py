@@ -1,0 +1,77 @@
+"""Finds the root cause of a round that has failed. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tfdist.api.policies import FailurePolicy
+from tfdist.contract import ExitCode
+from tfdist.failure_classification import DISRUPTION, STALLED, Classification, classify, root_cause
+from tfdist_launch.failures import ProcessFailure, partitioned_peers, unresponsive_process
+from tfdist_launch.reachability import SECONDARY_REASONS, Reachability
+from tfdist_launch.slots import Slot
+
+
+@dataclass(frozen=True, slots=True)
+class RootCause:
+    """The root cause of a round and the failures that followed from it."""
+
+    failure: ProcessFailure | None
+    """None if the launchers know no root cause: a launcher has left, and the controller records the failure of its pod,
+    or it connects again and is recorded as unreachable."""
+    classification: Classification = DISRUPTION
+    secondary: Sequence[ProcessFailure] = ()
+    stacks: str = ""
+
+
+@dataclass(slots=True)
+class RoundEvents:
+    """Events of a round other than exits of processes."""
+
+    unresponsive: Slot | None = None
+    """The slot that sent no heartbeat when the first process failed."""
+    stalled: tuple[ProcessFailure, str] | None = None
+    """The failure of the straggler and the stacks of all processes, if the round has stalled."""
+
+
+def find_root_cause(
+    slots: Sequence[Slot],
+    events: RoundEvents,
+    reachability: Reachability,
+    policy: FailurePolicy | None,
+    now: float,
+) -> RootCause:
+    """Return the root cause of a round, all of whose processes are gone."""
+    failed = [slot.failure for slot in slots if slot.failure is not None]
+    if events.stalled is not None:
+        failure, stacks = events.stalled
+        return RootCause(failure, STALLED, failed, stacks)
+    if not failed:
+        return RootCause(reachability.root_cause(slots[:1], now))
+    first = root_cause(failed, policy)
+    classification = classify(first, policy)
+    if classification.reason in SECONDARY_REASONS:
+        outage = reachability.root_cause(slots, now)
+        if outage is not None or reachability.lease_expired:
+            return RootCause(outage, DISRUPTION, failed)
+    left, code = reachability.member_left, first.exit_code
+    if events.unresponsive is not None and not left and code == ExitCode.PEER_LOST:
+        return RootCause(unresponsive_process(events.unresponsive.member), STALLED, failed)
+    if left and code in {ExitCode.PEER_LOST, ExitCode.PREEMPTED}:
+        return RootCause(None, secondary=failed)
+    if code == ExitCode.PEER_LOST and (partition := _partition(failed)):
+        return RootCause(partition, DISRUPTION, failed)
+    return RootCause(first, classification, [failure for failure in failed if failure is not first])
+
+
+def _partition(failed: Sequence[ProcessFailure]) -> ProcessFailure | None:
+    """Return the failure of the network between two members, each of which has lost the other; None without such two.
+
+    All failures of the round are `PeerLost`. A process that crashed would have another exit code, a member whose
+    launcher was lost would have left.
+    """
+    by_name = {(str(failure.role), failure.index): failure for failure in failed}
+    for failure in failed:
+        for peer in sorted(failure.lost_peers & by_name.keys()):
+            if (str(failure.role), failure.index) in by_name[peer].lost_peers:
+                return partitioned_peers(failure, by_name[peer])
+    return None

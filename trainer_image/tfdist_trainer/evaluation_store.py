@@ -1,0 +1,201 @@
+"""Stores evaluation results in the checkpoint directory; selects the best checkpoint and decides on early stopping.
+
+    <checkpoint directory>/evaluation/470.json           the result of the checkpoint at step 470
+                                     /470-details.json   results of metrics that are not a number
+                                     /evaluating.json    the checkpoint that is being evaluated
+                          /best.json                     the best checkpoint so far
+                          /stop.json                     early stopping: no checkpoint has improved for long enough
+
+Every file is replaced atomically, so a restarted evaluator knows from them which checkpoints it has evaluated. The
+evaluator writes them all, and the chief reads three: it keeps the best checkpoint and the one that is being evaluated
+when it removes old ones (`CheckpointWriter`). This module does not import TensorFlow.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import pydantic
+
+from tfdist.contract_model import ContractModel
+from tfdist.contract_reports import EvaluationReport
+from tfdist_trainer import atomic, log
+
+DIRECTORY: Final = "evaluation"
+IN_PROGRESS: Final = "evaluating.json"
+BEST: Final = "best.json"
+STOP: Final = "stop.json"
+
+Model = TypeVar("Model", bound=ContractModel)
+
+
+class EvaluationResult(EvaluationReport):
+    """The result of one checkpoint. `job` and `saved_at` distinguish it from another checkpoint of the same step."""
+
+    job: str = ""
+    """UID of the job that evaluated."""
+    saved_at: str = ""
+    """When the checkpoint was written."""
+
+    @property
+    def report(self) -> EvaluationReport:
+        """The part that is reported to the controller."""
+        return EvaluationReport.model_validate(self.model_dump(include=set(EvaluationReport.model_fields)))
+
+
+class Best(EvaluationResult):
+    """`best.json`: the best checkpoint, with the metric and goal it was selected by."""
+
+    metric: str
+    goal: str
+
+
+class CheckpointReference(ContractModel):
+    """A checkpoint of one job, by its step."""
+
+    step: int
+    job: str = ""
+    reason: str = ""
+
+
+class EarlyStopping(ContractModel):
+    """`evaluation.earlyStopping`, see `tfdist.api.training`."""
+
+    patience: int
+    min_delta: float = 0.0
+
+
+class BestPolicy(ContractModel):
+    """Selects the best checkpoint, and decides on early stopping (`spec.evaluation`)."""
+
+    metric: str = "accuracy"
+    goal: str = "Maximize"
+    early_stopping: EarlyStopping | None = None
+
+    def value(self, result: EvaluationResult) -> float | None:
+        """Return the value to maximize; None if the metric is not finite."""
+        found = result.metrics.get(self.metric)
+        return found if found is None or self.goal == "Maximize" else -found
+
+    def ranked(self, results: Iterable[EvaluationResult]) -> list[EvaluationResult]:
+        """Return the results that have a value, the best first; of equal values the earlier step first."""
+        known = [(value, result) for result in results if (value := self.value(result)) is not None]
+        return [result for _, result in sorted(known, key=lambda item: (-item[0], item[1].step))]
+
+    def early_stop_reason(self, results: Iterable[EvaluationResult]) -> str:
+        """Return the reason to stop training early; "" if training should continue.
+
+        A checkpoint whose metric is not finite counts as no improvement.
+        """
+        limit = self.early_stopping
+        if limit is None:
+            return ""
+        best: float | None = None
+        worse = 0
+        for result in sorted(results, key=lambda result: result.step):
+            value = self.value(result)
+            if value is not None and (best is None or value > best + limit.min_delta):
+                best, worse = value, 0
+            else:
+                worse += 1
+        if worse < limit.patience:
+            return ""
+        return f"{self.metric} has not improved for {worse} checkpoints in a row"
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationStore:
+    """The files of one job's evaluations under one checkpoint directory.
+
+    Raises (every method that writes):
+        CheckpointUnwritableError: the directory cannot be written.
+        StorageError: the storage failed.
+    """
+
+    directory: Path
+    job: str
+    tag: str
+    """Distinguishes the temporary files of two writers."""
+
+    def results(self) -> dict[int, EvaluationResult]:
+        """Return this job's results by step; damaged files are ignored."""
+        found: dict[int, EvaluationResult] = {}
+        for path in (self.directory / DIRECTORY).glob("*.json"):
+            result = _read(path, EvaluationResult) if path.stem.isdecimal() else None
+            if result is not None and result.job == self.job:
+                found[result.step] = result
+        return found
+
+    def begin(self, step: int) -> None:
+        """Record that the checkpoint at `step` is being evaluated, so that it is kept."""
+        self._write(self.directory / DIRECTORY / IN_PROGRESS, CheckpointReference(step=step, job=self.job).to_json())
+
+    def end(self) -> None:
+        """Record that no checkpoint is being evaluated."""
+        (self.directory / DIRECTORY / IN_PROGRESS).unlink(missing_ok=True)
+
+    def record(self, result: EvaluationResult, details: Mapping[str, Mapping[str, Any]]) -> None:
+        """Write a result, its details first: if the result exists, so do the details."""
+        path = self.directory / DIRECTORY / f"{result.step}.json"
+        if details:
+            text = json.dumps({"step": result.step, "examples": result.examples} | dict(details))
+            self._write(path.with_name(f"{result.step}-details.json"), text)
+        self._write(path, result.to_json())
+
+    def update_best(
+        self, policy: BestPolicy, results: Mapping[int, EvaluationResult], exists: Callable[[EvaluationResult], bool]
+    ) -> EvaluationResult | None:
+        """Write the best of the results whose checkpoint `exists` to `best.json`, and return it."""
+        best = next((result for result in policy.ranked(results.values()) if exists(result)), None)
+        if best is not None:
+            stored = Best(**best.model_dump(), metric=policy.metric, goal=policy.goal)
+            if _read(self.directory / BEST, Best) != stored:
+                self._write(self.directory / BEST, stored.to_json())
+        return best
+
+    def request_stop(self, step: int, reason: str) -> None:
+        """Ask the chief to end training, after the evaluation of the checkpoint at `step`."""
+        if not early_stop_reason(self.directory, self.job, step):
+            self._write(self.directory / STOP, CheckpointReference(step=step, job=self.job, reason=reason).to_json())
+
+    def _write(self, path: Path, text: str) -> None:
+        try:
+            path.parent.mkdir(exist_ok=True)
+            atomic.write_text(path, text, tag=self.tag)
+        except OSError as error:
+            raise atomic.storage_failure(error, path.parent) from error
+
+
+def early_stop_reason(directory: Path, job: str, step: int) -> str:
+    """Return why the evaluator of `job` asks to end training; "" if it does not.
+
+    `step` is the current step of training. It may be before the evaluated step, if that checkpoint was lost since;
+    training then continues to it.
+    """
+    found = _read(directory / STOP, CheckpointReference)
+    return found.reason if found is not None and found.job == job and found.step <= step else ""
+
+
+def protected_steps(directory: Path) -> frozenset[int] | None:
+    """Return the steps of the checkpoints that must be kept: the best, and the one being evaluated.
+
+    None if the files cannot be read now.
+    """
+    paths = (directory / BEST, directory / DIRECTORY / IN_PROGRESS)
+    found = [_read(path, CheckpointReference) for path in paths]
+    if any(reference is None and path.exists() for reference, path in zip(found, paths, strict=True)):
+        return None
+    return frozenset(reference.step for reference in found if reference is not None)
+
+
+def _read(path: Path, model: type[Model]) -> Model | None:
+    """Return the content of `path`; None if it does not exist. A file that cannot be read is logged."""
+    try:
+        return model.model_validate_json(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, pydantic.ValidationError) as error:
+        log.event("file-damaged", path=path, reason=type(error).__name__)
+        return None

@@ -1,0 +1,18 @@
+"""The Keras of models and optimizers: Keras 3, or `tf_keras` if `TF_USE_LEGACY_KERAS=1` is set.
+
+TensorFlow's partitioner, which shards variables over parameter servers, works with `tf_keras` only. If the
+configuration sets `minShardBytes`, `runtime.prepare` sets the variable before this module is imported. Metrics are
+always those of Keras 3: they see tensors, not a model.
+"""
+
+import os
+from typing import TYPE_CHECKING
+
+from tfdist_trainer.runtime import LEGACY_KERAS_ENV
+
+if TYPE_CHECKING or os.environ.get(LEGACY_KERAS_ENV) != "1":
+    import keras
+else:
+    import tf_keras as keras
+
+__all__ = ["keras"]

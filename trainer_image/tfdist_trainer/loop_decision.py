@@ -1,0 +1,34 @@
+"""What the members decide together between two executions of the training graph.
+
+They agree on the number of steps, on saving and on stopping. The chief proposes, any member may ask to stop for
+preemption, and all follow the sum of the proposals.
+"""
+
+from dataclasses import dataclass
+
+from tfdist_trainer.strategies.replica_group import ReplicaGroup
+
+
+@dataclass(frozen=True, slots=True)
+class LoopDecision:
+    """What all members do next."""
+
+    steps: int
+    save: bool = False
+    stop: bool = False
+    """Whether to save and exit, because a member received SIGTERM."""
+    compiled: bool = False
+    """Whether XLA compiles these steps."""
+    stop_early: bool = False
+    """Whether training ends here, before its last step (early stopping)."""
+
+
+def agree(gang: ReplicaGroup, proposal: LoopDecision) -> LoopDecision:
+    """Return the gang's decision from each member's proposal; a collective.
+
+    The chief's proposal counts as a whole, and `stop` of any member.
+    """
+    chief = gang.member.is_chief
+    mine = [proposal.steps, proposal.save, proposal.compiled, proposal.stop_early] if chief else [0, 0, 0, 0]
+    steps, save, compiled, stop_early, stop = gang.all_reduce_sum([*mine, proposal.stop])
+    return LoopDecision(round(float(steps)), bool(save), bool(stop), bool(compiled), bool(stop_early))

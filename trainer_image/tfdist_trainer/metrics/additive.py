@@ -1,0 +1,156 @@
+"""Additive metrics: vectors of sums over examples, replicas and steps, divided once at the end.
+
+So a metric of N workers equals that of one process: sums do not depend on the partition of the examples, and averages
+are never averaged. Sums are float64: their order changes only digits beyond the 12th.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from tfdist_trainer.autograph import autograph_converted
+
+Sums = npt.NDArray[np.float64]
+
+Sizes = tuple[tuple[str, int], ...]
+"""Name and number of sums of metrics, in the order of their sums."""
+
+PerExample = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+"""labels [batch, ...], predictions [batch, ...] -> one value for each example, [batch], or for each position of
+each example, [batch, positions]."""
+
+
+class Metric(ABC):
+    """A metric whose state is a vector of sums."""
+
+    name: str
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Length of the vector of sums."""
+
+    @abstractmethod
+    def sums(self, labels: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        """Return the sums, float64 [size], of a batch whose examples weigh `weights`, float [batch].
+
+        An example of weight zero adds nothing, even when its prediction is not a number.
+        """
+
+    @abstractmethod
+    def result(self, sums: Sums) -> float | None:
+        """Return the metric; not a number when nothing was weighed, None when it has only details."""
+
+    def details(self, sums: Sums) -> Mapping[str, Any] | None:  # noqa: ARG002  for those that have some
+        """Return tables that an evaluation writes in addition to the value, ready for JSON; by default None."""
+        return None
+
+
+class WeightedMean(Metric):
+    """The mean of a value, weighted by the examples' weights: sum(w * v) / sum(w).
+
+    Args:
+        name: what reports call it.
+        value: of each example or of each position.
+        mask: which positions of `value` count, bool of the same shape; None counts all.
+    """
+
+    def __init__(self, name: str, value: PerExample, mask: PerExample | None = None) -> None:
+        self.name = name
+        self.value = autograph_converted(value)
+        self.mask = None if mask is None else autograph_converted(mask)
+
+    @property
+    def size(self) -> int:
+        """Length of the vector of sums."""
+        return 2
+
+    def sums(self, labels: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        """Return float64 [2]: the weighted sum of the value, and the sum of weights."""
+        values = tf.cast(self.value(labels, predictions), tf.float64)
+        weights = spread(weights, values)
+        if self.mask is not None:
+            weights = weights * tf.cast(self.mask(labels, predictions), tf.float64)
+        # An absent example may have any value, even one that is not a number, and must not spoil the sum.
+        weighted = tf.where(weights > 0, values * weights, tf.zeros_like(values))
+        return tf.stack([tf.reduce_sum(weighted), tf.reduce_sum(weights)])
+
+    def result(self, sums: Sums) -> float:
+        """Return the mean; not a number when nothing was weighed."""
+        return float(sums[0] / sums[1]) if sums[1] else float("nan")
+
+
+def spread(weights: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
+    """Return the weights of examples, [batch], as float64 of the shape of `values`, [batch, ...]."""
+    weights = tf.cast(weights, tf.float64)
+    shape = tf.concat([tf.shape(weights), tf.ones([tf.rank(values) - 1], tf.int32)], axis=0)
+    return tf.broadcast_to(tf.reshape(weights, shape), tf.shape(values))
+
+
+def correct(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
+    """Return 1 for each example whose largest score, of `predictions` [batch, classes], is its label's."""
+    return tf.cast(tf.equal(tf.argmax(predictions, axis=-1, output_type=labels.dtype), labels), tf.float64)
+
+
+class MetricCollection:
+    """Several metrics and the number of examples as one vector of sums, for one collective.
+
+    A Keras metric is accepted if its state is additive.
+
+    Raises:
+        ConfigurationError: the state of a Keras metric is not additive.
+    """
+
+    def __init__(self, metrics: Sequence[Metric | keras.metrics.Metric]) -> None:
+        from tfdist_trainer.metrics.keras_metrics import KerasMetric  # noqa: PLC0415  which is a Metric of this module
+
+        self.metrics = tuple(metric if isinstance(metric, Metric) else KerasMetric(metric) for metric in metrics)
+        self.size = 1 + sum(metric.size for metric in self.metrics)
+        self._sums = [autograph_converted(metric.sums) for metric in self.metrics]
+
+    def sums(self, labels: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor, valid_mask: tf.Tensor) -> tf.Tensor:
+        """Return float64 [size]: the number of valid examples, then the sums of each metric in turn."""
+        examples = tf.reduce_sum(tf.cast(valid_mask, tf.float64))[tf.newaxis]
+        return tf.concat([examples, *(sums(labels, predictions, weights) for sums in self._sums)], axis=0)
+
+    @property
+    def sizes(self) -> Sizes:
+        """Name and number of sums of each metric, in order."""
+        return tuple((metric.name, metric.size) for metric in self.metrics)
+
+    def restored(self, sums: Sequence[float], sizes: Sizes) -> Sums:
+        """Return `sums`, of metrics of these `sizes`, as sums of the metrics here.
+
+        Those that are not among them have none yet.
+        """
+        ends = np.cumsum([1, *(size for _, size in sizes)])
+        examples, *parts = np.split(np.asarray(sums, np.float64), ends)
+        found = dict(zip(sizes, parts, strict=False))
+        return np.concatenate([examples, *(found.get(own, np.zeros(own[1])) for own in self.sizes)])
+
+    def zeros(self) -> Sums:
+        """Return the sums of no example."""
+        return np.zeros(self.size, np.float64)
+
+    def examples(self, sums: Sums) -> int:
+        """Return how many examples `sums` is of; exact up to 2**53."""
+        return round(float(sums[0]))
+
+    def results(self, sums: Sums) -> Mapping[str, float]:
+        """Return each metric's value by name; those that have only details are left out."""
+        values = {metric.name: metric.result(part) for metric, part in self._parts(sums)}
+        return {name: value for name, value in values.items() if value is not None}
+
+    def details(self, sums: Sums) -> Mapping[str, Mapping[str, Any]]:
+        """Return the tables of the metrics that have some, by name, ready for JSON."""
+        details = {metric.name: metric.details(part) for metric, part in self._parts(sums)}
+        return {name: value for name, value in details.items() if value is not None}
+
+    def _parts(self, sums: Sums) -> Sequence[tuple[Metric, Sums]]:
+        ends = np.cumsum([1, *(metric.size for metric in self.metrics)])
+        return [(m, sums[start : start + m.size]) for m, start in zip(self.metrics, ends, strict=False)]

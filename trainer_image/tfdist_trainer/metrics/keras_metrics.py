@@ -1,0 +1,65 @@
+"""Adapter from Keras metrics to additive metrics.
+
+Most Keras metrics keep totals and counts, which are additive over batches and replicas; Keras marks such variables with
+the aggregation `sum` (`keras/src/metrics/metric.py`, `add_variable`). A metric with another kind of state, such as a
+running mean, is rejected: the states of several workers have no correct combination.
+"""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfdist_trainer.errors import ConfigurationError
+from tfdist_trainer.metrics.additive import Metric, PerExample, Sums
+
+
+class KerasMetric(Metric):
+    """One Keras metric; its variables are its sums, one after the other.
+
+    Args:
+        metric: a new metric, of which no state is used but the shapes.
+        scores: what the metric gets for the predictions; None passes them on.
+
+    Raises:
+        ConfigurationError: its state is not additive, or not known before the first batch.
+    """
+
+    def __init__(self, metric: keras.metrics.Metric, scores: PerExample | None = None) -> None:
+        self.name = metric.name
+        self._metric = metric
+        self._scores = scores
+        self._variables = list(metric.variables)
+        additive = all(variable.aggregation == "sum" and not np.any(variable.numpy()) for variable in self._variables)
+        if not self._variables or not additive:
+            raise ConfigurationError(
+                f"metric {metric.name!r} ({type(metric).__name__}): its state is not sums that start from zero, so "
+                "those of several workers cannot be added; use another, or a WeightedMean of your own"
+            )
+        self._sizes = [int(np.prod(variable.shape)) for variable in self._variables]
+
+    @property
+    def size(self) -> int:
+        """Length of the vector of sums."""
+        return sum(self._sizes)
+
+    def sums(self, labels: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        """Return the state, float64 [size], that this batch alone makes."""
+        if self._scores is not None:
+            predictions = self._scores(labels, predictions)
+        # Keras averages over the last axis, which must not be that of the examples.
+        if predictions.shape.rank == 1:
+            predictions = predictions[:, tf.newaxis]
+        if labels.shape.rank == 1 and predictions.shape[1:] == [1]:
+            labels = labels[:, tf.newaxis]
+        counted = tf.reshape(weights > 0, [-1, *[1] * (predictions.shape.rank - 1)])
+        predictions = tf.where(counted, predictions, tf.zeros_like(predictions))
+        state = [tf.zeros(variable.shape, variable.dtype) for variable in self._variables]
+        state = self._metric.stateless_update_state(state, labels, predictions, sample_weight=weights)
+        return tf.concat([tf.reshape(tf.cast(part, tf.float64), [-1]) for part in state], axis=0)
+
+    def result(self, sums: Sums) -> float:
+        """Return Keras' result of these sums, the mean of it where it has several values."""
+        parts = np.split(sums, np.cumsum(self._sizes)[:-1])
+        pairs = zip(parts, self._variables, strict=True)
+        state = [tf.constant(part.reshape(variable.shape), variable.dtype) for part, variable in pairs]
+        return float(np.mean(self._metric.stateless_result(state)))

@@ -1,0 +1,88 @@
+"""Preemption: SIGTERM announces that this replica is killed after a grace period.
+
+The training loop checks `requested`; when the gang has agreed on a step, it saves that step and exits 42. But the
+main thread may be blocked in a collective that never returns, and Python runs signal handlers on the main thread
+only. So a second thread waits for the signal, and ends the process if the loop has not done so in time, or
+immediately if there is nothing to save.
+
+The signal is blocked in every thread, and that thread takes it with `sigwait`. There is no handler that could be
+replaced: TensorFlow's coordination service installs its own when it starts
+(`xla/tsl/distributed_runtime/preemption/preemption_notifier.cc`), and a SIGTERM that arrived during the join would be
+lost. Process 1 of a container receives the signal too, because a blocked signal is never ignored.
+
+Time limits need a second thread as well: nothing else ends a wait of the main thread inside TensorFlow.
+"""
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from tfdist_trainer import log
+from tfdist_trainer.errors import TrainerError
+
+TERMINATED: Final = 128 + signal.SIGTERM
+"""Exit code of a process that SIGTERM ends; the controller expects it of a process that it stops."""
+
+PATIENCE_SECONDS: Final = 20.0
+"""Two thirds of Kubernetes' default grace period of 30 s."""
+
+
+class PreemptionHandler:
+    """Records SIGTERM, and ends the process when the training loop does not.
+
+    A loop that saves and exits by itself sets `can_save`.
+
+    Args:
+        write_termination_message: called with (reason, message) before this class ends the process.
+        patience_seconds: how long the loop may take to save.
+    """
+
+    def __init__(
+        self, write_termination_message: Callable[[str, str], None], *, patience_seconds: float = PATIENCE_SECONDS
+    ) -> None:
+        self._write_termination_message = write_termination_message
+        self._patience_seconds = patience_seconds
+        self._arrived = threading.Event()
+        self.can_save = False
+
+    @property
+    def requested(self) -> bool:
+        """Whether the loop should save and stop."""
+        return self._arrived.is_set()
+
+    def install(self) -> None:
+        """Start waiting for SIGTERM. The main thread must call this before it starts any other thread.
+
+        Threads inherit the signal mask; an older thread would receive the signal.
+        """
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        threading.Thread(target=self._listen, name="preemption", daemon=True).start()
+
+    @contextlib.contextmanager
+    def limit(self, seconds: float, failure: TrainerError) -> Iterator[None]:
+        """End the process with `failure` if the body of the `with` statement takes longer than `seconds`."""
+        timer = threading.Timer(seconds, self._fail, [failure])
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _fail(self, failure: TrainerError) -> None:
+        log.error(f"tfdist-train: {failure}")
+        self._write_termination_message(failure.reason, str(failure))
+        os._exit(failure.exit_code)
+
+    def _listen(self) -> None:
+        signal.sigwait({signal.SIGTERM})
+        self._arrived.set()
+        deadline = time.monotonic() + self._patience_seconds
+        while self.can_save and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self._write_termination_message("Terminated", "SIGTERM arrived, and no checkpoint could be agreed on in time")
+        os._exit(TERMINATED)

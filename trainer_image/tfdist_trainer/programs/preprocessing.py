@@ -1,0 +1,154 @@
+"""Preprocessing state that is adapted to the training data before the first step: vocabularies, means, deviations.
+
+As with `adapt` of a Keras preprocessing layer. Every worker reads its own shard, and sums over all shards are reduced;
+so the result equals that of one process that reads everything: counts exactly, sums up to rounding. The state is
+stored as `program.json` with the checkpoints, which are valid only with it; later attempts and evaluations load it.
+"""
+
+import hashlib
+import json
+import zlib
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tfdist.contract import Task
+from tfdist_trainer import atomic, log
+from tfdist_trainer.context import Context
+from tfdist_trainer.data.columns import Array
+from tfdist_trainer.data.files import Split
+from tfdist_trainer.errors import ConfigurationError, StorageError
+from tfdist_trainer.programs.from_files import FromFiles
+
+FILE: Final = "program.json"
+
+AllReduceSum = Callable[[Sequence[float]], npt.NDArray[np.float64]]
+"""Sums vectors of equal length over all members; a collective, see `ReplicaGroup.share`."""
+
+_OCTETS: Final = 6
+"""Bytes encoded in one float64: up to 2**48 is exact, also if a sum of equal parts rounds."""
+
+
+class AdaptableProgram(FromFiles, ABC):
+    """A program whose preprocessing is adapted to the training data before the model is created."""
+
+    @abstractmethod
+    def fingerprint(self) -> Mapping[str, Any]:
+        """Return the settings that the state depends on, apart from the data; JSON-serializable."""
+
+    @abstractmethod
+    def adapt(self, batches: Callable[[], Iterator[dict[str, Array]]], reducer: "Reducer") -> Mapping[str, Any]:
+        """Return the state for the data of all members, JSON-serializable; a collective.
+
+        `batches` reads this member's examples.
+        """
+
+    @abstractmethod
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Load the state, from `adapt` of this or an earlier attempt."""
+
+
+class Reducer:
+    """Reduces values over all members.
+
+    Args:
+        all_reduce_sum: sums vectors over all members.
+        rank: of this member.
+        size: number of members.
+    """
+
+    def __init__(self, all_reduce_sum: AllReduceSum, rank: int, size: int) -> None:
+        self.sum = all_reduce_sum
+        self._rank = rank
+        self._size = size
+
+    def count(self, counts: Mapping[str, int]) -> Counter[str]:
+        """Return the sum of all members' `counts`; a collective."""
+        if self._size == 1:
+            return Counter(counts)
+        content = zlib.compress(json.dumps(counts).encode())
+        sizes = self.sum([float(len(content)) if rank == self._rank else 0.0 for rank in range(self._size)])
+        total: Counter[str] = Counter()
+        for rank, size in enumerate(np.rint(sizes).astype(int)):
+            # A power of two, so that few graphs are traced. One member after the other, to limit memory.
+            words = 1 << int(-(-size // _OCTETS)).bit_length()
+            mine = pack(content, words) if rank == self._rank else np.zeros(words)
+            total.update(json.loads(zlib.decompress(unpack(self.sum(mine.tolist()), int(size)))))
+        return total
+
+
+def pack(content: bytes, words: int) -> npt.NDArray[np.float64]:
+    """Return `content` encoded as `words` numbers, float64 [words], of six bytes each."""
+    octets = np.zeros(words * _OCTETS, np.uint8)
+    octets[: len(content)] = np.frombuffer(content, np.uint8)
+    return octets.reshape(words, _OCTETS).astype(np.float64) @ (256.0 ** np.arange(_OCTETS))
+
+
+def unpack(numbers: npt.NDArray[np.float64], size: int) -> bytes:
+    """Return the `size` bytes that `pack` has encoded as `numbers`."""
+    whole = np.rint(numbers).astype("<u8")
+    return whole.view(np.uint8).reshape(-1, 8)[:, :_OCTETS].tobytes()[:size]
+
+
+def prepare(context: Context) -> None:
+    """Adapt the program's preprocessing to the data, or load its stored state; a collective.
+
+    Raises:
+        StorageError: an evaluation, or a member, cannot read the stored state.
+        ConfigurationError: the configuration of an evaluation differs from that of the training.
+        DataMissingError: a file does not exist.
+        DataMalformedError: a file does not match the configuration.
+    """
+    program = context.program
+    if not isinstance(program, AdaptableProgram):
+        return
+    settings = context.checkpoint
+    path = Path(settings.directory, FILE) if settings is not None else None
+    digest = hashlib.sha256(json.dumps(program.fingerprint(), sort_keys=True).encode()).hexdigest()
+    evaluates = context.member.job.task is Task.EVALUATE
+    wanted = path is not None and (evaluates or settings is None or settings.restore != "None")
+    found = _stored(path, digest, strict=evaluates) if path and wanted and context.member.is_chief else None
+    if path is not None and context.gang.broadcast_from_chief(float(found is not None)):
+        state = found if found is not None else _stored(path, digest, strict=True)
+        log.event("preprocessing-restored", path=path)
+    else:
+        source = program.source(Split.TRAIN, context.shard)
+        reducer = Reducer(context.gang.all_reduce_sum, context.member.rank, context.member.size)
+        state = program.adapt(source.batches, reducer)
+        if path is not None and context.member.is_chief:
+            _store(path, digest, state, tag=context.writer.host)
+        log.event("preprocessing-adapted", examples=source.count)
+    program.load(state or {})
+
+
+def _stored(path: Path, digest: str, *, strict: bool) -> Mapping[str, Any] | None:
+    """Return the state in `path` if it was adapted with the same settings; otherwise None, or an error if `strict`."""
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        if stored["settings"] == digest:
+            state: Mapping[str, Any] = stored["learned"]
+            return state
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        if strict:
+            raise StorageError(
+                f"{path}: cannot be read ({type(error).__name__}): training writes it to its checkpoint directory"
+            ) from None
+        return None
+    if strict:
+        raise ConfigurationError(
+            f"training.config: differs from the configuration that {path} was created with; use that of the training"
+        )
+    return None
+
+
+def _store(path: Path, digest: str, state: Mapping[str, Any], *, tag: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        atomic.write_text(path, json.dumps({"settings": digest, "learned": state}), tag=tag)
+    except OSError as error:
+        raise atomic.storage_failure(error, path.parent) from error

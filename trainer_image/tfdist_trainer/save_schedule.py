@@ -1,0 +1,39 @@
+"""When a checkpoint is due: by steps, by time, or at the end of each epoch if neither is set."""
+
+import time
+from collections.abc import Callable
+
+from tfdist.contract import CheckpointSettings
+from tfdist_trainer.steps_per_execution import MAX_STEPS_PER_EXECUTION
+
+
+class SaveSchedule:
+    """Decides when to save.
+
+    Args:
+        settings: `checkpoint.everySteps` and `checkpoint.everySeconds` of the job.
+        clock: a monotonic clock in seconds.
+    """
+
+    def __init__(self, settings: CheckpointSettings, clock: Callable[[], float] = time.monotonic) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._saved_at = clock()
+
+    def steps_left(self, step: int) -> int:
+        """Return how many steps may follow `step` before one that must be saved."""
+        every = self._settings.every_steps
+        return every - step % every if every else MAX_STEPS_PER_EXECUTION
+
+    def is_due(self, step: int, *, epoch_ended: bool) -> bool:
+        """Return whether to save now, after `step` steps."""
+        every_steps, every_seconds = self._settings.every_steps, self._settings.every_seconds
+        if every_steps is None and every_seconds is None:
+            return epoch_ended
+        if every_steps and step % every_steps == 0:
+            return True
+        return every_seconds is not None and self._clock() - self._saved_at >= every_seconds
+
+    def saved(self) -> None:
+        """Record that a checkpoint has just been written."""
+        self._saved_at = self._clock()

@@ -1,0 +1,67 @@
+"""The description of a private hook, and the reaction to a missing one."""
+
+import importlib.metadata
+from dataclasses import dataclass
+from typing import Final, Literal, NoReturn
+
+from tfdist_trainer import log
+from tfdist_trainer.errors import ConfigurationError
+
+KERAS: Final = ">=3.15.1,<3.16"
+"""Versions of Keras that the hooks were tested with; the same range is in `trainer_image/pyproject.toml`."""
+
+TENSORFLOW: Final = ">=2.21.0,<2.22"
+"""Versions of TensorFlow that the hooks were tested with; the same range is in `trainer_image/pyproject.toml`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """One private part of Keras or TensorFlow."""
+
+    package: Literal["keras", "tensorflow"]
+    name: str
+    """Module and qualified name, `module:Class.attribute`."""
+    source: str
+    """Upstream file that defines it."""
+    reason: str
+    """Why the public interface does not suffice."""
+    missing: str
+    """What the trainer does where an upstream version lacks it."""
+    parameters: tuple[str, ...] | None = None
+    """Names of the parameters that callers rely on, in order; None where it is no Python function."""
+
+    @property
+    def attribute(self) -> str:
+        """Name of the attribute in its module or class."""
+        return self.name.rpartition(":")[2].rpartition(".")[2]
+
+    @property
+    def versions(self) -> str:
+        """The tested versions of the package, as a version specifier."""
+        return KERAS if self.package == "keras" else TENSORFLOW
+
+
+def reject(hook: Hook) -> NoReturn:
+    """End the replica because `hook` is missing and training would be wrong without it.
+
+    Raises:
+        ConfigurationError: always; a restart with the same image cannot succeed.
+    """
+    raise ConfigurationError(
+        f"image: {hook.package} {_installed(hook)} has no {hook.name}, which this trainer needs; install "
+        f"{hook.package}{hook.versions}"
+    )
+
+
+def fall_back(hook: Hook) -> None:
+    """Log that `hook` is missing and the trainer uses the public behaviour instead."""
+    log.event("hook-missing", hook=hook.name, version=_installed(hook), effect=hook.missing)
+
+
+def _installed(hook: Hook) -> str:
+    for distribution in (hook.package, f"{hook.package}-cpu"):
+        try:
+            return importlib.metadata.version(distribution)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return "of unknown version"

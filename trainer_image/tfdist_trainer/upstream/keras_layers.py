@@ -1,0 +1,43 @@
+"""Private hooks of Keras' layers: all layers of a model at any depth, and the replacement of a layer's computation."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from tfdist_trainer.upstream.hook import Hook, fall_back
+
+LAYERS: Final = Hook(
+    package="keras",
+    name="keras:Layer._flatten_layers",
+    source="keras/src/layers/layer.py",
+    reason="`Model.layers` has the first level only, and a subclassed layer has no public list of its sublayers.",
+    missing="BatchNormalization is computed by Keras' own operations",
+    parameters=("self", "include_self", "recursive"),
+)
+CALL: Final = Hook(
+    package="keras",
+    name="keras:Layer.call",
+    source="keras/src/layers/layer.py",
+    reason="`kernels.batch_normalization` replaces `call` on one instance. The method is public, and that "
+    "`Layer.__call__` looks it up on the instance at each call is not promised. A subclass would change the model's "
+    "configuration and its exported form.",
+    missing="BatchNormalization is computed by Keras' own operations",
+    parameters=("self", "args", "kwargs"),
+)
+HOOKS: Final = (LAYERS, CALL)
+
+
+def all_layers(model: Any) -> list[Any]:
+    """Return the layers of a Keras 3 `model` at any depth, each once; of `tf_keras` and others none or as it has them.
+
+    The model itself is among them.
+    """
+    flatten = getattr(model, "_flatten_layers", None)
+    if flatten is None:
+        fall_back(LAYERS)
+        return []
+    return list(flatten())
+
+
+def replace_call(layer: Any, call: Callable[..., Any]) -> None:
+    """Have `layer` compute by `call`, with the arguments of its own."""
+    layer.call = call

@@ -1,0 +1,65 @@
+"""XLA autotuning: with `runtime.xla: Auto`, uses the faster of compiled and plain steps.
+
+Compilation takes seconds and pays off only in a training that is long enough. So plain steps are measured first; if
+enough training remains, one compiled execution and one that is measured follow. The chief decides for the gang.
+"""
+
+from typing import Final, Literal
+
+from tfdist_trainer import log
+
+MIN_REMAINING_SECONDS: Final = 60.0
+"""Remaining training time, in plain steps, from which on compilation is tried."""
+
+PLAIN_EXECUTIONS: Final = 4
+"""Executions of plain steps before their speed is taken: the first includes tracing, the second warms up."""
+
+
+class XlaAutotuner:
+    """Decides for each execution whether XLA compiles it.
+
+    Args:
+        mode: `runtime.xla`; `On` and `Off` decide at once.
+        min_remaining_seconds: see `MIN_REMAINING_SECONDS`.
+    """
+
+    def __init__(
+        self, mode: Literal["Auto", "On", "Off"], *, min_remaining_seconds: float = MIN_REMAINING_SECONDS
+    ) -> None:
+        self._settled = mode != "Auto"
+        self._compiled = mode == "On"
+        self._min_remaining_seconds = min_remaining_seconds
+        self._plain: list[float] = []
+        self._tried = 0
+
+    def propose(self, steps_left: int) -> bool:
+        """Return whether to compile the next execution; `steps_left` is the rest of the training."""
+        if self._settled:
+            return self._compiled
+        if len(self._plain) >= PLAIN_EXECUTIONS and self._plain[-1] * steps_left >= self._min_remaining_seconds:
+            return True
+        return self._tried > 0
+
+    @property
+    def compiles_next(self) -> bool:
+        """Whether the next compiled execution is the first, which has one step and is not measured."""
+        return self._tried == 0
+
+    def observe(self, *, compiled: bool, step_seconds: float) -> None:
+        """Record the duration of a step in the last execution."""
+        if compiled:
+            self._tried += 1
+        if self._settled:
+            return
+        if not compiled:
+            self._plain.append(step_seconds)
+        elif self._tried > 1:
+            # The first plain executions traced and warmed up; the last has the current number of steps.
+            plain = min(self._plain[-2:])
+            self._settled, self._compiled = True, step_seconds < plain
+            log.event("xla", keeps=self._compiled, plainStepMillis=plain * 1000, xlaStepMillis=step_seconds * 1000)
+
+    def failed(self, reason: str) -> None:
+        """Record that XLA cannot compile these steps: plain steps from now on."""
+        self._settled, self._compiled = True, False
+        log.event("xla", keeps=False, reason=reason)
