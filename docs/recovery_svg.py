@@ -1,7 +1,7 @@
-"""Draws the last recovery that `make bench-recovery` has seen as docs/images/recovery.svg.
+"""Draws the last recovery that `make bench-recovery` measured as docs/images/recovery.svg.
 
-One bar for each member, from the kill to its first step, cut where its log says so; nothing is drawn that was not
-measured. `make generate` draws it anew.
+One bar for each member, from the kill to its first step, divided at the events of its log; all values are measured.
+`make generate` writes the picture.
 """
 
 import html
@@ -16,7 +16,7 @@ OUTPUT: Final = HERE / "images" / "recovery.svg"
 
 PARTS: Final = {
     "round": ("noticed, the others stopped, judged", "#c0504d"),
-    "met": ("forked, members found", "#8064a2"),
+    "rendezvous-complete": ("forked, members found", "#8064a2"),
     "joined": ("TensorFlow connected", "#4f81bd"),
     "restored": ("model made, checkpoint restored", "#4bacc6"),
     "train": ("step traced, compiled and done", "#9bbb59"),
@@ -64,15 +64,15 @@ def bars_of(timeline: list[dict[str, Any]]) -> dict[str, list[float]]:
     """Return for each member the seconds from the kill to each event of `PARTS`, in order.
 
     Raises:
-        ValueError: a member has not told of one of them.
+        ValueError: a member lacks one of them.
     """
-    told: dict[str, dict[str, float]] = {}
+    by_member: dict[str, dict[str, float]] = {}
     for entry in timeline:
-        told.setdefault(entry["member"], {})[entry["event"]] = entry["seconds"]
-    for member, events in told.items():
+        by_member.setdefault(entry["member"], {})[entry["event"]] = entry["seconds"]
+    for member, events in by_member.items():
         if missing := [event for event in PARTS if event not in events]:
             raise ValueError(f"{SOURCE.name}: timeline: {member} lacks {missing}; run make bench-recovery again")
-    return {member: [events[event] for event in PARTS] for member, events in told.items()}
+    return {member: [events[event] for event in PARTS] for member, events in by_member.items()}
 
 
 def _machine(results: dict[str, Any]) -> str:
