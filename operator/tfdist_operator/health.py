@@ -15,13 +15,13 @@ from typing import Final, Protocol
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from tfdist.status.starting import starting_seconds
 from tfdist_operator import metrics
 from tfdist_operator.kube.connectivity import Connectivity
 from tfdist_operator.kube.job_cache import JobCache
 from tfdist_operator.kube.keys import NamespacedName
 from tfdist_operator.kube.pod_cache import PodCache
 from tfdist_operator.kube.workqueue import WorkQueue
-from tfdist_operator.status.starting import starting_seconds
 
 WATCH_SILENCE_SECONDS: Final = 180.0
 """A watch receives a bookmark every minute, and is replaced after two minutes without data."""

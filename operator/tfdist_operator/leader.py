@@ -1,5 +1,6 @@
 """The tasks that only the leader runs: workers that reconcile jobs, and the poller of reports."""
 
+from tfdist.planner import Settings
 from tfdist_operator import config
 from tfdist_operator.caches import Caches
 from tfdist_operator.kube.client import Client
@@ -7,7 +8,6 @@ from tfdist_operator.kube.owned_cache import controller_label
 from tfdist_operator.kube.owned_requests import OwnedRequests
 from tfdist_operator.kube.resources import ResourceClient
 from tfdist_operator.kube.runtime_state import RuntimeStateStore
-from tfdist_operator.planner import Settings
 from tfdist_operator.reconcile import Dependencies, Reconciler, utc_now
 from tfdist_operator.replica_reports.client import ReportClient
 from tfdist_operator.replica_reports.diagnosis import Diagnosis

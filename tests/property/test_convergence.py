@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from support.cluster_model import EXITS, Cluster
 from support.model_jobs import JOBS
 
-from tfdist_operator.status.phase import is_terminal
+from tfdist.status.phase import is_terminal
 
 Happening = tuple[str, int, int | None]
 POD = st.tuples(st.just("pod"), st.integers(0, 5), st.sampled_from((*EXITS, 0, 0, None)))

@@ -16,9 +16,9 @@ from support.report_jobs import jobs_and_pods
 from support.stored_schema import status_problems
 
 from tfdist.contract_reports import MAX_REPORT_BYTES, ProgressReport
+from tfdist.observed.job_view import ProbeResult, StepCadence, TimestampedReport
 from tfdist.timestamps import rfc3339
 from tfdist_operator.kube.runtime_state import RuntimeStateStore
-from tfdist_operator.observed.job_view import ProbeResult, StepCadence, TimestampedReport
 from tfdist_operator.replica_reports.client import ReportClient, Unreported
 from tfdist_operator.replica_reports.poll_rate import PollRate
 from tfdist_operator.replica_reports.poller import ReportPoller

@@ -18,14 +18,14 @@ from support.model_checks import check_status
 from support.model_jobs import GANGS, JOBS, Edition, Job, parsed
 from support.owned_model import OwnedModel
 from tfdist.api.v1 import TFDistJob
+from tfdist.observed.gang_record import stored_record
+from tfdist.observed.gang_state import member_of
+from tfdist.observed.job_view import JobView
+from tfdist.observed.pod import PodState, PodSummary, summarize
+from tfdist.planner import Plan, plan
+from tfdist.status.phase import is_terminal
 from tfdist.timestamps import rfc3339
 from tfdist_operator.kube.specifications import older_specifications, partial
-from tfdist_operator.observed.gang_record import stored_record
-from tfdist_operator.observed.gang_state import member_of
-from tfdist_operator.observed.job_view import JobView
-from tfdist_operator.observed.pod import PodState, PodSummary, summarize
-from tfdist_operator.planner import Plan, plan
-from tfdist_operator.status.phase import is_terminal
 
 RESULT = {"step": 9, "checkpoint": "/c/9", "metrics": {"accuracy": 0.9}, "examples": 10, "time": "2030-01-01T00:00:00Z"}
 EVICTED = -1

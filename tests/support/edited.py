@@ -3,9 +3,9 @@
 from typing import Any
 
 from support.factories import UID, Lifecycle, manifest
+from tfdist.planner import Plan
 from tfdist_operator.kube.job_cache import JobCache
 from tfdist_operator.kube.keys import NamespacedName
-from tfdist_operator.planner import Plan
 
 BOTH = "worker-0:R worker-1:R"
 OLD, NEW = {"image": "team/train:1"}, {"image": "team/train:2"}

@@ -8,12 +8,12 @@ from typing import Any
 
 from tfdist.contract import Phase, Restarts, Role
 from tfdist.contract_reports import GangReport, MemberReport, ProgressReport, RoundFailure
+from tfdist.observed.job_view import JobView, TimestampedReport
+from tfdist.observed.pod import PodState, PodSummary
+from tfdist.planner import Plan, Settings, plan
 from tfdist.render.fingerprint import fingerprint
 from tfdist.timestamps import rfc3339
 from tfdist.validation import parse
-from tfdist_operator.observed.job_view import JobView, TimestampedReport
-from tfdist_operator.observed.pod import PodState, PodSummary
-from tfdist_operator.planner import Plan, Settings, plan
 
 NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
 SETTINGS = Settings(trainer_image="tfdist/trainer:test")

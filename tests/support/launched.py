@@ -9,10 +9,10 @@ from support.factories import NOW, launcher_report
 from support.hostile_reports import GANG, REPORT
 from tfdist.contract import Role
 from tfdist.contract_reports import ProgressReport
+from tfdist.observed.gang_record import stored_record
+from tfdist.observed.job_view import TimestampedReport
 from tfdist.render.gang import GangName, Member
 from tfdist.timestamps import rfc3339
-from tfdist_operator.observed.gang_record import stored_record
-from tfdist_operator.observed.job_view import TimestampedReport
 
 _MADE_UP: Final = [
     {

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tfdist.api.status import TFDistJobStatus
-from tfdist_operator.status.phase import is_terminal
+from tfdist.status.phase import is_terminal
 
 BACKOFF_LIMIT = 2
 

@@ -7,7 +7,7 @@ from support.factories import pod
 
 from tfdist.api.policies import FailurePolicy
 from tfdist.failure_classification import classify, root_cause
-from tfdist_operator.observed.pod import PodSummary
+from tfdist.observed.pod import PodSummary
 
 
 def policy(*rules: dict[str, Any]) -> FailurePolicy:

@@ -9,9 +9,9 @@ from support.factories import failure_in_place as failure
 
 from tfdist.contract import Restarts
 from tfdist.failure_classification import LIMIT_MESSAGE
+from tfdist.observed.pod import summarize
 from tfdist.render import names
 from tfdist.timestamps import rfc3339
-from tfdist_operator.observed.pod import summarize
 
 BOTH = "worker-0:R worker-1:R"
 SPENT = LIMIT_MESSAGE.format(limit=1)

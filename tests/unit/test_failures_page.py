@@ -11,7 +11,7 @@ from tfdist.failure_classification import RULES
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "failures.md").read_text(encoding="utf-8")
-CODE = [*(ROOT / "operator/tfdist_operator").rglob("*.py"), ROOT / "sdk/tfdist/failure_classification.py"]
+CODE = [*(ROOT / "operator").rglob("*.py"), *(ROOT / "sdk").rglob("*.py")]
 SOURCES = "\n".join(path.read_text(encoding="utf-8") for path in CODE)
 
 

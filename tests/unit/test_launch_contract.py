@@ -6,6 +6,7 @@ from support.factories import CHECKPOINT, Lifecycle, created, event_reasons, man
 
 from tfdist.contract import JOB_ENV, LeaderSettings, Phase, Role
 from tfdist.contract_reports import ProgressReport
+from tfdist.observed.job_view import TimestampedReport
 from tfdist.render.gang import training_gang
 from tfdist.render.installation import Installation
 from tfdist.render.pod import Attempt, PodRenderer
@@ -16,7 +17,6 @@ from tfdist_launch.messages import ExitResult, Hello, ProcessExited, ProcessStop
 from tfdist_launch.report import gang_report
 from tfdist_launch.restart_policy import RestartPolicy
 from tfdist_launch.settings import LauncherSettings, read_settings
-from tfdist_operator.observed.job_view import TimestampedReport
 
 BOTH = "worker-0:R worker-1:R"
 COMMAND = ["tfdist-launch", "python", "train.py"]

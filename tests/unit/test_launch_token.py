@@ -7,7 +7,7 @@ from typing import Any
 from support.factories import Lifecycle, created, deleted, launcher_report
 
 from tfdist.contract import JOB_ENV, ReplicaJob
-from tfdist_operator.planner import Plan
+from tfdist.planner import Plan
 
 BOTH = "worker-0:R worker-1:R"
 FIRST, SECOND, THIRD = "a" * 32, "b" * 32, "c" * 32

@@ -3,10 +3,10 @@
 from support.factories import UID
 from support.raw import raw_pod as pod
 
+from tfdist.observed.pod import PodSummary
 from tfdist_operator.kube.informer import Watched
 from tfdist_operator.kube.keys import NamespacedName
 from tfdist_operator.kube.pod_cache import PodCache
-from tfdist_operator.observed.pod import PodSummary
 
 
 def pod_of(namespace: str, version: int) -> dict[str, object]:

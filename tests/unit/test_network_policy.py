@@ -8,14 +8,14 @@ import pytest
 from support.factories import CHECKPOINT, EVALUATED, NOW, SETTINGS, UID, manifest, view
 
 from tfdist import contract
+from tfdist.planner import plan
+from tfdist.planner.plan import Settings
 from tfdist.render.gang import gangs
 from tfdist.render.installation import Installation
 from tfdist.render.network_policy import network_policy
 from tfdist.render.objects import objects
 from tfdist.validation import parse
 from tfdist_operator import config
-from tfdist_operator.planner import plan
-from tfdist_operator.planner.plan import Settings
 
 CONTROLLER = {"app.kubernetes.io/name": "tfdist-controller", "pod-template-hash": "1a"}
 EPHEMERAL = 43567

@@ -3,8 +3,8 @@
 import pytest
 from support.factories import Lifecycle, created, deleted, event_reasons, pod, report
 
-from tfdist_operator.observed.job_view import ProbeResult, StepCadence
-from tfdist_operator.observed.pod import PodSummary
+from tfdist.observed.job_view import ProbeResult, StepCadence
+from tfdist.observed.pod import PodSummary
 
 ALL = "chief-0:R worker-0:R worker-1:R ps-0:R"
 SPEC = {"strategy": "ParameterServer", "chief": {}, "ps": {"replicas": 1}, "image": "a", "command": ["b"]}

@@ -18,7 +18,7 @@ from support.factories import (
 )
 
 from tfdist.api.status import TFDistJobStatus
-from tfdist_operator.planner import plan
+from tfdist.planner import plan
 
 RUNNING = stored("worker-0:R worker-1:R")
 TRAINING_SUCCEEDED = stored("worker-0:S worker-1:S", RUNNING, spec=EVALUATED)

@@ -3,9 +3,9 @@
 import pytest
 from support.factories import Lifecycle, created, deleted, event_reasons, pod
 
+from tfdist.planner import Plan
+from tfdist.planner.plan import ObjectName
 from tfdist.validation import FieldError
-from tfdist_operator.planner import Plan
-from tfdist_operator.planner.plan import ObjectName
 
 BOTH = "worker-0:R worker-1:R"
 OF_REPLICAS = {ObjectName("Service", "fashion"), ObjectName("NetworkPolicy", "fashion")}

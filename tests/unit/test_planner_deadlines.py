@@ -3,7 +3,7 @@
 import pytest
 from support.factories import Lifecycle, created, event_reasons, pod
 
-from tfdist_operator.observed.pod import PodSummary
+from tfdist.observed.pod import PodSummary
 
 BOTH = "worker-0:R worker-1:R"
 START = {"runPolicy": {"startDeadlineSeconds": 60}}

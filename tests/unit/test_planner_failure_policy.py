@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 from support.factories import Lifecycle, condition, created, deleted, event_reasons, pod, termination_message
 
+from tfdist.planner import Plan
 from tfdist.timestamps import parse_time
-from tfdist_operator.planner import Plan
 
 BOTH = "worker-0:R worker-1:R"
 SAVED = {"step": 100, "path": "/ckpt/fashion/100", "time": "2030-01-02T03:04:00Z"}

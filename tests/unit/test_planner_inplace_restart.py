@@ -8,13 +8,13 @@ from support.factories import NOW, TRAINING, Lifecycle, created, deleted, event_
 from support.factories import failure_in_place as failure
 
 from tfdist.contract import Restarts
+from tfdist.observed.job_view import StepCadence
 from tfdist.render.gang import training_gang
 from tfdist.render.installation import Installation
 from tfdist.render.launch import GangHistory
 from tfdist.render.pod import Attempt, PodRenderer
 from tfdist.timestamps import rfc3339
 from tfdist.validation import parse
-from tfdist_operator.observed.job_view import StepCadence
 
 BOTH = "worker-0:R worker-1:R"
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from support.factories import NOW, planned, pod, report, stored
 
-from tfdist_operator.observed.job_view import ProbeResult
-from tfdist_operator.planner import Plan
+from tfdist.observed.job_view import ProbeResult
+from tfdist.planner import Plan
 
 
 def test_a_lost_peer_waits_a_moment_for_the_failure_that_it_followed_from() -> None:

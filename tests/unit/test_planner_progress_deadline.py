@@ -6,9 +6,9 @@ import pytest
 from support.factories import EVALUATED, NOW, Lifecycle, created, event_reasons, pod, report
 
 from tfdist.contract import Role
+from tfdist.observed.job_view import ProbeResult, StepCadence
+from tfdist.planner import Plan
 from tfdist.timestamps import rfc3339
-from tfdist_operator.observed.job_view import ProbeResult, StepCadence
-from tfdist_operator.planner import Plan
 
 BOTH = "worker-0:R worker-1:R"
 FIXED = {"runPolicy": {"progressDeadlineSeconds": 60}}

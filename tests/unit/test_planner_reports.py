@@ -12,9 +12,9 @@ from tfdist.api.status import TFDistJobStatus
 from tfdist.contract import Phase, Restarts
 from tfdist.contract_model import INT32_MAX
 from tfdist.contract_reports import ProgressReport
+from tfdist.observed.job_view import ProbeResult, StepCadence, TimestampedReport
+from tfdist.planner.inplace_restart import MAX_EVENTS
 from tfdist.timestamps import rfc3339
-from tfdist_operator.observed.job_view import ProbeResult, StepCadence, TimestampedReport
-from tfdist_operator.planner.inplace_restart import MAX_EVENTS
 
 BOTH = "worker-0:R worker-1:R"
 TRAINS: dict[str, Any] = {"role": "worker", "index": 0, "attempt": 0, "phase": "training", "step": 5, "totalSteps": 10}

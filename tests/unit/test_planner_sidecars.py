@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from support.factories import NOW, Lifecycle, created, deleted, pod
 
+from tfdist.observed.pod import PodState, PodSummary, summarize
+from tfdist.planner import Plan
 from tfdist.render import names
 from tfdist.timestamps import rfc3339
-from tfdist_operator.observed.pod import PodState, PodSummary, summarize
-from tfdist_operator.planner import Plan
 
 BOTH = "worker-0:R worker-1:R"
 DEADLINE = {"spec": {"activeDeadlineSeconds": 1}}

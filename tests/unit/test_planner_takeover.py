@@ -7,9 +7,9 @@ import pytest
 from support.factories import NOW, Lifecycle, created, report
 
 from tfdist.contract import Phase
+from tfdist.observed.cadence import with_report
+from tfdist.observed.job_view import ProbeResult, StepCadence
 from tfdist.timestamps import rfc3339
-from tfdist_operator.observed.cadence import with_report
-from tfdist_operator.observed.job_view import ProbeResult, StepCadence
 
 BOTH = "worker-0:R worker-1:R"
 FIXED: dict[str, Any] = {"runPolicy": {"progressDeadlineSeconds": 60}}

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from support.factories import NOW, SETTINGS, UID, view
 
+from tfdist.planner import plan
 from tfdist_operator.kube.keys import NamespacedName
 from tfdist_operator.kube.pod_cache import PodCache
-from tfdist_operator.planner import plan
 
 KEY = NamespacedName("team", "fashion")
 

@@ -6,17 +6,19 @@ import pathlib
 
 import orjson
 
+import tfdist
 import tfdist_operator
 from tfdist.api.status import ConditionType
-from tfdist_operator.reasons import ConditionReason, EventReason
+from tfdist.reasons import ConditionReason, EventReason
 
+PACKAGES = [pathlib.Path(path) for package in (tfdist, tfdist_operator) for path in package.__path__]
 CALLS = {"Condition": 2, "Event": 0, "Failure": 0, "not_ready": 0}
 """Position of the reason among the arguments."""
 
 
 def test_no_reason_is_a_literal_in_the_code() -> None:
     literals = []
-    for path in pathlib.Path(tfdist_operator.__file__).parent.rglob("*.py"):
+    for path in [file for package in PACKAGES for file in package.rglob("*.py")]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             name = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
             if name in CALLS and isinstance(node, ast.Call) and len(node.args) > CALLS[name]:

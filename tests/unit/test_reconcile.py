@@ -11,8 +11,8 @@ from support.factories import UID, condition, launcher_report, manifest
 from support.factories import failure_in_place as failure
 
 from tfdist.contract import Restarts
-from tfdist_operator.observed.job_view import JobView
-from tfdist_operator.planner import Plan, Settings, plan
+from tfdist.observed.job_view import JobView
+from tfdist.planner import Plan, Settings, plan
 from tfdist_operator.reconcile import creation, reconciler
 
 NO_ROLE = 'pods is forbidden: User "system:serviceaccount:x:y" cannot create resource "pods" in API group ""'

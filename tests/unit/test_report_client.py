@@ -15,9 +15,9 @@ from support.ports import free_ports
 from tfdist import contract
 from tfdist.contract import Role
 from tfdist.contract_reports import MAX_REPORT_BYTES, ProgressReport
+from tfdist.observed.job_view import ProbeResult
+from tfdist.planner.plan import ProbeTarget
 from tfdist_operator.kube.keys import NamespacedName
-from tfdist_operator.observed.job_view import ProbeResult
-from tfdist_operator.planner.plan import ProbeTarget
 from tfdist_operator.replica_reports import client as client_module
 from tfdist_operator.replica_reports.client import ReportClient, Unreported
 from tfdist_operator.replica_reports.diagnosis import Diagnosis

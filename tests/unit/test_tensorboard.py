@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 from support.factories import CHECKPOINT, Lifecycle, manifest, planned
 
+from tfdist.planner import Plan
+from tfdist.planner.plan import ObjectName
 from tfdist.render import names
 from tfdist.render.installation import Installation
 from tfdist.render.tensorboard import tensorboard
 from tfdist.validation import parse
 from tfdist_operator.kube.owned_cache import KINDS
-from tfdist_operator.planner import Plan
-from tfdist_operator.planner.plan import ObjectName
 
 BOARD: dict[str, Any] = {"tensorBoard": {"ttlSecondsAfterFinished": 100}, "checkpoint": CHECKPOINT}
 BOTH = "worker-0:R worker-1:R"

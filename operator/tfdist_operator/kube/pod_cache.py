@@ -7,10 +7,10 @@ regard it as missing.
 from collections.abc import Mapping
 from typing import Any
 
+from tfdist.observed.pod import PodSummary, summarize
 from tfdist.render import names
 from tfdist_operator.kube.cache import Name, ObjectCache, Raw
 from tfdist_operator.kube.keys import NamespacedName
-from tfdist_operator.observed.pod import PodSummary, summarize
 
 
 class PodCache(ObjectCache[PodSummary]):

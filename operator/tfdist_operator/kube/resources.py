@@ -5,12 +5,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from tfdist.api.v1 import API_VERSION, GROUP, KIND, PLURAL, VERSION
+from tfdist.planner import Event
 from tfdist_operator.kube.client import MERGE_PATCH, Client, Json
 from tfdist_operator.kube.errors import AlreadyExists, JobGone, NameTaken, NotFound, Unavailable
 from tfdist_operator.kube.job_cache import StoredJob
 from tfdist_operator.kube.merge_patch import merge_patch
 from tfdist_operator.kube.name_conflict import is_same_replica, name_conflict_message
-from tfdist_operator.planner import Event
 
 _REPORTER = "tfdist.dev/controller"
 _CREATIONS = 3

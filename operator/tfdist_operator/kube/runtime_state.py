@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from tfdist.contract_reports import ProgressReport
+from tfdist.observed.job_view import ProbeResult, StepCadence, TimestampedReport
+from tfdist.planner.plan import ObjectName
 from tfdist_operator.kube.event_budget import EventBudget
 from tfdist_operator.kube.keys import NamespacedName
-from tfdist_operator.observed.job_view import ProbeResult, StepCadence, TimestampedReport
-from tfdist_operator.planner.plan import ObjectName
 
 
 @dataclass(slots=True)

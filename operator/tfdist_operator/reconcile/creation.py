@@ -3,6 +3,8 @@
 import logging
 from typing import Final
 
+from tfdist.planner import Plan
+from tfdist.planner.plan import Manifest
 from tfdist_operator.kube.errors import (
     ApiError,
     Conflict,
@@ -13,8 +15,6 @@ from tfdist_operator.kube.errors import (
 )
 from tfdist_operator.kube.job_cache import StoredJob
 from tfdist_operator.kube.slow_start import slow_start
-from tfdist_operator.planner import Plan
-from tfdist_operator.planner.plan import Manifest
 from tfdist_operator.reconcile.dependencies import Dependencies
 from tfdist_operator.reconcile.owned import OwnedExecutor
 

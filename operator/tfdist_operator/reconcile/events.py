@@ -2,10 +2,10 @@
 
 import logging
 
+from tfdist.planner import Event
 from tfdist_operator.kube.errors import AlreadyExists, ApiError
 from tfdist_operator.kube.job_cache import StoredJob
 from tfdist_operator.metrics import RESTARTS
-from tfdist_operator.planner import Event
 from tfdist_operator.reconcile.dependencies import Dependencies
 
 log = logging.getLogger(__name__)

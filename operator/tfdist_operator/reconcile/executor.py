@@ -9,21 +9,21 @@ import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+from tfdist.observed.job_view import ProbeResult
+from tfdist.planner import Plan
+from tfdist.planner.plan import Manifest, Patch
+from tfdist.status.phase import is_terminal
 from tfdist.timestamps import parse_time
 from tfdist_operator.kube.errors import Conflict, NotFound
 from tfdist_operator.kube.job_cache import StoredJob
 from tfdist_operator.kube.slow_start import send_each
 from tfdist_operator.metrics import JOB_DURATION
-from tfdist_operator.observed.job_view import ProbeResult
-from tfdist_operator.planner import Plan
-from tfdist_operator.planner.plan import Manifest, Patch
 from tfdist_operator.reconcile.creation import Creation
 from tfdist_operator.reconcile.dependencies import Dependencies
 from tfdist_operator.reconcile.events import Publisher
 from tfdist_operator.reconcile.owned import OwnedExecutor
 from tfdist_operator.reconcile.status_writer import StatusWriter
 from tfdist_operator.reconcile.tensorboard import TensorBoards
-from tfdist_operator.status.phase import is_terminal
 
 log = logging.getLogger(__name__)
 

@@ -9,15 +9,15 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
+from tfdist.planner import Event
+from tfdist.planner.plan import Manifest, ObjectName
+from tfdist.reasons import EventReason
 from tfdist_operator.kube.backoff import Backoff
 from tfdist_operator.kube.job_cache import StoredJob
 from tfdist_operator.kube.keys import NamespacedName
 from tfdist_operator.kube.owned_cache import Drift, stamped
 from tfdist_operator.kube.runtime_state import JobRuntimeState
 from tfdist_operator.metrics import REPAIRS
-from tfdist_operator.planner import Event
-from tfdist_operator.planner.plan import Manifest, ObjectName
-from tfdist_operator.reasons import EventReason
 from tfdist_operator.reconcile.dependencies import Dependencies
 from tfdist_operator.reconcile.events import Publisher
 

@@ -5,13 +5,13 @@ import secrets
 from dataclasses import replace
 from typing import Final
 
+from tfdist.observed.job_view import JobView
+from tfdist.planner import Plan, Settings, plan
 from tfdist.timestamps import rfc3339
 from tfdist_operator.kube.errors import ApiError, Conflict, JobGone, NamespaceTerminating
 from tfdist_operator.kube.job_cache import StoredJob
 from tfdist_operator.kube.keys import NamespacedName
 from tfdist_operator.metrics import RECONCILE_SECONDS
-from tfdist_operator.observed.job_view import JobView
-from tfdist_operator.planner import Plan, Settings, plan
 from tfdist_operator.reconcile.dependencies import Dependencies
 from tfdist_operator.reconcile.executor import Executor
 from tfdist_operator.replica_reports.poll_rate import PollRate

@@ -12,13 +12,13 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from tfdist.planner import Event
+from tfdist.planner.plan import Manifest
+from tfdist.reasons import EventReason
 from tfdist_operator.kube.errors import Invalid, Rejected
 from tfdist_operator.kube.job_cache import StoredJob
 from tfdist_operator.kube.resources import NOTE_BYTES
 from tfdist_operator.kube.runtime_state import JobRuntimeState
-from tfdist_operator.planner import Event
-from tfdist_operator.planner.plan import Manifest
-from tfdist_operator.reasons import EventReason
 from tfdist_operator.reconcile.dependencies import Dependencies
 from tfdist_operator.reconcile.events import Publisher
 

@@ -3,10 +3,10 @@
 import logging
 from typing import Final
 
+from tfdist.planner import Event, Plan
+from tfdist.reasons import EventReason
 from tfdist_operator.kube.errors import ApiError, Conflict, NamespaceTerminating, NotLeading, Rejected
 from tfdist_operator.kube.job_cache import StoredJob
-from tfdist_operator.planner import Event, Plan
-from tfdist_operator.reasons import EventReason
 from tfdist_operator.reconcile.dependencies import Dependencies
 from tfdist_operator.reconcile.events import Publisher
 from tfdist_operator.reconcile.owned import OwnedExecutor

@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from tfdist.contract_model import printable
+from tfdist.observed.job_view import ProbeResult
+from tfdist.planner.plan import ProbeTarget
 from tfdist.render.names import hostname
 from tfdist_operator.kube.keys import NamespacedName
-from tfdist_operator.observed.job_view import ProbeResult
-from tfdist_operator.planner.plan import ProbeTarget
 from tfdist_operator.replica_reports.client import ReportClient, Unreported
 
 log = logging.getLogger(__name__)

@@ -16,22 +16,22 @@ from typing import Any, Final
 from tfdist.api.status import ConditionType, JobPhase
 from tfdist.api.v1 import TFDistJob
 from tfdist.contract_reports import ProgressReport
+from tfdist.observed.cadence import with_report
+from tfdist.observed.gang_record import stored_record
+from tfdist.observed.gang_state import gang_state
+from tfdist.observed.job_view import TimestampedReport
+from tfdist.observed.pod import PodState
 from tfdist.render.gang import Gang, evaluation_gang, evaluator_gang, training_gang
+from tfdist.status.conditions import is_true
+from tfdist.status.phase import is_terminal
 from tfdist.timestamps import rfc3339
 from tfdist_operator.kube.job_cache import JobCache, StoredJob
 from tfdist_operator.kube.keys import NamespacedName
 from tfdist_operator.kube.pod_cache import PodCache
 from tfdist_operator.kube.runtime_state import JobRuntimeState, RuntimeStateStore
 from tfdist_operator.metrics import EXAMPLES_PER_SECOND, PER_JOB, PROGRESS_RATIO, STEP_TIME_SECONDS
-from tfdist_operator.observed.cadence import with_report
-from tfdist_operator.observed.gang_record import stored_record
-from tfdist_operator.observed.gang_state import gang_state
-from tfdist_operator.observed.job_view import TimestampedReport
-from tfdist_operator.observed.pod import PodState
 from tfdist_operator.replica_reports.client import ReportClient, Unreported
 from tfdist_operator.replica_reports.poll_rate import PollRate
-from tfdist_operator.status.conditions import is_true
-from tfdist_operator.status.phase import is_terminal
 
 log = logging.getLogger(__name__)
 

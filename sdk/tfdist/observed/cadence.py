@@ -1,0 +1,85 @@
+"""Progress of an attempt over time: from its reports, and from the status after a restart of the controller."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tfdist.api.gang_status import GangProgress
+from tfdist.contract import Phase, Role
+from tfdist.contract_reports import ProgressReport
+from tfdist.observed.gang_record import stored_record
+from tfdist.observed.gang_state import GangState
+from tfdist.observed.job_view import JobView, StepCadence
+from tfdist.render.gang import GangName
+from tfdist.timestamps import parse_time
+
+
+def with_report(known: StepCadence | None, status: Mapping[str, Any], content: ProgressReport, now: str) -> StepCadence:
+    """Return the cadence after a report.
+
+    Args:
+        known: the cadence so far, by this process; None before its first report of the job.
+        status: the status of the job, with the cadence that an earlier process stored.
+        content: the report.
+        now: when it was received, RFC 3339.
+    """
+    old = known or _stored_cadence(status, content)
+    position = _position(content)
+    if old is None or (old.attempt, old.role) != (content.attempt, content.role):
+        return StepCadence(content.attempt, now, role=content.role, position=position)
+    if old.position == position:
+        return old
+    pause = (parse_time(now) - parse_time(old.last_progress_at)).total_seconds()
+    if known is None:  # no process has seen the progress meanwhile: the time is no pause of the training
+        pause = 0.0
+    longest = max(old.longest_pause_seconds, pause)
+    return StepCadence(content.attempt, now, longest, old.progress_count + 1, content.role, position)
+
+
+def cadence_of(view: JobView, state: GangState) -> StepCadence | None:
+    """Return the cadence of a gang's current leader, as this process has seen it; None before its first report."""
+    cadence, leader = view.cadence, state.gang.leader
+    if cadence is None or cadence.attempt != state.record.attempt_of(leader):
+        return None
+    return cadence if cadence.role in {None, leader.role} else None
+
+
+def to_status(cadence: StepCadence, role: Role) -> GangProgress:
+    """Return the cadence of the leader with this role as the status stores it."""
+    return GangProgress(
+        attempt=cadence.attempt,
+        role=str(role),
+        position=cadence.position,
+        changed_at=cadence.last_progress_at,
+        longest_pause_seconds=round(cadence.longest_pause_seconds, 1),
+        changes=cadence.progress_count,
+    )
+
+
+def from_status(stored: GangProgress) -> StepCadence:
+    """Return a stored cadence."""
+    return StepCadence(
+        stored.attempt,
+        stored.changed_at,
+        stored.longest_pause_seconds,
+        stored.changes,
+        Role(stored.role),
+        stored.position,
+    )
+
+
+def _stored_cadence(status: Mapping[str, Any], content: ProgressReport) -> StepCadence | None:
+    """Return the stored cadence of the attempt and leader that report; None without one."""
+    for gang in GangName:
+        record = stored_record(status, gang)
+        found = record.progress if record else None
+        if found is not None and (found.attempt, found.role) == (content.attempt, str(content.role)):
+            return from_status(found)
+    return None
+
+
+def _position(content: ProgressReport) -> str:
+    """Return round, phase, step, checkpoint and evaluated examples as text: a change of it is progress."""
+    saved = content.last_checkpoint.step if content.last_checkpoint else None
+    evaluated = content.examples if content.phase is Phase.EVALUATING else None
+    position = (content.round, content.phase, content.step, saved, evaluated)
+    return "/".join("-" if part is None else str(part) for part in position)

@@ -1,0 +1,100 @@
+"""The state of a gang, from its pods and its record in the status."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tfdist.contract import Role
+from tfdist.observed.gang_record import GangRecord, replica_name
+from tfdist.observed.pod import CANNOT_START, PodState, PodSummary
+from tfdist.render.gang import Gang, Member
+
+_COUNTED_ROLES = frozenset({Role.CHIEF, Role.WORKER, Role.EVALUATOR, Role.EVALUATION})
+"""Roles whose success counts; a parameter server never ends by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class GangState:
+    """One gang. `pods` are those of the members' current attempts; `missing` are members without a pod."""
+
+    gang: Gang
+    record: GangRecord
+    pods: tuple[PodSummary, ...]
+    missing: tuple[Member, ...]
+
+    @property
+    def attempt(self) -> int:
+        """The newest attempt."""
+        return self.record.attempt
+
+    @property
+    def leader(self) -> PodSummary | None:
+        """The leader's pod."""
+        wanted = (self.gang.leader.role, self.gang.leader.index)
+        return next((p for p in self.pods if (p.role, p.index) == wanted), None)
+
+    @property
+    def leader_succeeded(self) -> bool:
+        """Whether the leader has succeeded."""
+        return replica_name(self.gang.leader) in self.record.completed
+
+    @property
+    def all_succeeded(self) -> bool:
+        """Whether every member whose success counts has succeeded."""
+        counted = [m for m in self.gang.members if m.role in _COUNTED_ROLES]
+        return all(replica_name(m) in self.record.completed for m in counted)
+
+    @property
+    def all_started(self) -> bool:
+        """Whether every member runs or has ended."""
+        return not self.missing and all(p.state is not PodState.PENDING for p in self.pods)
+
+    @property
+    def deleted_members(self) -> tuple[Member, ...]:
+        """Members whose pods were deleted after they had run."""
+        if not self.record.has_run:
+            return ()
+        return tuple(m for m in self.missing if replica_name(m) not in self.record.pending_replacements)
+
+    @property
+    def failed_or_terminating(self) -> list[PodSummary]:
+        """Pods of members that failed, or that are terminating before they ended."""
+        return [
+            p
+            for p in self.pods
+            if replica_name(member_of(p)) not in self.record.completed
+            and (p.state is PodState.FAILED or (p.deleting and not p.ended))
+        ]
+
+    @property
+    def unstartable(self) -> PodSummary | None:
+        """The first pod whose container cannot start, or that is unschedulable."""
+        pending = [p for p in self.pods if p.state is PodState.PENDING]
+        unable = next((p for p in pending if p.reason in CANNOT_START), None)
+        return unable or next((p for p in pending if p.reason == "Unschedulable"), None)
+
+
+def member_of(pod: PodSummary) -> Member:
+    """Return the member that a pod runs."""
+    return Member(pod.role, pod.index)
+
+
+def gang_state(gang: Gang, record: GangRecord, pods: Sequence[PodSummary]) -> GangState:
+    """Return the state of `gang`, given all pods of the job.
+
+    The record is updated from the pods: members that succeeded, and whether all have run.
+    """
+    current = {(p.role, p.index): p for p in pods if p.attempt == record.attempt_of(member_of(p))}
+    mine = [current.get((m.role, m.index)) for m in gang.members]
+    found = tuple(p for p in mine if p is not None)
+    completed = record.completed | {replica_name(member_of(p)) for p in found if p.state is PodState.SUCCEEDED}
+    missing = tuple(
+        m for m, p in zip(gang.members, mine, strict=True) if p is None and replica_name(m) not in completed
+    )
+    started = {replica_name(member_of(p)) for p in found if p.state is not PodState.PENDING}
+    state = GangState(
+        gang,
+        record.changed(completed=completed, pending_replacements=record.pending_replacements - started),
+        found,
+        missing,
+    )
+    return replace(state, record=state.record.changed(has_run=record.has_run or state.all_started))

@@ -1,0 +1,103 @@
+"""The observed state of one job: the only input of planning, apart from the time and the settings."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from tfdist.api.v1 import TFDistJob
+from tfdist.contract import Role
+from tfdist.contract_reports import ProgressReport
+from tfdist.observed.pod import PodSummary
+from tfdist.validation import FieldError
+
+
+@dataclass(frozen=True, slots=True)
+class TimestampedReport:
+    """A progress report, and when it was received (RFC 3339)."""
+
+    content: ProgressReport
+    read_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepCadence:
+    """Progress of an attempt over time, from its reports.
+
+    `last_progress_at` (RFC 3339) is when the newest step, checkpoint or phase was first seen; `longest_pause_seconds`
+    is the longest time between two of the `progress_count` changes.
+    """
+
+    attempt: int
+    last_progress_at: str
+    longest_pause_seconds: float = 0.0
+    progress_count: int = 0
+    role: Role | None = None
+    """Role of the leader that reports: an evaluation follows training under the same attempt number."""
+    position: str = ""
+    """Round, phase, step and checkpoint of the newest report, as text (`observed.cadence`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeResult:
+    """Answers of probed replicas: which one is behind, and the stacks of each."""
+
+    probe_id: str
+    """Identity of the probe: the attempt, and since when it makes no progress."""
+    behind: str
+    """Name of the replica that did not answer, or that has done the fewest steps; "" where none is known to be."""
+    stacks: str
+    unresponsive: tuple[str, ...] = ()
+    """Names of the replicas that did not answer; an unreadable answer counts as an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """The observed state of one job at one time.
+
+    `job` is None exactly when `problems` has the field errors. `status` is the stored status as JSON. `pods` holds
+    every pod with the job's UID in its labels, of any attempt.
+    """
+
+    job: TFDistJob | None
+    problems: tuple[FieldError, ...]
+    generation: int
+    status: Mapping[str, Any]
+    pods: tuple[PodSummary, ...]
+    name: str = ""
+    """Name of the job; known of an invalid one too."""
+    managed_by: str | None = None
+    """`managedBy` of the job; known of an invalid one too."""
+    template: str = ""
+    """Fingerprint of the pods of the newest specification."""
+    older: Mapping[int, TFDistJob] = field(default_factory=dict)
+    """Earlier valid specifications that running pods use, as far as they are known, by generation."""
+    partial: TFDistJob | None = None
+    """The valid part of an invalid specification, with the replica counts of the running job; not for new pods."""
+    restarted_at: str = ""
+    """Value of the annotation that requests a restart; "" without one."""
+    deleting: bool = False
+    """Whether the job is terminating: Kubernetes deletes the objects that it owns."""
+    report: TimestampedReport | None = None
+    evaluated: ProgressReport | None = None
+    """The evaluator's last report with a result."""
+    cadence: StepCadence | None = None
+    probe_result: ProbeResult | None = None
+    leader_unresponsive: bool = False
+    """Whether the leader answered before and has not for `SILENT_SECONDS` of the poller."""
+    completed: Mapping[str, tuple[int, frozenset[str]]] = field(default_factory=dict)
+    """Replicas that succeeded by the last reconcile, by gang, with the attempt: the status is written later."""
+    failure_seen_at: Mapping[str, datetime] = field(default_factory=dict)
+    """When this process first saw a pod failed or terminating, by name; the clocks of nodes differ."""
+    seconds_since_status_write: float | None = None
+    """Seconds since this process wrote the status; None before its first write."""
+    observed_since: str = ""
+    """When this process first reconciled the job, RFC 3339."""
+    token: str = ""
+    """Launcher token for an attempt that begins now; random, and new with each reconcile."""
+    create_error: str = ""
+    """Error of the last creation; "" after a success."""
+    rejected: bool = False
+    """Whether that error is permanent: the API server rejects the pods of this generation as invalid."""
+    taken_over: bool = False
+    """Whether another process wrote the status: this one replays events that it may not have published."""

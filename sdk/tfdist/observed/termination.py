@@ -1,0 +1,51 @@
+"""Reads the termination message of a replica, whether or not its image writes the JSON of the contract."""
+
+import signal
+
+from pydantic import ValidationError
+
+from tfdist.contract_reports import TerminationMessage
+from tfdist.failure_classification import OOM_KILLED
+from tfdist.observed.pod import PodSummary
+
+_LONGEST = 512
+
+
+def termination_message(pod: PodSummary) -> TerminationMessage | None:
+    """Return the termination message of a pod; None where it is not the JSON of the contract."""
+    if not pod.message.lstrip().startswith("{"):
+        return None
+    try:
+        return TerminationMessage.model_validate_json(pod.message)
+    except ValidationError:
+        return None
+
+
+def failure_message(pod: PodSummary) -> str:
+    """Return in one line why a replica ended: its termination message, else Kubernetes' reason; "" for neither.
+
+    A killed container could not write a message: the last line of its log, which Kubernetes substitutes, is not the
+    reason.
+    """
+    parsed = termination_message(pod)
+    if parsed:
+        return parsed.message.removeprefix(f"{pod.role}-{pod.index}: ")
+    if pod.reason == OOM_KILLED:
+        return f"{OOM_KILLED}: the container exceeded its memory limit; raise resources.limits.memory"
+    if pod.signal == signal.SIGKILL:
+        return "killed by signal 9 (SIGKILL)"
+    return _last_line(pod.message) or pod.reason
+
+
+def describe_failure(pod: PodSummary) -> str:
+    """Return one line about the end of a replica, for conditions, events and failure records."""
+    who = f"{pod.role}-{pod.index} (pod {pod.name}{f', node {pod.node}' if pod.node else ''})"
+    text = failure_message(pod)
+    if pod.exit_code is None:
+        return f"{who} {'is being deleted' if pod.deleting else 'was lost'}{f': {text}' if text else ''}"
+    return f"{who} ended with exit code {pod.exit_code}{f': {text}' if text else ''}"
+
+
+def _last_line(message: str) -> str:
+    lines = [line for line in message.splitlines() if line.strip()]
+    return lines[-1].strip()[:_LONGEST] if lines else ""

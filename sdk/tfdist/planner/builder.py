@@ -1,0 +1,272 @@
+"""Collects the decisions about one job and builds the plan."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from tfdist.api.status import ConditionType
+from tfdist.contract_reports import TerminationMessage
+from tfdist.observed.cadence import cadence_of, to_status
+from tfdist.observed.gang_record import GangRecord, stored_record
+from tfdist.observed.gang_state import GangState
+from tfdist.observed.pod import PodState, PodSummary
+from tfdist.observed.termination import termination_message
+from tfdist.planner import inplace_restart, owned, tensorboard
+from tfdist.planner.context import PlanContext
+from tfdist.planner.decision import Failure, GangDecision, min_delay
+from tfdist.planner.plan import Event, Manifest, Patch, Plan, ProbeTarget
+from tfdist.planner.revision import retained_specifications
+from tfdist.planner.sidecars import stop_sidecars
+from tfdist.planner.stale_pods import pods_to_prune, stale_pods
+from tfdist.reasons import ConditionReason, EventReason
+from tfdist.render.gang import GangName, Member, gangs
+from tfdist.render.installation import Installation
+from tfdist.render.launch import GangHistory
+from tfdist.render.names import SERVICE_GENERATION_LABEL
+from tfdist.render.owner import owner_reference
+from tfdist.render.pod import Attempt, PodRenderer
+from tfdist.status.conditions import Condition, is_true
+from tfdist.status.evaluation import evaluation_of
+from tfdist.status.phase import training_succeeded
+from tfdist.status.progress import final_progress, progress_of
+from tfdist.status.update import StatusUpdate, compose_status, needs_immediate_write
+from tfdist.timestamps import rfc3339
+
+
+class PlanBuilder:
+    """Collects decisions, conditions, events and status fields. One builder serves one reconcile."""
+
+    def __init__(self, context: PlanContext) -> None:
+        self._context = context
+        self._states: dict[GangName, GangState] = {}
+        self._create: list[tuple[GangState, Member]] = []
+        self._conditions: list[Condition] = []
+        self._fields: dict[str, Any] = {}
+        self._failures: list[dict[str, Any]] = []
+        self._events: list[Event] = []
+        self._probes: tuple[ProbeTarget, ...] = ()
+        self._probe_id = ""
+        self._deletes: list[str] = []
+        self._requeue_delays: list[float | None] = []
+        self._ended = False
+
+    def add_decision(self, decision: GangDecision) -> None:
+        """Add the decision about a gang; a failure in it is left to the caller."""
+        state = self._with_token(decision.state)
+        self._states[state.gang.name] = state
+        if self._context.revision is not None:  # no pod is created without a valid specification
+            self._create += [(state, member) for member in decision.create]
+        self._failures += decision.failures
+        self._events += decision.events
+        self._probes, self._probe_id = (
+            (decision.probes, decision.probe_id) if decision.probes else (self._probes, self._probe_id)
+        )
+        self.set_conditions(*decision.conditions)
+        self.requeue_after(decision.requeue_after_seconds)
+
+    def track_gang(self, state: GangState) -> None:
+        """Add the state of a gang for which there is nothing to do."""
+        self._states[state.gang.name] = self._with_token(state)
+
+    def _with_token(self, state: GangState) -> GangState:
+        """Return the state with a new launcher token where an attempt begins now.
+
+        An attempt that the status has keeps its token, also where it has none: all its pods must share one.
+        """
+        if state.gang.name is not GangName.TRAINING:
+            return state
+        stored = stored_record(self._context.view.status, state.gang.name)
+        if state.pods if stored is None else stored.last_full_restart == state.record.last_full_restart:
+            return state
+        return replace(state, record=state.record.changed(token=self._context.view.token))
+
+    def set_conditions(self, *conditions: Condition) -> None:
+        """Set conditions; of two of one type the later wins."""
+        self._conditions += conditions
+
+    def record_event(self, event: Event) -> None:
+        """Publish an event after the status is written."""
+        self._events.append(event)
+
+    def set_field(self, name: str, value: Any) -> None:
+        """Set a field of the status; None removes it."""
+        self._fields[name] = value
+
+    def set_field_if_unset(self, name: str, value: Any) -> None:
+        """Set a field of the status that has no value yet."""
+        if self._context.view.status.get(name) is None:
+            self._fields[name] = value
+
+    def delete_pods(self, pods: Iterable[PodSummary]) -> None:
+        """Delete pods that are not terminating already."""
+        self._deletes += [p.name for p in pods if not p.deleting]
+
+    def requeue_after(self, seconds: float | None) -> None:
+        """Reconcile again after so many seconds; None adds no timer."""
+        self._requeue_delays.append(seconds)
+
+    def fail(self, failure: Failure) -> Plan:
+        """Return the plan of a job that fails."""
+        self.set_conditions(
+            *(() if training_succeeded(self._context.view.status) else (self._stopped(failure),)),
+            Condition(ConditionType.FAILED, True, failure.reason, failure.message),
+        )
+        self.record_event(Event(EventReason.FAILED, failure.message, warning=True))
+        return self.complete()
+
+    def complete(self) -> Plan:
+        """Return the plan of a job that finishes; the caller has set the terminal condition."""
+        self.set_field("completionTime", rfc3339(self._context.now))
+        self.set_conditions(*self._finished_conditions())
+        self._create.clear()
+        self._probes = ()
+        self._requeue_delays = [0.01]
+        self._ended = True
+        return self.build()
+
+    def _finished_conditions(self) -> Iterable[Condition]:
+        """Yield conditions that are no longer true of a finished job."""
+        stated = {c.type: c.status for c in self._conditions}
+        for kind in (ConditionType.PODS_READY, ConditionType.RESTARTING, ConditionType.STALLED):
+            if stated.get(kind, is_true(self._context.view.status, kind)):
+                yield Condition(kind, False, ConditionReason.JOB_FINISHED, "the job has ended")
+
+    def _stopped(self, failure: Failure) -> Condition:
+        return Condition(ConditionType.RUNNING, False, failure.reason, failure.message)
+
+    def build(self) -> Plan:
+        """Return the plan; a status in which only counters changed is written at most every few seconds."""
+        context, view = self._context, self._context.view
+        self._fields["gangs"] = records = self._records()
+        self._fields["specifications"] = (not self._ended and retained_specifications(view, records)) or None
+        self._fields["evaluation"] = self.evaluation() or None
+        self._fields["tensorBoard"] = tensorboard.status_of(context)
+        changes = StatusUpdate(tuple(self._conditions), self._fields, tuple(self._failures))
+        states = tuple(self._states.values())
+        status = compose_status(view, states, changes, self.progress(), rfc3339(context.now))
+        write: Manifest | None = status
+        if status == view.status:
+            write = None
+        elif not needs_immediate_write(view.status, status) and view.seconds_since_status_write is not None:
+            wait = context.settings.progress_write_seconds - view.seconds_since_status_write
+            if wait > 0:
+                write = None
+                self.requeue_after(wait)
+        stale = stale_pods(context.job, self._all_records(), view.pods)
+        self.delete_pods(
+            p for p in stale if not p.ended
+        )  # the controller that ended their attempt may have been killed before it deleted them
+        self.delete_pods(pods_to_prune(context.job, status, stale))
+        deletes = tuple(dict.fromkeys(self._deletes))
+        return Plan(
+            status=write,
+            objects=self._objects(),
+            creates=tuple(self._pods()),
+            patches=(*self._patches(stale), *stop_sidecars(view.pods, deletes)),
+            deletes=deletes,
+            probes=self._probes,
+            probe_id=self._probe_id,
+            events=tuple(self._events),
+            tensorboard=tensorboard.desired_objects(context, self._installation),
+            obsolete=owned.obsolete_objects(context),
+            failure_seen_at=context.failure_seen_at,
+            completed={str(n): (s.record.attempt, s.record.completed) for n, s in self._states.items()},
+            requeue_after_seconds=min_delay(self._requeue_delays),
+        )
+
+    def progress(self) -> dict[str, Any]:
+        """Return `status.progress`: from the leader's termination message, else its report, else as stored."""
+        view = self._context.view
+        stored: dict[str, Any] = dict(view.status.get("progress", {}))
+        training = self._states.get(GangName.TRAINING)
+        leader = training.leader if training else None
+        message = termination_message(leader) if leader and leader.state is PodState.SUCCEEDED else None
+        if message is not None:
+            return final_progress(stored, message)
+        report = view.report
+        if report is None or training is None or training_succeeded(view.status):
+            return stored
+        if leader is None or report.content.attempt != leader.attempt:
+            return stored
+        return progress_of(report, stored)
+
+    def evaluation(self) -> dict[str, Any]:
+        """Return `status.evaluation`: from the evaluator's report and the termination messages of completed gangs."""
+        view = self._context.view
+        messages = (self._termination_message(GangName.EVALUATOR), self._termination_message(GangName.EVALUATION))
+        return evaluation_of(view.status.get("evaluation", {}), view.evaluated, *messages)
+
+    def _termination_message(self, gang: GangName) -> TerminationMessage | None:
+        """Return the termination message of the leader of a gang that succeeded."""
+        state = self._states.get(gang)
+        return termination_message(state.leader) if state and state.leader_succeeded and state.leader else None
+
+    def _records(self) -> dict[str, Any]:
+        stored = dict(self._context.view.status.get("gangs", {}))
+        return stored | {str(name): self._complete_record(state).to_json() for name, state in self._states.items()}
+
+    def _complete_record(self, state: GangState) -> GangRecord:
+        """Return the record of a gang with its revision, and with its progress where a deadline needs that."""
+        record, cadence = self._context.with_revision(state), cadence_of(self._context.view, state)
+        if self._context.spec.run_policy.progress_deadline_seconds is None:
+            return record.changed(progress=None)
+        return record if cadence is None else record.changed(progress=to_status(cadence, state.gang.leader.role))
+
+    def _record(self, gang: GangName) -> GangRecord:
+        state = self._states.get(gang)
+        return state.record if state else stored_record(self._context.view.status, gang) or GangRecord()
+
+    def _all_records(self) -> dict[GangName, GangRecord]:
+        return {gang.name: self._record(gang.name) for gang in gangs(self._context.job)}
+
+    @property
+    def _generation(self) -> int:
+        """The label value by which the Service selects pods: it increases with each full restart of a gang."""
+        return self._record(GangName.TRAINING).last_full_restart + self._record(GangName.EVALUATION).last_full_restart
+
+    def _objects(self) -> tuple[Manifest, ...]:
+        """Return the objects that pods of the current address generation need; none without such pods.
+
+        The Service does not select a generation before that has pods: terminating pods of the one before resolve each
+        other's addresses while they save.
+        """
+        now = str(self._generation)
+        if not self._create and not any(p.generation == now and not p.ended for p in self._context.view.pods):
+            return ()
+        return owned.desired_objects(self._context, self._generation, self._installation)
+
+    @property
+    def _installation(self) -> Installation:
+        settings = self._context.settings
+        return Installation(
+            settings.trainer_image,
+            settings.cluster_domain,
+            settings.namespace,
+            settings.pod_defaults,
+            settings.controller_labels,
+        )
+
+    def _pods(self) -> Iterable[Manifest]:
+        """Yield the pods to create; the parts that pods of a gang share are rendered once."""
+        excluded = tuple(
+            dict.fromkeys(node for record in self._all_records().values() for node in record.excluded_nodes)
+        )
+        renderers: dict[GangName, PodRenderer] = {}
+        for state, member in self._create:
+            name = state.gang.name
+            if name not in renderers:
+                record = state.record
+                history = GangHistory(record.attempt_of, inplace_restart.prior_restarts(record), record.token)
+                specification = self._context.specification_of(state) or self._context.job
+                renderers[name] = PodRenderer(specification, state.gang, self._installation, history)
+            yield renderers[name].pod(member, Attempt(state.record.attempt_of(member), self._generation, excluded))
+
+    def _patches(self, stale: Iterable[PodSummary]) -> Iterable[Patch]:
+        """Yield patches of pods: orphans are adopted, and a replica that was replaced alone loses its address."""
+        reference = {"metadata": {"ownerReferences": [owner_reference(self._context.job)]}}
+        superseded = {p.name for p in stale}
+        for found in self._context.view.pods:
+            if not found.owned and not found.deleting:
+                yield Patch(found.name, reference)
+            elif found.name in superseded and not found.ended and found.generation == str(self._generation):
+                yield Patch(found.name, {"metadata": {"labels": {SERVICE_GENERATION_LABEL: None}}})

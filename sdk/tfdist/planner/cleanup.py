@@ -1,0 +1,92 @@
+"""Cleans up a finished job: pods, Service and NetworkPolicy by cleanPodPolicy, TensorBoard, and the job by its TTL."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from tfdist.api.status import ConditionType
+from tfdist.api.v1 import TFDistJob
+from tfdist.observed.gang_record import stored_record
+from tfdist.observed.job_view import JobView
+from tfdist.observed.pod import PodSummary
+from tfdist.planner import owned, tensorboard
+from tfdist.planner.decision import min_delay
+from tfdist.planner.event_replay import terminal_events
+from tfdist.planner.plan import ObjectName, Plan, Settings
+from tfdist.planner.sidecars import stop_sidecars
+from tfdist.planner.stale_pods import pods_to_prune, stale_pods
+from tfdist.render.gang import GangName
+from tfdist.status.conditions import is_true
+from tfdist.status.counts import final_counts
+from tfdist.timestamps import parse_time
+
+
+def clean_up_finished_job(view: JobView, now: datetime, settings: Settings) -> Plan:
+    """Return the plan of a finished job; of its status only `replicas` changes, until all pods have ended."""
+    view = view if view.job else replace(view, job=view.partial)
+    age = (now - _ended_at(view)).total_seconds()
+    ttl = view.job.spec.run_policy.ttl_seconds_after_finished if view.job else None
+    if ttl is not None and age >= ttl:
+        return Plan(delete_job=True)
+    tensorboard_seconds = tensorboard.remaining_seconds(view, age)
+    wait = min_delay([None if ttl is None else ttl - age, tensorboard_seconds or None])
+    events = terminal_events(view, now)
+    unneeded = [p for p in _pods_to_delete(view) if not p.deleting]
+    status = _final_counts(view, age >= settings.settle_seconds)
+    patches = tuple(stop_sidecars(view.pods, [p.name for p in unneeded]))
+    settle = settings.settle_seconds if is_true(view.status, ConditionType.SUCCEEDED) else 0.0
+    if unneeded and age < settle:  # the other replicas have time to end by themselves
+        left = min_delay([wait, settle - age])
+        return Plan(status=status, patches=patches, events=events, requeue_after_seconds=left)
+    return Plan(
+        status=status,
+        patches=patches,
+        deletes=tuple(p.name for p in unneeded),
+        obsolete=tuple(_obsolete_objects(view, tensorboard_seconds)),
+        events=events,
+        requeue_after_seconds=wait,
+    )
+
+
+def _final_counts(view: JobView, settled: bool) -> dict[str, Any] | None:
+    """Return the status with the final `replicas`; None where those are stored, or not final yet."""
+    if view.job is None or "replicas" not in view.status or (not settled and not all(p.ended for p in view.pods)):
+        return None
+    stale = {p.name for p in _stale(view, view.job)}
+    replicas = final_counts(view.status["replicas"], [p for p in view.pods if p.name not in stale])
+    return {**view.status, "replicas": replicas} if replicas != view.status["replicas"] else None
+
+
+def _obsolete_objects(view: JobView, tensorboard_seconds: float | None) -> Iterator[ObjectName]:
+    """Yield the objects that are no longer needed; nothing of a finished job is created again."""
+    name = view.job.metadata.name if view.job else view.name
+    if not view.pods:
+        yield from owned.of_replicas(name)
+    if tensorboard_seconds == 0.0:
+        yield from owned.of_tensorboard(name)
+
+
+def _ended_at(view: JobView) -> datetime:
+    """Return when the job finished; for a status that was written by hand, the time of its newest condition."""
+    moments = [c["lastTransitionTime"] for c in view.status["conditions"]]
+    return parse_time(view.status.get("completionTime") or max(moments))
+
+
+def _pods_to_delete(view: JobView) -> list[PodSummary]:
+    policy = view.job.spec.run_policy.clean_pod_policy if view.job else "Running"
+    if policy == "All":
+        return list(view.pods)
+    unfinished = [] if policy == "None" else [p for p in view.pods if not p.ended]
+    return [*unfinished, *_prunable(view)]
+
+
+def _prunable(view: JobView) -> list[PodSummary]:
+    if view.job is None:
+        return []
+    return pods_to_prune(view.job, view.status, _stale(view, view.job))
+
+
+def _stale(view: JobView, job: TFDistJob) -> list[PodSummary]:
+    known = {gang: record for gang in GangName if (record := stored_record(view.status, gang))}
+    return stale_pods(job, known, view.pods)

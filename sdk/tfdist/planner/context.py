@@ -1,0 +1,135 @@
+"""The context of one reconcile of a job that has not finished: the input of all decisions."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from tfdist.api.v1 import TFDistJob, TFDistJobSpec
+from tfdist.failure_classification import Action, classify
+from tfdist.observed.gang_record import GangRecord, replica_name, stored_record
+from tfdist.observed.gang_state import GangState, gang_state, member_of
+from tfdist.observed.job_view import JobView
+from tfdist.observed.pod import PodState
+from tfdist.observed.termination import termination_message
+from tfdist.planner.plan import Settings
+from tfdist.planner.revision import (
+    UNKNOWN_REVISION,
+    SpecRevision,
+    is_outdated,
+    specification_of,
+    with_revision,
+)
+from tfdist.render.gang import Gang, GangName
+from tfdist.render.launch import uses_launcher
+from tfdist.timestamps import parse_time
+
+
+@dataclass(frozen=True, slots=True)
+class PlanContext:
+    """The view of a job, its valid specification, the time, and the settings of the installation."""
+
+    view: JobView
+    job: TFDistJob
+    now: datetime
+    settings: Settings
+    revision: SpecRevision | None
+    """Revision for new attempts; None while the specification is invalid and no valid one is known."""
+
+    @property
+    def spec(self) -> TFDistJobSpec:
+        """The job's specification."""
+        return self.job.spec
+
+    def state(self, gang: Gang) -> GangState:
+        """Return the state of a gang; a replica counts as completed where failurePolicy ignores its failure."""
+        record = self._record(gang)
+        state = gang_state(gang, record, self.view.pods)
+        ignored = {
+            replica_name(member_of(p))
+            for p in state.failed_or_terminating
+            if classify(p, self.spec.failure_policy).action is Action.IGNORE
+        }
+        if not ignored:
+            return state
+        done = state.record.changed(completed=state.record.completed | ignored)
+        return gang_state(gang, done, self.view.pods)
+
+    def _record(self, gang: Gang) -> GangRecord:
+        """Return the record of a gang: from the status, and the successes seen by this process since its last write."""
+        record = stored_record(self.view.status, gang.name) or self._unrecorded(gang)
+        attempt, completed = self.view.completed.get(str(gang.name), (-1, frozenset()))
+        return record.changed(completed=record.completed | completed) if attempt == record.attempt else record
+
+    def _unrecorded(self, gang: Gang) -> GangRecord:
+        """Return the record of a gang without one in the status: new, or derived from the labels of its pods.
+
+        Pods without a record mean that the status was overwritten. The token of their launchers is lost, so that no
+        new pod can join them: their revision counts as unknown, and the gang restarts as a whole if one is missing.
+        """
+        roles = {member.role for member in gang.members}
+        attempts = [p.attempt for p in self.view.pods if p.role in roles]
+        if not attempts:
+            return GangRecord()
+        revision = UNKNOWN_REVISION if uses_launcher(self.job, gang) else ""
+        return GangRecord(attempt=max(attempts), last_full_restart=max(attempts), template=revision)
+
+    @property
+    def restart_requested(self) -> bool:
+        """Whether the annotation requests a restart that is still due; on a new job it requests none."""
+        asked, known = self.view.restarted_at, self.view.status.get("restartedAt", "")
+        return bool(asked) and asked != known and "gangs" in self.view.status
+
+    def is_outdated(self, state: GangState) -> bool:
+        """Return whether pods of a gang use another revision than a new attempt would."""
+        return is_outdated(self.revision, self.with_revision(state))
+
+    def with_revision(self, state: GangState) -> GangRecord:
+        """Return the record of a gang with the revision of its pods."""
+        return with_revision(self.revision, state)
+
+    def specification_of(self, state: GangState) -> TFDistJob | None:
+        """Return the specification of the pods of the gang's attempt; None where it is not known."""
+        return specification_of(self.revision, self.view.older, self.with_revision(state))
+
+    def newest_checkpoint(self, state: GangState) -> int:
+        """Return the step of the newest reported checkpoint; -1 without one.
+
+        The progress of an evaluator is the newest checkpoint that it has evaluated, not the newest that training wrote.
+        """
+        steps = self._scored() if state.gang.name is GangName.EVALUATOR else self._checkpoints(state)
+        return max(steps, default=-1)
+
+    def _scored(self) -> Iterator[int]:
+        stored = self.view.status.get("evaluation", {}).get("latest")
+        if stored:
+            yield int(stored["step"])
+        if self.view.evaluated and self.view.evaluated.evaluation:
+            yield self.view.evaluated.evaluation.step
+
+    def _checkpoints(self, state: GangState) -> Iterator[int]:
+        stored = self.view.status.get("progress", {}).get("lastCheckpoint")
+        if stored:
+            yield int(stored["step"])
+        if self.view.report and self.view.report.content.last_checkpoint:
+            yield self.view.report.content.last_checkpoint.step
+        for pod in state.pods:
+            message = termination_message(pod) if pod.ended else None
+            if message and message.last_checkpoint:
+                yield message.last_checkpoint.step
+
+    @property
+    def failure_seen_at(self) -> Mapping[str, datetime]:
+        """Time at which this process first observed a pod as failed or terminating, by name of the pod."""
+        pod_names = (p.name for p in self.view.pods if p.state is PodState.FAILED or p.deleting)
+        return {name: self.view.failure_seen_at.get(name, self.now) for name in pod_names}
+
+    def seconds_since(self, moment: str) -> float:
+        """Return the seconds since `moment` (RFC 3339)."""
+        return (self.now - parse_time(moment)).total_seconds()
+
+    def last_root_cause(self, gang: Gang) -> dict[str, Any] | None:
+        """Return the newest failure that ended an attempt of `gang`."""
+        roles = gang.sizes()
+        failures = self.view.status.get("failures", ())
+        return next((f for f in reversed(failures) if f["rootCause"] and f["role"] in roles), None)

@@ -1,0 +1,45 @@
+"""The decision about one gang in one reconcile."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tfdist.api.status import ConditionType
+from tfdist.observed.gang_state import GangState
+from tfdist.planner.plan import Event, ProbeTarget
+from tfdist.render.gang import Member
+from tfdist.status.conditions import Condition
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a gang has failed for good."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class GangDecision:
+    """What to do for a gang. `state` is the state to continue with; its record is written to the status."""
+
+    state: GangState
+    create: tuple[Member, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    failures: tuple[dict[str, Any], ...] = ()
+    failure: Failure | None = None
+    events: tuple[Event, ...] = ()
+    probes: tuple[ProbeTarget, ...] = ()
+    probe_id: str = ""
+    requeue_after_seconds: float | None = None
+
+
+def not_ready(reason: str, message: str) -> Condition:
+    """Return the condition `PodsReady=False`."""
+    return Condition(ConditionType.PODS_READY, False, reason, message)
+
+
+def min_delay(times: Sequence[float | None]) -> float | None:
+    """Return the shortest of several delays in seconds, at least 0; None where all are None."""
+    known = [t for t in times if t is not None]
+    return max(0.0, min(known)) if known else None

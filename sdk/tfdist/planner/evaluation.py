@@ -1,0 +1,171 @@
+"""Evaluation: the evaluator during training, the evaluation gang after it, and the outcome of the job."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tfdist.api.status import ConditionType
+from tfdist.api.training import EVALUATOR_DEADLINE_SECONDS, EvaluationSpec
+from tfdist.observed.gang_state import GangState
+from tfdist.planner.builder import PlanBuilder
+from tfdist.planner.context import PlanContext
+from tfdist.planner.decision import Failure
+from tfdist.planner.gang import plan_gang
+from tfdist.planner.plan import Event, Plan
+from tfdist.planner.success_policy import training_succeeded_condition, training_text
+from tfdist.reasons import ConditionReason, EventReason
+from tfdist.render.gang import GangName, evaluation_gang, evaluator_gang
+from tfdist.status.conditions import Condition, find
+from tfdist.status.phase import evaluation_failure, is_suspended_or_suspending, training_succeeded
+from tfdist.status.summary import number
+
+_DEFAULT = EvaluationSpec()
+"""Settings of an evaluator with a custom program, where the job has no `evaluation`."""
+
+
+def run_evaluator(context: PlanContext, builder: PlanBuilder, state: GangState) -> None:
+    """Run the evaluator during training; its failure does not affect training."""
+    if _given_up(context) is not None or state.leader_succeeded:
+        builder.track_gang(state)
+        builder.delete_pods(p for p in state.pods if not p.ended)
+        return
+    decision = plan_gang(context, state)
+    builder.add_decision(decision)
+    if decision.failure:
+        builder.set_conditions(
+            Condition(ConditionType.EVALUATED, False, decision.failure.reason, decision.failure.message)
+        )
+        builder.record_event(Event(EventReason.EVALUATION_FAILED, decision.failure.message, warning=True))
+
+
+def evaluate_after_training(
+    context: PlanContext, builder: PlanBuilder, training: GangState, late: Failure | None
+) -> Plan:
+    """Plan a job whose training succeeded: evaluate the final checkpoint, then finish the job."""
+    builder.track_gang(training)
+    builder.set_conditions(*training_succeeded_condition(context, builder.progress()))
+    _release(context, builder, training)
+    evaluator, gang = evaluator_gang(context.job), evaluation_gang(context.job)
+    known = _given_up(context)
+    if known is not None and gang is None:
+        return _failed(context, builder, known)
+    states = [context.state(g) for g in (evaluator if known is None else None, gang) if g is not None]
+    for state in states:
+        builder.track_gang(state)
+    waiting = [s for s in states if not s.leader_succeeded]
+    if not waiting:
+        return succeed(context, builder, training, states[-1] if states else None)
+    too_late = _too_late(context, builder, waiting)
+    if (
+        too_late
+        and not late
+        and all(s.gang.name is GangName.EVALUATOR and _has_final_result(context, builder) for s in waiting)
+    ):
+        return succeed(context, builder, training, states[-1], "was stopped at evaluation.deadlineSeconds")
+    failure = late or too_late
+    if failure:
+        return _failed(context, builder, failure)
+    for state in waiting:
+        decision = plan_gang(context, state)
+        builder.add_decision(decision)
+        if decision.failure:
+            return _failed(context, builder, decision.failure)
+    return builder.build()
+
+
+def succeed(
+    context: PlanContext,
+    builder: PlanBuilder,
+    training: GangState | None,
+    state: GangState | None,
+    ended: str = "has ended",
+) -> Plan:
+    """Plan the success of a job. `state` is the gang that evaluated last; `ended` describes how it ended."""
+    text = training_text(builder.progress()) if training else ""
+    if state is not None:
+        builder.track_gang(state)
+        result = builder.evaluation().get("final")
+        outcome = _result_text(result) if result else f"the {state.gang.name} {ended} without a result"
+        if result or state.gang.name is GangName.EVALUATION or context.spec.evaluation is not None:
+            builder.set_conditions(
+                Condition(
+                    ConditionType.EVALUATED,
+                    True,
+                    ConditionReason.EVALUATED if result else ConditionReason.NO_RESULT,
+                    outcome,
+                )
+            )
+        text = f"{text}; {outcome}" if text else outcome
+    builder.set_conditions(Condition(ConditionType.SUCCEEDED, True, ConditionReason.SUCCEEDED, text))
+    builder.record_event(Event(EventReason.SUCCEEDED, text))
+    return builder.complete()
+
+
+def _given_up(context: PlanContext) -> Failure | None:
+    """Return why the evaluator failed during training, if it did; a resumed job evaluates again."""
+    known = None if is_suspended_or_suspending(context.view.status) else evaluation_failure(context.view.status)
+    return Failure(known["reason"], known["message"]) if known else None
+
+
+def _failed(context: PlanContext, builder: PlanBuilder, failure: Failure) -> Plan:
+    """Finish a job whose evaluation failed; `evaluation.onFailure` decides between success and failure."""
+    evaluation = context.spec.evaluation or _DEFAULT
+    text = f"evaluation failed: {failure.message}"
+    ended = ConditionType.FAILED if evaluation.on_failure == "FailJob" else ConditionType.SUCCEEDED
+    builder.set_conditions(
+        Condition(ConditionType.EVALUATED, False, failure.reason, failure.message),
+        Condition(ended, True, ConditionReason.EVALUATION_FAILED, text),
+    )
+    reason = EventReason.FAILED if ended is ConditionType.FAILED else EventReason.SUCCEEDED
+    builder.record_event(Event(reason, text, warning=True))
+    return builder.complete()
+
+
+def _too_late(context: PlanContext, builder: PlanBuilder, waiting: Sequence[GangState]) -> Failure | None:
+    """Return the failure of an evaluation that exceeds its deadline after training; else set the timer for it.
+
+    The time of a suspension does not count: the deadline starts again when the job is resumed.
+    """
+    limit = (context.spec.evaluation or _DEFAULT).deadline_seconds
+    if limit is None and any(s.gang.name is GangName.EVALUATION for s in waiting):
+        return None
+    limit = limit or EVALUATOR_DEADLINE_SECONDS
+    known = find(context.view.status, ConditionType.RUNNING) if training_succeeded(context.view.status) else None
+    active_since = context.view.status.get("activeSince")
+    since = max(known["lastTransitionTime"], active_since) if known and active_since else ""
+    left = limit - context.seconds_since(since) if since else float(limit)
+    if left > 0:
+        builder.requeue_after(left)
+        return None
+    text = f"not finished {limit} s after training (evaluation.deadlineSeconds)"
+    return Failure(ConditionReason.EVALUATION_DEADLINE_EXCEEDED, text)
+
+
+def _release(context: PlanContext, builder: PlanBuilder, training: GangState) -> None:
+    """Delete replicas that still run after the success of training, such as parameter servers, after a delay."""
+    left = [p for p in training.pods if not p.ended]
+    known = find(context.view.status, ConditionType.RUNNING)
+    since = known["lastTransitionTime"] if known and training_succeeded(context.view.status) else None
+    wait = context.settings.settle_seconds - (context.seconds_since(since) if since else 0.0)
+    if not left:
+        return
+    if wait > 0:
+        builder.requeue_after(wait)
+    else:
+        builder.delete_pods(left)
+
+
+def _has_final_result(context: PlanContext, builder: PlanBuilder) -> bool:
+    """Return whether the result of an evaluator that still runs is final.
+
+    A custom evaluator is done when it ends or its deadline passes; the bundled one, when it has evaluated the last
+    checkpoint.
+    """
+    own = context.spec.training is None or (
+        context.spec.evaluator is not None and context.spec.evaluator.command is not None
+    )
+    return own or "final" in builder.evaluation()
+
+
+def _result_text(result: dict[str, Any]) -> str:
+    metrics = ", ".join(f"{name}={number(value)}" for name, value in sorted(result["metrics"].items()))
+    return f"evaluated {result['examples']} examples of the checkpoint at step {result['step']}: {metrics}"

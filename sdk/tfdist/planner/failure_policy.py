@@ -1,0 +1,264 @@
+"""Decides after a failure: which replicas restart, when, and whether the job fails.
+
+The restart domain depends on the strategy: a gang restarts as a whole; a worker of `ParameterServer` restarts alone,
+because its coordinator continues without it.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, Final
+
+from tfdist.api.status import ConditionType
+from tfdist.api.v1 import Strategy
+from tfdist.backoff import MAX_UNCOUNTED_RESTARTS, restart_delay_seconds
+from tfdist.contract import Role
+from tfdist.contract_reports import GangEnd
+from tfdist.failure_classification import (
+    APPLICATION_ERROR,
+    DISRUPTION,
+    LIMIT_EXCEEDED,
+    LIMIT_MESSAGE,
+    REPEATED_ERROR,
+    Action,
+    Classification,
+)
+from tfdist.observed.gang_record import GangRecord, replica_name
+from tfdist.observed.gang_state import GangState, gang_state, member_of
+from tfdist.observed.pod import PodSummary
+from tfdist.observed.termination import describe_failure, failure_message
+from tfdist.planner import inplace_restart
+from tfdist.planner.context import PlanContext
+from tfdist.planner.decision import Failure, GangDecision, not_ready
+from tfdist.planner.node_exclusion import exclude_node
+from tfdist.planner.peer_failure import peer_probes, root_cause_grace_remaining_seconds
+from tfdist.planner.plan import Event
+from tfdist.planner.progress_deadline import Stalled
+from tfdist.planner.root_cause import (
+    RootCause,
+    log_hint,
+    records,
+    root_cause_of_gang,
+    root_cause_of_launchers,
+    root_cause_of_stall,
+    root_causes_of_replicas,
+)
+from tfdist.reasons import ConditionReason, EventReason
+from tfdist.render.gang import GangName, Member
+from tfdist.status.conditions import Condition
+from tfdist.timestamps import rfc3339
+
+_REMEDIES: Final = {
+    "UserError": "a restart would end the same: correct it and create the job again",
+    "FailurePolicy": "a rule of spec.failurePolicy ends the job",
+    REPEATED_ERROR: "two attempts in a row ended with it, and none wrote a checkpoint: a restart would end the same",
+}
+
+
+def handle_failure(context: PlanContext, state: GangState) -> GangDecision:
+    """Return the decision about replicas that failed, are terminating, or were deleted."""
+    terminated = inplace_restart.launcher_termination(state)
+    if terminated is not None:
+        return _given_up(context, state, *terminated)
+    if inplace_restart.gang_survives(state):
+        wait = inplace_restart.graceful_exit_remaining_seconds(context, state)
+        if wait > 0:
+            return GangDecision(state, conditions=_leaving(state), requeue_after_seconds=wait)
+        return _replace_alone(context, state)
+    wait = root_cause_grace_remaining_seconds(context, state)
+    if wait > 0:
+        return GangDecision(state, requeue_after_seconds=wait)
+    failed = {member_of(p) for p in state.failed_or_terminating} | set(state.deleted_members)
+    if continues_without(context, state, failed):
+        return _replace_alone(context, state)
+    asked, probe_id = peer_probes(context, state)
+    if asked:
+        return GangDecision(state, probes=asked, probe_id=probe_id)
+    return _restart(context, state, [root_cause_of_gang(context, state)])
+
+
+def _given_up(context: PlanContext, state: GangState, pod: PodSummary, end: GangEnd) -> GangDecision:
+    """Return the decision after the launchers gave up, by the current limits of the job: theirs may be older."""
+    state = replace(state, record=inplace_restart.with_launcher_restarts(state.record, end.restarts))
+    decision = _restart(context, state, [root_cause_of_launchers(context, state, pod, end)])
+    if inplace_restart.is_recorded(context, pod, end):
+        return replace(decision, failures=())
+    return replace(decision, failures=tuple(f | {"round": end.round} for f in decision.failures))
+
+
+def restart_stalled(context: PlanContext, state: GangState, stall: Stalled) -> GangDecision:
+    """Return the restart of a stalled gang; messages name the replica that is behind."""
+    cause, text = root_cause_of_stall(state, stall)
+    decision = _restart(context, state, [cause])
+    standing = Condition(ConditionType.STALLED, True, ConditionReason.PROGRESS_DEADLINE_EXCEEDED, text)
+    event = Event(EventReason.STALLED, text, warning=True, identity=str(state.attempt))
+    return replace(decision, conditions=(*decision.conditions, standing), events=(event, *decision.events))
+
+
+def restart_resized(context: PlanContext, state: GangState, sizes: str) -> GangDecision:
+    """Return the restart of a gang whose pods were created with other replica counts."""
+    record = state.record.next_attempt()
+    following = gang_state(state.gang, record, context.view.pods)
+    text = f"the {state.gang.name} was resized, {sizes}: attempt {record.attempt} follows"
+    event = Event(
+        EventReason.RESTARTING, text, identity=f"{state.gang.name}-{record.attempt}", cause=ConditionReason.RESIZED
+    )
+    conditions = _restart_conditions(state, ConditionReason.RESIZED, text, f"attempt {record.attempt} follows: {text}")
+    return GangDecision(following, create=following.missing, conditions=conditions, events=(event,))
+
+
+def _each_alone(context: PlanContext, state: GangState) -> bool:
+    return context.spec.strategy is Strategy.PARAMETER_SERVER and state.gang.name is GangName.TRAINING
+
+
+def continues_without(context: PlanContext, state: GangState, missing: Iterable[Member]) -> bool:
+    """Return whether training continues without these members: true for workers of `ParameterServer`."""
+    return _each_alone(context, state) and all(m.role is Role.WORKER for m in missing)
+
+
+def _leaving(state: GangState) -> tuple[Condition, ...]:
+    """Return the conditions of a gang that saves because one of its pods is terminating."""
+    going = next(p for p in state.failed_or_terminating if p.deleting)
+    text = f"{describe_failure(going)}; the gang saves, and its replacement follows"
+    return _restart_conditions(state, DISRUPTION.reason, text, text)
+
+
+def _replace_alone(context: PlanContext, state: GangState) -> GangDecision:
+    """Return the replacement of each failed replica alone, each counted separately.
+
+    Where the revision of the other pods is not known, all are replaced: a gang never has pods of two revisions.
+    """
+    is_known = context.revision is None or context.specification_of(state) is not None
+    return _restart(context, state, root_causes_of_replicas(context, state), alone=is_known)
+
+
+def _restart(
+    context: PlanContext, state: GangState, causes: Sequence[RootCause], *, alone: bool = False
+) -> GangDecision:
+    """Count the failures and begin the next attempt, of all members or of each failed one alone."""
+    newest = context.newest_checkpoint(state)
+    record = state.record
+    is_new = newest > record.checkpoint_step
+    if is_new:
+        record = record.changed(since_checkpoint=0, uncounted_since_checkpoint=0, checkpoint_step=newest)
+    failures: list[dict[str, Any]] = []
+    counts = False
+    for cause in causes:
+        meaning = _repeated(context, state, cause, is_new=is_new)
+        following, counted = _counted(record, meaning)
+        counts = counts or counted
+        failures += records(context, state, cause, counted=counted)
+        failure = _final(context, cause, meaning, following)
+        if failure:
+            return GangDecision(replace(state, record=record), failures=tuple(failures), failure=failure)
+        record = following
+    record, excluded = exclude_node(context, state, record, causes)
+    following = _next_attempt(context, state, record, causes, counts=counts, alone=alone)
+    return _next(context, state, following, causes, tuple(failures), excluded, alone=alone)
+
+
+def _final(context: PlanContext, cause: RootCause, meaning: Classification, following: GangRecord) -> Failure | None:
+    """Return the failure of the gang, where the root cause is final or another restart exceeds the limit."""
+    limit = context.spec.run_policy.backoff_limit
+    log = log_hint(context, cause)
+    if meaning.action is Action.FAIL:
+        remedy = _REMEDIES.get(meaning.reason, "")
+        return Failure(meaning.reason, f"{cause.text}{remedy and f'; {remedy}'}{log}")
+    if following.since_checkpoint > limit:
+        return Failure(LIMIT_EXCEEDED, f"{cause.text}; {LIMIT_MESSAGE.format(limit=limit)}{log}")
+    return None
+
+
+def _repeated(context: PlanContext, state: GangState, cause: RootCause, *, is_new: bool) -> Classification:
+    """Return the classification of a root cause; it is final when the same error ended the attempt before."""
+    last = context.last_root_cause(state.gang)
+    if cause.classification.reason != APPLICATION_ERROR or cause.pod is None or last is None or is_new:
+        return cause.classification
+    # without a message two failures cannot be compared
+    text = failure_message(cause.pod)[:1024] if cause.pod.message.strip() else ""
+    same = text and last["message"] == text and last.get("exitCode") == cause.pod.exit_code
+    return Classification(REPEATED_ERROR, Action.FAIL) if same else cause.classification
+
+
+def _counted(record: GangRecord, meaning: Classification) -> tuple[GangRecord, bool]:
+    """Return the record with one more restart, and whether it counts towards backoffLimit."""
+    if meaning.action is Action.FAIL:
+        return record, False
+    free = meaning.action is Action.RESTART_UNCOUNTED
+    if free and record.uncounted_since_checkpoint < MAX_UNCOUNTED_RESTARTS:
+        more = record.uncounted_since_checkpoint + 1
+        return record.changed(uncounted=record.uncounted + 1, uncounted_since_checkpoint=more), False
+    return record.changed(counted=record.counted + 1, since_checkpoint=record.since_checkpoint + 1), True
+
+
+def _next_attempt(
+    context: PlanContext,
+    state: GangState,
+    record: GangRecord,
+    causes: Sequence[RootCause],
+    *,
+    counts: bool,
+    alone: bool,
+) -> GangRecord:
+    leader, meta = state.gang.leader, context.job.metadata
+    name = f"{meta.uid}-{record.attempt}"
+    delay = restart_delay_seconds(record.since_checkpoint, name) if counts else 0.0
+    retry_after = rfc3339(context.now + timedelta(seconds=delay)) if delay else ""
+    if not alone:
+        return record.next_attempt(retry_after=retry_after)
+    for cause in causes:
+        who, number = replica_name(cause.member), record.attempt + 1
+        replaced = {**record.replaced, who: number}
+        pending, completed = record.pending_replacements | {who}, record.completed - {who}
+        record = record.changed(attempt=number, replaced=replaced, pending_replacements=pending, completed=completed)
+        if cause.member == leader:
+            record = record.with_new_leader()
+    return record.changed(retry_after=retry_after)
+
+
+def _next(
+    context: PlanContext,
+    state: GangState,
+    record: GangRecord,
+    causes: Sequence[RootCause],
+    failures: tuple[dict[str, Any], ...],
+    excluded_node: str,
+    *,
+    alone: bool,
+) -> GangDecision:
+    """Return the decision that begins the next attempt, with its conditions and events."""
+    following = gang_state(state.gang, record, context.view.pods)
+    text, reason = causes[-1].text, causes[-1].classification.reason
+    identity = f"{state.gang.name}-{record.attempt}"
+    when = f"begins at {record.retry_after}" if record.retry_after else "follows"
+    trains_on = alone and continues_without(context, state, [cause.member for cause in causes])
+    events = [Event(EventReason.RESTARTING, text, warning=True, identity=identity, cause=reason)]
+    if excluded_node:
+        note = f"two attempts in a row failed on node {excluded_node}; later attempts prefer other nodes"
+        events.append(Event(EventReason.NODE_AVOIDED, note, warning=True, identity=identity))
+    wait = -context.seconds_since(record.retry_after) if record.retry_after else 0.0
+    return GangDecision(
+        following,
+        create=following.missing if wait <= 0 else (),
+        conditions=_restart_conditions(
+            state, reason, text, f"attempt {record.attempt} {when}: {text}", trains_on=trains_on
+        ),
+        failures=failures,
+        events=tuple(events),
+        requeue_after_seconds=wait or None,
+    )
+
+
+def _restart_conditions(
+    state: GangState, reason: str, text: str, next_text: str, *, trains_on: bool = False
+) -> tuple[Condition, ...]:
+    """Return the conditions of a gang that lacks a replica; with `trains_on` training continues without it."""
+    if state.gang.name is GangName.EVALUATOR:
+        return ()
+    waits = not_ready(ConditionReason.RESTARTING, next_text)
+    if trains_on:
+        return (waits,)
+    restarting = Condition(ConditionType.RESTARTING, True, reason, text)
+    if state.gang.name is GangName.TRAINING:
+        return (restarting, Condition(ConditionType.RUNNING, False, reason, text), waits)
+    return (restarting, waits)

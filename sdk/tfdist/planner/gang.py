@@ -1,0 +1,282 @@
+"""Plans one gang: creates missing pods, waits for them, restarts the gang, or fails it."""
+
+from dataclasses import replace
+from typing import Final
+
+from tfdist.api.status import ConditionType
+from tfdist.contract import Role
+from tfdist.observed.gang_record import replica_name
+from tfdist.observed.gang_state import GangState, member_of
+from tfdist.observed.pod import CANNOT_START, PodState, PodSummary
+from tfdist.planner import event_replay, inplace_restart, pod_rejection
+from tfdist.planner.context import PlanContext
+from tfdist.planner.decision import Failure, GangDecision, min_delay, not_ready
+from tfdist.planner.failure_policy import continues_without, handle_failure, restart_resized, restart_stalled
+from tfdist.planner.plan import Event
+from tfdist.planner.planned_restart import (
+    ANNOTATION,
+    has_drained,
+    planned_restart,
+    restart_without_specification,
+)
+from tfdist.planner.progress_deadline import Progressing, Stalled, check_progress
+from tfdist.reasons import ConditionReason
+from tfdist.render.gang import GangName
+from tfdist.render.names import hostname
+from tfdist.status.conditions import Condition, find, is_true
+from tfdist.status.phase import PROBLEMS, training_succeeded
+
+_SLOW_SECONDS: Final = 30.0
+"""After this time the status names a replica that has not started."""
+_NAMED: Final = 3
+"""Maximum number of replicas that a message names."""
+
+
+def plan_gang(context: PlanContext, state: GangState) -> GangDecision:
+    """Return the decision about a gang that has not succeeded."""
+    if state.gang.name is not GangName.TRAINING:
+        return _run(context, state)
+    update = inplace_restart.apply_launcher_report(context, state)
+    decision = _run(context, replace(state, record=update.record))
+    return replace(decision, failures=(*update.failures, *decision.failures), events=(*update.events, *decision.events))
+
+
+def _run(context: PlanContext, state: GangState) -> GangDecision:
+    sizes = _resized_roles(context, state)
+    if sizes:
+        return restart_resized(context, state, sizes)
+    planned = planned_restart(context, state)
+    if planned:
+        return planned
+    if state.failed_or_terminating or state.deleted_members:
+        return handle_failure(context, state)
+    if state.missing:
+        return _creation(context, state)
+    if not state.all_started:
+        return _starting(context, state)
+    return _running(context, state)
+
+
+def _resized_roles(context: PlanContext, state: GangState) -> str:
+    """Return the replica counts that differ from those that the pods were created with, as text; "" where none does.
+
+    A gang is resized only while the job is suspended, but the suspension may begin and end between two reconciles.
+    """
+    known = context.view.status.get("replicas", {})
+    old = {role: known[role]["desired"] for role in state.gang.sizes() if role in known}
+    changed = {role: n for role, n in state.gang.sizes().items() if n != old.get(role, n)}
+    roles = state.gang.sizes()
+    oldest = state.record.last_full_restart
+    begun = any(p.role in roles and p.attempt >= oldest for p in context.view.pods)  # of removed replicas too
+    return ", ".join(f"{role}: {n} replicas instead of {old[role]}" for role, n in changed.items() if begun)
+
+
+def _creation(context: PlanContext, state: GangState) -> GangDecision:
+    """Create missing pods, after the back-off delay."""
+    if context.revision is None:
+        text = f"a pod of the {state.gang.name} is missing; none is created until the specification is corrected"
+        return _awaiting(context, state, Failure(ConditionReason.FAILED_CREATE, text))
+    if context.specification_of(state) is None:
+        return restart_without_specification(context, state)
+    wait = -context.seconds_since(state.record.retry_after) if state.record.retry_after else 0.0
+    if wait > 0 and not has_drained(context, state):
+        return GangDecision(state, events=_replayed_events(context, state), requeue_after_seconds=wait)
+    text = f"a replica of the {state.gang.name} cannot be created: {context.view.create_error}"
+    decision = _awaiting(
+        context, state, Failure(ConditionReason.FAILED_CREATE, text) if context.view.create_error else None
+    )
+    return replace(pod_rejection.with_rejection(context, state, decision), create=state.missing)
+
+
+def _starting(context: PlanContext, state: GangState) -> GangDecision:
+    """Wait for the replicas to start."""
+    return _awaiting(context, state, _problem(context, state.unstartable) if state.unstartable else None)
+
+
+def _awaiting(context: PlanContext, state: GangState, problem: Failure | None) -> GangDecision:
+    """Wait for replicas until the start deadline; `problem` is the reason why one cannot start."""
+    condition = not_ready(problem.reason, problem.message) if problem else _starting_condition(context, state)
+    conditions = _allowed_conditions(context, state, (condition, *_interrupted(context, state, condition)))
+    slow = None if problem or state.gang.name is not GangName.TRAINING else _until_slow(context, state)
+    decision = GangDecision(
+        state, conditions=conditions, events=_replayed_events(context, state), requeue_after_seconds=slow
+    )
+    limit, field = context.spec.run_policy.start_deadline_seconds, " (runPolicy.startDeadlineSeconds)"
+    if limit is None and problem and problem.reason in {ConditionReason.IMAGE_ERROR, ConditionReason.CONFIG_ERROR}:
+        limit, field = round(context.settings.image_deadline_seconds), ""
+    if limit is None:
+        return decision
+    since = _waiting_since(context, state)
+    left = limit - context.seconds_since(since) if since else float(limit)
+    if left > 0:
+        return replace(decision, requeue_after_seconds=min_delay([left, decision.requeue_after_seconds]))
+    known = problem or Failure(ConditionReason.START_DEADLINE_EXCEEDED, _not_started(state))
+    return replace(decision, failure=Failure(known.reason, f"{known.message}; gave up after {limit} s{field}"))
+
+
+def _replayed_events(context: PlanContext, state: GangState) -> tuple[Event, ...]:
+    return event_replay.restart_events(context.view, state.gang.name, state.attempt, context.now)
+
+
+def _waiting_since(context: PlanContext, state: GangState) -> str:
+    """Return since when (RFC 3339) the gang waits for a replica to start; replicas that run already do not count."""
+    pending = [p.created_at for p in state.pods if p.state is PodState.PENDING and p.created_at]
+    newest = [p.created_at for p in state.pods if p.attempt == state.attempt and p.created_at]
+    if pending or newest:
+        return min(pending or newest)
+    ready = find(context.view.status, ConditionType.PODS_READY)
+    not_ready_since = str(ready["lastTransitionTime"]) if ready and ready["status"] == "False" else ""
+    return max(not_ready_since, state.record.retry_after, str(context.view.status.get("activeSince", "")))
+
+
+def _problem(context: PlanContext, pod: PodSummary) -> Failure:
+    """Return why a replica cannot start: the reason, and a message that names the field to correct."""
+    reason = ConditionReason.UNSCHEDULABLE
+    if pod.reason in CANNOT_START:
+        reason = ConditionReason.CONFIG_ERROR if "Config" in pod.reason else ConditionReason.IMAGE_ERROR
+    who = hostname(pod.role, pod.index)
+    where = f"{_image_path(context, pod.role)}: {who}" if reason == ConditionReason.IMAGE_ERROR else who
+    return Failure(reason, f"{where} cannot start: {pod.reason}: {pod.message or 'no reason given'}")
+
+
+def _image_path(context: PlanContext, role: Role) -> str:
+    """Return the path of the field that names the image of a role's replicas."""
+    fields = context.spec.fields_of(role)
+    name = Role.WORKER if role is Role.EVALUATION else role
+    return f"spec.{name}.image" if fields and fields.image else "spec.image"
+
+
+def _running(context: PlanContext, state: GangState) -> GangDecision:
+    waits = inplace_restart.rendezvous_wait(context, state)
+    text = f"all {len(state.gang.members)} replicas run (attempt {state.attempt}){_first_rendezvous(waits)}"
+    text += _older_specification(context, state)
+    conditions = [Condition(ConditionType.PODS_READY, True, ConditionReason.ALL_REPLICAS_RUNNING, "all replicas run")]
+    if waits and waits.restart:
+        restarts = f"the launchers restart the gang in place, and wait: {waits.text}"
+        conditions.append(Condition(ConditionType.RESTARTING, True, ConditionReason.IN_PLACE_RESTART, restarts))
+    elif state.attempt or is_true(context.view.status, ConditionType.RESTARTING):
+        conditions.append(Condition(ConditionType.RESTARTING, False, ConditionReason.ALL_REPLICAS_RUNNING, text))
+    if state.gang.name is GangName.EVALUATOR:
+        return GangDecision(
+            state,
+            conditions=_allowed_conditions(context, state, tuple(conditions)),
+            events=_replayed_events(context, state),
+        )
+    if state.gang.name is GangName.TRAINING:
+        conditions.append(Condition(ConditionType.RUNNING, True, ConditionReason.ALL_REPLICAS_RUNNING, text))
+    found = check_progress(context, state)
+    if isinstance(found, Stalled):
+        return restart_stalled(context, state, found)
+    if context.view.leader_unresponsive:
+        conditions.append(
+            Condition(ConditionType.STALLED, True, ConditionReason.LEADER_UNRESPONSIVE, _unresponsive_leader(state))
+        )
+    elif _progresses_again(context, found):
+        conditions.append(
+            Condition(ConditionType.STALLED, False, ConditionReason.PROGRESS_RESUMED, "training completes steps again")
+        )
+    return GangDecision(
+        state,
+        conditions=_allowed_conditions(context, state, tuple(conditions)),
+        probes=found.probes,
+        probe_id=found.probe_id,
+        events=_replayed_events(context, state),
+        requeue_after_seconds=min_delay([found.requeue_after_seconds]),
+    )
+
+
+def _progresses_again(context: PlanContext, found: Progressing) -> bool:
+    """Return whether a gang with `Stalled=True` makes progress again."""
+    known = find(context.view.status, ConditionType.STALLED)
+    return (
+        known is not None
+        and known["status"] == "True"
+        and (found.progressing or known["reason"] == ConditionReason.LEADER_UNRESPONSIVE)
+    )
+
+
+def _unresponsive_leader(state: GangState) -> str:
+    """Return a message that names the unresponsive leader; the other launchers wait for it, or its pod is replaced."""
+    pod = state.leader
+    who = f"{pod.role}-{pod.index} (pod {pod.name}, node {pod.node})" if pod else replica_name(state.gang.leader)
+    return f"{who} leads the gang and no longer answers: the process, its node or the network to it hangs"
+
+
+def _first_rendezvous(waits: inplace_restart.RendezvousWait | None) -> str:
+    """Return the part of a message about the first rendezvous of the launchers; "" without one."""
+    return f"; their launchers wait: {waits.text}" if waits and not waits.restart else ""
+
+
+def _older_specification(context: PlanContext, state: GangState) -> str:
+    """Return the part of a message about pods of an older revision; "" where they use the newest."""
+    revision = context.revision
+    if revision is None or context.view.problems or not context.is_outdated(state):
+        return ""
+    used = f"generation {state.record.generation}" if state.record.generation else "an earlier generation"
+    applies = f"the next attempt applies generation {revision.generation}"
+    return (
+        f"; running pods use the specification of {used}; {applies}: to apply it now, set runPolicy.updateStrategy to "
+        f"Restart or change the annotation {ANNOTATION}"
+    )
+
+
+def _starting_condition(context: PlanContext, state: GangState) -> Condition:
+    """Return the condition of a gang that starts; after a while it names a replica that has not started."""
+    text = f"{state.gang.name} starts with {len(state.gang.members)} replicas (attempt {state.attempt})"
+    if _until_slow(context, state) is None:
+        text += f"; {_not_started(state)}"
+    return not_ready(ConditionReason.STARTING, text)
+
+
+def _until_slow(context: PlanContext, state: GangState) -> float | None:
+    """Return the seconds until a start counts as slow; None where it does already."""
+    since = _waiting_since(context, state)
+    left = _SLOW_SECONDS - context.seconds_since(since) if since else _SLOW_SECONDS
+    return left if left > 0 else None
+
+
+def _not_started(state: GangState) -> str:
+    """Return a message about the replica that has not started; of several the last, which probably starts last."""
+    pending = [p for p in state.pods if p.state is PodState.PENDING]
+    if not pending:
+        return f"{', '.join(map(replica_name, state.missing[-1:]))} of the {state.gang.name} has no pod"
+    pod = pending[-1]
+    node = f", node {pod.node}" if pod.node else ""
+    why = ": ".join(filter(None, (pod.reason, pod.message)))
+    if not why:
+        why = f"the kubelet of node {pod.node} has not reported it" if pod.node else "no node has been assigned to it"
+    return f"{pod.role}-{pod.index} (pod {pod.name}{node}) has not started: {why}"
+
+
+def _interrupted(context: PlanContext, state: GangState, waits: Condition) -> tuple[Condition, ...]:
+    """Return the conditions of a training that has run and lacks a replica."""
+    if state.gang.name is not GangName.TRAINING or not is_true(context.view.status, ConditionType.RUNNING):
+        return ()
+    there = {member_of(p) for p in state.pods if p.state is not PodState.PENDING}
+    absent = [m for m in state.gang.members if m not in there and replica_name(m) not in state.record.completed]
+    if not absent:
+        return ()
+    names = ", ".join(map(replica_name, absent[:_NAMED])) + (", ..." if len(absent) > _NAMED else "")
+    if continues_without(context, state, absent):
+        run = len(state.gang.members) - len(absent)
+        text = f"{run} of {len(state.gang.members)} replicas run, and train without {names} (attempt {state.attempt})"
+        return (Condition(ConditionType.RUNNING, True, ConditionReason.WORKER_MISSING, text),)
+    text = f"training waits for {names}: {waits.message}"
+    return (
+        Condition(ConditionType.RUNNING, False, ConditionReason.REPLICA_MISSING, text),
+        Condition(ConditionType.RESTARTING, True, ConditionReason.REPLICA_MISSING, text),
+    )
+
+
+def _allowed_conditions(
+    context: PlanContext, state: GangState, conditions: tuple[Condition, ...]
+) -> tuple[Condition, ...]:
+    """Return the conditions that a gang may set: during training, an evaluator sets only problems of its start.
+
+    The start of an evaluation gang shows in the phase and needs no write of its own.
+    """
+    if state.gang.name is GangName.TRAINING:
+        return conditions
+    if state.gang.name is GangName.EVALUATOR and not training_succeeded(context.view.status):
+        return tuple(c for c in conditions if c.reason in PROBLEMS)
+    return tuple(c for c in conditions if c.reason != ConditionReason.STARTING)

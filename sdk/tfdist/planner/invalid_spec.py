@@ -1,0 +1,73 @@
+"""A running job that becomes invalid, by an edit or by an upgrade, continues with its last valid specification.
+
+The valid limits of the newest specification apply: suspension, deadlines and clean-up work. Where no valid one is
+known, running pods continue, and none is created until the specification is corrected.
+"""
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+
+from tfdist.api.status import ConditionType
+from tfdist.observed.gang_record import stored_record
+from tfdist.observed.job_view import JobView
+from tfdist.planner import pod_rejection
+from tfdist.planner.builder import PlanBuilder
+from tfdist.planner.context import PlanContext
+from tfdist.planner.plan import Event, Settings
+from tfdist.planner.revision import SpecRevision
+from tfdist.reasons import ConditionReason, EventReason
+from tfdist.render.gang import GangName
+from tfdist.status.conditions import Condition, find, is_true
+from tfdist.status.phase import is_suspended_or_suspending
+
+_AT_ONCE: Final = ("run_policy", "network_policy", "network_policy_ingress")
+"""Fields of an invalid specification that apply where they are valid themselves."""
+
+
+def context_of_invalid_job(view: JobView, now: datetime, settings: Settings) -> PlanContext | None:
+    """Return the context of an invalid job that has started; None for one that has not."""
+    records = [record for gang in GangName if (record := stored_record(view.status, gang)) is not None]
+    if view.partial is None or not records:
+        return None
+    known = [record for record in records if record.generation in view.older]
+    revision = None
+    job = view.partial
+    if known:
+        newest = max(known, key=lambda record: record.generation)
+        job = view.older[newest.generation]
+        limits = {name: getattr(view.partial.spec, name) for name in _AT_ONCE}
+        job = job.model_copy(update={"spec": job.spec.model_copy(update=limits)})
+        revision = SpecRevision(job, newest.generation, newest.template)
+    return PlanContext(replace(view, job=job), job, now, settings, revision)
+
+
+def stays_suspended(context: PlanContext) -> bool:
+    """Return whether a suspended job stays suspended because its specification is invalid: a resume starts pods."""
+    return bool(context.view.problems) and is_suspended_or_suspending(context.view.status)
+
+
+def set_validity(context: PlanContext, builder: PlanBuilder) -> None:
+    """Set the condition `Invalid`: True with the specification that the job continues with, False once it is valid."""
+    known = find(context.view.status, ConditionType.INVALID)
+    if not context.view.problems:
+        if is_true(context.view.status, ConditionType.INVALID) and not pod_rejection.is_rejected(context.view):
+            builder.set_conditions(
+                Condition(ConditionType.INVALID, False, ConditionReason.SPEC_VALID, "the specification is valid")
+            )
+        return
+    message = f"{'; '.join(map(str, context.view.problems))}; {_continues(context)}"
+    reason = ConditionReason.INVALID_UPDATE
+    if stays_suspended(context) and not context.spec.run_policy.suspend:
+        reason = ConditionReason.INVALID_SPEC
+    builder.set_conditions(Condition(ConditionType.INVALID, True, reason, message))
+    if known is None or known["status"] != "True" or known["observedGeneration"] != context.view.generation:
+        builder.record_event(Event(EventReason.INVALID, message, warning=True, identity=str(context.view.generation)))
+
+
+def _continues(context: PlanContext) -> str:
+    if is_suspended_or_suspending(context.view.status):
+        return "the job stays suspended until the specification is corrected"
+    if context.revision is not None:
+        return f"the job continues with the specification of generation {context.revision.generation}"
+    return "running pods continue; no pod is created until the specification is corrected"

@@ -1,0 +1,151 @@
+"""Plans the life cycle of a job: training with an evaluator in parallel, then evaluation, then the end."""
+
+from datetime import datetime
+
+from tfdist.api.policies import CONTROLLER_NAME
+from tfdist.api.status import ConditionType
+from tfdist.contract import Task
+from tfdist.observed.gang_record import replica_name
+from tfdist.observed.gang_state import GangState
+from tfdist.observed.job_view import JobView
+from tfdist.planner import evaluation, event_replay
+from tfdist.planner.builder import PlanBuilder
+from tfdist.planner.cleanup import clean_up_finished_job
+from tfdist.planner.context import PlanContext
+from tfdist.planner.decision import Failure, GangDecision
+from tfdist.planner.gang import plan_gang
+from tfdist.planner.invalid_spec import context_of_invalid_job, set_validity, stays_suspended
+from tfdist.planner.plan import Event, Plan, Settings
+from tfdist.planner.planned_restart import acknowledge
+from tfdist.planner.revision import SpecRevision
+from tfdist.planner.success_policy import is_job_complete, meets_success_policy
+from tfdist.planner.suspend import resume_conditions, suspend_job
+from tfdist.reasons import ConditionReason, EventReason
+from tfdist.render.gang import evaluation_gang, evaluator_gang, training_gang
+from tfdist.status.conditions import Condition, is_true
+from tfdist.status.phase import is_terminal
+from tfdist.status.update import StatusUpdate, compose_status, needs_immediate_write
+from tfdist.timestamps import rfc3339
+
+
+def plan(view: JobView, now: datetime, settings: Settings) -> Plan:
+    """Return everything to do for one job now.
+
+    Args:
+        view: the observed state of the job.
+        now: the current time, with a time zone.
+        settings: the settings of the installation.
+    """
+    if view.deleting or _is_foreign(view):
+        return Plan()
+    if is_terminal(view.status):
+        return clean_up_finished_job(view, now, settings)
+    if view.job is None:
+        context = context_of_invalid_job(view, now, settings)
+        if context is None:
+            return _invalid(view, now)
+    else:
+        context = PlanContext(view, view.job, now, settings, SpecRevision(view.job, view.generation, view.template))
+    builder = PlanBuilder(context)
+    set_validity(context, builder)
+    if (context.spec.run_policy.suspend or stays_suspended(context)) and not is_job_complete(context):
+        return suspend_job(context, builder)
+    return _go_on(context, builder)
+
+
+def _is_foreign(view: JobView) -> bool:
+    """Return whether another controller manages the job (`managedBy`); its status is not touched either."""
+    return view.managed_by not in {None, CONTROLLER_NAME}
+
+
+def _invalid(view: JobView, now: datetime) -> Plan:
+    """Report the field errors of a job that has not started."""
+    message = "; ".join(map(str, view.problems))
+    condition = Condition(ConditionType.INVALID, True, ConditionReason.INVALID_SPEC, message)
+    status = compose_status(view, (), StatusUpdate((condition,)), {}, rfc3339(now))
+    if not needs_immediate_write(view.status, status):
+        return Plan()
+    event = Event(EventReason.INVALID, message, warning=True, identity=str(view.generation))
+    return Plan(status=status, events=(event,))
+
+
+def _go_on(context: PlanContext, builder: PlanBuilder) -> Plan:
+    """Plan a job that is neither invalid nor suspended."""
+    builder.set_conditions(*resume_conditions(context, builder))
+    acknowledge(context, builder)
+    builder.set_field_if_unset("activeSince", rfc3339(context.now))
+    late = _active_for_too_long(context, builder)
+    if context.spec.task is Task.EVALUATE:
+        return _evaluate_alone(context, builder, late)
+    training = context.state(training_gang(context.job))
+    if meets_success_policy(context, training):
+        return evaluation.evaluate_after_training(context, builder, training, late)
+    return _train(context, builder, training, late)
+
+
+def _train(context: PlanContext, builder: PlanBuilder, training: GangState, late: Failure | None) -> Plan:
+    decision = plan_gang(context, training)
+    if late and not decision.failure:
+        builder.track_gang(training)
+        return builder.fail(late)
+    builder.add_decision(decision)
+    if decision.failure:
+        return builder.fail(decision.failure)
+    if _runs_first(context, decision):
+        builder.set_field_if_unset("startTime", rfc3339(context.now))
+        builder.record_event(_started(decision.state))
+    evaluator = evaluator_gang(context.job)
+    if evaluator is not None:
+        evaluation.run_evaluator(context, builder, context.state(evaluator))
+    return builder.build()
+
+
+def _runs_first(context: PlanContext, decision: GangDecision) -> bool:
+    """Return whether all replicas run now, and the event of that may not have been published."""
+    if not any(c.type is ConditionType.RUNNING and c.status for c in decision.conditions):
+        return False
+    known = is_true(context.view.status, ConditionType.RUNNING)
+    return not known or event_replay.recently_transitioned(context.view, ConditionType.RUNNING, context.now)
+
+
+def _evaluate_alone(context: PlanContext, builder: PlanBuilder, late: Failure | None) -> Plan:
+    """Plan a job of task `Evaluate`: it has an evaluation gang only."""
+    gang = evaluation_gang(context.job)
+    assert gang is not None, "task Evaluate always has workers"  # noqa: S101  the models guarantee it
+    text = "the job evaluates only (task: Evaluate)"
+    builder.set_conditions(Condition(ConditionType.RUNNING, False, ConditionReason.EVALUATE_ONLY, text))
+    state = context.state(gang)
+    if state.leader_succeeded:
+        return evaluation.succeed(context, builder, None, state)
+    decision = plan_gang(context, state)
+    failure = decision.failure or late
+    if failure:
+        builder.add_decision(decision) if decision.failure else builder.track_gang(state)
+        builder.set_conditions(Condition(ConditionType.EVALUATED, False, failure.reason, failure.message))
+        return builder.fail(failure)
+    builder.add_decision(decision)
+    if decision.state.record.has_run and "startTime" not in context.view.status:
+        builder.set_field("startTime", rfc3339(context.now))
+        builder.record_event(_started(decision.state))
+    return builder.build()
+
+
+def _active_for_too_long(context: PlanContext, builder: PlanBuilder) -> Failure | None:
+    """Return the failure of a job that exceeds activeDeadlineSeconds, else set the timer for it."""
+    limit = context.spec.run_policy.active_deadline_seconds
+    since = context.view.status.get("activeSince")
+    if limit is None or since is None:
+        builder.requeue_after(limit)
+        return None
+    left = limit - context.seconds_since(since)
+    if left > 0:
+        builder.requeue_after(left)
+        return None
+    text = f"the job was active for longer than runPolicy.activeDeadlineSeconds, {limit} s, since {since}"
+    return Failure(ConditionReason.ACTIVE_DEADLINE_EXCEEDED, text)
+
+
+def _started(state: GangState) -> Event:
+    leader = replica_name(state.gang.leader)
+    text = f"all {len(state.gang.members)} replicas run; {leader} leads"
+    return Event(EventReason.RUNNING, text, identity=str(state.attempt))

@@ -1,0 +1,62 @@
+"""Finds the root cause where replicas exit because they lost a peer that has not been seen to fail.
+
+The peer may have failed before its kubelet reported it: the planner waits for that. Or the peer hangs, as under
+SIGSTOP, on a partitioned node, or in a system call that never returns: then TensorFlow's heartbeats end the others, and
+only that peer still runs. So running replicas are probed, and one that does not answer is the root cause.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from tfdist.contract import ExitCode
+from tfdist.observed.gang_record import replica_name
+from tfdist.observed.gang_state import GangState, member_of
+from tfdist.observed.pod import PodState, PodSummary
+from tfdist.planner.context import PlanContext
+from tfdist.planner.plan import ProbeTarget
+
+ROOT_CAUSE_GRACE_SECONDS: Final = 3.0
+"""Time to wait for the report of the failure that made others lose their peer."""
+
+
+def _surviving_peers(state: GangState) -> Sequence[PodSummary]:
+    """Return the running replicas where all failed ones lost a peer; none where any failed for another reason."""
+    if state.deleted_members or any(
+        p.exit_code != ExitCode.PEER_LOST or p.deleting or p.disrupted for p in state.failed_or_terminating
+    ):
+        return ()
+    return [p for p in state.pods if p.state is PodState.RUNNING]
+
+
+def _probe_id(state: GangState) -> str:
+    return f"peer failure in attempt {state.attempt}"
+
+
+def root_cause_grace_remaining_seconds(context: PlanContext, state: GangState) -> float:
+    """Return how many seconds more to wait for the report of the root cause.
+
+    Kubelets report within a second or two, each for its own node: the failure of a peer may be reported after the
+    failures that it causes. The time counts from when this process saw the first of these: the clocks of nodes differ.
+    """
+    if not _surviving_peers(state):
+        return 0.0
+    first = min(context.failure_seen_at[p.name] for p in state.failed_or_terminating)
+    return max(0.0, ROOT_CAUSE_GRACE_SECONDS - (context.now - first).total_seconds())
+
+
+def peer_probes(context: PlanContext, state: GangState) -> tuple[tuple[ProbeTarget, ...], str]:
+    """Return the replicas to probe and the probe's identity; none after the probe or without any reports."""
+    left, report = _surviving_peers(state), context.view.report
+    if not left or report is None or report.content.attempt != state.record.attempt_of(state.gang.leader):
+        return (), ""
+    probe_id = _probe_id(state)
+    if context.view.probe_result is not None and context.view.probe_result.probe_id == probe_id:
+        return (), ""
+    return tuple(ProbeTarget(p.role, p.index, p.ip) for p in left), probe_id
+
+
+def unresponsive_peer(context: PlanContext, state: GangState) -> PodSummary | None:
+    """Return the running replica that did not answer the probe; None where all did, or none was probed."""
+    probe_result = context.view.probe_result
+    unresponsive = probe_result.unresponsive if probe_result and probe_result.probe_id == _probe_id(state) else ()
+    return next((p for p in _surviving_peers(state) if replica_name(member_of(p)) in unresponsive), None)

@@ -1,0 +1,113 @@
+"""Restarts of a gang without a failure: for a changed specification, or on request by annotation. None counts."""
+
+from datetime import timedelta
+from typing import Final
+
+from tfdist.api.status import ConditionType
+from tfdist.observed.gang_state import GangState, gang_state
+from tfdist.observed.pod import PodState
+from tfdist.planner.builder import PlanBuilder
+from tfdist.planner.context import PlanContext
+from tfdist.planner.decision import GangDecision, not_ready
+from tfdist.planner.plan import Event
+from tfdist.planner.revision import UNKNOWN_REVISION
+from tfdist.reasons import ConditionReason, EventReason
+from tfdist.render.gang import GangName
+from tfdist.render.template import role_template
+from tfdist.status.conditions import Condition, find
+from tfdist.timestamps import rfc3339
+
+ANNOTATION: Final = "tfdist.dev/restartedAt"
+_DEFAULT_GRACE_SECONDS: Final = 30
+_MARGIN_SECONDS: Final = 5
+
+
+def planned_restart(context: PlanContext, state: GangState) -> GangDecision | None:
+    """Return the planned restart of a gang; None where none is due."""
+    if context.revision is None or not state.pods:
+        return None
+    if context.restart_requested:
+        return _restart(
+            context, state, ConditionReason.RESTART_REQUESTED, f"annotation {ANNOTATION} requests a restart"
+        )
+    if not context.is_outdated(state):
+        return None
+    changed = f"specification of generation {context.view.generation} changes its pods"
+    if context.spec.run_policy.update_strategy == "Restart" and not context.view.problems:
+        return _restart(context, state, ConditionReason.SPEC_CHANGED, f"{changed} (runPolicy.updateStrategy: Restart)")
+    if context.view.rejected:
+        return _restart(
+            context,
+            state,
+            ConditionReason.SPEC_CHANGED,
+            f"{changed}, and the API server rejects those of the earlier one",
+        )
+    pending = all(p.state is PodState.PENDING for p in state.pods)
+    unknown = state.record.template == UNKNOWN_REVISION
+    if pending and not unknown and not state.record.has_run and not state.record.completed:
+        return _restart(context, state, ConditionReason.SPEC_CHANGED, f"{changed} before any of them has started")
+    return None
+
+
+def restart_without_specification(context: PlanContext, state: GangState) -> GangDecision:
+    """Return the restart of a gang that lacks a pod and whose specification for it is not available."""
+    text = f"specification of generation {state.record.generation or '?'}, which its pods use, is not available"
+    return _restart(context, state, ConditionReason.SPEC_CHANGED, f"a pod is missing, and the {text}")
+
+
+def _restart(context: PlanContext, state: GangState, reason: str, cause: str) -> GangDecision:
+    """Begin the next attempt, after the pods of the current one have saved and ended."""
+    until = (
+        context.now + timedelta(seconds=_grace_seconds(context, state))
+        if any(not p.ended for p in state.pods)
+        else None
+    )
+    record = state.record.next_attempt(retry_after=rfc3339(until) if until else "")
+    following = gang_state(state.gang, record, context.view.pods)
+    text = f"{state.gang.name} restarts as attempt {record.attempt}: {cause}"
+    event = Event(EventReason.RESTARTING, text, identity=f"{state.gang.name}-{record.attempt}", cause=reason)
+    return GangDecision(
+        following,
+        create=() if until else following.missing,
+        conditions=_conditions(state, reason, text),
+        events=(event,),
+        requeue_after_seconds=(until - context.now).total_seconds() if until else None,
+    )
+
+
+def _conditions(state: GangState, reason: str, text: str) -> tuple[Condition, ...]:
+    if state.gang.name is GangName.EVALUATOR:
+        return ()
+    restarting, waits = (
+        Condition(ConditionType.RESTARTING, True, reason, text),
+        not_ready(ConditionReason.RESTARTING, text),
+    )
+    if state.gang.name is not GangName.TRAINING:
+        return (restarting, waits)
+    return (restarting, Condition(ConditionType.RUNNING, False, reason, text), waits)
+
+
+def _grace_seconds(context: PlanContext, state: GangState) -> int:
+    """Return how many seconds the gang's pods may take to end: the longest grace period of a role, and a margin."""
+    job, roles = context.specification_of(state) or context.job, {pod.role for pod in state.pods}
+    specs = (role_template(job, role).get("spec", {}) for role in roles)
+    periods = (spec.get("terminationGracePeriodSeconds", _DEFAULT_GRACE_SECONDS) for spec in specs)
+    return max((int(p) for p in periods), default=_DEFAULT_GRACE_SECONDS) + _MARGIN_SECONDS
+
+
+def has_drained(context: PlanContext, state: GangState) -> bool:
+    """Return whether all pods of the attempt before a planned restart have ended; the next attempt waits for that."""
+    known = find(context.view.status, ConditionType.RESTARTING)
+    planned = (
+        known is not None
+        and known["status"] == "True"
+        and known["reason"] in {ConditionReason.SPEC_CHANGED, ConditionReason.RESTART_REQUESTED}
+    )
+    roles = {member.role for member in state.gang.members}
+    return planned and all(p.ended for p in context.view.pods if p.role in roles)
+
+
+def acknowledge(context: PlanContext, builder: PlanBuilder) -> None:
+    """Record in the status which restart request this plan executes."""
+    if context.view.restarted_at and context.revision is not None:
+        builder.set_field("restartedAt", context.view.restarted_at)

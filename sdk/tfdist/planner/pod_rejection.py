@@ -1,0 +1,48 @@
+"""Jobs whose pods the API server rejects as invalid: only another specification, or another policy, helps.
+
+Some rules are unknown to the validation, such as the admission policies of a cluster: the API server applies them when
+the first pod is created. The job is `Invalid` then, as with an invalid manifest.
+"""
+
+from dataclasses import replace
+
+from tfdist.api.status import ConditionType
+from tfdist.contract import Task
+from tfdist.observed.gang_state import GangState
+from tfdist.observed.job_view import JobView
+from tfdist.planner.context import PlanContext
+from tfdist.planner.decision import GangDecision
+from tfdist.planner.plan import Event
+from tfdist.reasons import ConditionReason, EventReason
+from tfdist.render.gang import GangName
+from tfdist.status.conditions import Condition, find, is_true
+
+
+def is_rejected(view: JobView) -> bool:
+    """Return whether the API server rejects pods of this generation, by the memory of this process or the status."""
+    known = find(view.status, ConditionType.INVALID)
+    if view.rejected or known is None or known["status"] != "True":
+        return view.rejected
+    alive = any(not p.ended and not p.deleting for p in view.pods)
+    same = known.get("observedGeneration") == view.generation
+    return known["reason"] == ConditionReason.POD_REJECTED and same and not alive
+
+
+def with_rejection(context: PlanContext, state: GangState, decision: GangDecision) -> GangDecision:
+    """Return the decision about a gang that lacks pods, with `Invalid` where they are rejected and it is the main gang.
+
+    A new leader does not know the answer of the API server yet: it leaves the conditions unchanged.
+    """
+    alone = context.spec.task is Task.EVALUATE
+    if not (state.gang.name is GangName.TRAINING or alone) or not is_rejected(context.view):
+        return decision
+    if not context.view.rejected:
+        return replace(decision, conditions=())
+    text = f"pods rejected by the API server: {context.view.create_error}; correct the specification and apply it"
+    events = () if is_true(context.view.status, ConditionType.INVALID) else (_event(context, text),)
+    invalid = Condition(ConditionType.INVALID, True, ConditionReason.POD_REJECTED, text)
+    return replace(decision, conditions=(*decision.conditions, invalid), events=(*decision.events, *events))
+
+
+def _event(context: PlanContext, text: str) -> Event:
+    return Event(EventReason.INVALID, text, warning=True, identity=str(context.view.generation))

@@ -1,0 +1,83 @@
+"""Revisions of the specification: all pods of one attempt of a gang use the same revision.
+
+A change takes effect with the next attempt. Until then the status keeps the specification of the running pods, so that
+a controller that starts later can replace one of them. Where it is not known, the gang restarts as a whole.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tfdist.api.status import MAX_KEPT_SPECIFICATION
+from tfdist.api.v1 import TFDistJob
+from tfdist.observed.gang_record import GangRecord
+from tfdist.observed.gang_state import GangState
+from tfdist.observed.job_view import JobView
+from tfdist.render.fingerprint import with_policies_of
+from tfdist.render.gang import GangName
+from tfdist.status.phase import training_succeeded
+
+Older = Mapping[int, TFDistJob]
+
+UNKNOWN_REVISION: Final = "unknown"
+"""In place of a fingerprint: the status of the job was overwritten, and its running pods may have any revision."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpecRevision:
+    """A valid specification for new attempts: the job, its generation, and the fingerprint of its pods."""
+
+    job: TFDistJob
+    generation: int
+    template: str
+
+
+def with_revision(revision: SpecRevision | None, state: GangState) -> GangRecord:
+    """Return the record of a gang with the revision of its pods; before it has pods, with the given revision.
+
+    A later generation with an equal fingerprint counts as the revision of the pods, and so does an equal generation
+    whose fingerprint was computed by another version of the controller.
+    """
+    record = state.record
+    has_begun = bool(state.pods or record.has_run or record.completed)
+    if revision is None or (has_begun and is_outdated(revision, record)):
+        return record
+    return record.changed(template=revision.template, generation=revision.generation)
+
+
+def is_outdated(revision: SpecRevision | None, record: GangRecord) -> bool:
+    """Return whether an attempt uses another revision than a new one would."""
+    if revision is None or not (record.template or record.generation):
+        return False
+    return record.template != revision.template and record.generation != revision.generation
+
+
+def specification_of(revision: SpecRevision | None, older: Older, record: GangRecord) -> TFDistJob | None:
+    """Return the specification of an attempt's pods with the current policies; None where it is not known."""
+    if revision is None:
+        return None
+    if not is_outdated(revision, record):
+        return revision.job
+    found = older.get(record.generation)
+    return with_policies_of(found, revision.job) if found else None
+
+
+def retained_specifications(view: JobView, records: Mapping[str, Any]) -> dict[str, str]:
+    """Return `status.specifications`: those of running gangs that differ from the newest, by generation.
+
+    A specification that is too long is not kept: without it the gang restarts as a whole instead of one pod.
+    """
+    stored: Mapping[str, str] = view.status.get("specifications", {})
+    done = {str(GangName.TRAINING)} if training_succeeded(view.status) else set()
+    wanted = {r.get("generation", 0) for name, r in records.items() if name not in done}
+    newest = view.generation if not view.problems else 0
+    result = {}
+    for generation in sorted(wanted - {0, newest}):
+        text = stored.get(str(generation)) or _text(view.older.get(generation))
+        if text and len(text) <= MAX_KEPT_SPECIFICATION:
+            result[str(generation)] = text
+    return result
+
+
+def _text(job: TFDistJob | None) -> str:
+    return job.spec.model_dump_json(by_alias=True, exclude_none=True) if job else ""

@@ -1,0 +1,151 @@
+"""Finds the root cause of a failed attempt, classifies it, and records it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from tfdist.contract_reports import GangEnd
+from tfdist.failure_classification import (
+    DISRUPTION,
+    LIMIT_EXCEEDED,
+    LIMIT_MESSAGE,
+    PEER_LOST,
+    SECONDARY,
+    STALLED,
+    Action,
+    Classification,
+    classify,
+    root_cause,
+)
+from tfdist.observed.gang_record import replica_name
+from tfdist.observed.gang_state import GangState, member_of
+from tfdist.observed.pod import PodSummary
+from tfdist.observed.termination import describe_failure, failure_message
+from tfdist.planner.context import PlanContext
+from tfdist.planner.failure_records import record_of
+from tfdist.planner.peer_failure import ROOT_CAUSE_GRACE_SECONDS, unresponsive_peer
+from tfdist.planner.progress_deadline import Stalled
+from tfdist.render import names
+from tfdist.render.gang import Member
+from tfdist.timestamps import rfc3339
+
+_LIMIT_BEGINS: Final = LIMIT_MESSAGE.partition("{")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class RootCause:
+    """Root cause of a failed restart domain, with its classification. `pod` is None where the pod is gone."""
+
+    pod: PodSummary | None
+    member: Member
+    classification: Classification
+    text: str
+    others: tuple[PodSummary, ...] = ()
+    """Secondary failures."""
+    stacks: str = ""
+
+
+def root_cause_of_gang(context: PlanContext, state: GangState) -> RootCause:
+    """Return the root cause of a failure of the whole gang."""
+    policy = context.spec.failure_policy
+    unresponsive = unresponsive_peer(context, state)
+    if unresponsive is not None:
+        who = f"{replica_name(member_of(unresponsive))} (pod {unresponsive.name}, node {unresponsive.node})"
+        first = describe_failure(state.failed_or_terminating[0])
+        text = f"{who} is unresponsive; its peers reported a lost connection: {first}"
+        # As under launchers, silence is a disruption: a frozen or partitioned node is not the fault of the program.
+        return RootCause(unresponsive, member_of(unresponsive), DISRUPTION, text, tuple(state.failed_or_terminating))
+    cause = (
+        root_cause(state.failed_or_terminating, policy, _order(context, state)) if state.failed_or_terminating else None
+    )
+    meaning = classify(cause, policy) if cause else DISRUPTION
+    if cause is None or (state.deleted_members and meaning.reason == PEER_LOST):
+        return _deleted(state.deleted_members[0], state.deleted_members, state.failed_or_terminating)
+    others = tuple(p for p in state.failed_or_terminating if p is not cause)
+    return RootCause(cause, member_of(cause), meaning, describe_failure(cause), others)
+
+
+def root_causes_of_replicas(context: PlanContext, state: GangState) -> list[RootCause]:
+    """Return a root cause for each failed replica, where each is a restart domain of its own."""
+    policy = context.spec.failure_policy
+    found = [RootCause(p, member_of(p), classify(p, policy), describe_failure(p)) for p in state.failed_or_terminating]
+    return found + [_deleted(m, (m,)) for m in state.deleted_members]
+
+
+def root_cause_of_launchers(context: PlanContext, state: GangState, pod: PodSummary, end: GangEnd) -> RootCause:
+    """Return the root cause for which the launchers gave up, from the termination message of `pod`.
+
+    Every launcher exits with the exit code and message of the one failed replica. The root cause is that replica, and
+    not the one whose pod ended first.
+    """
+    member = Member(end.role, end.index)
+    seen = next((p for p in state.pods if member_of(p) == member), None)
+    name = seen.name if seen else names.pod_name(context.job.metadata.name, end.role, end.index, pod.attempt)
+    attempt = seen.attempt if seen else pod.attempt
+    cause = replace(
+        pod, role=end.role, index=end.index, name=name, attempt=attempt, node=seen.node if seen else "", signal=None
+    )
+    final = end.reason != LIMIT_EXCEEDED
+    meaning = Classification(end.reason, Action.FAIL) if final else classify(cause, context.spec.failure_policy)
+    return RootCause(cause, member, meaning, _without_limit(describe_failure(cause)))
+
+
+def root_cause_of_stall(state: GangState, stall: Stalled) -> tuple[RootCause, str]:
+    """Return the root cause of a stall, and a description in one line."""
+    behind = next((p for p in state.pods if replica_name(member_of(p)) == stall.probe_result.behind), None)
+    member = member_of(behind) if behind else state.gang.leader
+    who = f"{replica_name(member)} is" if behind else "no replica is known to be"
+    text = f"no step was completed for {stall.seconds:.0f} s; {who} behind"
+    where = f" (pod {behind.name}{f', node {behind.node}' if behind.node else ''})" if behind else ""
+    return RootCause(behind, member, STALLED, text + where, stacks=stall.probe_result.stacks), text
+
+
+def records(context: PlanContext, state: GangState, cause: RootCause, *, counted: bool) -> list[dict[str, Any]]:
+    """Return records for `status.failures`, the root cause last: the list is ordered by age."""
+    followed = [
+        record_of(context, p, SECONDARY, failure_message(p)) for p in sorted(cause.others, key=lambda p: p.name)
+    ]
+    if cause.pod is None:
+        attempt = state.record.attempt_of(cause.member)
+        name = names.pod_name(context.job.metadata.name, cause.member.role, cause.member.index, attempt)
+        found: dict[str, Any] = {"time": rfc3339(context.now), "attempt": attempt, "pod": name}
+        found |= {"role": str(cause.member.role), "index": cause.member.index, "reason": cause.classification.reason}
+        found |= {"message": cause.text}
+    else:
+        runs = not cause.pod.ended and not cause.pod.deleting  # stalled or unresponsive: it left no message
+        message = cause.text if runs else _without_limit(failure_message(cause.pod))
+        found = record_of(context, cause.pod, cause.classification.reason, message)
+    if cause.stacks:
+        found["stacks"] = cause.stacks
+    return [*followed, found | {"counted": counted, "rootCause": True}]
+
+
+def log_hint(context: PlanContext, cause: RootCause) -> str:
+    """Return the command that shows the log of the root cause; "" where its container has not ended."""
+    if cause.pod is None or not cause.pod.ended:
+        return ""
+    return f"; its log: kubectl logs -n {context.job.metadata.namespace} {cause.pod.name} -c {cause.pod.container}"
+
+
+def _deleted(first: Member, members: Sequence[Member], others: Sequence[PodSummary] = ()) -> RootCause:
+    gone = ", ".join(map(replica_name, members))
+    return RootCause(None, first, DISRUPTION, f"the pod of {gone} was deleted while it ran", tuple(others))
+
+
+def _order(context: PlanContext, state: GangState) -> "_FailureOrder":
+    return _FailureOrder({p.name: context.failure_seen_at[p.name].timestamp() for p in state.failed_or_terminating})
+
+
+@dataclass(frozen=True, slots=True)
+class _FailureOrder:
+    """Order in which failures were observed; those within the reporting delay of kubelets count as simultaneous."""
+
+    seen: Mapping[str, float]
+
+    def __call__(self, pod: PodSummary) -> int:
+        return int((self.seen[pod.name] - min(self.seen.values())) / ROOT_CAUSE_GRACE_SECONDS)
+
+
+def _without_limit(text: str) -> str:
+    """Return a launcher's message without the limit in it: the controller applies the current limit."""
+    return text.partition(f"; {_LIMIT_BEGINS}")[0]

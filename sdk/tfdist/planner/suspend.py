@@ -1,0 +1,83 @@
+"""Suspends and resumes a job: its pods are deleted, and the next attempt continues from the last checkpoint."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tfdist.api.status import ConditionType
+from tfdist.observed.gang_record import GangRecord, stored_record
+from tfdist.observed.gang_state import GangState
+from tfdist.planner.builder import PlanBuilder
+from tfdist.planner.context import PlanContext
+from tfdist.planner.plan import Event, Plan
+from tfdist.planner.planned_restart import acknowledge
+from tfdist.planner.success_policy import is_complete, training_succeeded_condition
+from tfdist.reasons import ConditionReason, EventReason
+from tfdist.render.gang import GangName, gangs
+from tfdist.status.conditions import Condition, find
+from tfdist.status.phase import evaluation_failure, is_suspended_or_suspending, training_succeeded
+
+
+def suspend_job(context: PlanContext, builder: PlanBuilder) -> Plan:
+    """Return the plan of a suspended job: its pods end, and a resume starts a new attempt."""
+    first = not is_suspended_or_suspending(context.view.status)
+    for gang in gangs(context.job):
+        if stored_record(context.view.status, gang.name) is None:
+            continue
+        state = context.state(gang)
+        if first and not is_complete(context, state):
+            state = replace(state, record=_next_record(context, state))
+        builder.track_gang(state)
+    builder.set_conditions(*training_succeeded_condition(context, builder.progress()), *_stopped(context))
+    left = [p for p in context.view.pods if not p.ended]
+    builder.delete_pods(left)
+    if left or any(p.sidecars_run for p in context.view.pods):
+        builder.set_conditions(
+            Condition(ConditionType.SUSPENDED, False, ConditionReason.SUSPENDING, "the replicas save and stop")
+        )
+    else:
+        text = "the job is suspended; runPolicy.suspend: false resumes it"
+        builder.set_conditions(Condition(ConditionType.SUSPENDED, True, ConditionReason.SUSPENDED, text))
+    if first:
+        builder.record_event(
+            Event(EventReason.SUSPENDED, "the job is suspended", identity=str(context.view.generation))
+        )
+    builder.set_field("activeSince", None)
+    acknowledge(context, builder)  # the attempt after the resume is the requested restart
+    return builder.build()
+
+
+def _stopped(context: PlanContext) -> Iterator[Condition]:
+    for kind in (ConditionType.RUNNING, ConditionType.PODS_READY, ConditionType.RESTARTING, ConditionType.STALLED):
+        remembers = kind is ConditionType.RUNNING and (
+            training_succeeded(context.view.status) or training_succeeded_condition(context, {})
+        )
+        if find(context.view.status, kind) is not None and not remembers:
+            yield Condition(kind, False, ConditionReason.SUSPENDED, "the job is suspended")
+
+
+def resume_conditions(context: PlanContext, builder: PlanBuilder) -> Sequence[Condition]:
+    """Return the conditions of a job that is resumed now; none of any other job."""
+    if not is_suspended_or_suspending(context.view.status):
+        return ()
+    builder.record_event(Event(EventReason.RESUMED, "the job is resumed", identity=str(context.view.generation)))
+    known = evaluation_failure(context.view.status)
+    again = Condition(
+        ConditionType.EVALUATED, False, ConditionReason.RESUMED, f"evaluation begins again; before: {_before(known)}"
+    )
+    return (
+        Condition(ConditionType.SUSPENDED, False, ConditionReason.RESUMED, "the job is resumed"),
+        *((again,) if known else ()),
+    )
+
+
+def _before(known: Mapping[str, Any] | None) -> str:
+    return str(known["message"]) if known else ""
+
+
+def _next_record(context: PlanContext, state: GangState) -> GangRecord:
+    """Return the record of the attempt after the suspension; the restart limit of a failed evaluator starts again."""
+    record = state.record.next_attempt()
+    if state.gang.name is GangName.EVALUATOR and evaluation_failure(context.view.status):
+        return record.changed(since_checkpoint=0, uncounted_since_checkpoint=0)
+    return record

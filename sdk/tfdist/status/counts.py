@@ -1,0 +1,73 @@
+"""Counts of replicas by role and state."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from tfdist.observed.gang_record import replica_name
+from tfdist.observed.gang_state import GangState, member_of
+from tfdist.observed.pod import PodState, PodSummary
+from tfdist.render.gang import Gang
+
+
+def replica_counts(gangs: Iterable[Gang], states: Iterable[GangState], stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `status.replicas`: desired and observed counts for each role of all gangs.
+
+    A role without a state, as that of a completed gang, keeps its stored counts.
+    """
+    by_gang = {state.gang.name: state for state in states}
+    result: dict[str, Any] = {}
+    for gang in gangs:
+        state = by_gang.get(gang.name)
+        for role, desired in gang.sizes().items():
+            if state is None and role in stored:
+                result[role] = {**stored[role], "desired": desired}
+            else:
+                result[role] = _counts(desired, role, state)
+    return result
+
+
+def final_counts(stored: Mapping[str, Any], pods: Iterable[PodSummary]) -> dict[str, Any]:
+    """Return the final `status.replicas` of a finished job; pods that are gone keep their stored counts.
+
+    Args:
+        stored: `status.replicas` as stored.
+        pods: the existing pods of the last attempts.
+    """
+    existing = list(pods)
+    return {
+        role: {**counts, **_final(counts, [p for p in existing if p.role == role])} for role, counts in stored.items()
+    }
+
+
+def _final(stored: Mapping[str, int], pods: Sequence[PodSummary]) -> dict[str, int]:
+    states = [p.state for p in pods]
+    failed = sum(p.state is PodState.FAILED and not p.deleting for p in pods)  # without terminating ones
+    succeeded = max(stored.get("succeeded", 0), states.count(PodState.SUCCEEDED))
+    return {
+        "pending": states.count(PodState.PENDING),
+        "running": states.count(PodState.RUNNING),
+        "ready": sum(p.ready for p in pods),
+        "succeeded": succeeded,
+        "failed": min(max(stored.get("failed", 0), failed), max(0, stored.get("desired", 0) - succeeded)),
+    }
+
+
+def _counts(desired: int, role: str, state: GangState | None) -> dict[str, int]:
+    pods = [p for p in state.pods if p.role == role] if state else []
+    states = [p.state for p in pods]
+    gone = _succeeded_without_pod(role, state) if state else 0
+    return {
+        "desired": desired,
+        "pending": max(0, desired - sum(s is not PodState.PENDING for s in states) - gone),
+        "running": states.count(PodState.RUNNING),
+        "ready": sum(p.ready for p in pods),
+        "succeeded": states.count(PodState.SUCCEEDED) + gone,
+        "failed": states.count(PodState.FAILED),
+    }
+
+
+def _succeeded_without_pod(role: str, state: GangState) -> int:
+    """Return how many replicas of a role succeeded and have no pod any more."""
+    with_pod = {member_of(p) for p in state.pods}
+    gone = (m for m in state.gang.members if m.role == role and m not in with_pod)
+    return sum(replica_name(m) in state.record.completed for m in gone)

@@ -1,0 +1,80 @@
+"""The phase: a one-word summary, derived from the conditions only."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from tfdist.api.status import ConditionType, JobPhase
+from tfdist.reasons import ConditionReason
+from tfdist.status.conditions import find, is_true
+
+PROBLEMS: Final = frozenset(
+    {
+        ConditionReason.FAILED_CREATE,
+        ConditionReason.IMAGE_ERROR,
+        ConditionReason.CONFIG_ERROR,
+        ConditionReason.UNSCHEDULABLE,
+    }
+)
+"""Reasons of `PodsReady=False` that need an action by the user."""
+_TERMINAL: Final = ((ConditionType.SUCCEEDED, JobPhase.SUCCEEDED), (ConditionType.FAILED, JobPhase.FAILED))
+_ACTIVE: Final = (
+    (ConditionType.RESTARTING, JobPhase.RESTARTING),
+    (ConditionType.RUNNING, JobPhase.RUNNING),
+)
+
+_SUSPENDED_PHASES: Final = {
+    ConditionReason.SUSPENDING: JobPhase.SUSPENDING,
+    ConditionReason.SUSPENDED: JobPhase.SUSPENDED,
+}
+
+
+def is_terminal(status: Mapping[str, Any]) -> bool:
+    """Return whether the job has finished; a finished job never changes its outcome."""
+    return any(is_true(status, kind) for kind, _ in _TERMINAL)
+
+
+def training_succeeded(status: Mapping[str, Any]) -> bool:
+    """Return whether training has succeeded."""
+    running = find(status, ConditionType.RUNNING)
+    return running is not None and running["reason"] == ConditionReason.TRAINING_SUCCEEDED
+
+
+def evaluation_failure(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the condition of a failed evaluation; None without one, or where the evaluation may begin again."""
+    known = find(status, ConditionType.EVALUATED)
+    return (
+        known
+        if known is not None and known["status"] == "False" and known["reason"] != ConditionReason.RESUMED
+        else None
+    )
+
+
+def evaluation_failed(status: Mapping[str, Any]) -> bool:
+    """Return whether evaluation has failed."""
+    return evaluation_failure(status) is not None
+
+
+def is_suspended_or_suspending(status: Mapping[str, Any]) -> bool:
+    """Return whether the job is suspended or being suspended."""
+    suspended = find(status, ConditionType.SUSPENDED)
+    return suspended is not None and suspended["reason"] in _SUSPENDED_PHASES
+
+
+def phase_of(status: Mapping[str, Any]) -> JobPhase:
+    """Return the phase that follows from the conditions of `status`."""
+    for kind, phase in _TERMINAL:
+        if is_true(status, kind):
+            return phase
+    invalid = find(status, ConditionType.INVALID)
+    if invalid is not None and invalid["status"] == "True" and invalid["reason"] != ConditionReason.INVALID_UPDATE:
+        return JobPhase.INVALID
+    suspended = find(status, ConditionType.SUSPENDED)
+    if suspended is not None and suspended["reason"] in _SUSPENDED_PHASES:
+        return _SUSPENDED_PHASES[suspended["reason"]]
+    running = find(status, ConditionType.RUNNING)
+    if running is not None and running["reason"] in {ConditionReason.TRAINING_SUCCEEDED, ConditionReason.EVALUATE_ONLY}:
+        return JobPhase.EVALUATING
+    for kind, phase in _ACTIVE:
+        if is_true(status, kind):
+            return phase
+    return JobPhase.STARTING if find(status, ConditionType.PODS_READY) else JobPhase.PENDING
