@@ -2,34 +2,31 @@
 
 import logging
 import sys
-from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
-import orjson
+from pythonjsonlogger.core import RESERVED_ATTRS
+from pythonjsonlogger.orjson import OrjsonFormatter
 
-_STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-_KOPF_ADDS: Final = "settings"
-"""All of kopf's settings, with every line about an object."""
+_FIELDS: Final = {"levelname": "level", "name": "logger", "message": "event", "exc_info": "exception"}
+_OF_KOPF: Final = ["settings", "k8s_ref", "k8s_skip"]
+"""Kopf adds all of its settings, and a reference, to every line about an object."""
 
 
-class JsonFormatter(logging.Formatter):
-    """Formats a record with everything that was passed as `extra`."""
+class _Formatter(OrjsonFormatter):
+    def process_log_record(self, log_data: dict[str, Any]) -> dict[str, Any]:
+        return log_data | {"level": log_data["level"].lower()}
 
-    def format(self, record: logging.LogRecord) -> str:
-        """Return the record as one line of JSON."""
-        fields = {
-            k: v for k, v in vars(record).items() if k not in _STANDARD and k != _KOPF_ADDS and not k.startswith("k8s_")
-        }
-        line = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "event": record.getMessage(),
-            **fields,
-        }
-        if record.exc_info:
-            line["exception"] = self.formatException(record.exc_info)
-        return orjson.dumps(line, default=str).decode()
+
+def json_formatter() -> logging.Formatter:
+    """Return a formatter that writes a record, with everything that was passed as `extra`, as one line of JSON."""
+    return _Formatter(
+        ["levelname", "name", "message"],
+        defaults={"time": None},  # reserves the first place for the timestamp
+        timestamp="time",
+        rename_fields=_FIELDS,
+        reserved_attrs=[*RESERVED_ATTRS, *_OF_KOPF],
+        json_default=str,
+    )
 
 
 def _is_no_rejection(record: logging.LogRecord) -> bool:
@@ -40,7 +37,7 @@ def _is_no_rejection(record: logging.LogRecord) -> bool:
 def configure(level: str) -> None:
     """Send the log of `level` and above to standard output; kopf's line for every handler call is omitted."""
     handler = logging.StreamHandler(sys.stdout)
-    handler.setFormatter(JsonFormatter())
+    handler.setFormatter(json_formatter())
     logging.basicConfig(level=level, handlers=[handler], force=True)
     logging.getLogger("kopf").setLevel(logging.WARNING)
     logging.getLogger("kopf.objects").addFilter(_is_no_rejection)
