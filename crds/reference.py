@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from tfdist import contract
 from tfdist.api.base import ApiModel
 from tfdist.api.crd import NAME_RULE, crd, default_sentence, structural
-from tfdist.api.patterns import PATTERN_DESCRIPTIONS
+from tfdist.api.patterns import PATTERN_DESCRIPTIONS, QUANTITY
 from tfdist.api.pod_fields import PodFields
 from tfdist.api.scalars import INT32_MAX
 from tfdist.api.status import ConditionType, JobPhase, TFDistJobStatus
@@ -194,7 +194,7 @@ def _alias(model: type[BaseModel], name: str) -> str:
 
 def _type(node: Schema) -> str:
     if node.get("x-kubernetes-int-or-string"):
-        return "quantity" if "pattern" in node else "integer or string"
+        return "quantity" if node.get("pattern") == QUANTITY else "integer or string"
     if "items" in node:
         keys = " and ".join(node.get("x-kubernetes-list-map-keys", ()))
         distinct = "distinct " if node.get("x-kubernetes-list-type") == "set" else ""

@@ -2,13 +2,12 @@
 
 import contextlib
 import copy
-from fractions import Fraction
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tfdist.podspec import format_quantity, merge, parse_quantity, problems, schema
+from tfdist.podspec import merge, parse_quantity, problems, schema
 from tfdist.podspec.schema import Field
 from tfdist.podspec.unions import union_members
 
@@ -106,17 +105,7 @@ def test_merging_raises_for_no_json(type_name: str, lower: Any, higher: Any) -> 
     merge(lower if isinstance(lower, dict) else {}, higher if isinstance(higher, dict) else {}, type_name)
 
 
-@given(st.fractions(min_value=-(2**62), max_value=2**62), st.booleans())
-def test_a_quantity_survives_being_written(number: Any, binary: bool) -> None:
-    text = format_quantity(number, binary=binary)
-    assert format_quantity(parse_quantity(text), binary=binary) == text
-    assert abs(parse_quantity(text)) >= abs(number)
-    assert abs(parse_quantity(text) - number) < 1e-9
-
-
 @given(st.text(alphabet="0123456789.eE+-numkKMGTPi ", max_size=8))
-def test_a_text_is_a_quantity_that_can_be_written_or_a_value_error(text: str) -> None:
-    number = Fraction(0)
+def test_a_text_is_a_quantity_of_at_least_0_or_a_value_error(text: str) -> None:
     with contextlib.suppress(ValueError):
-        number = parse_quantity(text)
-    assert parse_quantity(format_quantity(number)) == number
+        assert parse_quantity(text) >= 0

@@ -1,10 +1,10 @@
-"""Quantities are read and written as in Kubernetes, and common errors get a suggestion."""
+"""Quantities are read as in Kubernetes, and common errors get a suggestion."""
 
 from fractions import Fraction
 
 import pytest
 
-from tfdist.podspec import format_quantity, parse_quantity
+from tfdist.podspec import parse_quantity
 
 READ: dict[object, Fraction | int] = {
     "1": 1,
@@ -16,7 +16,6 @@ READ: dict[object, Fraction | int] = {
     "2E": 2 * 10**18,
     "1.": 1,
     ".5": Fraction(1, 2),
-    "-2k": -2000,
     "+3": 3,
     " 4 ": 4,
     "0": 0,
@@ -25,7 +24,7 @@ READ: dict[object, Fraction | int] = {
     1e22: 10**22,
 }
 
-NO_QUANTITY = ["", "Gi", "1 Gi", "0x10", "1e", "1e1.5", "1ki", "1mi", "1..2", "--1", "1_000", "٣", "nan", "one"]
+NO_QUANTITY = ["", "Gi", "1 Gi", "0x10", "1e", "1e1.5", "1e100", "1ki", "1mi", "1..2", "-1", "1_000", "٣", "nan"]
 
 
 @pytest.mark.parametrize("given", READ, ids=repr)
@@ -55,38 +54,10 @@ def test_common_errors_get_a_suggestion(given: str, better: str) -> None:
 
 
 def test_a_fraction_below_a_billionth_is_rounded_up_and_a_binary_number_is_capped() -> None:
-    assert parse_quantity("0.1n") == parse_quantity("1e-100") == parse_quantity("1e-999999999") == Fraction(1, 10**9)
+    assert parse_quantity("0.1n") == parse_quantity("1e-99") == Fraction(1, 10**9)
     assert parse_quantity("9999Ei") == 2**63 - 1
-
-
-def test_a_number_that_would_exhaust_the_memory_is_rejected() -> None:
-    with pytest.raises(ValueError, match="must be a smaller quantity"):
-        parse_quantity("1e999999999")
 
 
 def test_requests_and_limits_compare_across_suffixes() -> None:
     assert parse_quantity("1000m") == parse_quantity(1) == parse_quantity("1e0")
     assert parse_quantity("1G") < parse_quantity("1Gi") < parse_quantity("1.1G")
-
-
-@pytest.mark.parametrize(
-    ("number", "binary", "text"),
-    [
-        (0, False, "0"),
-        (1, False, "1"),
-        (Fraction(1, 2), False, "500m"),
-        (1500, False, "1500"),
-        (2000, False, "2k"),
-        (2**30, True, "1Gi"),
-        (3 * 2**29, True, "1536Mi"),
-        (1025, True, "1025"),
-        (1000, True, "1k"),
-        (Fraction(3, 2), True, "1500m"),
-        (-2048, True, "-2Ki"),
-    ],
-)
-def test_a_number_is_written_with_the_largest_suffix_that_leaves_no_fraction(
-    number: Fraction | int, binary: bool, text: str
-) -> None:
-    assert format_quantity(number, binary=binary) == text
-    assert parse_quantity(text) == number

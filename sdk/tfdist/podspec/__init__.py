@@ -2,7 +2,7 @@
 
 from tfdist.podspec.check import OVERLAY, problems
 from tfdist.podspec.merge import merge
-from tfdist.podspec.quantity import format_quantity, parse_quantity
+from tfdist.podspec.quantity import parse_quantity
 from tfdist.podspec.resources import gpu_count
 
-__all__ = ["OVERLAY", "format_quantity", "gpu_count", "merge", "parse_quantity", "problems"]
+__all__ = ["OVERLAY", "gpu_count", "merge", "parse_quantity", "problems"]

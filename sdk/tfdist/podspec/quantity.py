@@ -1,4 +1,4 @@
-"""Kubernetes' quantities (`1`, `500m`, `1Gi`, `1e3`): parsing to exact numbers, and formatting."""
+"""Kubernetes' quantities (`1`, `500m`, `1Gi`, `1e3`): parsing to exact numbers."""
 
 import math
 import re
@@ -6,20 +6,15 @@ from fractions import Fraction
 from typing import Final
 
 from tfdist import messages
+from tfdist.api import patterns
 
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _UNITS: Final = {s: Fraction(10) ** n for s, n in _DECIMAL.items()} | {s: Fraction(2) ** n for s, n in _BINARY.items()}
-_GRAMMAR: Final = re.compile(
-    r"(?P<number>[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))"
-    r"(?:[eE](?P<exponent>[+-]?[0-9]+)|(?P<suffix>[numkMGTPE]?|[KMGTPE]i))"
-)
-"""As documented by Kubernetes, whose parser also accepts a suffix or sign alone as 0."""
+_GRAMMAR: Final = re.compile(patterns.QUANTITY)
 
 _RULE: Final = "must be a quantity, such as 2, 500m or 4Gi"
 _MAX_LENGTH: Final = 100
-_MAX_EXPONENT: Final = 100
-"""Limits the size of exact numbers."""
 _MAX_BINARY: Final = Fraction(2**63 - 1)
 _NANO: Final = 10**9
 
@@ -37,37 +32,16 @@ def parse_quantity(value: object) -> Fraction:
     match = _GRAMMAR.fullmatch(text)
     if not match:
         raise ValueError(_error(text))
-    number, suffix = Fraction(match["number"]), match["suffix"]
-    if suffix in _BINARY:
-        return _rounded(max(-_MAX_BINARY, min(_MAX_BINARY, number * _UNITS[suffix])))
-    if match["exponent"] is None:
-        return _rounded(number * _UNITS[suffix])
-    exponent = int(match["exponent"])
-    if exponent > _MAX_EXPONENT:
-        raise ValueError(messages.invalid(text, "must be a smaller quantity"))
-    return _rounded(number * Fraction(10) ** max(exponent, -2 * _MAX_EXPONENT))
-
-
-def format_quantity(number: Fraction | int, *, binary: bool = False) -> str:
-    """Return `number` in Kubernetes' canonical form: the largest suffix without a fraction, a binary one if `binary`.
-
-    Fractions below 1e-9 are rounded up.
-    """
-    exact = _rounded(Fraction(number))
-    if exact == 0:
-        return "0"
-    if binary and exact.denominator == 1 and abs(exact) >= _UNITS["Ki"]:
-        units = {"": Fraction(1)} | {suffix: _UNITS[suffix] for suffix in _BINARY}
-    else:
-        units = {suffix: _UNITS[suffix] for suffix in _DECIMAL}
-    suffix = next(suffix for suffix, unit in reversed(units.items()) if exact % unit == 0)
-    return f"{exact / units[suffix]}{suffix}"
+    number, suffix = Fraction(match[1]), match[5] or ""
+    exact = number * (_UNITS[suffix] if suffix in _UNITS else Fraction(10) ** int(suffix[1:]))
+    rounded = Fraction(math.ceil(exact * _NANO), _NANO)
+    return min(rounded, _MAX_BINARY) if suffix in _BINARY else rounded
 
 
 def _text(value: object) -> str:
     if isinstance(value, str) and len(value) <= _MAX_LENGTH:
         return value.strip(" \t\r\n")
-    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 10**_MAX_EXPONENT:
+    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 10**_MAX_LENGTH:
         return str(value)
     raise ValueError(messages.invalid(value, _RULE))
 
@@ -79,9 +53,3 @@ def _error(text: str) -> str:
         if _GRAMMAR.fullmatch(better):
             return f"{messages.invalid(text, _RULE)}; did you mean {better}?"
     return messages.invalid(text, _RULE)
-
-
-def _rounded(number: Fraction) -> Fraction:
-    """Return `number` with at most nine decimal places, rounded away from zero."""
-    nanos = math.ceil(abs(number) * _NANO)
-    return Fraction(nanos if number >= 0 else -nanos, _NANO)

@@ -47,8 +47,6 @@ def _integer_or_string(value: Any, field: Field) -> str | None:
 
 
 def _quantity(value: Any, _: Field) -> str | None:
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        return messages.invalid(value, "must be a quantity, such as 2, 500m or 4Gi")
     try:
         parse_quantity(value)
     except ValueError as error:
