@@ -15,7 +15,7 @@ from tfdist_trainer.checkpoint import read_record
 from tfdist_trainer.data import npz
 from tfdist_trainer.data.files import Shard, Split
 from tfdist_trainer.data.pipeline import EpochRange, steps_needed, stream
-from tfdist_trainer.metrics.additive import MetricCollection
+from tfdist_trainer.metrics.collection import MetricCollection
 from tfdist_trainer.programs import choose
 
 if TYPE_CHECKING:

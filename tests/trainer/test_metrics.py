@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from tfdist_trainer.errors import ConfigurationError
 from tfdist_trainer.metrics import build, names
-from tfdist_trainer.metrics.additive import MetricCollection, WeightedMean
+from tfdist_trainer.metrics.additive import WeightedMean
+from tfdist_trainer.metrics.collection import MetricCollection
 from tfdist_trainer.metrics.keras_metrics import KerasMetric
 
 pytestmark = [pytest.mark.trainer, pytest.mark.usefixtures("two_devices")]

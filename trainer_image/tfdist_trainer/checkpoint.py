@@ -49,7 +49,7 @@ class DataCursor(ContractModel):
     examples: int = 0
     """Examples that all replicas have seen since the start of training."""
     metric_sums: tuple[float, ...] = ()
-    """Sums of the metrics since the start of the epoch (`metrics.additive`)."""
+    """Sums of the metrics since the start of the epoch (`metrics.collection`)."""
     metrics: tuple[tuple[str, int], ...] = ()
     """Name and number of sums of each metric in `metric_sums`, after the first sum, the number of examples."""
     sharding_signature: tuple[int, ...] = Field(default=(), alias="layout")

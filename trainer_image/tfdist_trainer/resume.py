@@ -2,7 +2,7 @@
 
 from tfdist_trainer import log
 from tfdist_trainer.checkpoint import DataCursor
-from tfdist_trainer.metrics.additive import MetricCollection
+from tfdist_trainer.metrics.collection import MetricCollection
 
 
 def resume_cursor(cursor: DataCursor, sharding_signature: tuple[int, ...], sums: MetricCollection) -> DataCursor:

@@ -16,7 +16,8 @@ from tfdist_trainer.autograph import autograph_converted, graph
 from tfdist_trainer.data.pipeline import Batch
 from tfdist_trainer.errors import ConfigurationError
 from tfdist_trainer.kernels import adam, batch_normalization
-from tfdist_trainer.metrics.additive import MetricCollection, WeightedMean
+from tfdist_trainer.metrics.additive import WeightedMean
+from tfdist_trainer.metrics.collection import MetricCollection
 from tfdist_trainer.programs.base import Program
 from tfdist_trainer.strategies.reduction import all_reduce_mean, all_reduce_sum
 from tfdist_trainer.strategies.replica_group import ReplicaGroup

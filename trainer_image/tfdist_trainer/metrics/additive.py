@@ -5,10 +5,9 @@ are never averaged. Sums are float64: their order changes only digits beyond the
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
-import keras
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
@@ -16,9 +15,6 @@ import tensorflow as tf
 from tfdist_trainer.autograph import autograph_converted
 
 Sums = npt.NDArray[np.float64]
-
-Sizes = tuple[tuple[str, int], ...]
-"""Name and number of sums of metrics, in the order of their sums."""
 
 PerExample = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 """labels [batch, ...], predictions [batch, ...] -> one value for each example, [batch], or for each position of
@@ -95,62 +91,3 @@ def spread(weights: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
 def correct(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
     """Return 1 for each example whose largest score, of `predictions` [batch, classes], is its label's."""
     return tf.cast(tf.equal(tf.argmax(predictions, axis=-1, output_type=labels.dtype), labels), tf.float64)
-
-
-class MetricCollection:
-    """Several metrics and the number of examples as one vector of sums, for one collective.
-
-    A Keras metric is accepted if its state is additive.
-
-    Raises:
-        ConfigurationError: the state of a Keras metric is not additive.
-    """
-
-    def __init__(self, metrics: Sequence[Metric | keras.metrics.Metric]) -> None:
-        from tfdist_trainer.metrics.keras_metrics import KerasMetric  # noqa: PLC0415  which is a Metric of this module
-
-        self.metrics = tuple(metric if isinstance(metric, Metric) else KerasMetric(metric) for metric in metrics)
-        self.size = 1 + sum(metric.size for metric in self.metrics)
-        self._sums = [autograph_converted(metric.sums) for metric in self.metrics]
-
-    def sums(self, labels: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor, valid_mask: tf.Tensor) -> tf.Tensor:
-        """Return float64 [size]: the number of valid examples, then the sums of each metric in turn."""
-        examples = tf.reduce_sum(tf.cast(valid_mask, tf.float64))[tf.newaxis]
-        return tf.concat([examples, *(sums(labels, predictions, weights) for sums in self._sums)], axis=0)
-
-    @property
-    def sizes(self) -> Sizes:
-        """Name and number of sums of each metric, in order."""
-        return tuple((metric.name, metric.size) for metric in self.metrics)
-
-    def restored(self, sums: Sequence[float], sizes: Sizes) -> Sums:
-        """Return `sums`, of metrics of these `sizes`, as sums of the metrics here.
-
-        Those that are not among them have none yet.
-        """
-        ends = np.cumsum([1, *(size for _, size in sizes)])
-        examples, *parts = np.split(np.asarray(sums, np.float64), ends)
-        found = dict(zip(sizes, parts, strict=False))
-        return np.concatenate([examples, *(found.get(own, np.zeros(own[1])) for own in self.sizes)])
-
-    def zeros(self) -> Sums:
-        """Return the sums of no example."""
-        return np.zeros(self.size, np.float64)
-
-    def examples(self, sums: Sums) -> int:
-        """Return how many examples `sums` is of; exact up to 2**53."""
-        return round(float(sums[0]))
-
-    def results(self, sums: Sums) -> Mapping[str, float]:
-        """Return each metric's value by name; those that have only details are left out."""
-        values = {metric.name: metric.result(part) for metric, part in self._parts(sums)}
-        return {name: value for name, value in values.items() if value is not None}
-
-    def details(self, sums: Sums) -> Mapping[str, Mapping[str, Any]]:
-        """Return the tables of the metrics that have some, by name, ready for JSON."""
-        details = {metric.name: metric.details(part) for metric, part in self._parts(sums)}
-        return {name: value for name, value in details.items() if value is not None}
-
-    def _parts(self, sums: Sums) -> Sequence[tuple[Metric, Sums]]:
-        ends = np.cumsum([1, *(metric.size for metric in self.metrics)])
-        return [(m, sums[start : start + m.size]) for m, start in zip(self.metrics, ends, strict=False)]
