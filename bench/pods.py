@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
-from support.api import Api, Json, wait_for
+from support.api import Api, Json
 from support.e2e import Cluster, example, prepared
 from support.failing import Scene
+from support.polling import wait_for
 from support.rounds import Rounds, training
 
 from bench import cluster as control_planes

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support.api import Json, wait_for
+from support.api import Json
 from support.e2e import Cluster
 from support.failing import ENDS, WAITS, Scene, own_namespace, small_job
+from support.polling import wait_for
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 

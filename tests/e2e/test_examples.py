@@ -11,8 +11,9 @@ from typing import Final
 
 import pytest
 from support import examples
-from support.api import Json, wait_for
+from support.api import Json
 from support.e2e import Cluster
+from support.polling import wait_for
 
 from tfdist_demo import example_data, target
 

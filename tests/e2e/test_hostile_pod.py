@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from support.api import Json, wait_for
+from support.api import Json
 from support.e2e import Cluster
 from support.failing import Scene, own_namespace, small_job
+from support.polling import wait_for
 
 from tfdist.api.status import TFDistJobStatus
 

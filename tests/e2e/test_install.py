@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import pytest
-from support.api import Json, wait_for
+from support.api import Json
 from support.e2e import Cluster, example
+from support.polling import wait_for
 
 from tfdist_cluster.errors import CommandError
 from tfdist_cluster.paths import REPOSITORY

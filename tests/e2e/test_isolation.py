@@ -11,8 +11,9 @@ from contextlib import contextmanager
 
 import pytest
 import requests
-from support.api import Json, wait_for
+from support.api import Json
 from support.e2e import Cluster, example
+from support.polling import wait_for
 
 from tfdist import contract
 

@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 
 import pytest
-from support.api import Json, wait_for
+from support.api import Json
 from support.e2e import Cluster, example
 from support.failing import Scene
 from support.nodes import send_signal
+from support.polling import wait_for
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(420)]
 

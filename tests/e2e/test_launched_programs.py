@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
-from support.api import Json, wait_for
+from support.api import Json
 from support.e2e import Cluster
 from support.failing import Scene, own_namespace, small_job
 from support.nodes import signal_program
+from support.polling import wait_for
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(420)]
 

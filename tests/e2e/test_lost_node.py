@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from typing import Final
 
 import pytest
-from support.api import Json, wait_for
+from support.api import Json
 from support.e2e import Cluster
 from support.failing import WAITS, Scene, own_namespace, small_job
 from support.nodes import cut, paused, require_own_nodes
+from support.polling import wait_for
 from support.rounds import Rounds, started
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.timeout(420)]

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from typing import Final
 
 import pytest
-from support.api import Json, wait_for
+from support.api import Json
 from support.e2e import Cluster
 from support.nodes import cut, send_signal, signal_program
+from support.polling import wait_for
 from support.rounds import Rounds, started
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]

@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 import yaml
-from support.api import Json, wait_for
+from support.api import Json
 from support.chart import MONITORING, NAMESPACE, VALUES, Chart
 from support.control_plane import control_plane
 from support.factories import manifest
+from support.polling import wait_for
 
 from tfdist_cluster.paths import State
 from tfdist_demo.helm import Helm, program

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 from support import controller as controllers
-from support.api import JOBS, Api, Json, wait_for
+from support.api import JOBS, Api, Json
 from support.bad_manifests import BAD, Bad
 from support.factories import condition, manifest
+from support.polling import wait_for
 
 pytestmark = pytest.mark.integration
 

@@ -1,8 +1,9 @@
 """Cases C83 to C94: suspension, size, adoption, gangs and settings of a moved TFJob."""
 
 import pytest
-from support.api import PODS, Api, Json, wait_for
+from support.api import PODS, Api, Json
 from support.conformance import Moved, Stage, situation, types
+from support.polling import wait_for
 from support.tfjobs import IMAGE, replica
 
 from tfdist.render.names import JOB_LABEL, JOB_UID_LABEL

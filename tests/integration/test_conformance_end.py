@@ -1,9 +1,10 @@
 """Cases C72 to C82: what ends a moved TFJob, and what is left of it then."""
 
 import pytest
-from support.api import Json, wait_for
+from support.api import Json
 from support.conformance import Moved, Stage, situation, types
 from support.factories import NOW, planned
+from support.polling import wait_for
 from support.tfjobs import tfjob
 
 from tfdist.convert import convert

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Final
 
 import pytest
-from support.api import JOBS, Api, wait_for
+from support.api import JOBS, Api
+from support.polling import wait_for
 from support.prometheus import Series
 from support.trainers import report
 from support.watched import Installation, watched

@@ -2,8 +2,9 @@
 
 import pytest
 from support import kubelet
-from support.api import Json, wait_for
+from support.api import Json
 from support.conformance import Moved, Stage, situation, types
+from support.polling import wait_for
 from support.tfjobs import replica, tfjob
 
 from tfdist.convert import CannotConvert, convert

@@ -3,8 +3,9 @@
 from typing import Any
 
 import pytest
-from support.api import JOBS, Api, Json, wait_for
+from support.api import JOBS, Api, Json
 from support.factories import manifest
+from support.polling import wait_for
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("controller")]
 

@@ -4,8 +4,9 @@ import copy
 from collections.abc import Iterator
 
 import pytest
-from support.api import Api, Json, wait_for
+from support.api import Api, Json
 from support.factories import manifest
+from support.polling import wait_for
 
 from tfdist.api.crd import crd
 from tfdist.api.features import PLANNED

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, given, settings
 from support import controller as controllers
-from support.api import JOBS, Api, Json, wait_for
+from support.api import JOBS, Api, Json
+from support.polling import wait_for
 from support.strategies import job, specs, spoiled_specs
 
 from tfdist.api.cross_field_rules import SPEC_RULES

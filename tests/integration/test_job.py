@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support.api import JOBS, PODS, Api, Json, wait_for
+from support.api import JOBS, PODS, Api, Json
 from support.controller import Controller
 from support.controller import controller as run_controller
 from support.factories import EVALUATED, manifest, termination_message
+from support.polling import wait_for
 
 pytestmark = pytest.mark.integration
 

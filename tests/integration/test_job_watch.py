@@ -5,9 +5,10 @@ import pathlib
 import signal
 
 import pytest
-from support.api import JOBS, Api, Json, wait_for
+from support.api import JOBS, Api, Json
 from support.controller import controller as run_controller
 from support.factories import manifest
+from support.polling import WAIT_SECONDS, wait_for
 
 pytestmark = pytest.mark.integration
 
@@ -56,7 +57,7 @@ def test_deeply_nested_jobs_are_invalid_and_others_run(api: Api, namespace: str,
             assert leader.ready()
             assert standby.ready()
             leader.process.send_signal(signal.SIGTERM)
-            assert leader.process.wait(timeout=5) == 0
+            assert leader.process.wait(timeout=WAIT_SECONDS) == 0
             wait_for("the standby to lead", standby.leads)
     with run_controller(api, tmp_path / "again", HOSTNAME="again", **settings) as again:
         wait_for("a leader that started with the nested jobs there", again.leads)

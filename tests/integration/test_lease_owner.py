@@ -1,7 +1,8 @@
 """The Lease goes with the installation: it belongs to the ServiceAccount whose token the controller has."""
 
 import pytest
-from support.api import Api, wait_for
+from support.api import Api
+from support.polling import wait_for
 
 from tfdist_operator.kube.lease_owner import lease_owner
 

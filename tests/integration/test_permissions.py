@@ -4,10 +4,11 @@ import pathlib
 
 import pytest
 import yaml
-from support.api import JOBS, PODS, Api, wait_for
+from support.api import JOBS, PODS, Api
 from support.controller import ROOT, SYSTEM, Controller
 from support.controller import controller as run_controller
 from support.factories import manifest
+from support.polling import wait_for
 
 pytestmark = pytest.mark.integration
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-import requests
 from support import controller as controllers
-from support.api import JOBS, PODS, Api, Json, wait_for
+from support.api import JOBS, PODS, Api, Json
 from support.factories import manifest
+from support.polling import wait_for
 
 from tfdist_operator.kube.decode import decode
 
@@ -78,7 +78,7 @@ def scene(api: Api, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]
         for job, spec in SPECS.items():
             place(api, name, job, spec)
         yield Scene(api, name, running)
-        assert requests.get(f"{running.address}/healthz", timeout=5).ok
+        assert running.get("/healthz").ok
     api.do("DELETE", f"/api/v1/namespaces/{name}")
 
 
@@ -86,7 +86,7 @@ def scene(api: Api, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]
 def test_a_job_nested_1100_levels_deep_is_invalid_and_nothing_else_happens(scene: Scene, name: str) -> None:
     assert "nested deeper than 64 levels" in scene.await_message(name, "Invalid", "InvalidSpec")
     assert scene.status(name)["phase"] == "Invalid"
-    assert requests.get(f"{scene.controller.address}/healthz", timeout=5).status_code == 200
+    assert scene.controller.get("/healthz").ok
 
 
 @pytest.mark.parametrize(("name", "words"), [("exists", "value must be empty"), ("alias", "valid IP")])

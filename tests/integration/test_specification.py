@@ -4,9 +4,10 @@ import pathlib
 from typing import Any
 
 import pytest
-from support.api import JOBS, PODS, Api, Json, wait_for
+from support.api import JOBS, PODS, Api, Json
 from support.controller import controller as run_controller
 from support.factories import manifest, termination_message
+from support.polling import wait_for
 
 pytestmark = pytest.mark.integration
 

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support.api import Api, Json, wait_for
+from support.api import Api, Json
+from support.polling import wait_for
 
 from tfdist_operator.kube.stale_crd import CrdCheck
 

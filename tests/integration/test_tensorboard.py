@@ -1,8 +1,9 @@
 """A job's TensorBoard on a real API server: created with the pods, removed on demand, and without effect on them."""
 
 import pytest
-from support.api import JOBS, Api, Json, wait_for
+from support.api import JOBS, Api, Json
 from support.factories import manifest
+from support.polling import wait_for
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("controller")]
 

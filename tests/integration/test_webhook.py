@@ -5,10 +5,11 @@ import pathlib
 from collections.abc import Iterator
 
 import pytest
-from support.api import JOBS, Api, Json, wait_for
+from support.api import JOBS, Api, Json
 from support.controller import ACCOUNT_NAME, RBAC, SYSTEM
 from support.controller import controller as run_controller
 from support.factories import manifest
+from support.polling import wait_for
 from support.ports import free_ports
 
 from tfdist.validation import ValidationFailed, parse

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from support.launchers import end, exists, wait_for
+from support.launchers import end, exists
+from support.polling import WAIT_SECONDS, wait_for
 
 from tfdist.contract import ExitCode
 
@@ -48,7 +49,7 @@ def test_the_process_of_a_killed_launcher_is_killed_and_its_replacement_joins(la
     launchers.processes[1].kill()
     waits = launchers.gang_when(lambda gang: gang.waiting_for and not any(m.alive for m in gang.members))
     assert waits.waiting_for == ["worker-1: its launcher is not connected"]
-    wait_for(lambda: not any(map(exists, pids)))
+    wait_for("the end of all processes", lambda: not any(map(exists, pids)))
     launchers.start(1)
     assert [launchers.program(rank, 1) for rank in range(3)]
     assert launchers.gang_when(lambda gang: not gang.waiting_for).failures == []
@@ -187,11 +188,11 @@ wait_for_end()
     launchers.program(0, 0)
     launchers.program(1, 0)
     launchers.processes[1].terminate()
-    assert launchers.processes[1].wait(60) == ExitCode.PREEMPTED
+    assert launchers.exit_code(launchers.processes[1]) == ExitCode.PREEMPTED
     gang = launchers.gang_when(lambda gang: gang.waiting_for)
     assert (gang.restarts.counted, gang.restarts.uncounted) == (0, 0)
-    assert (launchers.folder / "saved-1-0").exists()
-    assert (launchers.folder / "saved-0-0").exists()
+    for rank in (0, 1):
+        wait_for(f"rank {rank} to save", (launchers.folder / f"saved-{rank}-0").exists, context=launchers.output)
     launchers.start(1, attempt=1)
     assert launchers.program(0, 1)
     end(launchers)
@@ -201,11 +202,11 @@ def test_a_launcher_of_an_earlier_attempt_is_rejected(launch: "Launch") -> None:
     launchers = launch(2)
     launchers.program(1, 0)
     launchers.start(1, attempt=1)
-    assert launchers.past[0].wait(60) == ExitCode.PEER_LOST
+    assert launchers.exit_code(launchers.past[0]) == ExitCode.PEER_LOST
     launchers.program(1, 1)
     old, new = launchers.past[0], launchers.processes[1]
     launchers.start(1, attempt=0)
-    assert launchers.processes[1].wait(60) == ExitCode.PEER_LOST
+    assert launchers.exit_code(launchers.processes[1]) == ExitCode.PEER_LOST
     assert old.poll() is not None
     launchers.processes[1] = new
     assert launchers.gang_when(lambda gang: all(m.alive for m in gang.members))
@@ -219,7 +220,7 @@ def test_a_failure_shortly_before_success_is_still_reported(launch: "Launch", re
     launchers.program(0, 0)
     assert not requested_before or launchers.gang_when(lambda gang: not gang.failures)
     os.kill(launchers.program(1, 0), signal.SIGKILL)
-    wait_for((launchers.folder / "pid-1-1").exists)
+    wait_for("the next round", (launchers.folder / "pid-1-1").exists, context=launchers.output)
     (failure,) = launchers.gang_when(lambda gang: gang.failures).failures
     assert (failure.index, failure.signal) == (1, signal.SIGKILL)
     assert launchers.wait() == [0, 0]
@@ -281,5 +282,5 @@ def test_without_a_gang_the_command_replaces_the_launcher() -> None:
     environ = {key: value for key, value in os.environ.items() if key != "TFDIST_JOB"}
     command = [sys.executable, "-m", "tfdist_launch", "--", "sh", "-c", "echo $$; exit 3"]
     process = subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True)
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=WAIT_SECONDS)
     assert (process.returncode, output) == (3, f"{process.pid}\n")

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 from launch.conftest import PRELUDE
-from support.launchers import Launchers, program_of, wait_for
+from support.launchers import Launchers, program_of
+from support.polling import wait_for
 from support.ports import free_ports
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def counts(gang: Launchers, number: int, beyond: int = 0) -> int:
             return 0
         return report.step if report.step > beyond else 0
 
-    return int(wait_for(current, gang.output))
+    return wait_for("the chief to count", current, context=gang.output)
 
 
 def test_a_lost_worker_is_started_alone_and_a_lost_parameter_server_with_all(gang: Launchers) -> None:
@@ -97,4 +98,4 @@ def test_a_lost_worker_is_started_alone_and_a_lost_parameter_server_with_all(gan
     assert [(f.role, f.index, f.exit_code) for f in causes] == [("worker", 0, 137), ("ps", 0, 137)]
 
     (gang.folder / "end").touch()
-    assert gang.processes[CHIEF].wait(120) == 0, gang.output()
+    assert gang.exit_code(gang.processes[CHIEF]) == 0, gang.output()

@@ -27,7 +27,7 @@ while not (folder / "end").exists():
     while not (folder / "end").exists() and int((other.exists() and other.read_text()) or 0) + 3 < step:
         time.sleep(0.02)
 """
-    launchers = launch(2, script=script, settings={"progressDeadlineSeconds": 3}, job={"strategy": "Custom"})
+    launchers = launch(2, script=script, settings={"progressDeadlineSeconds": 10}, job={"strategy": "Custom"})
     launchers.program(0, 0)
     os.kill(launchers.program(1, 0), signal.SIGSTOP)
     assert launchers.program(1, 1)

@@ -6,17 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from support.launchers import (
-    EXAMPLES,
-    Launchers,
-    end,
-    program_of,
-    programs_of,
-    tf_environ,
-    training_job,
-    trains,
-    wait_for,
-)
+from support.launchers import EXAMPLES, Launchers, end, program_of, programs_of, tf_environ, training_job, trains
+from support.polling import wait_for
 
 from tfdist_launch.launcher import STANDBY_DELAY_SECONDS
 from tfdist_trainer.checkpoint import FinalRecord, read_record
@@ -42,7 +33,8 @@ def two_workers(folder: Path, launch: "Launch", standby: frozenset[int]) -> Laun
 
 def is_ready(training: Launchers, number: int) -> None:
     """Return when both have a standby process for a round."""
-    wait_for(lambda: training.output().count(f" ready standby={number}") == 2, training.output)
+    line = f" ready standby={number}"
+    wait_for("both standby processes", lambda: training.output().count(line) == 2, context=training.output)
 
 
 def kill(pid: int) -> None:
@@ -80,7 +72,7 @@ def test_a_process_killed_with_its_standby_process_starts_cold(training: Launche
 def test_the_loss_of_a_standby_process_ends_no_round(training: Launchers) -> None:
     is_ready(training, 1)
     kill(programs_of(training, 0)[1])
-    wait_for(lambda: "standby-lost round=1" in training.output(), training.output)
+    wait_for("the loss to be seen", lambda: "standby-lost round=1" in training.output(), context=training.output)
     kill(program_of(training, 0))
     trains(training, 1)
     gang = training.gang_when(lambda gang: gang.failures)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.trainer
 
-EPOCHS = 150
+EPOCHS = 300
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_training_continues_after_each_kill_and_uses_every_example_once(training
 def test_a_terminating_pod_has_the_whole_gang_save_and_wait_for_its_replacement(training: Launchers) -> None:
     trains(training, 0, beyond=20)
     training.processes[1].terminate()
-    assert training.processes[1].wait(240) == ExitCode.PREEMPTED, training.output()
+    assert training.exit_code(training.processes[1]) == ExitCode.PREEMPTED, training.output()
     message = training.termination(1)
     assert message.last_checkpoint is not None
     assert message.last_checkpoint.step == message.step

@@ -1,16 +1,13 @@
-"""A real API server as tests speak with it: JSON in and out, and waiting for conditions instead of sleeping."""
+"""A real API server as tests speak with it: JSON in and out."""
 
 import pathlib
-import time
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import kubernetes.client
 import kubernetes.config
 import requests
 
 Json = dict[str, Any]
-T = TypeVar("T")
 
 JOBS = "/apis/tfdist.dev/v1/namespaces/{ns}/tfdistjobs"
 PODS = "/api/v1/namespaces/{ns}/pods"
@@ -84,16 +81,3 @@ class Api:
         phase = "Succeeded" if exit_code == 0 else "Failed"
         status = {"status": {"phase": phase, "containerStatuses": [container]}}
         self.do("PATCH", f"{PODS.format(ns=ns)}/{pod}/status", status, "merge-patch")
-
-
-def wait_for(what: str, probe: Callable[[], T], seconds: float = 60, every_seconds: float = 0.05) -> T:
-    """Return the first true value of `probe`, which is asked again and again.
-
-    Raises:
-        AssertionError: it did not become true in time; the message has the last state that was read.
-    """
-    end = time.monotonic() + seconds
-    while not (value := probe()):
-        assert time.monotonic() < end, f"waited {seconds:.0f} s for {what}; last seen: {value!r}"
-        time.sleep(every_seconds)
-    return value

@@ -19,12 +19,11 @@ from dataclasses import dataclass, field
 from types import FunctionType, ModuleType
 from typing import Any, Final, TypeVar
 
-import requests
-
 from support import kubelet
-from support.api import JOBS, PODS, Api, Json, wait_for
+from support.api import JOBS, PODS, Api, Json
 from support.controller import Controller, controller
 from support.factories import FIRST_ATTEMPT
+from support.polling import wait_for
 from support.tfjobs import IMAGE, replica, tfjob
 from tfdist.contract import Role
 from tfdist.convert import convert
@@ -253,7 +252,7 @@ class Stage:
 
     def _reconciliations(self) -> int:
         assert self.process is not None
-        text = requests.get(f"{self.process.address}/metrics", timeout=5).text
+        text = self.process.get("/metrics").text
         found = re.search(r"^tfdist_reconcile_duration_seconds_count (\S+)$", text, re.MULTILINE)
         return int(float(found.group(1))) if found else 0
 

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 import requests
 import yaml
 
-from support.api import Api, Json, wait_for
+from support.api import Api, Json
+from support.polling import WAIT_SECONDS, wait_for
 from support.ports import free_ports
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -64,6 +65,10 @@ class Controller:
         self.process = process
         self.address = f"http://127.0.0.1:{port}"
 
+    def get(self, path: str) -> requests.Response:
+        """Return the answer of its own server."""
+        return requests.get(f"{self.address}{path}", timeout=30)
+
     def ready(self) -> bool:
         """Return whether it answers that it is ready."""
         assert self.process.poll() is None, f"the controller ended with {self.process.returncode}"
@@ -72,7 +77,7 @@ class Controller:
     def readiness(self) -> str:
         """Return the answer of `/readyz` while it is ready; "" while it is not ready or does not answer."""
         try:
-            answer = requests.get(f"{self.address}/readyz", timeout=5)
+            answer = self.get("/readyz")
         except (requests.ConnectionError, requests.Timeout):
             return ""
         return answer.text.strip() if answer.ok else ""
@@ -83,7 +88,7 @@ class Controller:
 
     def api_requests(self) -> dict[tuple[str, str, str], int]:
         """Return the number of its requests to the API server by verb, resource and code."""
-        text = requests.get(f"{self.address}/metrics", timeout=5).text
+        text = self.get("/metrics").text
         counts: dict[tuple[str, str, str], int] = {}
         for labels, value in re.findall(r"^tfdist_api_requests_total\{(.*)\} (\S+)$", text, re.MULTILINE):
             fields = dict(re.findall(r'(\w+)="([^"]*)"', labels))
@@ -124,7 +129,7 @@ def controller(api: Api, folder: pathlib.Path, *, server: str = "", **environmen
         finally:
             ended = process.poll() is not None  # the test killed it, or waited for its end
             process.terminate()
-            code = process.wait(timeout=15)
+            code = process.wait(timeout=WAIT_SECONDS)
             print((folder / "controller.log").read_text())  # pytest shows it where a test failed
             assert ended or code in {0, -9}, (
                 f"after the signal to stop, the controller ended with {code}"

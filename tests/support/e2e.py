@@ -9,7 +9,8 @@ from typing import Any
 
 import yaml
 
-from support.api import Json, wait_for
+from support.api import Json
+from support.polling import wait_for
 from tfdist_cluster.errors import CommandError
 from tfdist_demo import borrowed, data, install, manifests, target
 from tfdist_demo.kubectl import Kubectl

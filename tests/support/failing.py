@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from support.api import Json, wait_for
+from support.api import Json
 from support.e2e import Cluster, moved
+from support.polling import wait_for
 from tfdist_demo.place import TEST_NAMESPACES
 
 ENDED: Final = frozenset({"Succeeded", "Failed"})

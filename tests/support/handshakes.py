@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -86,9 +86,3 @@ async def following(port: int, token: str | None = TOKEN, **options: Any) -> Asy
         with contextlib.suppress(asyncio.CancelledError):
             await task
         await member.flush()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while not condition():  # noqa: ASYNC110  it waits for a condition that no event reports
-            await asyncio.sleep(0.005)

@@ -39,7 +39,7 @@ class HoldingProxy:
     def start(self) -> None:
         """Serve from a thread."""
         self._thread.start()
-        assert self._started.wait(10)
+        assert self._started.wait(60)
 
     def stop(self) -> None:
         """Close everything."""

@@ -90,7 +90,7 @@ class Kopf:
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Return when a condition holds; kopf must not end before."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not condition():
                 assert self.running is not None
                 assert not self.running.done(), self.running.exception()

@@ -5,31 +5,21 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from support.polling import WAIT_SECONDS, wait_for
 from support.ports import free_ports
 from tfdist.contract_reports import GangReport, ProgressReport, TerminationMessage
 from tfdist_trainer.data import npz
 
-TIMEOUT_SECONDS = 240.0
 TOKEN = "0123456789abcdef0123456789abcdef"  # noqa: S105  of the tests
-
-
-def wait_for(what: Callable[[], Any], why: Callable[[], str] = str) -> Any:
-    """Return the first value of `what` that is true."""
-    deadline = time.monotonic() + TIMEOUT_SECONDS
-    while time.monotonic() < deadline:
-        if value := what():
-            return value
-        time.sleep(0.02)
-    raise AssertionError(f"not in time: {why()}")
 
 
 @dataclass
@@ -98,22 +88,24 @@ class Launchers:
 
     def wait(self) -> list[int]:
         """Return the exit code of each, in order of ranks."""
-        deadline = time.monotonic() + TIMEOUT_SECONDS
-        try:
-            return [p.wait(max(0.1, deadline - time.monotonic())) for _, p in sorted(self.processes.items())]
-        except subprocess.TimeoutExpired:
-            raise AssertionError(f"not ended in time: {self.output()}") from None
+        return [self.exit_code(process) for _, process in sorted(self.processes.items())]
+
+    def exit_code(self, process: subprocess.Popen[bytes]) -> int:
+        """Return how a launcher has ended, once it has."""
+        wait_for("the end of a launcher", lambda: process.poll() is not None, context=self.output)
+        return process.returncode
 
     def report(self, rank: int = 0) -> ProgressReport | None:
         try:
             url = f"http://127.0.0.1:{self.report_ports[rank]}/v1/progress"
-            with urllib.request.urlopen(url, timeout=5) as answer:
+            with urllib.request.urlopen(url, timeout=30) as answer:
                 return ProgressReport.model_validate_json(answer.read())
-        except OSError:
+        except (OSError, HTTPException):  # also where it was killed while it answered
             return None
 
     def get(self, path: str, rank: int = 0) -> str:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.report_ports[rank]}{path}", timeout=20) as answer:
+        url = f"http://127.0.0.1:{self.report_ports[rank]}{path}"
+        with urllib.request.urlopen(url, timeout=WAIT_SECONDS) as answer:
             return str(answer.read().decode())
 
     def gang_when(self, wanted: Callable[[GangReport], Any]) -> GangReport:
@@ -124,7 +116,8 @@ class Launchers:
             gang = report.gang if report else None
             return gang if gang is not None and wanted(gang) else None
 
-        found: GangReport = wait_for(wanted_gang, self.output)
+        found = wait_for("a report of the gang", wanted_gang, context=self.output)
+        assert found is not None
         return found
 
     def program(self, rank: int, number: int) -> int:
@@ -135,7 +128,7 @@ class Launchers:
             assert self.processes[rank].poll() is None, f"the launcher has ended: {self.output()}"
             return path.read_text() if path.exists() else ""
 
-        return int(wait_for(written, self.output))
+        return int(wait_for(f"round {number} of rank {rank}", written, context=self.output))
 
     def termination(self, rank: int = 0) -> TerminationMessage:
         return TerminationMessage.model_validate_json((self.folder / f"termination-{rank}").read_bytes())
@@ -206,18 +199,17 @@ def trains(launchers: Launchers, number: int, beyond: int = -1) -> int:
             return 0
         return report.step if report.step > beyond else 0
 
-    return int(wait_for(later_step, launchers.output))
+    return wait_for(f"a step of round {number} beyond {beyond}", later_step, context=launchers.output)
 
 
 def program_of(launchers: Launchers, rank: int) -> int:
     """Return the training process, a child of the fork server, which is a child of the launcher."""
-    return int(wait_for(lambda: programs_of(launchers, rank), launchers.output)[0])
+    return wait_for(f"a process of rank {rank}", lambda: programs_of(launchers, rank), context=launchers.output)[0]
 
 
 def programs_of(launchers: Launchers, rank: int) -> list[int]:
-    """Return the training process, and the standby process if there is one."""
-    (fork_server,) = children(launchers.processes[rank].pid)
-    return children(fork_server)
+    """Return the training process, and the standby process if there is one; none before they are started."""
+    return [pid for fork_server in children(launchers.processes[rank].pid) for pid in children(fork_server)]
 
 
 def children(pid: int) -> list[int]:

@@ -9,8 +9,9 @@ from typing import Final
 
 import pytest
 
-from support.api import Json, wait_for
+from support.api import Json
 from support.hands import on_node
+from support.polling import wait_for
 from tfdist_cluster import shell
 from tfdist_cluster.errors import CommandError
 from tfdist_demo import target

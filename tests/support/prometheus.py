@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 import requests
 
-from support.api import wait_for
+from support.polling import wait_for
 from support.ports import free_ports
 from tfdist_cluster import lock
 from tfdist_cluster.paths import State

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from support.api import Json, wait_for
+from support.api import Json
 from support.e2e import Cluster, example
 from support.failing import Scene
 from support.nodes import send_signal, signal_program
+from support.polling import wait_for
 from tfdist_cluster.errors import ClusterError
 
 PROGRAM: Final = Path(__file__).parent / "programs" / "counting.py"

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Final
 
-from support.api import PODS, Api, wait_for
+from support.api import PODS, Api
+from support.polling import wait_for
 from tfdist.contract import REPORT_PORT, Phase, Role
 from tfdist.contract_reports import ProgressReport
 

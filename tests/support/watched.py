@@ -6,9 +6,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from support.api import Api, Json, wait_for
+from support.api import Api, Json
 from support.controller import SYSTEM, Controller, controller
 from support.factories import manifest
+from support.polling import wait_for
 from support.prometheus import Prometheus, prometheus
 from support.trainers import Trainers, trainers
 from tfdist_demo.helm import CHART

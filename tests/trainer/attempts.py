@@ -1,12 +1,12 @@
 """The attempts of one job on a small program that is held where a test kills it (`support.held_program`)."""
 
 import signal
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from support.polling import WAIT_SECONDS, wait_for
 from trainer.conftest import Replicas
 
 from tfdist.contract import ExitCode
@@ -15,7 +15,6 @@ from tfdist_trainer.checkpoint import CheckpointReader, DataCursor, FinalRecord,
 if TYPE_CHECKING:
     from trainer.conftest import Launch
 
-SECONDS: Final = 180.0
 EXAMPLES: Final = 13
 """Of the program; two workers take them in 4 steps of 2 each."""
 BEGUN: Final = 4
@@ -51,32 +50,30 @@ class Attempts:
 
     def wait_for_output(self, number: int, text: str, times: int = 1) -> None:
         """Return when the outputs of a member, over all its starts, contain `text` so often."""
-        deadline = time.monotonic() + SECONDS
-        while self.now.output(number).count(text) < times:
-            assert time.monotonic() < deadline, self.now.outputs
-            time.sleep(0.02)
+        wait_for(text, lambda: self.now.output(number).count(text) >= times, context=lambda: self.now.outputs)
 
     def until_held(self, number: int) -> None:
         """Return when a member is where it is to be held next."""
-        deadline = time.monotonic() + SECONDS
-        while not self._held(number).exists():
-            assert time.monotonic() < deadline, self.now.outputs
+
+        def is_held() -> bool:
             assert self.now.processes[number].poll() is None, self.now.outputs
-            time.sleep(0.02)
+            return self._held(number).exists()
+
+        wait_for("it to be held", is_held, context=lambda: self.now.outputs)
 
     def let_go(self, number: int) -> None:
         self._held(number).unlink()
 
     def kill(self, number: int) -> None:
         self.now.processes[number].send_signal(signal.SIGKILL)
-        assert self.now.processes[number].wait(SECONDS) == -signal.SIGKILL
+        assert self.now.processes[number].wait(WAIT_SECONDS) == -signal.SIGKILL
 
     def stop(self, *numbers: int) -> None:
         """Stop members that have nothing to save, as a controller would."""
         for number in numbers:
             self.now.processes[number].send_signal(signal.SIGTERM)
         for number in numbers:
-            assert self.now.processes[number].wait(SECONDS) == 128 + signal.SIGTERM, self.now.outputs
+            assert self.now.processes[number].wait(WAIT_SECONDS) == 128 + signal.SIGTERM, self.now.outputs
             assert self.now.termination(number).reason == "Terminated"
 
     def start_again(self, number: int) -> None:
@@ -92,12 +89,12 @@ class Attempts:
 
     def loses_its_peer(self, number: int) -> None:
         """Check how a member ends."""
-        assert self.now.processes[number].wait(SECONDS) == ExitCode.PEER_LOST, self.now.outputs
+        assert self.now.processes[number].wait(WAIT_SECONDS) == ExitCode.PEER_LOST, self.now.outputs
         assert self.now.termination(number).reason == "PeerLost"
 
     def ends(self) -> DataCursor:
         """Return where training has ended, having left nothing half behind."""
-        assert set(self.now.wait(SECONDS)) == {0}, self.now.outputs
+        assert set(self.now.wait(WAIT_SECONDS)) == {0}, self.now.outputs
         assert not list(self.directory.glob(".tmp-*"))
         final = FinalRecord.model_validate_json((self.directory / "final.json").read_bytes())
         return read_record(Path(final.path)).cursor

@@ -11,12 +11,14 @@ import time
 import urllib.request
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+from support.polling import wait_for
 from support.ports import free_ports
 from support.warm import Fork, Running
 
@@ -76,22 +78,25 @@ class Replicas:
         """Return the answer of the report port, or None while it is closed."""
         url = f"http://127.0.0.1:{self.report_ports[index]}{path}"
         try:
-            with urllib.request.urlopen(url, timeout=5) as answer:
+            with urllib.request.urlopen(url, timeout=30) as answer:
                 return str(answer.read().decode())
-        except OSError:
+        except (OSError, HTTPException):  # also where it was killed while it answered
             return None
 
     def progress_when(self, wanted: Callable[[ProgressReport], bool], index: int = 0) -> ProgressReport:
         """Return the first report that is as `wanted`."""
-        deadline = time.monotonic() + TIMEOUT_SECONDS
-        while time.monotonic() < deadline:
+
+        def wanted_report() -> ProgressReport | None:
             text = self.get("/v1/progress", index)
             report = ProgressReport.model_validate_json(text) if text else None
             if report is not None and wanted(report):
                 return report
             assert self.processes[index].poll() is None, f"the replica has ended: {self.output(index)}"
-            time.sleep(0.02)
-        raise AssertionError(f"no such report in time: {self.output(index)}")
+            return None
+
+        found = wait_for("such a report", wanted_report, every_seconds=0.02, context=lambda: self.output(index))
+        assert found is not None
+        return found
 
     def stop(self) -> None:
         for process in self.processes.values():

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from support.held_program import COMPUTES
-from trainer.attempts import BEGUN, DONE, ENDLESS, EXAMPLES, SAVES, SECONDS, Attempts, job
+from support.polling import WAIT_SECONDS
+from trainer.attempts import BEGUN, DONE, ENDLESS, EXAMPLES, SAVES, Attempts, job
 from trainer.conftest import launching
 
 from tfdist.contract import Phase
@@ -31,7 +32,7 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("begun")
     with launching(tmp_path_factory) as start:
         replicas = start({"worker": 2}, config={}, job=job(directory, epochs=1), warm=True)
-        assert replicas.wait(SECONDS) == [0, 0], replicas.outputs
+        assert replicas.wait(WAIT_SECONDS) == [0, 0], replicas.outputs
     return directory
 
 
@@ -164,7 +165,7 @@ def test_the_chief_of_parameter_servers(asynchronous: Attempts) -> None:
         job.kill(CHIEF)
         job.stop(WORKER, OTHER_WORKER, SERVER)
         assert job.newest() == BEGUN
-    job.start({CHIEF: "written"}, PATIENCE_SECONDS="2")
+    job.start({CHIEF: "written"}, PATIENCE_SECONDS="15")
     job.until_held(CHIEF)
     job.kill(CHIEF)
     for server in (WORKER, OTHER_WORKER, SERVER):
@@ -188,7 +189,7 @@ def test_an_evaluation_gang(attempts: Callable[..., Attempts]) -> None:
     assert not list(job.directory.glob("evaluation/*.json"))
 
     job.start({})
-    assert job.now.wait(SECONDS) == [0, 0], job.now.outputs
+    assert job.now.wait(WAIT_SECONDS) == [0, 0], job.now.outputs
     is_scored(job)
 
 
@@ -224,6 +225,6 @@ def test_the_evaluator_during_training(attempts: Callable[..., Attempts]) -> Non
         assert json.loads((job.directory / "evaluation" / "evaluating.json").read_text())["step"] == BEGUN
 
     job.start({})
-    assert job.now.wait(SECONDS) == [0], job.now.outputs
+    assert job.now.wait(WAIT_SECONDS) == [0], job.now.outputs
     is_scored(job)
     assert not (job.directory / "evaluation" / "evaluating.json").exists()

@@ -5,17 +5,16 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from support.polling import WAIT_SECONDS, wait_for
 
 from tfdist.local.init_process import descendants
 
-SECONDS = 60.0
 STUBBORN = """
 import os, signal, subprocess, sys, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -56,23 +55,16 @@ class Run:
 
     def until_ready(self, *names: str) -> list[int]:
         """Return the processes below the run once each replica has written that it is ready."""
-        wait_for(lambda: all("ready" in self.log(name) for name in names), "the replicas to be ready")
+        wait_for("the replicas to be ready", lambda: all("ready" in self.log(name) for name in names))
         return descendants(self.process.pid)
 
     def end(self) -> tuple[int, str]:
         """Return exit code and output."""
-        output, _ = self.process.communicate(timeout=SECONDS)
+        output, _ = self.process.communicate(timeout=WAIT_SECONDS)
         return self.process.returncode, output
 
     def status(self) -> dict[str, Any]:
         return dict(json.loads((self.folder / ".tfdist" / "job" / "status.json").read_text()))
-
-
-def wait_for(condition: Any, what: str) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, f"timed out waiting for {what}"
-        time.sleep(0.05)
 
 
 def runs(pid: int) -> bool:
@@ -85,7 +77,7 @@ def runs(pid: int) -> bool:
 
 def all_gone(pids: list[int]) -> None:
     assert len(pids) > 1
-    wait_for(lambda: not any(map(runs, pids)), f"the end of {[pid for pid in pids if runs(pid)]}")
+    wait_for(f"the end of {pids}", lambda: not any(map(runs, pids)))
 
 
 @pytest.fixture
@@ -148,9 +140,11 @@ def test_a_killed_run_leaves_no_replica_that_ignores_sigterm(started: list[Run],
 
 
 def test_a_replica_that_fails_ends_the_run_with_its_exit_code_and_message(started: list[Run], tmp_path: Path) -> None:
-    program = f"import os, sys\nif '\"index\":1' in os.environ['TF_CONFIG']: sys.exit('no luck')\n{STUBBORN}"
-    run = start(started, tmp_path, program)
+    fails = f"while not os.path.exists({str(tmp_path / 'fail')!r}): time.sleep(0.02)\n    sys.exit('no luck')"
+    program = f"import os, sys, time\nif '\"index\":1' in os.environ['TF_CONFIG']:\n    {fails}\n{STUBBORN}"
+    run = start(started, tmp_path, program, grace=1)
     pids = run.until_ready("worker-0")
+    (tmp_path / "fail").touch()
     code, output = run.end()
     assert code == 1
     assert "worker-1 ended with exit code 1: no luck; stopping the others" in output

@@ -1,6 +1,7 @@
 """Gangs of one to three processes: the promises that hold only if separate processes keep them together."""
 
 import json
+import shutil
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,12 +12,22 @@ from trainer.numpy_reference import evaluation_set, metrics_by_numpy, model_vari
 
 from tfdist.contract import ExitCode, Phase
 from tfdist.contract_reports import EvaluationReport
-from tfdist_trainer.checkpoint import FinalRecord, Record, read_record
+from tfdist_trainer.checkpoint import CheckpointReader, FinalRecord, Record, read_record
 
 if TYPE_CHECKING:
     from trainer.conftest import Launch
 
 pytestmark = pytest.mark.trainer
+
+STEPS = 13
+"""Of an epoch of two workers: the fuller one has 102 examples, 8 at a time."""
+ENDLESS = {"epochs": 1_000_000}
+"""For a training that a test interrupts: it cannot end before that, however late the signal comes."""
+
+
+def two_epochs_after(step: int) -> int:
+    """Return a number of epochs that a training has not reached at `step`."""
+    return step // STEPS + 2
 
 
 def job(directory: Path, **fields: Any) -> dict[str, Any]:
@@ -32,22 +43,24 @@ def final_record(directory: Path) -> Record:
 def test_evaluation_equals_numpy_for_any_number_of_processes(
     launch: "Launch", config: dict[str, Any], data: Path, tmp_path: Path
 ) -> None:
-    trained = launch(2, config=config | {"epochs": 3}, job=job(tmp_path))
+    directory = tmp_path / "trained"
+    trained = launch(2, config=config | {"epochs": 3}, job=job(directory))
     assert trained.wait() == [0, 0], trained.output() + trained.output(1)
-    record = final_record(tmp_path)
+    record = final_record(directory)
     assert record.cursor.examples == 3 * 203
     assert (record.writer.role, record.writer.index, record.writer.attempt) == ("worker", 0, 0)
-    written = sorted(path.name for path in tmp_path.iterdir())
-    steps = [13, 26, 39]  # 102 examples on the fuller worker, 8 at a time
+    written = sorted(path.name for path in directory.iterdir())
+    steps = [STEPS, 2 * STEPS, 3 * STEPS]
     assert written == [*(f"checkpoint-{step:09d}" for step in steps), "fence.json", "final.json", "tensorboard"]
 
-    expected = metrics_by_numpy(tmp_path / "checkpoint-000000039", *evaluation_set(data))
+    expected = metrics_by_numpy(directory / "checkpoint-000000039", *evaluation_set(data))
     by_npz = config | {"data": {"eval": f"{data}/eval-*.npz"}}
-    gangs = [
-        launch(size, config=by_npz if size == 1 else config, job=job(tmp_path, task="Evaluate")) for size in (1, 2, 3)
-    ]
-    for gang in gangs:
-        size = len(gang.processes)
+    copies = {size: Path(shutil.copytree(directory, tmp_path / str(size))) for size in (1, 2, 3)}  # one writer each
+    gangs = {
+        size: launch(size, config=by_npz if size == 1 else config, job=job(copy, task="Evaluate"))
+        for size, copy in copies.items()
+    }
+    for size, gang in gangs.items():
         assert gang.wait() == [0] * size, [gang.output(index) for index in range(size)]
         reports = [gang.termination(index).evaluation for index in range(size)]
         for report in reports:
@@ -56,8 +69,8 @@ def test_evaluation_equals_numpy_for_any_number_of_processes(
             assert report.step == 39
             assert report.metrics["accuracy"] == pytest.approx(expected["accuracy"], rel=1e-9)
             assert report.metrics["loss"] == pytest.approx(expected["loss"], rel=1e-6)
-    stored = EvaluationReport.model_validate_json((tmp_path / "evaluation" / "39.json").read_bytes())
-    assert stored.metrics == pytest.approx(expected, rel=1e-6)
+        stored = EvaluationReport.model_validate_json((copies[size] / "evaluation" / "39.json").read_bytes())
+        assert stored.metrics == pytest.approx(expected, rel=1e-6)
 
 
 def test_two_workers_with_uneven_shards_train_as_one_process_does(
@@ -80,21 +93,24 @@ def test_two_workers_with_uneven_shards_train_as_one_process_does(
 def test_a_gang_killed_and_started_again_resumes_where_its_checkpoint_was(
     launch: "Launch", config: dict[str, Any], tmp_path: Path
 ) -> None:
-    long = config | {"epochs": 25}
     settings = {"everySteps": 50, "keep": 2}
-    first = launch(2, config=long, job=job(tmp_path, checkpoint=settings))
+    first = launch(2, config=config | ENDLESS, job=job(tmp_path, checkpoint=settings))
     first.progress_when(lambda report: report.last_checkpoint is not None and report.step is not None)
     first.processes[1].send_signal(signal.SIGKILL)
     assert first.wait()[0] == ExitCode.PEER_LOST, first.output()
     assert first.termination().reason == "PeerLost"
 
+    newest = CheckpointReader(tmp_path).newest()
+    assert newest is not None
+    epochs = two_epochs_after(newest.cursor.step)
+    long = config | {"epochs": epochs}
     second = launch(2, config=long, job=job(tmp_path, attempt=1, checkpoint=settings))
     assert second.wait() == [0, 0], second.output() + second.output(1)
     assert "restored step=" in second.output(0)
     assert "restored step=" in second.output(1)
     record = final_record(tmp_path)
-    assert record.cursor.step == 25 * 13
-    assert record.cursor.examples == 25 * 203, "an example was repeated or skipped"
+    assert record.cursor.step == epochs * STEPS
+    assert record.cursor.examples == epochs * 203, "an example was repeated or skipped"
     assert record.writer.attempt == 1
     assert len(list(tmp_path.glob("checkpoint-*"))) == 2
     assert not list(tmp_path.glob(".tmp-*"))
@@ -107,10 +123,8 @@ def test_a_gang_killed_and_started_again_resumes_where_its_checkpoint_was(
 def test_sigterm_saves_an_agreed_step_and_the_next_attempt_ends_as_if_nothing_had_been(
     launch: "Launch", config: dict[str, Any], tmp_path: Path
 ) -> None:
-    long = config | {"epochs": 16}
-    rarely = {"everySteps": 1000}
-    unbroken = launch(2, config=long, job=job(tmp_path / "unbroken", checkpoint=rarely))
-    stopped = launch(2, config=long, job=job(tmp_path / "stopped", checkpoint=rarely))
+    rarely = {"everySteps": 1_000_000}
+    stopped = launch(2, config=config | ENDLESS, job=job(tmp_path / "stopped", checkpoint=rarely))
     stopped.progress_when(lambda report: (report.step or 0) > 20)
     stopped.processes[1].send_signal(signal.SIGTERM)  # SIGTERM to one member, and all stop
     assert stopped.wait() == [ExitCode.PREEMPTED] * 2, stopped.output() + stopped.output(1)
@@ -118,12 +132,16 @@ def test_sigterm_saves_an_agreed_step_and_the_next_attempt_ends_as_if_nothing_ha
     assert message.last_checkpoint is not None
     assert message.last_checkpoint.step == message.step
 
+    epochs = two_epochs_after(message.step or 0)
+    long = config | {"epochs": epochs}
     resumed = launch(2, config=long, job=job(tmp_path / "stopped", attempt=1, checkpoint=rarely))
+    unbroken = launch(2, config=long, job=job(tmp_path / "unbroken", checkpoint=rarely))
     assert resumed.wait() == [0, 0], resumed.output()
     assert unbroken.wait() == [0, 0], unbroken.output()
-    assert final_record(tmp_path / "stopped").cursor.examples == 16 * 203
-    expected = model_variables(tmp_path / "unbroken" / "checkpoint-000000208")
-    for shape, value in model_variables(tmp_path / "stopped" / "checkpoint-000000208").items():
+    assert final_record(tmp_path / "stopped").cursor.examples == epochs * 203
+    last = f"checkpoint-{epochs * STEPS:09d}"
+    expected = model_variables(tmp_path / "unbroken" / last)
+    for shape, value in model_variables(tmp_path / "stopped" / last).items():
         np.testing.assert_allclose(value, expected[shape], rtol=1e-2, atol=1e-3)
 
 

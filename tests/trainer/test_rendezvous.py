@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support.polling import WAIT_SECONDS
 from support.ports import free_ports
 
 from tfdist.contract import LaunchSettings, Phase, ReplicaJob, Role
@@ -21,7 +22,6 @@ from tfdist_trainer.strategies.rendezvous import wait_for_members
 if TYPE_CHECKING:
     from trainer.conftest import Launch
 
-WAIT_SECONDS = 60.0
 
 Join = Callable[[Member], Future[list[list[str]]]]
 
@@ -184,7 +184,7 @@ def test_sigterm_while_others_are_missing_ends_a_member_at_once_and_they_wait_fo
     assert (waiting.phase, waiting.waiting_for) == (Phase.RENDEZVOUS, [gang.addresses[1]])
     assert f"waiting for {gang.addresses[1]} to connect" in gang.output()
     gang.processes[0].send_signal(signal.SIGTERM)
-    assert gang.processes[0].wait(60) == 128 + signal.SIGTERM
+    assert gang.processes[0].wait(WAIT_SECONDS) == 128 + signal.SIGTERM
     assert gang.termination().reason == "Terminated"
 
     gang.start(1)

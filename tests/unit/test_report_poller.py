@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 from prometheus_client import REGISTRY
 from support.factories import NOW, failure_in_place, launcher_report, manifest
+from support.polling import until
 from support.report_jobs import RUNNING, jobs_and_pods
 
 from tfdist.contract import Phase, Role
@@ -99,13 +100,6 @@ async def test_a_job_has_series_while_it_runs_and_none_when_it_does_not() -> Non
 def ratio(key: NamespacedName) -> float | None:
     """Return the progress of a job in a scrape."""
     return REGISTRY.get_sample_value("tfdist_job_progress_ratio", key._asdict())
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait for a condition that another task causes."""
-    async with asyncio.timeout(30):
-        while not condition():  # noqa: ASYNC110  series have no notification of changes
-            await asyncio.sleep(0.01)
 
 
 @pytest.mark.parametrize("jobs", [0, 1, 20])
