@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from support.local_runs import LocalRuns
 from support.polling import wait_for
 from support.ports import free_ports
 from support.warm import Fork, Running
@@ -247,3 +248,11 @@ def config(data: Path) -> dict[str, Any]:
         "batchSizePerReplica": 8,
         "learningRate": 0.01,
     }
+
+
+@pytest.fixture
+def start_run(tmp_path: Path) -> Iterator[LocalRuns]:
+    """Starts local runs; those that still run after the test are killed."""
+    runs = LocalRuns(tmp_path)
+    yield runs
+    runs.kill()

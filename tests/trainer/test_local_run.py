@@ -75,7 +75,7 @@ def test_a_job_trains_and_then_all_evaluate_every_example_once(name: str, ran: d
     assert run.status.evaluation is not None
     assert run.status.evaluation.final is not None
     assert run.status.evaluation.final.examples == 101
-    assert "Evaluation of step" in run.output.splitlines()[-1]
+    assert "evaluated 101 examples of the checkpoint at step" in run.output.splitlines()[-1]
     final = run.status.evaluation.final
     written = run.state / "volumes" / "saved" / "flowers" / "evaluation" / f"{final.step}.json"
     assert json.loads(written.read_text())["metrics"] == final.metrics

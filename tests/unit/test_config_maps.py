@@ -9,19 +9,19 @@ from support.examples import FOLDER, MANIFESTS, job
 from tfdist.cli import jobs
 from tfdist.cli.config_maps import config_maps
 from tfdist.cli.errors import CommandError
-from tfdist.local.plan import Machine, plan
+from tfdist.local.job import LocalJob, Machine
 from tfdist.local.volumes import Sources
 from tfdist.validation import parse
 
 
 @pytest.mark.parametrize("name", MANIFESTS)
-def test_every_example_is_planned_on_one_machine(name: str) -> None:
+def test_every_example_can_run_on_one_machine(name: str) -> None:
     made = config_maps(jobs.read(str(FOLDER / name.removesuffix("/job.yaml"))), "tfdist-demo")
     document = job(name)
     document["metadata"]["uid"] = "local"
     ports = iter(range(40000, 41000))
-    planned = plan(parse(document), Sources(Path("/state"), {}, made), Machine("box", {}), lambda: next(ports))
-    assert all(replica.command for gang in planned.gangs.values() for replica in gang.replicas)
+    prepared = LocalJob(parse(document), Sources(Path("/state"), {}, made), Machine("box", {}), lambda: next(ports))
+    assert all(replica.command for replica in prepared.replicas.values())
 
 
 def test_a_config_map_of_another_namespace_is_not_seen(tmp_path: Path) -> None:

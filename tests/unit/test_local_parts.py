@@ -1,71 +1,20 @@
-"""Parts of a local run in isolation: outcome of a gang, addresses, progress, status."""
+"""Parts of a local run in isolation: addresses, logs, progress."""
 
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pytest
 from support.factories import manifest
 
-from tfdist.api.policies import FailurePolicy, SuccessPolicy
-from tfdist.api.status import JobPhase, TFDistJobStatus
-from tfdist.contract import Role
-from tfdist.contract_reports import EvaluationReport, ProgressReport
+from tfdist.contract_reports import ProgressReport
 from tfdist.local import progress
 from tfdist.local.logs import Tail
-from tfdist.local.outcome import Outcome, ReplicaExit, describe, gang_outcome
 from tfdist.local.ports import Addresses, FreePorts
-from tfdist.local.status import RunState, status
 from tfdist.render.gang import training_gang
 from tfdist.validation import parse
 
 NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
 JOB = parse(manifest(strategy="Custom", command=["x"], worker={"replicas": 2}, ps={}))
 GANG = training_gang(JOB)
-IGNORE_3 = FailurePolicy.model_validate(
-    {"rules": [{"action": "Ignore", "onExitCodes": {"operator": "In", "values": [3]}}]}
-)
-
-
-def ends(text: str) -> list[ReplicaExit]:
-    """Return terminations from `worker-1:137`."""
-    pairs = [part.split(":") for part in text.split()]
-    return [ReplicaExit(name, Role(name.rpartition("-")[0]), int(code), "") for name, code in pairs]
-
-
-@pytest.mark.parametrize(
-    ("seen", "success", "wanted"),
-    [
-        ("", SuccessPolicy.CHIEF, None),
-        ("worker-1:0", SuccessPolicy.CHIEF, None),
-        ("worker-0:0", SuccessPolicy.CHIEF, "worker-0 0"),
-        ("worker-0:0", SuccessPolicy.ALL_WORKERS, None),
-        ("worker-0:0 worker-1:0", SuccessPolicy.ALL_WORKERS, "worker-0 0"),
-        ("worker-0:0 ps-0:1", SuccessPolicy.CHIEF, "worker-0 0"),
-        ("ps-0:1", SuccessPolicy.CHIEF, "ps-0 1"),
-        ("worker-0:75", SuccessPolicy.CHIEF, None),
-        ("worker-0:75 worker-1:137", SuccessPolicy.CHIEF, "worker-1 137"),
-        ("worker-0:75 worker-1:75 ps-0:75", SuccessPolicy.CHIEF, "worker-0 75"),
-        ("worker-1:3", SuccessPolicy.CHIEF, None),
-        ("worker-0:3", SuccessPolicy.CHIEF, "worker-0 0"),
-        ("evaluator-0:1", SuccessPolicy.CHIEF, None),
-    ],
-)
-def test_a_gang_ends_with_its_first_failure_that_is_not_peer_lost_or_with_the_success_of_the_required_replicas(
-    seen: str, success: SuccessPolicy, wanted: str | None
-) -> None:
-    found = gang_outcome(GANG, success, IGNORE_3, ends(seen))
-    assert (f"{found.replica} {found.code}" if found else None) == wanted
-
-
-def test_a_lost_peer_is_the_root_cause_if_no_other_failure_is_observed_in_time() -> None:
-    found = gang_outcome(GANG, SuccessPolicy.CHIEF, None, ends("worker-0:75"), peer_grace_over=True)
-    assert found == Outcome(75, "worker-0", "PeerLost", "")
-
-
-def test_a_failure_message_has_replica_exit_code_signal_and_termination_message() -> None:
-    assert describe(Outcome(137, "worker-1", "Crash", "loss=0.3")) == (
-        "worker-1 ended with exit code 137 (SIGKILL): loss=0.3"
-    )
 
 
 def test_each_port_of_each_replica_maps_to_one_local_port_in_all_texts() -> None:
@@ -99,7 +48,6 @@ def test_a_log_yields_whole_lines_and_the_last_state_of_overwritten_ones(tmp_pat
         log.write(b"o\n\xff end")
     assert list(tail.lines()) == ["two"]
     assert list(tail.lines(last=True)) == ["\ufffd end"]
-    tail.close()
 
 
 REPORT = ProgressReport.model_validate(
@@ -123,30 +71,3 @@ def test_progress_in_a_line() -> None:
     assert progress.line("Running", REPORT) == expected
     assert progress.line("Running", REPORT.model_copy(update={"step": None})) == "Running  training"
     assert progress.line("Running", None) == "Running"
-
-
-def test_the_status_has_the_form_of_a_jobs_on_a_cluster() -> None:
-    evaluation = EvaluationReport(step=120, checkpoint="/c/120", metrics={"accuracy": 0.9}, examples=10, time="t")
-    state = RunState(
-        {Role.WORKER: ["worker-0", "worker-1"], Role.PS: ["ps-0"]},
-        phase=JobPhase.FAILED,
-        running=["worker-0"],
-        codes={"worker-1": 137},
-        report=REPORT,
-        final=evaluation,
-        message="worker-1 ended",
-        reason="Crash",
-        started=NOW,
-        ended=NOW,
-    )
-    made = status(state, NOW)
-    parsed = TFDistJobStatus.model_validate(made)
-    assert parsed.replicas is not None
-    worker, ps = parsed.replicas["worker"], parsed.replicas["ps"]
-    assert (worker.running, worker.failed, worker.pending, ps.pending) == (1, 1, 0, 1)
-    assert made["progress"]["percent"] == 25
-    assert made["evaluation"]["final"]["examples"] == 10
-    assert [(c["type"], c["status"], c["reason"]) for c in made["conditions"]] == [
-        ("Evaluated", "True", "Evaluated"),
-        ("Failed", "True", "Crash"),
-    ]

@@ -1,4 +1,4 @@
-"""Plan of a local run: the processes of a job, their commands, environments and folders."""
+"""A job prepared for this machine: its processes, their commands, environments and folders."""
 
 import itertools
 import json
@@ -11,16 +11,17 @@ from support.factories import manifest
 from support.samples import SAMPLES, sample
 
 from tfdist.contract import JOB_ENV, LAUNCH_PORT_ENV, TF_CONFIG_ENV, LaunchSettings, ReplicaJob
-from tfdist.local.plan import CannotRunHere, Machine, Plan, plan
+from tfdist.local.job import CannotRunHere, LocalJob, Machine
 from tfdist.local.replica_plan import ReplicaPlan
 from tfdist.local.volumes import Sources
-from tfdist.render.gang import GangName, gangs
+from tfdist.render.gang import gangs
+from tfdist.render.names import hostname
 from tfdist.validation import parse
 
 STATE = Path("/here/.tfdist/job")
 
 
-def planned(
+def prepared(
     document: Mapping[str, Any],
     *,
     entry_point: tuple[str, ...] = (),
@@ -29,12 +30,12 @@ def planned(
     environ: Mapping[str, str] | None = None,
     gpus: tuple[str, ...] = (),
     launcher: bool = False,
-) -> Plan:
+) -> LocalJob:
     job = parse({**document, "metadata": {**document["metadata"], "uid": "local"}})
     named = {name: Path(folder) for name, folder in (volumes or {}).items()}
     machine = Machine("box", environ or {}, entry_point, gpus, launcher)
     ports = itertools.count(40001)
-    return plan(job, Sources(STATE, named, config_maps or {}), machine, lambda: next(ports))
+    return LocalJob(job, Sources(STATE, named, config_maps or {}), machine, lambda: next(ports))
 
 
 def alone(**spec: Any) -> dict[str, Any]:
@@ -45,13 +46,9 @@ def alone(**spec: Any) -> dict[str, Any]:
     return document
 
 
-def replicas(made: Plan) -> dict[str, ReplicaPlan]:
-    return {replica.name: replica for gang in made.gangs.values() for replica in gang.replicas}
-
-
 def rejection(document: Mapping[str, Any], **given: Any) -> str:
     with pytest.raises(CannotRunHere) as rejected:
-        planned(document, **given)
+        prepared(document, **given)
     return str(rejected.value)
 
 
@@ -63,25 +60,26 @@ NEEDS: dict[str, dict[str, Any] | None] = {
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_every_sample_that_needs_no_cluster_is_planned(name: str) -> None:
+def test_every_sample_that_needs_no_cluster_is_prepared(name: str) -> None:
     given = NEEDS.get(name, {})
     if given is None:
         assert "TRACKER_TOKEN" in rejection(sample(name), entry_point=("train",))
         return
-    made = planned(sample(name), entry_point=("train",), **given)
+    made = prepared(sample(name), entry_point=("train",), **given)
     job = parse(sample(name))
-    assert [len(gang.replicas) for gang in made.gangs.values()] == [len(gang.members) for gang in gangs(job)]
-    ports = [replica.report_port for replica in replicas(made).values()]
+    members = [member for gang in gangs(job) for member in gang.members]
+    assert list(made.replicas) == [hostname(member.role, member.index) for member in members]
+    ports = [replica.report_port for replica in made.replicas.values()]
     assert len(set(ports)) == len(ports)
-    for replica in replicas(made).values():
+    for replica in made.replicas.values():
         ReplicaJob.model_validate_json(replica.environment[JOB_ENV])
         assert ".svc" not in json.dumps(dict(replica.environment))
         assert replica.command
 
 
 def test_tf_config_has_local_addresses_of_the_gang_without_the_evaluator() -> None:
-    made = planned(manifest(chief={}, worker={"replicas": 2}, evaluator={}, command=["train"]))
-    configs = {name: json.loads(each.environment[TF_CONFIG_ENV]) for name, each in replicas(made).items()}
+    made = prepared(manifest(chief={}, worker={"replicas": 2}, evaluator={}, command=["train"]))
+    configs = {name: json.loads(each.environment[TF_CONFIG_ENV]) for name, each in made.replicas.items()}
     cluster = configs["chief-0"]["cluster"]
     assert {role: len(addresses) for role, addresses in cluster.items()} == {"chief": 1, "worker": 2}
     addresses = [address for role in cluster.values() for address in role]
@@ -92,12 +90,12 @@ def test_tf_config_has_local_addresses_of_the_gang_without_the_evaluator() -> No
 
 
 def test_a_single_replica_gets_no_tf_config() -> None:
-    [only] = replicas(planned(alone(command=["train"]))).values()
+    [only] = prepared(alone(command=["train"])).replicas.values()
     assert TF_CONFIG_ENV not in only.environment
 
 
 def test_paths_below_mounts_become_folders_in_every_text_of_the_job() -> None:
-    made = planned(
+    made = prepared(
         alone(
             training={
                 "program": "image_classification",
@@ -111,7 +109,7 @@ def test_paths_below_mounts_become_folders_in_every_text_of_the_job() -> None:
         ),
         volumes={"flowers": "/srv/flowers"},
     )
-    [worker] = replicas(made).values()
+    [worker] = made.replicas.values()
     replica_job = ReplicaJob.model_validate_json(worker.environment[JOB_ENV])
     assert replica_job.training is not None
     assert replica_job.checkpoint is not None
@@ -127,7 +125,7 @@ def test_an_option_for_an_unknown_volume_is_rejected_with_the_known_ones() -> No
 
 
 def test_each_replica_has_its_own_empty_dir_and_claims_are_shared() -> None:
-    made = planned(
+    made = prepared(
         manifest(
             worker={"replicas": 2},
             command=["train"],
@@ -139,7 +137,7 @@ def test_each_replica_has_its_own_empty_dir_and_claims_are_shared() -> None:
             volumeMounts=[{"name": "a", "mountPath": "/mine"}, {"name": "b", "mountPath": "/ours"}],
         )
     )
-    mine, ours = zip(*(replica.command[1:] for replica in replicas(made).values()), strict=True)
+    mine, ours = zip(*(replica.command[1:] for replica in made.replicas.values()), strict=True)
     assert mine == (f"{STATE}/scratch/worker-0/a", f"{STATE}/scratch/worker-1/a")
     assert set(ours) == {f"{STATE}/volumes/c"}
     assert made.folders[Path(mine[0])].empty
@@ -157,15 +155,15 @@ def test_secrets_are_rejected_unless_the_user_provides_them() -> None:
     message = rejection(document)
     assert "TOKEN comes from the cluster (secretKeyRef): set TOKEN yourself" in message
     assert "give --volume keys=FOLDER" in message
-    [worker] = replicas(planned(document, volumes={"keys": "/k"}, environ={"TOKEN": "mine"})).values()
+    [worker] = prepared(document, volumes={"keys": "/k"}, environ={"TOKEN": "mine"}).replicas.values()
     assert worker.environment.get("TOKEN") == "mine"
 
 
 def test_source_from_a_config_map_of_the_same_file_is_in_pythonpath() -> None:
     document = alone(training={"program": "digits:Digits", "source": {"configMap": {"name": "digits"}}})
     assert "no such ConfigMap here: put the ConfigMap digits into the same file or folder" in rejection(document)
-    made = planned(document, config_maps={"digits": {"data": {"digits.py": "class Digits: ..."}}})
-    [worker] = replicas(made).values()
+    made = prepared(document, config_maps={"digits": {"data": {"digits.py": "class Digits: ..."}}})
+    [worker] = made.replicas.values()
     folder = Path(worker.environment["PYTHONPATH"])
     assert made.folders[folder].files == {"digits.py": b"class Digits: ..."}
 
@@ -180,32 +178,32 @@ def test_files_of_a_config_map_contain_paths_of_this_machine() -> None:
         volumeMounts=[{"name": "code", "mountPath": "/code"}, {"name": "data", "mountPath": "/data"}],
     )
     files = {"data": {"train.py": "read('/data/x')"}, "binaryData": {"weights": "/w=="}}
-    made = planned(document, config_maps={"program": files}, volumes={"flowers": "/srv"})
+    made = prepared(document, config_maps={"program": files}, volumes={"flowers": "/srv"})
     folder = STATE / "config" / "worker-0" / "code"
-    assert replicas(made)["worker-0"].command == ("python", f"{folder}/train.py")
+    assert made.replicas["worker-0"].command == ("python", f"{folder}/train.py")
     assert made.folders[folder].files == {"train.py": b"read('/srv/x')", "weights": b"\xff"}
 
 
 def test_source_from_git_is_fetched_once_for_all_replicas() -> None:
     git = {"repository": "https://git.example.com/a.git", "directory": "src"}
-    made = planned(manifest(worker={"replicas": 2}, training={"program": "a:B", "source": {"git": git}}))
+    made = prepared(manifest(worker={"replicas": 2}, training={"program": "a:B", "source": {"git": git}}))
     assert made.fetch is not None
     assert made.fetch.command[-3:] == ("https://git.example.com/a.git", "HEAD", f"{STATE}/source")
-    assert {each.environment["PYTHONPATH"] for each in replicas(made).values()} == {f"{STATE}/source/src"}
+    assert {each.environment["PYTHONPATH"] for each in made.replicas.values()} == {f"{STATE}/source/src"}
 
 
 def test_the_entry_point_of_an_image_must_be_given() -> None:
     document = alone(image="images.example.com/train:7")
     assert "the entry point of images.example.com/train:7, which cannot be seen here" in rejection(document)
-    [worker] = replicas(planned(document, entry_point=("python", "train.py"))).values()
+    [worker] = prepared(document, entry_point=("python", "train.py")).replicas.values()
     assert worker.command == ("python", "train.py")
 
 
 def test_each_setting_without_effect_is_reported_once() -> None:
-    made = planned(sample("sidecar-and-template"), entry_point=("x",))
+    made = prepared(sample("sidecar-and-template"), entry_point=("x",))
     fields = [note.partition(":")[0] for note in made.notes]
     assert fields == ["image", "init container ship-logs", "nodeSelector"]
-    [worker, _] = replicas(made).values()
+    [worker, _] = made.replicas.values()
     assert worker.grace_seconds == 120
 
 
@@ -225,21 +223,20 @@ def test_replicas_get_the_gpus_they_request_exclusively_and_others_see_none(
         worker={"resources": {"limits": {"nvidia.com/gpu": 1}}},
         evaluator={},
     )
-    made = planned(document, gpus=devices)
-    assert [each.environment["CUDA_VISIBLE_DEVICES"] for each in replicas(made).values()] == seen
+    made = prepared(document, gpus=devices)
+    assert [each.environment["CUDA_VISIBLE_DEVICES"] for each in made.replicas.values()] == seen
     assert [text for text in made.notes if text.startswith("GPUs")] == ([note] if note else [])
 
 
 def test_the_evaluation_gang_is_planned_with_the_task_evaluate() -> None:
-    made = planned(sample("evaluation-after-training"))
-    evaluation = made.gangs[GangName.EVALUATION]
-    replica_job = ReplicaJob.model_validate_json(evaluation.leader.environment[JOB_ENV])
+    made = prepared(sample("evaluation-after-training"))
+    replica_job = ReplicaJob.model_validate_json(made.replicas["evaluation-0"].environment[JOB_ENV])
     assert (replica_job.task, replica_job.role, replica_job.replicas) == ("Evaluate", "evaluation", {"evaluation": 2})
 
 
 def test_launchers_have_the_addresses_of_the_gang_and_the_limits_of_the_job() -> None:
     rules = [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [3]}}]
-    made = planned(
+    made = prepared(
         manifest(
             strategy="ParameterServer",
             chief={},
@@ -250,8 +247,8 @@ def test_launchers_have_the_addresses_of_the_gang_and_the_limits_of_the_job() ->
         ),
         launcher=True,
     )
-    chief, *others = replicas(made).values()
-    assert {each.command for each in (chief, *others)} == {("python", "-m", "tfdist_launch", "--", "train")}
+    chief, *others = made.replicas.values()
+    assert {each.command for each in (chief, *others)} == {("tfdist-launch", "--", "train")}
     leads, *follow = [launch_settings(each) for each in (chief, *others)]
     assert leads.gang is not None
     assert (leads.gang.backoff_limit, leads.gang.rules) == (7, rules)
@@ -273,8 +270,8 @@ def launch_settings(replica: ReplicaPlan) -> LaunchSettings:
 )
 @pytest.mark.parametrize("launcher", [False, True], ids=["without", "in place"])
 def test_the_launcher_of_a_command_is_kept_only_with_in_place(command: list[str], launcher: bool) -> None:
-    (replica,) = replicas(planned(alone(command=command), launcher=launcher)).values()
+    (replica,) = prepared(alone(command=command), launcher=launcher).replicas.values()
     options = ["--cold"] if command[0] == "python" else []
-    below = ["python", "-m", "tfdist_launch", *options, "--"] if launcher else []
+    below = ["tfdist-launch", *options, "--"] if launcher else []
     assert list(replica.command) == [*below, "train", "--cold"]
     assert (ReplicaJob.model_validate_json(replica.environment[JOB_ENV]).launch is not None) is launcher

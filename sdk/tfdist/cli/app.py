@@ -117,11 +117,12 @@ def run(
 ) -> int:
     """Run a job as processes of this machine.
 
-    Each replica is a process with the environment variables of its pod; evaluation follows training. Ctrl-C stops the
-    replicas within their grace periods, a second one kills them; no process outlives the run.
+    Each replica is a process with the environment variables of its pod. Restarts, deadlines, evaluation and the end are
+    those of a cluster. Ctrl-C suspends the job: its replicas stop within their grace periods, a second Ctrl-C kills
+    them; no process outlives the run.
 
-    Exit code: 0 succeeded, 1 the job is invalid or needs a cluster, 2 unreadable file, 124 activeDeadlineSeconds
-    exceeded, 130 or 143 interrupted; otherwise that of the replica that failed.
+    Exit code: 0 succeeded, 1 the job is invalid or needs a cluster, 2 unreadable file, 124 a deadline was exceeded, 130
+    or 143 suspended by a signal; otherwise that of the replica that failed the job.
     """
     from tfdist.cli.commands import run as implementation  # noqa: PLC0415  imported on demand
 

@@ -1,18 +1,10 @@
 """SIGINT, SIGTERM and SIGHUP during a run: a handler counts them, and the run checks the count when it polls."""
 
 import signal
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Final, Self
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-class Interrupted(Exception):  # noqa: N818  no error: the user requested the stop
-    """The run received a signal to stop; `code` is its exit code, 128 plus the number of the signal."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__("Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name)
-        self.code = 128 + number
 
 
 class Interrupts:
@@ -27,16 +19,19 @@ class Interrupts:
         self._before = {number: signal.signal(number, self._on_signal) for number in _SIGNALS}
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
-    def check(self) -> None:
-        """Raise `Interrupted` if a signal has arrived."""
-        if self.count:
-            raise Interrupted(self._last)
+    @property
+    def name(self) -> str:
+        """Name of the last signal for messages."""
+        return "Ctrl-C" if self._last == signal.SIGINT else signal.Signals(self._last).name
+
+    @property
+    def code(self) -> int:
+        """Exit code of a run that the last signal ended: 128 plus its number."""
+        return 128 + self._last
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002  the signature of a handler
         self.count += 1

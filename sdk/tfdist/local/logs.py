@@ -34,10 +34,6 @@ class Tail:
             yield _text(self._rest)
             self._rest = b""
 
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
-
 
 def _text(line: bytes) -> str:
     return line.rstrip(b"\r").rpartition(b"\r")[2].decode("utf-8", errors="replace")

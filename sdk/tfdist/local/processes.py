@@ -47,9 +47,9 @@ class Processes:
 
     def start(self, replica: ReplicaPlan) -> None:
         """Start a replica; its output goes to its log file."""
-        termination_log = self._directory.termination(replica.name)
-        termination_log.unlink(missing_ok=True)
-        environment = {**self._inherited, **replica.environment, TERMINATION_LOG_ENV: str(termination_log)}
+        self._directory.begin(replica.name, replica.folders)
+        termination_log = str(self._directory.termination(replica.name))
+        environment = {**self._inherited, **replica.environment, TERMINATION_LOG_ENV: termination_log}
         command = [sys.executable, "-I", "-S", _INIT_PROCESS, str(self._lifeline), str(replica.grace_seconds)]
         with self._directory.log(replica.name).open("ab") as log:
             self._running[replica.name] = subprocess.Popen(

@@ -1,31 +1,12 @@
-"""Progress of a gang: fetches the leader's report and formats it."""
+"""Formats a progress report for the console."""
 
-import http.client
 from collections.abc import Mapping
 from typing import Final
 
-from pydantic import ValidationError
-
-from tfdist.contract import PROGRESS_PATH
 from tfdist.contract_reports import ProgressReport
-from tfdist.local.ports import LOCAL_HOST
 from tfdist.progress import duration, eta_seconds, percent
 
-_ANSWER_SECONDS: Final = 0.5
-_LARGEST: Final = 1 << 20
 _BAR: Final = 20
-
-
-def fetch(port: int) -> ProgressReport | None:
-    """Return the progress report of the replica at `port`, or None if it does not answer within 0.5 s."""
-    connection = http.client.HTTPConnection(LOCAL_HOST, port, timeout=_ANSWER_SECONDS)
-    try:
-        connection.request("GET", PROGRESS_PATH)
-        return ProgressReport.model_validate_json(connection.getresponse().read(_LARGEST))
-    except (OSError, http.client.HTTPException, ValidationError):
-        return None
-    finally:
-        connection.close()
 
 
 def line(phase: str, report: ProgressReport | None) -> str:

@@ -17,11 +17,17 @@ from tfdist.render import defaults, source
 from tfdist.render.template import main_container
 from tfdist.validation import FieldError
 
+FETCH: Final = "fetch"
+"""Name of the process that fetches the source from Git, where replicas have their host names."""
+
 GRACE_SECONDS: Final = 30
 """Kubernetes' default for `terminationGracePeriodSeconds`: seconds between SIGTERM and SIGKILL."""
 
 _PORT_VARIABLE: Final = re.compile(r"TFDIST_[A-Z]+_PORT")
 """Variables of the contract that hold a port on which the replica listens."""
+
+_SOURCE: Final = "source"
+"""Folder of the source from Git, below the state folder."""
 
 _PARTS_WITH_PATHS: Final = ("training", "checkpoint")
 """Parts of `TFDIST_JOB` that contain paths of the pod."""
@@ -29,7 +35,7 @@ _PARTS_WITH_PATHS: Final = ("training", "checkpoint")
 
 @dataclass(frozen=True, slots=True)
 class ReplicaPlan:
-    """One process: command, environment variables in addition to the user's, and number of GPUs requested."""
+    """One process: command, environment variables in addition to the user's, number of GPUs requested, folders."""
 
     name: str
     command: tuple[str, ...]
@@ -37,6 +43,7 @@ class ReplicaPlan:
     directory: Path | None
     grace_seconds: float
     gpus: int = 0
+    folders: tuple[Folder, ...] = ()
 
     @property
     def report_port(self) -> int:
@@ -69,17 +76,27 @@ class ContainerToProcess:
         local = self._paths.translate(text)
         return Path(local) if local != text else None
 
-    def replica(self, command: Sequence[str], name: str = "") -> ReplicaPlan:
+    @property
+    def gpus(self) -> int:
+        """The number of GPUs that the container requests."""
+        return int(self._container.get("resources", {}).get("limits", {}).get("nvidia.com/gpu", 0))
+
+    def replica(self, command: Sequence[str]) -> ReplicaPlan:
         """Return the process that runs `command`, which is written for the container."""
-        limits = self._container.get("resources", {}).get("limits", {})
         return ReplicaPlan(
-            name=name or self._name,
+            name=self._name,
             command=tuple(self._translate(expand(word, self._variables)) for word in command),
             environment={key: self._variable(key, value) for key, value in self._variables.items()},
             directory=self.directory,
             grace_seconds=self._pod["spec"].get("terminationGracePeriodSeconds", GRACE_SECONDS),
-            gpus=int(limits.get("nvidia.com/gpu", 0)),
+            gpus=self.gpus,
+            folders=tuple(self.folders),
         )
+
+    def fetch(self, command: Sequence[str]) -> ReplicaPlan:
+        """Return the process that fetches the source from Git, into a folder of its own that it finds empty."""
+        folders = tuple(replace(each, empty=True) for each in self.folders if each.path.name == _SOURCE)
+        return replace(self.replica(command), name=FETCH, folders=folders)
 
     def _mounts(self, sources: Sources) -> dict[str, Path]:
         volumes = {volume["name"]: volume for volume in self._pod["spec"].get("volumes", ())}
@@ -110,7 +127,7 @@ class ContainerToProcess:
     def _folder(self, volume: Mapping[str, Any], sources: Sources) -> Folder | FieldError:
         if volume["name"] == source.VOLUME and "emptyDir" in volume:
             # in a cluster each pod fetches the source; here one fetch serves all replicas
-            return Folder(sources.state / "source", make=True, empty=True)
+            return Folder(sources.state / _SOURCE, make=True)
         return sources.folder(volume, self._name)
 
     def _variable(self, name: str, value: str) -> str:

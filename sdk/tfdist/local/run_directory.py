@@ -2,27 +2,27 @@
 
 | path | content |
 |---|---|
-| `status.json` | phase, progress, evaluation, failures; replaced atomically (rename) at every change |
-| `logs/worker-0.log` | output of a replica; that of the previous run is `worker-0.previous.log` |
+| `status.json` | the job's status; replaced atomically (rename) at every change |
+| `logs/worker-0.log` | output of a replica in all attempts; that of the previous run is `worker-0.previous.log` |
 | `volumes/CLAIM` | content of a PersistentVolumeClaim; never emptied |
 | `scratch/REPLICA`, `config/REPLICA`, `source` | emptyDirs, ConfigMaps, source from Git; emptied at the start |
 | `termination/REPLICA` | termination message of a replica |
 """
 
+import contextlib
 import fcntl
 import json
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
-from pydantic import ValidationError
-
-from tfdist.contract_reports import TerminationMessage
 from tfdist.local.volumes import Folder
 
-_LONGEST: Final = 512
+_LONGEST_MESSAGE: Final = 4096
+_LOG_BYTES: Final = 2048
+"""Limits of the kubelet for a termination message, and for the end of a log in place of one."""
 
 
 class RunDirectoryLocked(Exception):  # noqa: N818  a state of the directory, not an error of the program
@@ -43,23 +43,32 @@ class RunDirectory:
         for part in ("logs", "termination"):
             (path / part).mkdir(parents=True, exist_ok=True)
         self._lock = _locked(path / "lock")
+        self._log_begins: dict[str, int] = {}
 
     def prepare(self, folders: Iterable[Folder], replicas: Iterable[str]) -> None:
-        """Create folders and files of the plan, and rename the logs of the previous run."""
-        planned = list(folders)
-        for folder in planned:
+        """Create folders and files of the job, and rename the logs of the previous run."""
+        self._create(list(folders))
+        for name in replicas:
+            if self.log(name).exists():
+                self.log(name).replace(self.log(f"{name}.previous"))
+
+    def begin(self, name: str, folders: Sequence[Folder]) -> None:
+        """Create the folders of a replica, which is about to start, and remove its earlier termination message."""
+        self._create(folders)
+        self.termination(name).unlink(missing_ok=True)
+        self._log_begins[name] = self.log(name).stat().st_size if self.log(name).exists() else 0
+
+    def _create(self, folders: Sequence[Folder]) -> None:
+        for folder in folders:
             if folder.empty and folder.path.is_relative_to(self.path):
                 shutil.rmtree(folder.path, ignore_errors=True)
-        for folder in planned:
+        for folder in folders:
             if folder.make:
                 folder.path.mkdir(parents=True, exist_ok=True)
             for name, content in folder.files.items():
                 file = folder.path / name
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_bytes(content)
-        for name in replicas:
-            if self.log(name).exists():
-                self.log(name).replace(self.log(f"{name}.previous"))
 
     def log(self, name: str) -> Path:
         """Return the path of a replica's log."""
@@ -69,22 +78,19 @@ class RunDirectory:
         """Return the path of a replica's termination message."""
         return self.path / "termination" / name
 
-    def termination_message(self, name: str) -> TerminationMessage | None:
-        """Return the termination message of a replica, or None if it wrote none that follows the contract."""
-        try:
-            return TerminationMessage.model_validate_json(self.termination(name).read_bytes())
-        except (OSError, ValidationError):
-            return None
+    def message(self, name: str, *, failed: bool) -> str:
+        """Return the termination message of a replica that has ended; after a failure without one the end of its log.
 
-    def failure_message(self, name: str) -> str:
-        """Return the reason for a replica's failure in one line: its termination message, else its last log line."""
-        if (termination := self.termination_message(name)) is not None:
-            return termination.message
-        try:
-            lines = self.log(name).read_text(encoding="utf-8", errors="replace").splitlines()
-        except OSError:
+        As with `terminationMessagePolicy: FallbackToLogsOnError`, which all rendered pods have.
+        """
+        with contextlib.suppress(OSError):
+            if text := self.termination(name).read_text(encoding="utf-8", errors="replace")[:_LONGEST_MESSAGE]:
+                return text
+        if not failed:
             return ""
-        return next((line.strip() for line in reversed(lines) if line.strip()), "")[:_LONGEST]
+        with self.log(name).open("rb") as log:
+            log.seek(max(self._log_begins[name], log.seek(0, os.SEEK_END) - _LOG_BYTES))
+            return log.read().decode(errors="replace")
 
     def write_status(self, status: Mapping[str, Any]) -> None:
         """Replace `status.json` atomically."""
@@ -96,6 +102,11 @@ class RunDirectory:
     def close(self) -> None:
         """Unlock the directory."""
         self._lock.close()
+
+
+def short(path: Path) -> str:
+    """Return a path relative to the current folder, if it is below it."""
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
 def _locked(path: Path) -> IO[str]:

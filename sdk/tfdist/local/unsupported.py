@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from tfdist import contract
 from tfdist.api.v1 import TFDistJob
-from tfdist.contract import Role
+from tfdist.render.gang import gangs
 from tfdist.render.template import main_container, role_template
 
 _CONTAINER: Final = {
@@ -19,31 +19,21 @@ _HANDLED_POD_FIELDS: Final = frozenset({"containers", "initContainers", "termina
 
 _RUN_POLICY: Final = {
     "suspend": "the command runs the job",
-    "progress_deadline_seconds": "watch the progress yourself",
     "standby": "there are no standby processes here",
 }
 _POLICIES: Final = {
-    "failure_policy": "a failure ends a local run, with the replica's exit code",
     "scheduling": "there is one machine",
     "tensor_board": "run tensorboard --logdir on the checkpoint folder",
 }
-_APPLIED_BY_LAUNCHER: Final = frozenset({"failure_policy", "progress_deadline_seconds"})
 
 
-def unsupported_fields(job: TFDistJob, roles: frozenset[Role], *, launcher: bool = False) -> list[str]:
-    """Return a line for each setting of a job that a local run ignores.
-
-    Args:
-        job: the job.
-        roles: roles that it runs; only their pods are examined.
-        launcher: whether replicas run under the launcher, which applies some settings.
-    """
+def unsupported_fields(job: TFDistJob) -> list[str]:
+    """Return a line for each setting of a job that a local run ignores."""
     found: dict[str, str] = {}
-    for role in sorted(roles):
+    for role in sorted({member.role for gang in gangs(job) for member in gang.members}):
         for field, why in _pod_settings(role_template(job, role)):
             found.setdefault(field, why)
-    applied = _APPLIED_BY_LAUNCHER if launcher else frozenset()
-    return [f"{field}: {why}" for field, why in [*found.items(), *_job_settings(job, applied)]]
+    return [f"{field}: {why}" for field, why in [*found.items(), *_job_settings(job)]]
 
 
 def _pod_settings(template: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -57,9 +47,9 @@ def _pod_settings(template: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield ", ".join(fields), "for pods in a cluster only"
 
 
-def _job_settings(job: TFDistJob, applied: frozenset[str]) -> Iterator[tuple[str, str]]:
+def _job_settings(job: TFDistJob) -> Iterator[tuple[str, str]]:
     for model, table in ((job.spec, _POLICIES), (job.spec.run_policy, _RUN_POLICY)):
-        for name, why in ((name, why) for name, why in table.items() if name not in applied):
+        for name, why in table.items():
             field = type(model).model_fields[name]
             if getattr(model, name) != field.get_default(call_default_factory=True, validated_data={}):
                 yield field.alias or name, why

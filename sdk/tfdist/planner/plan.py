@@ -1,14 +1,20 @@
 """The plan of one reconcile of a job, and the settings that all plans share."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from tfdist.contract import Role
+from tfdist.observed.pod import PodSummary
 from tfdist.render.installation import CONTROLLER_LABELS
 
 Manifest = dict[str, Any]
+
+
+def kubectl_logs(namespace: str, pod: PodSummary) -> str:
+    """Return the command that shows the log of a pod."""
+    return f"kubectl logs -n {namespace} {pod.name} -c {pod.container}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +37,8 @@ class Settings:
     """Labels of the controller's pods; the NetworkPolicies admit only these to the report ports of jobs."""
     pod_defaults: Mapping[str, Any] = field(default_factory=dict)
     """Partial pod template; the fields of every job take precedence."""
+    log_of: Callable[[str, PodSummary], str] = kubectl_logs
+    """Returns where the log of a pod is, given its namespace, for messages; a local run has files."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,10 +121,10 @@ def records(context: PlanContext, state: GangState, cause: RootCause, *, counted
 
 
 def log_hint(context: PlanContext, cause: RootCause) -> str:
-    """Return the command that shows the log of the root cause; "" where its container has not ended."""
+    """Return where the log of the root cause is; "" where its container has not ended."""
     if cause.pod is None or not cause.pod.ended:
         return ""
-    return f"; its log: kubectl logs -n {context.job.metadata.namespace} {cause.pod.name} -c {cause.pod.container}"
+    return f"; its log: {context.settings.log_of(context.job.metadata.namespace, cause.pod)}"
 
 
 def _deleted(first: Member, members: Sequence[Member], others: Sequence[PodSummary] = ()) -> RootCause:

@@ -19,14 +19,16 @@ from tfdist.cli.documents import Document
 from tfdist.cli.errors import CommandError
 from tfdist.cli.findings import finding
 from tfdist.cli.output import count, message
-from tfdist.local import launch
+from tfdist.local.commands import launcher_installed
 from tfdist.local.env import inherited
 from tfdist.local.gpus import devices
-from tfdist.local.plan import CannotRunHere, Machine, Plan, plan
+from tfdist.local.job import CannotRunHere, LocalJob, Machine
 from tfdist.local.ports import FreePorts
-from tfdist.local.run import run as run_plan
-from tfdist.local.run_directory import RunDirectory, RunDirectoryLocked
+from tfdist.local.replica_plan import FETCH
+from tfdist.local.run import run
+from tfdist.local.run_directory import RunDirectory, RunDirectoryLocked, short
 from tfdist.local.volumes import Sources
+from tfdist.render.gang import gangs
 
 _FOLDER: Final = ".tfdist"
 _NOT_INHERITED: Final = (
@@ -48,7 +50,7 @@ def execute(file: str, *, state: Path | None, volumes: Sequence[str], entry_poin
         in_place: whether gangs restart in place.
     """
     folders = dict(map(_volume_folder, volumes))
-    if in_place and not launch.installed():
+    if in_place and not launcher_installed():
         raise CommandError("--in-place: the launcher is not installed here: pip install tfdist-trainer")
     found = jobs.read(file)
     selected = jobs.select(found, file, "run")
@@ -66,7 +68,7 @@ def execute(file: str, *, state: Path | None, volumes: Sequence[str], entry_poin
         command = tuple(shlex.split(entry_point))
         machine = Machine(gethostname(), environment, command, devices(environment), launcher=in_place)
         sources = Sources(directory.path, folders, config_maps(found, job.metadata.namespace))
-        return _run(plan(job, sources, machine, ports.take), directory, environment)
+        return _run(LocalJob(job, sources, machine, ports.take), directory, environment)
     except CannotRunHere as error:
         for problem in error.problems:
             finding(document, problem.path, problem.message).print(sys.stderr)
@@ -92,27 +94,23 @@ def _new_job(document: Document) -> TFDistJob:
     return validation.parse(document.value | {"metadata": {"uid": str(uuid.uuid4())} | given})
 
 
-def _run(planned: Plan, directory: RunDirectory, environment: Mapping[str, str]) -> int:
-    names = [replica.name for planned_gang in planned.gangs.values() for replica in planned_gang.replicas]
-    directory.prepare(planned.folders.values(), names)
-    for line in _heading(planned, directory.path):
+def _run(local: LocalJob, directory: RunDirectory, environment: Mapping[str, str]) -> int:
+    names = [*local.replicas, *([FETCH] if local.fetch else [])]
+    directory.prepare(local.folders.values(), names)
+    for line in _heading(local, directory.path):
         message(line)
-    console = RunConsole(sys.stdout, names, time.monotonic)
-    return run_plan(planned, directory, console, environment)
+    return run(local, directory, RunConsole(sys.stdout, names, time.monotonic), environment)
 
 
-def _heading(planned: Plan, folder: Path) -> Iterator[str]:
-    """Yield the summary of a plan: replicas, folders, and settings without effect."""
-    gangs = [
-        " and ".join(count(number, role) for role, number in planned_gang.gang.sizes().items())
-        for planned_gang in planned.gangs.values()
-    ]
-    yield f"{planned.job.metadata.name}: {', then '.join(gangs)}; logs, volumes and status.json in {_short(folder)}"
-    for volume in planned.folders.values():
+def _heading(local: LocalJob, folder: Path) -> Iterator[str]:
+    """Yield the summary of a job: replicas, folders, and settings without effect."""
+    sizes = [" and ".join(count(number, role) for role, number in gang.sizes().items()) for gang in gangs(local.job)]
+    yield f"{local.job.metadata.name}: {', then '.join(sizes)}; logs, volumes and status.json in {short(folder)}"
+    for volume in local.folders.values():
         if volume.label:
             empty = "" if any(volume.path.iterdir()) else ", which is empty"
-            yield f"{volume.label}: the folder {_short(volume.path)}{empty}"
-    for note in planned.notes:
+            yield f"{volume.label}: the folder {short(volume.path)}{empty}"
+    for note in local.notes:
         yield f"no effect here: {note}"
 
 
@@ -129,8 +127,3 @@ def _volume_folder(text: str) -> tuple[str, Path]:
     if not name or not equals or not folder:
         raise CommandError(f"--volume {text!r}: write NAME=FOLDER")
     return name, Path(folder).expanduser().resolve()
-
-
-def _short(path: Path) -> str:
-    """Return a path relative to the current folder, if it is below it."""
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

@@ -1,0 +1,165 @@
+"""Runs a job to its end: plans with the controller's own planner, and executes the plans on this machine.
+
+Restarts, deadlines, evaluation, suspension, conditions and the end of the job are those of a cluster, because the same
+code decides about them (`tfdist.planner`). Each turn makes a `JobView` from the processes and reports, and executes the
+plan: writes the status, creates and deletes pods. Objects other than pods have no meaning here.
+"""
+
+import secrets
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from tfdist.api.status import ConditionType
+from tfdist.local.console import Console
+from tfdist.local.interrupt import Interrupts
+from tfdist.local.job import BUNDLED, LocalJob
+from tfdist.local.logs import Tail
+from tfdist.local.pods import Pods
+from tfdist.local.processes import Processes
+from tfdist.local.replica_plan import FETCH
+from tfdist.local.reports import probe, with_reports
+from tfdist.local.run_directory import RunDirectory, short
+from tfdist.observed.job_view import JobView
+from tfdist.observed.pod import PodSummary
+from tfdist.planner import Event, Settings, plan
+from tfdist.reasons import EventReason
+from tfdist.render.fingerprint import fingerprint
+from tfdist.render.names import hostname
+from tfdist.render.source import FETCH_CONTAINER
+from tfdist.status.conditions import is_true
+from tfdist.status.phase import is_terminal
+from tfdist.timestamps import rfc3339
+
+_POLL_SECONDS: Final = 0.1
+_REPORT_SECONDS: Final = 1.0
+_SETTLE_SECONDS: Final = 3.0
+"""Less than on a cluster: replicas of one machine end together, and those that serve others never end themselves."""
+
+_IN_THE_LAST_LINE: Final = frozenset({EventReason.SUCCEEDED, EventReason.FAILED, EventReason.SUSPENDED})
+"""Events that the last line of the output reports."""
+
+
+class Engine:
+    """The run of one job."""
+
+    def __init__(
+        self, local: LocalJob, directory: RunDirectory, console: Console, processes: Processes, interrupts: Interrupts
+    ) -> None:
+        self._directory, self._console, self._processes = directory, console, processes
+        self._interrupts, self._handled_interrupts = interrupts, 0
+        self._pods = Pods(local, processes, directory)
+        self._settings = Settings(BUNDLED, settle_seconds=_SETTLE_SECONDS, log_of=self._log_of)
+        self._view = JobView(
+            job=local.job,
+            problems=(),
+            generation=1,
+            status={},
+            pods=(),
+            name=local.job.metadata.name,
+            template=fingerprint(local.job),
+            observed_since=rfc3339(datetime.now(UTC)),
+        )
+        self._grace_seconds = max(replica.grace_seconds for replica in local.replicas.values())
+        self._tails: dict[str, Tail] = {}
+        self._turn_at = self._report_at = float("-inf")
+
+    @property
+    def status(self) -> Mapping[str, Any]:
+        """The job's status as JSON."""
+        return self._view.status
+
+    def run(self) -> None:
+        """Run the job until it has succeeded, failed or been suspended, and no replica runs."""
+        while True:
+            self._observe()
+            self._handle_interrupts()
+            if time.monotonic() >= self._turn_at:
+                self._turn()
+            elif self._has_ended():
+                return
+            time.sleep(_POLL_SECONDS)
+
+    def _has_ended(self) -> bool:
+        over = is_terminal(self.status) or is_true(self.status, ConditionType.SUSPENDED)
+        return over and not self._processes.running
+
+    def _turn(self) -> None:
+        """Plan, and execute the plan; after a change the next turn follows at once, as after an event of a watch."""
+        now = datetime.now(UTC)
+        self._view = replace(self._view, pods=self._pods.summaries(), token=secrets.token_hex(16))
+        todo = plan(self._view, now, self._settings)
+        self._view = replace(self._view, completed=todo.completed, failure_seen_at=todo.failure_seen_at)
+        changed = self._pods.remove_ended()
+        if todo.status is not None:
+            self._view = replace(self._view, status=todo.status)
+            self._directory.write_status(todo.status)
+        for event in todo.events:
+            self._report(event)
+        for manifest in todo.creates:
+            self._pods.create(manifest, now)
+        for name in todo.deletes:
+            self._pods.delete(name, now)
+        changed = self._pods.start() or changed
+        if todo.probes:
+            self._view = replace(self._view, probe_result=probe(todo, self._pods.running()))
+        self._follow_logs()
+        if changed or todo.status is not None or todo.creates or todo.deletes or todo.probes:
+            self._turn_at = float("-inf")
+        else:
+            wait = todo.requeue_after_seconds
+            self._turn_at = float("inf") if wait is None else time.monotonic() + wait
+
+    def _observe(self) -> None:
+        """Observe logs, ended processes and reports; what has changed makes a turn due."""
+        codes = self._processes.ended()
+        for name, tail in self._tails.items():
+            self._console.log(name, list(tail.lines(last=name in codes)))
+        self._pods.record_ends(codes, datetime.now(UTC))
+        due = bool(codes)
+        if time.monotonic() >= self._report_at:
+            self._report_at = time.monotonic() + _REPORT_SECONDS
+            view, self._view = self._view, with_reports(self._view, self._pods.running())
+            due = due or view is not self._view
+            report = self._view.report
+            self._console.progress(self.status.get("phase", ""), report.content if report else None)
+        if due:
+            self._turn_at = float("-inf")
+
+    def _follow_logs(self) -> None:
+        for name in self._processes.running:
+            if name not in self._tails:
+                self._tails[name] = Tail(self._directory.log(name))
+
+    def _handle_interrupts(self) -> None:
+        """Suspend the job at the first signal, kill its replicas at the second."""
+        if self._interrupts.count == self._handled_interrupts:
+            return
+        running, first = self._processes.running, not self._handled_interrupts
+        self._handled_interrupts = self._interrupts.count
+        if first:
+            self._view, self._turn_at = _suspended(self._view), float("-inf")
+        if self._interrupts.count > 1:
+            self._processes.kill(running)
+        elif running:
+            again = f"a second {self._interrupts.name} kills them"
+            text = f"stopping {', '.join(running)}: they may save for {self._grace_seconds:.0f} s; {again}"
+            self._console.message(text)
+
+    def _report(self, event: Event) -> None:
+        if event.reason not in _IN_THE_LAST_LINE:
+            self._console.message(f"{event.reason}: {event.message}")
+
+    def _log_of(self, _: str, pod: PodSummary) -> str:
+        name = FETCH if pod.container == FETCH_CONTAINER else hostname(pod.role, pod.index)
+        return short(self._directory.log(name))
+
+
+def _suspended(view: JobView) -> JobView:
+    """Return the view after a user has set `runPolicy.suspend`."""
+    assert view.job is not None, "a local run has a valid job"  # noqa: S101  `LocalJob` guarantees it
+    policy = view.job.spec.run_policy.model_copy(update={"suspend": True})
+    spec = view.job.spec.model_copy(update={"run_policy": policy})
+    return replace(view, job=view.job.model_copy(update={"spec": spec}), generation=view.generation + 1)
