@@ -98,6 +98,11 @@ class Role(StrEnum):
     EVALUATION = "evaluation"
 
 
+def replica_name(role: str, index: int) -> str:
+    """Return the name of a replica: in messages, and as its host name, which is the same in every attempt."""
+    return f"{role}-{index}"
+
+
 class Task(StrEnum):
     """Task of a gang."""
 

@@ -8,6 +8,8 @@ TensorFlow waits for every member of the cluster.
 import json
 from collections.abc import Mapping, Sequence
 
+from tfdist.contract import replica_name
+
 ClusterSpec = Mapping[str, Sequence[str]]
 
 
@@ -23,7 +25,7 @@ def tf_config(cluster: ClusterSpec, role: str, index: int) -> str | None:
         ValueError: the replica is not a member of the cluster.
     """
     if not 0 <= index < len(cluster.get(role, ())):
-        msg = f"replica {role}-{index} is not a member of the cluster {sorted(cluster)}"
+        msg = f"replica {replica_name(role, index)} is not a member of the cluster {sorted(cluster)}"
         raise ValueError(msg)
     if sum(len(members) for members in cluster.values()) == 1:
         return None

@@ -6,7 +6,7 @@ import signal
 from dataclasses import dataclass
 from typing import Final
 
-from tfdist.contract import LaunchMember, Role
+from tfdist.contract import LaunchMember, Role, replica_name
 from tfdist.failure_classification import OOM_KILLED
 from tfdist_launch.messages import ExitResult
 
@@ -34,7 +34,7 @@ class ProcessFailure:
     @property
     def name(self) -> str:
         """Name of the replica, as `worker-3`."""
-        return f"{self.role}-{self.index}"
+        return replica_name(self.role, self.index)
 
     @property
     def lost_peers(self) -> frozenset[tuple[str, int]]:
@@ -123,4 +123,4 @@ def _failure(member: LaunchMember, text: str) -> ProcessFailure:
 
 
 def _name(member: LaunchMember) -> str:
-    return f"{member.role}-{member.index}"
+    return replica_name(member.role, member.index)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from tfdist.contract import ExitCode, LaunchMember
+from tfdist.contract import ExitCode, LaunchMember, replica_name
 from tfdist.contract_reports import ProgressReport
 from tfdist_launch.failures import ProcessFailure
 from tfdist_launch.member import STOP_GRACE_SECONDS
@@ -89,7 +89,7 @@ class Slot:
     @property
     def name(self) -> str:
         """Name of the replica, as `worker-3`."""
-        return f"{self.member.role}-{self.member.index}"
+        return replica_name(self.member.role, self.member.index)
 
     @property
     def active(self) -> bool:

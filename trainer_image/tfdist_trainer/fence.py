@@ -11,7 +11,7 @@ from typing import Final
 
 import pydantic
 
-from tfdist.contract import Role
+from tfdist.contract import Role, replica_name
 from tfdist.contract_model import ContractModel
 from tfdist_trainer import atomic
 from tfdist_trainer.errors import CheckpointUnwritableError, StorageError
@@ -31,7 +31,7 @@ class Writer(ContractModel):
     host: str
 
     def __str__(self) -> str:
-        return f"attempt {self.attempt} of job {self.job} ({self.role}-{self.index} on {self.host})"
+        return f"attempt {self.attempt} of job {self.job} ({replica_name(self.role, self.index)} on {self.host})"
 
 
 class Fence:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import tensorflow as tf
 
+from tfdist.contract import replica_name
 from tfdist.contract_reports import ProgressReport
 from tfdist_trainer import log
 from tfdist_trainer.context import Context
@@ -46,7 +47,7 @@ class Summaries:
                 "training.config.profile: needs tensorBoard.logDirectory or checkpoint.directory, where the trace is "
                 "written"
             )
-        self._own_run = f"{self._member.job.role}-{self._member.job.index}"
+        self._own_run = replica_name(self._member.job.role, self._member.job.index)
 
     def write(self, report: ProgressReport, recent: Mapping[str, Any], stats: StepStats, learning_rate: Any) -> None:
         """Write the values of the steps since the last call; `recent` are the metrics of these alone."""

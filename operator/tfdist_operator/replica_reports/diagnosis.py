@@ -9,10 +9,10 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from tfdist.contract import replica_name
 from tfdist.contract_model import printable
 from tfdist.observed.job_view import ProbeResult
 from tfdist.planner.plan import ProbeTarget
-from tfdist.render.names import hostname
 from tfdist_operator.kube.keys import NamespacedName
 from tfdist_operator.replica_reports.client import ReportClient, Unreported
 
@@ -89,7 +89,7 @@ class Diagnosis:
         finally:
             for task in tasks:
                 task.cancel()
-        return _evidence(about, [hostname(q.role, q.index) for q in questions], results)
+        return _evidence(about, [replica_name(q.role, q.index) for q in questions], results)
 
     async def _ask(self, slots: asyncio.Semaphore, ip: str, *, stacks: bool) -> _Result:
         async with slots:

@@ -7,12 +7,6 @@ from pydantic import ConfigDict
 
 from tfdist.api.gang_status import GangStatus
 from tfdist.render.gang import GangName, Member
-from tfdist.render.names import hostname
-
-
-def replica_name(member: Member) -> str:
-    """Return the name of a replica in messages: `worker-3`."""
-    return hostname(member.role, member.index)
 
 
 class GangRecord(GangStatus):
@@ -36,7 +30,7 @@ class GangRecord(GangStatus):
 
     def attempt_of(self, member: Member) -> int:
         """Return the current attempt of a member."""
-        return self.replaced.get(replica_name(member), self.last_full_restart)
+        return self.replaced.get(member.name, self.last_full_restart)
 
     def next_attempt(self, *, retry_after: str = "") -> Self:
         """Return the record of a gang whose members all restart, not before `retry_after` (RFC 3339)."""

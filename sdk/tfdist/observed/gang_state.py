@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tfdist.contract import Role
-from tfdist.observed.gang_record import GangRecord, replica_name
+from tfdist.observed.gang_record import GangRecord
 from tfdist.observed.pod import CANNOT_START, PodState, PodSummary
 from tfdist.render.gang import Gang, Member
 
@@ -35,13 +35,13 @@ class GangState:
     @property
     def leader_succeeded(self) -> bool:
         """Whether the leader has succeeded."""
-        return replica_name(self.gang.leader) in self.record.completed
+        return self.gang.leader.name in self.record.completed
 
     @property
     def all_succeeded(self) -> bool:
         """Whether every member whose success counts has succeeded."""
         counted = [m for m in self.gang.members if m.role in _COUNTED_ROLES]
-        return all(replica_name(m) in self.record.completed for m in counted)
+        return all(m.name in self.record.completed for m in counted)
 
     @property
     def all_started(self) -> bool:
@@ -53,7 +53,7 @@ class GangState:
         """Members whose pods were deleted after they had run."""
         if not self.record.has_run:
             return ()
-        return tuple(m for m in self.missing if replica_name(m) not in self.record.pending_replacements)
+        return tuple(m for m in self.missing if m.name not in self.record.pending_replacements)
 
     @property
     def failed_or_terminating(self) -> list[PodSummary]:
@@ -61,8 +61,7 @@ class GangState:
         return [
             p
             for p in self.pods
-            if replica_name(member_of(p)) not in self.record.completed
-            and (p.state is PodState.FAILED or (p.deleting and not p.ended))
+            if p.replica not in self.record.completed and (p.state is PodState.FAILED or (p.deleting and not p.ended))
         ]
 
     @property
@@ -86,11 +85,9 @@ def gang_state(gang: Gang, record: GangRecord, pods: Sequence[PodSummary]) -> Ga
     current = {(p.role, p.index): p for p in pods if p.attempt == record.attempt_of(member_of(p))}
     mine = [current.get((m.role, m.index)) for m in gang.members]
     found = tuple(p for p in mine if p is not None)
-    completed = record.completed | {replica_name(member_of(p)) for p in found if p.state is PodState.SUCCEEDED}
-    missing = tuple(
-        m for m, p in zip(gang.members, mine, strict=True) if p is None and replica_name(m) not in completed
-    )
-    started = {replica_name(member_of(p)) for p in found if p.state is not PodState.PENDING}
+    completed = record.completed | {p.replica for p in found if p.state is PodState.SUCCEEDED}
+    missing = tuple(m for m, p in zip(gang.members, mine, strict=True) if p is None and m.name not in completed)
+    started = {p.replica for p in found if p.state is not PodState.PENDING}
     state = GangState(
         gang,
         record.changed(completed=completed, pending_replacements=record.pending_replacements - started),

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
 
-from tfdist.contract import MAIN_CONTAINER, Role
+from tfdist.contract import MAIN_CONTAINER, Role, replica_name
 from tfdist.render import names
 
 Raw = Mapping[str, Any]
@@ -77,6 +77,11 @@ class PodSummary:
     """Whether ordinary containers still run after `tensorflow` ended: the pod keeps its resources then."""
     has_deadline: bool = False
     """Whether the pod has the deadline that makes the kubelet end them (`planner.sidecars`)."""
+
+    @property
+    def replica(self) -> str:
+        """Name of its replica, as `worker-3`."""
+        return replica_name(self.role, self.index)
 
     @property
     def ended(self) -> bool:

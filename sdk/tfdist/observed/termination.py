@@ -29,7 +29,7 @@ def failure_message(pod: PodSummary) -> str:
     """
     parsed = termination_message(pod)
     if parsed:
-        return parsed.message.removeprefix(f"{pod.role}-{pod.index}: ")
+        return parsed.message.removeprefix(f"{pod.replica}: ")
     if pod.reason == OOM_KILLED:
         return f"{OOM_KILLED}: the container exceeded its memory limit; raise resources.limits.memory"
     if pod.signal == signal.SIGKILL:
@@ -39,7 +39,7 @@ def failure_message(pod: PodSummary) -> str:
 
 def describe_failure(pod: PodSummary) -> str:
     """Return one line about the end of a replica, for conditions, events and failure records."""
-    who = f"{pod.role}-{pod.index} (pod {pod.name}{f', node {pod.node}' if pod.node else ''})"
+    who = f"{pod.replica} (pod {pod.name}{f', node {pod.node}' if pod.node else ''})"
     text = failure_message(pod)
     if pod.exit_code is None:
         return f"{who} {'is being deleted' if pod.deleting else 'was lost'}{f': {text}' if text else ''}"

@@ -7,8 +7,8 @@ from typing import Any
 
 from tfdist.api.v1 import TFDistJob, TFDistJobSpec
 from tfdist.failure_classification import Action, classify
-from tfdist.observed.gang_record import GangRecord, replica_name, stored_record
-from tfdist.observed.gang_state import GangState, gang_state, member_of
+from tfdist.observed.gang_record import GangRecord, stored_record
+from tfdist.observed.gang_state import GangState, gang_state
 from tfdist.observed.job_view import JobView
 from tfdist.observed.pod import PodState
 from tfdist.observed.termination import termination_message
@@ -46,7 +46,7 @@ class PlanContext:
         record = self._record(gang)
         state = gang_state(gang, record, self.view.pods)
         ignored = {
-            replica_name(member_of(p))
+            p.replica
             for p in state.failed_or_terminating
             if classify(p, self.spec.failure_policy).action is Action.IGNORE
         }

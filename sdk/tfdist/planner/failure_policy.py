@@ -23,7 +23,7 @@ from tfdist.failure_classification import (
     Action,
     Classification,
 )
-from tfdist.observed.gang_record import GangRecord, replica_name
+from tfdist.observed.gang_record import GangRecord
 from tfdist.observed.gang_state import GangState, gang_state, member_of
 from tfdist.observed.pod import PodSummary
 from tfdist.observed.termination import describe_failure, failure_message
@@ -207,7 +207,7 @@ def _next_attempt(
     if not alone:
         return record.next_attempt(retry_after=retry_after)
     for cause in causes:
-        who, number = replica_name(cause.member), record.attempt + 1
+        who, number = cause.member.name, record.attempt + 1
         replaced = {**record.replaced, who: number}
         pending, completed = record.pending_replacements | {who}, record.completed - {who}
         record = record.changed(attempt=number, replaced=replaced, pending_replacements=pending, completed=completed)

@@ -5,7 +5,6 @@ from typing import Final
 
 from tfdist.api.status import ConditionType
 from tfdist.contract import Role
-from tfdist.observed.gang_record import replica_name
 from tfdist.observed.gang_state import GangState, member_of
 from tfdist.observed.pod import CANNOT_START, PodState, PodSummary
 from tfdist.planner import event_replay, inplace_restart, pod_rejection
@@ -22,7 +21,6 @@ from tfdist.planner.planned_restart import (
 from tfdist.planner.progress_deadline import Progressing, Stalled, check_progress
 from tfdist.reasons import ConditionReason
 from tfdist.render.gang import GangName
-from tfdist.render.names import hostname
 from tfdist.status.conditions import Condition, find, is_true
 from tfdist.status.phase import PROBLEMS, training_succeeded
 
@@ -134,7 +132,7 @@ def _problem(context: PlanContext, pod: PodSummary) -> Failure:
     reason = ConditionReason.UNSCHEDULABLE
     if pod.reason in CANNOT_START:
         reason = ConditionReason.CONFIG_ERROR if "Config" in pod.reason else ConditionReason.IMAGE_ERROR
-    who = hostname(pod.role, pod.index)
+    who = pod.replica
     where = f"{_image_path(context, pod.role)}: {who}" if reason == ConditionReason.IMAGE_ERROR else who
     return Failure(reason, f"{where} cannot start: {pod.reason}: {pod.message or 'no reason given'}")
 
@@ -198,7 +196,7 @@ def _progresses_again(context: PlanContext, found: Progressing) -> bool:
 def _unresponsive_leader(state: GangState) -> str:
     """Return a message that names the unresponsive leader; the other launchers wait for it, or its pod is replaced."""
     pod = state.leader
-    who = f"{pod.role}-{pod.index} (pod {pod.name}, node {pod.node})" if pod else replica_name(state.gang.leader)
+    who = f"{pod.replica} (pod {pod.name}, node {pod.node})" if pod else state.gang.leader.name
     return f"{who} leads the gang and no longer answers: the process, its node or the network to it hangs"
 
 
@@ -239,13 +237,13 @@ def _not_started(state: GangState) -> str:
     """Return a message about the replica that has not started; of several the last, which probably starts last."""
     pending = [p for p in state.pods if p.state is PodState.PENDING]
     if not pending:
-        return f"{', '.join(map(replica_name, state.missing[-1:]))} of the {state.gang.name} has no pod"
+        return f"{', '.join(m.name for m in state.missing[-1:])} of the {state.gang.name} has no pod"
     pod = pending[-1]
     node = f", node {pod.node}" if pod.node else ""
     why = ": ".join(filter(None, (pod.reason, pod.message)))
     if not why:
         why = f"the kubelet of node {pod.node} has not reported it" if pod.node else "no node has been assigned to it"
-    return f"{pod.role}-{pod.index} (pod {pod.name}{node}) has not started: {why}"
+    return f"{pod.replica} (pod {pod.name}{node}) has not started: {why}"
 
 
 def _interrupted(context: PlanContext, state: GangState, waits: Condition) -> tuple[Condition, ...]:
@@ -253,10 +251,10 @@ def _interrupted(context: PlanContext, state: GangState, waits: Condition) -> tu
     if state.gang.name is not GangName.TRAINING or not is_true(context.view.status, ConditionType.RUNNING):
         return ()
     there = {member_of(p) for p in state.pods if p.state is not PodState.PENDING}
-    absent = [m for m in state.gang.members if m not in there and replica_name(m) not in state.record.completed]
+    absent = [m for m in state.gang.members if m not in there and m.name not in state.record.completed]
     if not absent:
         return ()
-    names = ", ".join(map(replica_name, absent[:_NAMED])) + (", ..." if len(absent) > _NAMED else "")
+    names = ", ".join(m.name for m in absent[:_NAMED]) + (", ..." if len(absent) > _NAMED else "")
     if continues_without(context, state, absent):
         run = len(state.gang.members) - len(absent)
         text = f"{run} of {len(state.gang.members)} replicas run, and train without {names} (attempt {state.attempt})"

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tfdist.contract import Restarts
+from tfdist.contract import Restarts, replica_name
 from tfdist.contract_model import INT32_MAX
 from tfdist.contract_reports import GangEnd, GangReport, RoundFailure
 from tfdist.failure_classification import known_reason
-from tfdist.observed.gang_record import GangRecord, replica_name
+from tfdist.observed.gang_record import GangRecord
 from tfdist.observed.gang_state import GangState
 from tfdist.observed.pod import PodState, PodSummary
 from tfdist.observed.termination import termination_message
@@ -172,6 +172,6 @@ def _events(causes: Sequence[RoundFailure]) -> Iterator[Event]:
         identity = f"training-{omitted[-1].id}-and-{len(omitted) - 1}"
         yield Event(EventReason.RESTARTING, text, warning=True, identity=identity, cause=omitted[-1].reason)
     for failure in causes[-MAX_EVENTS:]:
-        who = replica_name(Member(failure.role, failure.index))
+        who = replica_name(failure.role, failure.index)
         text = f"{who} failed in round {failure.round}: {failure.message}; the launchers restart the gang in place"
         yield Event(EventReason.RESTARTING, text, warning=True, identity=f"training-{failure.id}", cause=failure.reason)

@@ -5,7 +5,6 @@ from datetime import datetime
 from tfdist.api.policies import CONTROLLER_NAME
 from tfdist.api.status import ConditionType
 from tfdist.contract import Task
-from tfdist.observed.gang_record import replica_name
 from tfdist.observed.gang_state import GangState
 from tfdist.observed.job_view import JobView
 from tfdist.planner import evaluation, event_replay
@@ -146,6 +145,6 @@ def _active_for_too_long(context: PlanContext, builder: PlanBuilder) -> Failure 
 
 
 def _started(state: GangState) -> Event:
-    leader = replica_name(state.gang.leader)
+    leader = state.gang.leader.name
     text = f"all {len(state.gang.members)} replicas run; {leader} leads"
     return Event(EventReason.RUNNING, text, identity=str(state.attempt))

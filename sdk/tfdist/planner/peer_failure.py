@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tfdist.contract import ExitCode
-from tfdist.observed.gang_record import replica_name
-from tfdist.observed.gang_state import GangState, member_of
+from tfdist.observed.gang_state import GangState
 from tfdist.observed.pod import PodState, PodSummary
 from tfdist.planner.context import PlanContext
 from tfdist.planner.plan import ProbeTarget
@@ -59,4 +58,4 @@ def unresponsive_peer(context: PlanContext, state: GangState) -> PodSummary | No
     """Return the running replica that did not answer the probe; None where all did, or none was probed."""
     probe_result = context.view.probe_result
     unresponsive = probe_result.unresponsive if probe_result and probe_result.probe_id == _probe_id(state) else ()
-    return next((p for p in _surviving_peers(state) if replica_name(member_of(p)) in unresponsive), None)
+    return next((p for p in _surviving_peers(state) if p.replica in unresponsive), None)

@@ -17,7 +17,6 @@ from tfdist.failure_classification import (
     classify,
     root_cause,
 )
-from tfdist.observed.gang_record import replica_name
 from tfdist.observed.gang_state import GangState, member_of
 from tfdist.observed.pod import PodSummary
 from tfdist.observed.termination import describe_failure, failure_message
@@ -50,7 +49,7 @@ def root_cause_of_gang(context: PlanContext, state: GangState) -> RootCause:
     policy = context.spec.failure_policy
     unresponsive = unresponsive_peer(context, state)
     if unresponsive is not None:
-        who = f"{replica_name(member_of(unresponsive))} (pod {unresponsive.name}, node {unresponsive.node})"
+        who = f"{unresponsive.replica} (pod {unresponsive.name}, node {unresponsive.node})"
         first = describe_failure(state.failed_or_terminating[0])
         text = f"{who} is unresponsive; its peers reported a lost connection: {first}"
         # As under launchers, silence is a disruption: a frozen or partitioned node is not the fault of the program.
@@ -92,9 +91,9 @@ def root_cause_of_launchers(context: PlanContext, state: GangState, pod: PodSumm
 
 def root_cause_of_stall(state: GangState, stall: Stalled) -> tuple[RootCause, str]:
     """Return the root cause of a stall, and a description in one line."""
-    behind = next((p for p in state.pods if replica_name(member_of(p)) == stall.probe_result.behind), None)
+    behind = next((p for p in state.pods if p.replica == stall.probe_result.behind), None)
     member = member_of(behind) if behind else state.gang.leader
-    who = f"{replica_name(member)} is" if behind else "no replica is known to be"
+    who = f"{member.name} is" if behind else "no replica is known to be"
     text = f"no step was completed for {stall.seconds:.0f} s; {who} behind"
     where = f" (pod {behind.name}{f', node {behind.node}' if behind.node else ''})" if behind else ""
     return RootCause(behind, member, STALLED, text + where, stacks=stall.probe_result.stacks), text
@@ -128,7 +127,7 @@ def log_hint(context: PlanContext, cause: RootCause) -> str:
 
 
 def _deleted(first: Member, members: Sequence[Member], others: Sequence[PodSummary] = ()) -> RootCause:
-    gone = ", ".join(map(replica_name, members))
+    gone = ", ".join(m.name for m in members)
     return RootCause(None, first, DISRUPTION, f"the pod of {gone} was deleted while it ran", tuple(others))
 
 

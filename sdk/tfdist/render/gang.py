@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tfdist.api.v1 import Strategy, TFDistJob
-from tfdist.contract import Role, Task
+from tfdist.contract import Role, Task, replica_name
 from tfdist.render import names
 from tfdist.render.template import role_template, tensorflow_port
 
@@ -28,6 +28,11 @@ class Member:
 
     role: Role
     index: int
+
+    @property
+    def name(self) -> str:
+        """Name of the replica, as `worker-3`."""
+        return replica_name(self.role, self.index)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ node, are still terminating. Deterministic names make creation idempotent.
 from typing import Final
 
 from tfdist.api.v1 import GROUP, TFDistJob
-from tfdist.contract import Role
+from tfdist.contract import Role, replica_name
 
 MANAGER: Final = "tfdist"
 MANAGED_BY_LABEL: Final = "app.kubernetes.io/managed-by"
@@ -34,7 +34,7 @@ POD_SELECTOR: Final = f"{MANAGED_BY_LABEL}={MANAGER},{JOB_LABEL}"
 
 def pod_name(job: str, role: Role, index: int, attempt: int) -> str:
     """Return the name of the pod that runs a replica in an attempt."""
-    base = f"{job}-{role}-{index}"
+    base = f"{job}-{replica_name(role, index)}"
     return base if attempt == 0 else f"{base}-r{attempt}"
 
 
@@ -45,7 +45,7 @@ def tensorboard(job: str) -> str:
 
 def hostname(role: Role, index: int) -> str:
     """Return the host name of a replica, the same in every attempt."""
-    return f"{role}-{index}"
+    return replica_name(role, index)
 
 
 def address(job: TFDistJob, role: Role, index: int, port: int, cluster_domain: str = "") -> str:

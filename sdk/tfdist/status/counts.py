@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tfdist.observed.gang_record import replica_name
 from tfdist.observed.gang_state import GangState, member_of
 from tfdist.observed.pod import PodState, PodSummary
 from tfdist.render.gang import Gang
@@ -70,4 +69,4 @@ def _succeeded_without_pod(role: str, state: GangState) -> int:
     """Return how many replicas of a role succeeded and have no pod any more."""
     with_pod = {member_of(p) for p in state.pods}
     gone = (m for m in state.gang.members if m.role == role and m not in with_pod)
-    return sum(replica_name(m) in state.record.completed for m in gone)
+    return sum(m.name in state.record.completed for m in gone)

@@ -13,7 +13,7 @@ from typing import Final
 
 import tensorflow as tf
 
-from tfdist.contract import Phase
+from tfdist.contract import Phase, replica_name
 from tfdist_trainer import log
 from tfdist_trainer.environment import Member
 from tfdist_trainer.errors import PeerLostError
@@ -56,7 +56,7 @@ def shutdown_marker(member: Member, role: str, index: int) -> Path:
     not, because without Kubernetes each process has its own.
     """
     name = hashlib.sha256(str(sorted(member.cluster.items())).encode()).hexdigest()[:16]
-    return Path(tempfile.gettempdir(), f"tfdist-done-{name}-{role}-{index}")
+    return Path(tempfile.gettempdir(), f"tfdist-done-{name}-{replica_name(role, index)}")
 
 
 def _options(member: Member) -> "tf.compat.v1.ConfigProto":
