@@ -17,8 +17,8 @@ the table is in [failures.md](failures.md#why-a-replica-ended)."""
 
 def page() -> str:
     """Return the content of `docs/reasons.md`."""
-    conditions = [(f"`{r}`", r.conditions, r.meaning) for r in ConditionReason]
-    events = [(f"`{r}`", r.kind, r.meaning) for r in EventReason]
+    conditions = [(f"`{r}`", r.types, r.meaning) for r in ConditionReason]
+    events = [(f"`{r}`", r.types, r.meaning) for r in EventReason]
     lines = [HEADER, "", INTRODUCTION, "", "## Conditions", ""]
     lines += [*table(("reason", "condition", "meaning"), conditions), "", "## Events", ""]
     lines += [*table(("reason", "type", "meaning"), events)]

@@ -8,18 +8,22 @@ from enum import StrEnum
 from typing import Self
 
 
-class ConditionReason(StrEnum):
-    """Reason of a condition: its name, the conditions that have it, and its meaning."""
+class Reason(StrEnum):
+    """A reason with its documentation: the types of the conditions or events that have it, and its meaning."""
 
-    conditions: str
+    types: str
     meaning: str
 
-    def __new__(cls, value: str, conditions: str, meaning: str) -> Self:
+    def __new__(cls, value: str, types: str, meaning: str) -> Self:
         """Return the member `value` with its documentation."""
         member = str.__new__(cls, value)
         member._value_ = value
-        member.conditions, member.meaning = conditions, meaning
+        member.types, member.meaning = types, meaning
         return member
+
+
+class ConditionReason(Reason):
+    """Reason of a condition."""
 
     STARTING = "Starting", "`PodsReady=False`", "pods are being created, scheduled or started"
     ALL_REPLICAS_RUNNING = (
@@ -142,18 +146,8 @@ class ConditionReason(StrEnum):
     JOB_FINISHED = "JobFinished", "`False` of `PodsReady`, `Restarting`, `Stalled`", "the job has finished"
 
 
-class EventReason(StrEnum):
-    """Reason of an event: its name, its type, and its meaning."""
-
-    kind: str
-    meaning: str
-
-    def __new__(cls, value: str, kind: str, meaning: str) -> Self:
-        """Return the member `value` with its documentation."""
-        member = str.__new__(cls, value)
-        member._value_ = value
-        member.kind, member.meaning = kind, meaning
-        return member
+class EventReason(Reason):
+    """Reason of an event."""
 
     RUNNING = "Running", "Normal", "all replicas of an attempt run"
     RESTARTING = (

@@ -30,9 +30,9 @@ def test_no_reason_is_a_literal_in_the_code() -> None:
 def test_every_row_names_conditions_that_exist_and_a_type_of_event() -> None:
     kinds = {str(kind) for kind in ConditionType}
     for reason in ConditionReason:
-        named = {word.strip("`,").partition("=")[0] for word in reason.conditions.split() if word.startswith("`")}
+        named = {word.strip("`,").partition("=")[0] for word in reason.types.split() if word.startswith("`")}
         assert named - {"False", "True"} <= kinds, reason
-    assert {reason.kind.partition(";")[0] for reason in EventReason} == {"Normal", "Warning"}
+    assert {reason.types.partition(";")[0] for reason in EventReason} == {"Normal", "Warning"}
 
 
 def test_a_reason_is_its_text_wherever_it_is_stored() -> None:
