@@ -30,7 +30,6 @@ CONNECT: Final = Hook(
 ERROR: Final = Hook(
     package="tensorflow",
     name="tensorflow.python.framework.errors_impl:exception_type_from_error_code",
-    source="tensorflow/python/framework/errors_impl.py",
     reason="Maps the status code of the C interface to the exception that the binding would raise.",
     missing="TensorFlow connects with the GIL held: SIGTERM and the time limit work only after it has connected",
     parameters=("error_code",),

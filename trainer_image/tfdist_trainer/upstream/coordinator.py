@@ -13,63 +13,50 @@ from tensorflow.python.distribute.coordinator import values
 
 from tfdist_trainer.upstream.hook import Hook, reject
 
-_FOLDER: Final = "tensorflow/python/distribute"
-_COORDINATOR: Final = "tensorflow.python.distribute.coordinator"
-_ENDS: Final = "training under ParameterServer ends with a configuration error"
 
-WORKERS: Final = Hook(
-    package="tensorflow",
-    name=f"{_COORDINATOR}.cluster_coordinator:ClusterCoordinator()._cluster",
-    source=f"{_FOLDER}/coordinator/cluster_coordinator.py",
-    reason="`_cluster.workers` are the workers, to create a resource on one of them.",
-    missing=_ENDS,
+def _hook(name: str, reason: str, *parameters: str) -> Hook:
+    """Return a hook in `tensorflow.python.distribute`; without `parameters` it is no function."""
+    return Hook(
+        package="tensorflow",
+        name=f"tensorflow.python.distribute.{name}",
+        reason=reason,
+        missing="training under ParameterServer ends with a configuration error",
+        parameters=parameters or None,
+    )
+
+
+WORKERS: Final = _hook(
+    "coordinator.cluster_coordinator:ClusterCoordinator()._cluster",
+    "`_cluster.workers` are the workers, to create a resource on one of them.",
 )
-RESOURCE: Final = Hook(
-    package="tensorflow",
-    name=f"{_COORDINATOR}.cluster_coordinator:Worker.create_resource",
-    source=f"{_FOLDER}/coordinator/cluster_coordinator.py",
-    reason="Creates an iterator on one worker, and again when that worker comes back.",
-    missing=_ENDS,
-    parameters=("self", "function", "args", "kwargs"),
+RESOURCE: Final = _hook(
+    "coordinator.cluster_coordinator:Worker.create_resource",
+    "Creates an iterator on one worker, and again when that worker comes back.",
+    *("self", "function", "args", "kwargs"),
 )
-TYPE_SPEC: Final = Hook(
-    package="tensorflow",
-    name=f"{_COORDINATOR}.values:RemoteValueImpl()._type_spec",
-    source=f"{_FOLDER}/coordinator/values.py",
-    reason="A function is traced with the type of the remote iterator, which TensorFlow cannot infer.",
-    missing=_ENDS,
+TYPE_SPEC: Final = _hook(
+    "coordinator.values:RemoteValueImpl()._type_spec",
+    "A function is traced with the type of the remote iterator, which TensorFlow cannot infer.",
 )
-ITERATOR: Final = Hook(
-    package="tensorflow",
-    name=f"{_COORDINATOR}.values:PerWorkerDistributedIterator",
-    source=f"{_FOLDER}/coordinator/values.py",
-    reason="The argument of `schedule` that stands for each worker's own iterator.",
-    missing=_ENDS,
-    parameters=("values",),
+ITERATOR: Final = _hook(
+    "coordinator.values:PerWorkerDistributedIterator",
+    "The argument of `schedule` that stands for each worker's own iterator.",
+    "values",
 )
-SERIALIZE: Final = Hook(
-    package="tensorflow",
-    name=f"{_COORDINATOR}.values:serialize_dataset_to_graph",
-    source=f"{_FOLDER}/coordinator/values.py",
-    reason="A data set is an object of the chief's process; its graph can be sent to a worker.",
-    missing=_ENDS,
-    parameters=("dataset",),
+SERIALIZE: Final = _hook(
+    "coordinator.values:serialize_dataset_to_graph",
+    "A data set is an object of the chief's process; its graph can be sent to a worker.",
+    "dataset",
 )
-DESERIALIZE: Final = Hook(
-    package="tensorflow",
-    name=f"{_COORDINATOR}.values:deserialize_dataset_from_graph",
-    source=f"{_FOLDER}/coordinator/values.py",
-    reason="Makes a data set on the worker of the graph that was sent.",
-    missing=_ENDS,
-    parameters=("graph_def", "element_spec"),
+DESERIALIZE: Final = _hook(
+    "coordinator.values:deserialize_dataset_from_graph",
+    "Makes a data set on the worker of the graph that was sent.",
+    *("graph_def", "element_spec"),
 )
-ITERATOR_SPEC: Final = Hook(
-    package="tensorflow",
-    name="tensorflow.python.distribute.input_lib:get_iterator_spec_from_dataset",
-    source=f"{_FOLDER}/input_lib.py",
-    reason="The type of the iterator, for `_type_spec`.",
-    missing=_ENDS,
-    parameters=("strategy", "dataset"),
+ITERATOR_SPEC: Final = _hook(
+    "input_lib:get_iterator_spec_from_dataset",
+    "The type of the iterator, for `_type_spec`.",
+    *("strategy", "dataset"),
 )
 HOOKS: Final = (WORKERS, RESOURCE, TYPE_SPEC, ITERATOR, SERIALIZE, DESERIALIZE, ITERATOR_SPEC)
 
@@ -89,11 +76,9 @@ def per_worker_iterator(
     workers = getattr(getattr(coordinator, "_cluster", None), "workers", None)
     if workers is None:
         reject(WORKERS)
-    for hook in (ITERATOR, SERIALIZE, DESERIALIZE):
-        if not hasattr(values, hook.attribute):
+    for module, hook in ((values, ITERATOR), (values, SERIALIZE), (values, DESERIALIZE), (input_lib, ITERATOR_SPEC)):
+        if not hasattr(module, hook.attribute):
             reject(hook)
-    if not hasattr(input_lib, "get_iterator_spec_from_dataset"):
-        reject(ITERATOR_SPEC)
     iterators = []
     for index, worker in enumerate(workers):
         create, spec = _iterator(coordinator.strategy, dataset_of(index, len(workers)))

@@ -14,7 +14,6 @@ _MODULE: Final = "tensorflow.python.eager.context"
 CONFIG: Final = Hook(
     package="tensorflow",
     name=f"{_MODULE}:context().config",
-    source="tensorflow/python/eager/context.py",
     reason="`tf.distribute.Server` takes the settings of devices and threads as a `ConfigProto`; without one it "
     "ignores those of `tf.config`, which has no public way to read them all.",
     missing="a worker or parameter server ends with a configuration error",
@@ -22,7 +21,6 @@ CONFIG: Final = Hook(
 HANDLE: Final = Hook(
     package="tensorflow",
     name=f"{_MODULE}:context()._context_handle",
-    source="tensorflow/python/eager/context.py",
     reason="A process whose runtime has started has threads, and must not be forked. The public ways to ask start it.",
     missing="the runtime counts as started: the launcher starts new processes instead of forks",
 )

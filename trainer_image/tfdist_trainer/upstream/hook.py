@@ -21,12 +21,12 @@ class Hook:
     package: Literal["keras", "tensorflow"]
     name: str
     """Module and qualified name, `module:Class.attribute`."""
-    source: str
-    """Upstream file that defines it."""
     reason: str
     """Why the public interface does not suffice."""
     missing: str
     """What the trainer does where an upstream version lacks it."""
+    source: str = ""
+    """Upstream file that defines it, where it is not the module in `name`."""
     parameters: tuple[str, ...] | None = None
     """Names of the parameters that callers rely on, in order; None where it is no Python function."""
 

@@ -14,7 +14,6 @@ _MODULE: Final = "tensorflow.python.distribute.collective_all_reduce_strategy"
 INITIAL_VALUE: Final = Hook(
     package="tensorflow",
     name=f"{_MODULE}:CollectiveAllReduceExtended._get_variable_creator_initial_value",
-    source="tensorflow/python/distribute/collective_all_reduce_strategy.py",
     reason="The strategy broadcasts the initial value of each variable while it creates it, one after the other. Most "
     "starts restore a checkpoint and need none of them; the first one sends them together.",
     missing="TensorFlow broadcasts each initial value while it creates the variable",
