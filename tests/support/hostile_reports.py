@@ -108,9 +108,34 @@ def _spoiled(good: Json, changes: list[tuple[tuple[Any, ...], Any]]) -> str:
     return json.dumps(result)
 
 
+_EXTREMES = (None, -1, 2**64, 10**400, float("nan"), float("inf"))
+_LONG = (None, None, "x" * 6000, "a\nb\x1b[2J")
+_REQUIRED = {("index",), ("attempt",), ("role",), ("phase",)}
+"""A report without one of these is rejected as a whole."""
+
+
+def _at(value: Any, place: tuple[Any, ...]) -> Any:
+    for key in place:
+        value = value[key]
+    return value
+
+
+def _flood(good: Json, values: tuple[Any, ...], kind: Any) -> st.SearchStrategy[list[tuple[tuple[Any, ...], Any]]]:
+    """Return changes after which about half of the values of one kind are the same extreme one; None for no change."""
+    places = [place for place in _places(good) if place not in _REQUIRED and isinstance(_at(good, place), kind)]
+    chosen = st.lists(st.booleans(), min_size=len(places), max_size=len(places))
+    return st.builds(
+        lambda value, uses: [(p, value) for p, use in zip(places, uses, strict=True) if use and value is not None],
+        st.sampled_from(values),
+        chosen,
+    )
+
+
 def _of(good: Json) -> st.SearchStrategy[str]:
     change = st.tuples(st.sampled_from(_places(good)), VALUES)
-    return st.lists(change, max_size=4).map(lambda changes: _spoiled(good, changes))
+    numbers, texts = _flood(good, _EXTREMES, (int, float)), _flood(good, _LONG, str)
+    changes = st.tuples(numbers, texts, st.lists(change, max_size=4))
+    return changes.map(lambda lists: _spoiled(good, [each for some in lists for each in some]))
 
 
 REPORTS = _of(REPORT)

@@ -10,7 +10,9 @@ from support.factories import CHECKPOINT, UID, manifest
 
 from tfdist.render import names
 from tfdist_operator.kube.backoff import Backoff
-from tfdist_operator.kube.owned_cache import controller_label
+from tfdist_operator.kube.client import Client
+from tfdist_operator.kube.owned_cache import KINDS, OwnedObjectCache, controller_label
+from tfdist_operator.kube.owned_watch import watch_owned
 from tfdist_operator.reconcile import owned
 
 BOTH = ("worker-0", "worker-1")
@@ -272,6 +274,16 @@ async def test_a_tensorboard_that_is_rejected_is_reported_once_and_not_retried_a
     assert await bench.reconcile()
     assert DEPLOYMENT in bench.api.objects
     assert JOB in bench.api.objects
+
+
+def test_every_kind_is_watched_and_compared_by_its_metadata() -> None:
+    caches = [OwnedObjectCache(kind, lambda _: None) for kind in KINDS]
+    watches = watch_owned(Client("https://localhost", None, dict), ["team"], caches)
+    assert [informer.plural for informer, _ in watches] == ["services", "networkpolicies", "deployments"]
+    for _, compared in watches:
+        assert compared.periodic, "each resync compares it"
+        assert "PartialObjectMetadata" in compared.watched.accepts_object
+        assert "PartialObjectMetadataList" in compared.watched.accepts_list
 
 
 def test_the_label_of_a_controller_with_any_names_is_valid() -> None:

@@ -1,11 +1,13 @@
 """The cache of jobs: any stored object is read as a job or `Invalid`, and never raises an exception."""
 
+import json
 from typing import Any
 
 import pytest
 from support.factories import UID, manifest
 
 from tfdist_operator.kube import job_cache
+from tfdist_operator.kube.decode import decode
 from tfdist_operator.kube.job_cache import JobCache, StoredJob
 from tfdist_operator.kube.keys import NamespacedName
 
@@ -43,6 +45,19 @@ def test_a_specification_nested_too_deep_is_invalid_with_that_message(field: str
     spec: dict[str, Any] = {field: content}
     (problem,) = stored(manifest(**spec)["spec"]).problems
     assert "nested deeper than 64 levels" in str(problem)
+
+
+def test_a_specification_of_which_the_parser_leaves_out_the_depths_is_nested_too_deep() -> None:
+    """Given a job of 1,100 levels as the API server sends it; then it is invalid, and its version is known."""
+    job = manifest(training={"program": "image_classification", "config": "DEEP"})
+    job["metadata"] |= {"uid": UID, "generation": 1, "resourceVersion": "5"}
+    jobs = JobCache()
+    jobs.upsert(decode(json.dumps(job).replace('"DEEP"', '{"a":' * 1100 + "1" + "}" * 1100).encode()))
+    found = jobs.get(KEY)
+    assert found is not None
+    (problem,) = found.problems
+    assert "nested deeper than 64 levels" in str(problem)
+    assert found.resource_version == 5
 
 
 @pytest.mark.parametrize("error", [RecursionError(), AttributeError("x"), ZeroDivisionError()])

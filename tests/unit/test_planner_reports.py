@@ -81,6 +81,32 @@ def test_one_value_out_of_its_bounds_costs_the_report_nothing_else() -> None:
     assert (progress["step"], progress["percent"], progress["metrics"]) == (5, 50, {"a": 1.0})
 
 
+CHECKPOINT: dict[str, Any] = {"step": 5, "path": "/a"}
+
+
+@pytest.mark.parametrize(
+    ("sent", "read"),
+    [
+        ({"metrics": {LONG: 1, "a\nb": 2, "\x1b[2J": 3, "": 4, "text": "five", "a": 5}}, {"metrics": {"a": 5}}),
+        ({"metrics": {f"m{n}": n for n in range(3000)}}, {"metrics": {f"m{n}": n for n in range(64)}}),
+        ({"lastCheckpoint": CHECKPOINT | {"path": LONG}}, {}),
+        ({"lastCheckpoint": CHECKPOINT | {"path": "/a\n/b"}}, {}),
+        ({"lastCheckpoint": CHECKPOINT | {"time": "not a time"}}, {"lastCheckpoint": CHECKPOINT}),
+        ({"lastCheckpoint": CHECKPOINT | {"time": "2030-02-31T00:00:00Z"}}, {"lastCheckpoint": CHECKPOINT}),
+        ({"waitingFor": [LONG] * 5000}, {"waitingFor": ["x" * 256] * 16}),
+        ({"waitingFor": ["a\x1bb\x00c"]}, {"waitingFor": ["a b c"]}),
+    ],
+    ids=[
+        "names of metrics", "number of metrics", "length of a path", "lines of a path", "a time", "the date of a time",
+        "length and number of texts", "control characters",
+    ],
+)  # fmt: skip
+def test_what_is_read_is_bounded(sent: dict[str, Any], read: dict[str, Any]) -> None:
+    known = {"schemaVersion", "round"} | TRAINS.keys()
+    kept = parsed(**sent).content.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude_none=True)
+    assert {name: value for name, value in kept.items() if name not in known} == read
+
+
 def test_training_that_continues_beyond_its_last_step_has_no_negative_remaining_time() -> None:
     story = Lifecycle(BOTH)
     story.reconcile(BOTH, report=parsed(step=12, totalSteps=10, stepTimeMillis=1000))
@@ -117,11 +143,16 @@ def test_a_failure_of_a_replica_that_the_gang_does_not_have_is_not_recorded() ->
 def test_restarts_that_launchers_make_up_reach_no_number_that_the_next_leader_could_not_read() -> None:
     story = Lifecycle(BOTH, command=["tfdist-launch", "train"])
     most = Restarts(counted=INT32_MAX, uncounted=INT32_MAX, since_checkpoint=INT32_MAX)
-    story.reconcile(BOTH, report=launcher_report(restarts=most))
+    story.reconcile(BOTH, report=launcher_report())
+    story.reconcile("worker-0:R worker-1:F", report=launcher_report())
+    assert story.status["restarts"]["counted"] == 1
+    story.reconcile("worker-0:R worker-1-r1:R", report=launcher_report(restarts=most))
+    assert story.status["restarts"]["counted"] == INT32_MAX
     story.reconcile(
-        [pod("worker-0", "F", disrupted=True, exit_code=None), pod("worker-1")], report=launcher_report(restarts=most)
+        [pod("worker-0", "F", disrupted=True, exit_code=None), pod("worker-1-r1")],
+        report=launcher_report(restarts=most),
     )
-    story.reconcile("worker-0-r1:R worker-1:R", report=launcher_report(attempt=1, restarts=most))
+    story.reconcile("worker-0-r2:R worker-1-r1:R", report=launcher_report(attempt=2, restarts=most))
     TFDistJobStatus.model_validate(story.status)
     assert story.status["restarts"]["counted"] <= INT32_MAX
 

@@ -75,6 +75,26 @@ async def test_only_a_404_for_the_job_itself_means_that_it_is_deleted(bench: Ben
     assert SERVICE in bench.api.objects
 
 
+async def test_a_service_that_is_deleted_while_it_is_changed_does_not_mean_that_the_job_is_deleted(
+    bench: Bench,
+) -> None:
+    bench.job()
+    await bench.reconcile()
+    bench.fail("worker-1")
+    gone = (404, "NotFound", 'services "fashion" not found', "")
+    bench.api.reject = lambda method, path: gone if (method, path) == ("PATCH", SERVICE) else None
+    assert not await bench.reconcile()
+    assert bench.jobs.get(KEY) is not None
+
+
+async def test_a_404_for_a_pod_does_not_mean_that_the_job_is_deleted(bench: Bench) -> None:
+    bench.job()
+    gone = (404, "NotFound", 'namespaces "team" not found', "")
+    bench.api.reject = lambda method, path: gone if method == "POST" and path.endswith("/pods") else None
+    assert not await bench.reconcile()
+    assert bench.jobs.get(KEY) is not None
+
+
 async def test_a_job_whose_status_is_not_found_is_removed_from_the_cache(bench: Bench) -> None:
     bench.job()
     del bench.api.objects[JOB]
@@ -175,7 +195,7 @@ async def test_invented_failures_of_a_pod_cause_a_burst_of_events_and_no_metrics
         bench.states.get(KEY, UID).report = launcher_report(*made_up, restarts=Restarts())
         assert await bench.reconcile()
     assert len(bench.api.requests("events")) <= 25
-    assert counted("tfdist_restarts_total", reason="R1") == 0
+    assert [counted("tfdist_restarts_total", reason=f"R{n}") for n in range(50)] == [0] * 50
 
 
 async def test_a_job_whose_report_raises_an_exception_is_planned_without_it(

@@ -19,6 +19,7 @@ from tfdist.observed.job_view import ProbeResult
 from tfdist.planner.plan import ProbeTarget
 from tfdist_operator.kube.keys import NamespacedName
 from tfdist_operator.replica_reports import client as client_module
+from tfdist_operator.replica_reports import diagnosis as diagnosis_module
 from tfdist_operator.replica_reports.client import ReportClient, Unreported
 from tfdist_operator.replica_reports.diagnosis import Diagnosis
 
@@ -130,16 +131,30 @@ async def test_stacks_lose_what_would_act_on_a_terminal(client: ReportClient, mo
 
 
 async def test_the_diagnosis_of_one_jobs_silent_replicas_delays_no_other_request(
-    client: ReportClient, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Given a job with 400 replicas of which none answers, then a replica of another job is read meanwhile."""
+    monkeypatch.setattr(client_module, "DEADLINE_SECONDS", 300.0)
+    monkeypatch.setattr(diagnosis_module, "DEADLINE_SECONDS", 300.0)
     found: list[ProbeResult] = []
-    async with replica(monkeypatch, sends()) as ip:
+    asked: asyncio.Queue[None] = asyncio.Queue()
+    answers = False
+
+    async def answer(writer: asyncio.StreamWriter) -> None:
+        asked.put_nowait(None)
+        if answers:
+            await sends(ok(BODY))(writer)
+
+    async with replica(monkeypatch, answer) as ip, ReportClient() as client:
         diagnosis = Diagnosis(client)
         silent = [ProbeTarget(Role.WORKER, number, ip) for number in range(400)]
         diagnosis.start(NamespacedName("team", "stalled"), "one", silent, found.append)
         diagnosis.start(NamespacedName("team", "stalled"), "one", silent, found.append)  # in progress already
-        await client.progress(ip)
-        assert found == [], "it had its own deadline while the diagnosis was still in progress"
+        for _ in range(diagnosis_module.REQUESTS_OF_ONE_JOB):
+            await asyncio.wait_for(asked.get(), 60)
+        answers = True
+        assert isinstance(await asyncio.wait_for(client.progress(ip), 60), ProgressReport)
+        assert found == [], "the diagnosis was still in progress"
         await diagnosis.close()
     assert found == []
 

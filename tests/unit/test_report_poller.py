@@ -219,3 +219,21 @@ async def test_the_last_report_is_kept_after_an_answer_that_is_not_a_report(capl
     assert report is not None
     assert report.content == TRAINS
     assert caplog.text.count("answers with no report") == 1
+
+
+async def test_a_leader_is_silent_while_it_gives_no_answer_and_not_while_it_gives_one_that_is_no_report() -> None:
+    jobs, pods = jobs_and_pods("10.0.0.1")
+    (job,) = jobs.all()
+    answers, states, reported = list[Unreported](), RuntimeStateStore(), list[tuple[NamespacedName, float]]()
+
+    async def answer(_: str) -> Unreported:
+        return answers.pop()
+
+    poller = polls(jobs, pods, states, answer, lambda *enqueued: reported.append(enqueued))
+    state = states.get(job.key, job.uid)
+    for given, silent in ((Unreported.UNREADABLE, False), (Unreported.NO_ANSWER, True), (Unreported.UNREADABLE, False)):
+        answers.append(given)
+        state.answered_at = time.monotonic() - 1000
+        await poller.poll_once(evaluators=False)
+        assert state.silent is silent
+    assert reported == [(job.key, 0.0)] * 2, "at the beginning and at the end of the silence"

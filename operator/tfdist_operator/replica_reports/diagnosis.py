@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 DEADLINE_SECONDS: Final = 10.0
 """Time limit for all replicas of one job."""
-_AT_ONCE: Final = 32
+REQUESTS_OF_ONE_JOB: Final = 32
 """Maximum number of requests in flight for one job."""
 _KEPT_STACKS: Final = 4096
 """Maximum characters of all replicas' stacks in a failure record: users read the status."""
@@ -79,7 +79,7 @@ class Diagnosis:
 
         Replicas with unreadable responses, and replicas without a result at the deadline, are not considered.
         """
-        slots = asyncio.Semaphore(_AT_ONCE)
+        slots = asyncio.Semaphore(REQUESTS_OF_ONE_JOB)
         shown = _KEPT_STACKS // _LEAST_STACKS
         tasks = [asyncio.create_task(self._ask(slots, q.ip, stacks=n < shown)) for n, q in enumerate(questions)]
         try:
