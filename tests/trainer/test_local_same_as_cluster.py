@@ -14,22 +14,26 @@ from tfdist.status.phase import is_terminal
 
 
 class Exit(NamedTuple):
-    """A replica ends with a code in an attempt, once another one has started: `worker-1-1` is worker 1 in attempt 1."""
+    """A replica of an attempt ends with a code, once all replicas run; not before the attempt `after` of its gang."""
 
     replica: str
     attempt: int
     code: int
-    after: str = ""
+    after: int = 0
 
 
 PROGRAM = """
 import json, os, pathlib, sys, time
 job = json.loads(os.environ["TFDIST_JOB"])
-name = f"{job['role']}-{job['index']}"
-pathlib.Path(f"{name}-{job['attempt']}").touch()
+evaluates = job["role"] == "evaluation"
+def all_run(attempt):
+    status = json.loads(pathlib.Path(".tfdist/job/status.json").read_text())
+    counts = [each for role, each in status["replicas"].items() if (role == "evaluation") == evaluates]
+    gang = status["gangs"]["evaluation" if evaluates else "training"]
+    return gang["attempt"] >= attempt and not any(each["pending"] for each in counts)
 for replica, attempt, code, after in json.loads(os.environ["EXITS"]):
-    if (replica, attempt) == (name, job["attempt"]):
-        while after and not os.path.exists(after):
+    if (replica, attempt) == (f"{job['role']}-{job['index']}", job["attempt"]):
+        while not all_run(max(attempt, after)):
             time.sleep(0.02)
         if code == 0:
             pathlib.Path(os.environ["TFDIST_TERMINATION_LOG"]).write_text(os.environ["RESULT"])
@@ -49,10 +53,10 @@ CASES: dict[str, tuple[dict[str, Any], list[Exit]]] = {
     "a preemption is not counted": (ONCE, [Exit("worker-1", 0, 42), Exit("worker-0", 1, 137), Exit("worker-0", 2, 0)]),
     "failures beyond the limit": (ONCE, [Exit("worker-1", 0, 3), Exit("worker-0", 1, 137)]),
     "a user error": ({}, [Exit("worker-0", 0, 64)]),
-    "an ignored failure": ({"failurePolicy": RULE}, [Exit("worker-1", 0, 3), Exit("worker-0", 0, 0, "worker-1-0")]),
+    "an ignored failure": ({"failurePolicy": RULE}, [Exit("worker-1", 0, 3), Exit("worker-0", 0, 0)]),
     "a worker of parameter servers restarts alone": (
         SERVERS,
-        [Exit("worker-0", 0, 3), Exit("chief-0", 0, 0, "worker-0-1")],
+        [Exit("worker-0", 0, 3), Exit("chief-0", 0, 0, after=1)],
     ),
     "an evaluation follows": (
         EVALUATED,
@@ -100,9 +104,9 @@ def on_a_cluster(kind: str, exits: list[Exit]) -> dict[str, Any]:
 
 def due(cluster: Cluster, name: str, exits: list[Exit]) -> int | None:
     """Return the code with which a running pod ends now; None for one that runs on."""
-    pod, begun = cluster.pods[name], {f"{p.role}-{p.index}-{p.attempt}" for p in cluster.pods.values()}
+    pod, training = cluster.pods[name], cluster.true.status["gangs"].get("training", {})
     mine = (each for each in exits if (each.replica, each.attempt) == (f"{pod.role}-{pod.index}", pod.attempt))
-    return next((each.code for each in mine if not each.after or each.after in begun), None)
+    return next((each.code for each in mine if each.after <= training.get("attempt", 0)), None)
 
 
 def outcome(status: dict[str, Any]) -> dict[str, Any]:

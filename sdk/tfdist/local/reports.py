@@ -21,8 +21,8 @@ from tfdist.render.names import hostname
 from tfdist.timestamps import rfc3339
 
 _POLL_SECONDS: Final = 0.5
-_PROBE_SECONDS: Final = 2.0
-"""Time limits of a request: a poll delays the run, a probe decides which replica hangs."""
+_PROBE_SECONDS: Final = 5.0
+"""Time limits of a request: a poll delays the run; a probe decides which replica hangs, also on a loaded machine."""
 _LARGEST: Final = 1 << 20
 _STACKS: Final = 4096
 """Maximum characters of all replicas' stacks."""
