@@ -5,9 +5,7 @@ import gzip
 import itertools
 import struct
 from collections import Counter
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from threading import Barrier, Lock, Thread
 from typing import Any
 
 import numpy as np
@@ -177,84 +175,6 @@ def test_every_good_record_is_read_once_and_bad_ones_are_counted_once(
         assert sum(source.skipped for source in sources) == sum(ids % 5 == 4)
 
 
-class Together:
-    """Members as threads, which add numbers as a gang of processes does."""
-
-    def __init__(self, size: int) -> None:
-        self._barrier, self._lock, self._size = Barrier(size, timeout=60), Lock(), size
-        self._total: Array = np.zeros(0)
-
-    def add(self, values: Any) -> Array:
-        if self._barrier.wait() == 0:
-            self._total = np.zeros(len(values))
-        self._barrier.wait()
-        with self._lock:
-            self._total = self._total + np.asarray(values, np.float64)
-        self._barrier.wait()
-        return self._total.copy()
-
-    def run(self, member: Callable[[int], Any]) -> list[Any]:
-        results: list[Any] = [None] * self._size
-
-        def call(rank: int) -> None:
-            results[rank] = member(rank)
-
-        threads = [Thread(target=call, args=(rank,)) for rank in range(self._size)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        return results
-
-
-@pytest.mark.trainer
-@pytest.mark.usefixtures("two_devices")
-@settings(max_examples=30)
-@given(
-    counts=st.lists(st.dictionaries(st.text(max_size=8), st.integers(1, 10**9), max_size=30), min_size=1, max_size=4)
-)
-def test_members_count_strings_as_one_would(counts: list[dict[str, int]]) -> None:
-    from tfdist_trainer.programs.preprocessing import Reducer
-
-    gang = Together(len(counts))
-    found = gang.run(lambda rank: Reducer(gang.add, rank, len(counts)).count(counts[rank]))
-    whole: Counter[str] = Counter()
-    for part in counts:
-        whole.update(part)
-    assert found == [whole] * len(counts)
-
-
-@pytest.mark.trainer
-@pytest.mark.usefixtures("two_devices")
-def test_scales_and_categories_of_parts_are_those_of_the_whole() -> None:
-    from tfdist_trainer.programs import choose
-    from tfdist_trainer.programs.preprocessing import Reducer
-
-    random = np.random.default_rng(1)
-    values: Mapping[str, Array] = {
-        "big": random.normal(1e5, 1, 57).astype(np.float32),
-        "same": np.full(57, 3, np.float32),
-        "kind": np.array([b"a", b"b", b"b"] * 19, object),
-        "y": random.normal(5, 2, 57).astype(np.float32),
-    }
-    config = {"data": {}, "numeric": ["big", "same"], "categorical": {"kind": None}, "label": "y"}
-    program: Any = choose("tabular", config).create()
-    gang, ends = Together(3), [0, 50, 50, 57]
-
-    def member(rank: int) -> Any:
-        chosen = slice(ends[rank], ends[rank + 1])
-        return program.adapt(
-            lambda: iter([{key: array[chosen] for key, array in values.items()}]), Reducer(gang.add, rank, 3)
-        )
-
-    for learned in gang.run(member):
-        exact = values["big"].astype(np.float64)
-        assert learned["mean"]["big"] == pytest.approx([exact.mean()], rel=1e-15)
-        assert learned["deviation"]["big"] == pytest.approx([exact.std()], rel=1e-12)
-        assert learned["deviation"]["same"] == [1.0], "what never changes is not divided by 0"
-        assert learned["categories"] == {"kind": ["b", "a"]}
-
-
 @pytest.mark.trainer
 @pytest.mark.usefixtures("two_devices")
 @pytest.mark.parametrize("model", ["mlp", "cnn", "resnet", "file"])
@@ -269,21 +189,6 @@ def test_image_models_map_images_to_logits(model: str, tmp_path: Path) -> None:
             choose("image_classification", config | {"model": model, "classes": 6}).create().model()
     made = choose("image_classification", config | {"model": model, "dropout": 0.1}).create().model()
     assert made(np.zeros([2, 8, 8, 3], np.uint8)).shape == (2, 5)
-
-
-@pytest.mark.trainer
-@pytest.mark.usefixtures("two_devices")
-def test_texts_of_any_bytes_become_numbers_of_their_words() -> None:
-    import tensorflow as tf
-
-    from tfdist_trainer.programs import choose
-
-    program: Any = choose("text_classification", {"data": {}, "maxSequenceLength": 4, "model": "conv"}).create()
-    program.load({"vocabulary": ["straße", "the"]})
-    texts = tf.constant([b"The STRASSE, the Stra\xc3\x9fe!", b"", b"\xff\xfe the", b"a b c d e f"])
-    numbers, _ = program.example({"text": texts, "label": tf.zeros([4], tf.int64)})
-    assert numbers.numpy().tolist() == [[3, 1, 3, 2], [0, 0, 0, 0], [3, 0, 0, 0], [1, 1, 1, 1]]
-    assert program.model()(numbers).shape == (4, 2)
 
 
 @pytest.mark.trainer

@@ -126,6 +126,16 @@ def test_an_adam_without_the_hooks_keeps_its_own_update(capsys: pytest.CaptureFi
     assert "hook-missing" in capsys.readouterr().out
 
 
+def test_the_words_of_texts_are_those_that_the_layer_looks_up() -> None:
+    texts = tf.constant(["The film, the FILM", "", "good"])
+    layer = keras.layers.TextVectorization(vocabulary=["good", "film", "the"])
+    words = keras_layers.words(layer, texts)
+    assert words.numpy().tolist() == [b"the", b"film", b"the", b"film", b"good"]
+    assert layer(texts).numpy().tolist() == [[4, 3, 4, 3], [0, 0, 0, 0], [2, 0, 0, 0]]
+    with pytest.raises(ConfigurationError, match="_preprocess"):
+        keras_layers.words(object(), texts)
+
+
 def test_the_layers_of_a_model_are_found_at_any_depth_and_compute_by_a_replaced_call() -> None:
     inner = keras.layers.Dense(1, kernel_initializer="ones")
     model = keras.Sequential([keras.layers.Input([1]), keras.Sequential([keras.Sequential([inner])])])

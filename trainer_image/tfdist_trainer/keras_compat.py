@@ -2,7 +2,8 @@
 
 TensorFlow's partitioner, which shards variables over parameter servers, works with `tf_keras` only. If the
 configuration sets `minShardBytes`, `runtime.prepare` sets the variable before this module is imported. Metrics are
-always those of Keras 3: they see tensors, not a model.
+always those of Keras 3: they see tensors, not a model. `ops` are the operations on symbolic tensors of a model; of
+TensorFlow those that have the names of Keras.
 """
 
 import os
@@ -12,7 +13,11 @@ from tfdist_trainer.runtime import LEGACY_KERAS_ENV
 
 if TYPE_CHECKING or os.environ.get(LEGACY_KERAS_ENV) != "1":
     import keras
+    from keras import ops
 else:
+    import tensorflow as tf
     import tf_keras as keras
 
-__all__ = ["keras"]
+    ops = tf
+
+__all__ = ["keras", "ops"]

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import tensorflow as tf
 
 from tfdist.contract import Task
 from tfdist_trainer import atomic, log
@@ -26,6 +27,9 @@ from tfdist_trainer.errors import ConfigurationError, StorageError
 from tfdist_trainer.programs.from_files import FromFiles
 
 FILE: Final = "program.json"
+
+OUT_OF_VOCABULARY: Final = "[UNK]"
+"""Stands for all strings out of vocabulary in the vocabulary of a Keras layer."""
 
 AllReduceSum = Callable[[Sequence[float]], npt.NDArray[np.float64]]
 """Sums vectors of equal length over all members; a collective, see `ReplicaGroup.share`."""
@@ -50,7 +54,23 @@ class AdaptableProgram(FromFiles, ABC):
 
     @abstractmethod
     def load(self, state: Mapping[str, Any]) -> None:
-        """Load the state, from `adapt` of this or an earlier attempt."""
+        """Load the state, from `adapt` of this or an earlier attempt, into Keras preprocessing layers.
+
+        Raises:
+            ConfigurationError: a former version wrote the state, and this version cannot continue from it.
+        """
+
+    @abstractmethod
+    def features(self, columns: Mapping[str, Any]) -> Any:
+        """Return the model's features, [batch, ...], of the columns of its inputs; after `load`.
+
+        Only by layers of Keras. So the columns may be tensors of the input pipeline, or `keras.Input`s: a model of
+        them in front of the trained one takes the columns as they are in the files.
+        """
+
+    def example(self, columns: dict[str, tf.Tensor]) -> tuple[Any, tf.Tensor]:
+        """Return the features and the labels; see the base class."""
+        return self.features(columns), columns[self.config.label]
 
 
 class Reducer:
@@ -80,6 +100,12 @@ class Reducer:
             mine = pack(content, words) if rank == self._rank else np.zeros(words)
             total.update(json.loads(zlib.decompress(unpack(self.sum(mine.tolist()), int(size)))))
         return total
+
+
+def most_frequent(counts: Mapping[str, int], size: int | None = None) -> list[str]:
+    """Return the `size` most frequent strings, equal counts in lexicographic order."""
+    order = sorted(counts, key=lambda string: (-counts[string], string))
+    return order[:size]
 
 
 def pack(content: bytes, words: int) -> npt.NDArray[np.float64]:

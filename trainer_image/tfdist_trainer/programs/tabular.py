@@ -2,18 +2,17 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 import tensorflow as tf
 
 from tfdist_trainer.data.columns import Array, Column
-from tfdist_trainer.keras_compat import keras
+from tfdist_trainer.keras_compat import keras, ops
 from tfdist_trainer.programs.from_files import cross_entropy
-from tfdist_trainer.programs.preprocessing import AdaptableProgram, Reducer
+from tfdist_trainer.programs.preprocessing import OUT_OF_VOCABULARY, AdaptableProgram, Reducer, most_frequent
 from tfdist_trainer.programs.tabular_config import TabularConfig
-from tfdist_trainer.programs.vocabulary import Vocabulary, most_frequent
 
 LARGEST_EMBEDDING: Final = 50
 
@@ -31,7 +30,7 @@ class Tabular(AdaptableProgram):
         self.classes = len(classes) if isinstance(classes, tuple) else classes
         self._mean: dict[str, list[float]] = {}
         self._deviation: dict[str, list[float]] = {}
-        self._vocabularies: dict[str, Vocabulary] = {}
+        self._lookups: dict[str, keras.layers.Layer] = {}
 
     def columns(self) -> tuple[Column, ...]:
         """Return the numeric columns, the categorical columns, and the label."""
@@ -42,19 +41,17 @@ class Tabular(AdaptableProgram):
             self._label(),
         )
 
-    def example(self, columns: dict[str, tf.Tensor]) -> tuple[Any, tf.Tensor]:
-        """Return features and labels.
-
-        Features are `numeric`, float32 [batch, numbers], and `categorical`, int64 [batch, columns], if there are such
-        columns; labels are int64 [batch] or float32 [batch].
-        """
-        features: dict[str, tf.Tensor] = {}
+    def features(self, columns: Mapping[str, Any]) -> dict[str, Any]:
+        """Return `numeric`, float32 [batch, numbers], and `categorical`, int64 [batch, columns]; see the base class."""
+        features = {}
         if self.config.numeric:
-            parts = [tf.reshape(columns[n], [-1, width]) for n, width in self.config.numeric.items()]
-            features["numeric"] = tf.concat(parts, axis=1)
+            numbers = [ops.reshape(columns[name], [-1, width]) for name, width in self.config.numeric.items()]
+            # With mixed precision a layer converts numbers to its own type.
+            features["numeric"] = keras.layers.Concatenate(dtype="float32")(numbers) if len(numbers) > 1 else numbers[0]
         if self.config.categorical:
-            features["categorical"] = tf.stack([self._codes(n, columns[n]) for n in self.config.categorical], axis=1)
-        return features, columns[self.config.label]
+            indices = [lookup(columns[name]) for name, lookup in self._lookups.items()]
+            features["categorical"] = ops.stack(indices, axis=1)
+        return features
 
     def fingerprint(self) -> Mapping[str, Any]:
         """Return the columns and their options; see the base class."""
@@ -67,7 +64,7 @@ class Tabular(AdaptableProgram):
         return {**self._adapt_scales(batches, reducer), "categories": self._adapt_categories(batches, reducer)}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Load means, deviations and categories, those in the configuration first."""
+        """Load means, deviations and categories, those in the configuration first; create the lookup layers."""
         if isinstance(self.config.normalize, dict):
             for name, given in self.config.normalize.items():
                 width = self.config.numeric.get(name, 1)
@@ -75,8 +72,7 @@ class Tabular(AdaptableProgram):
         else:
             self._mean, self._deviation = dict(state["mean"]), dict(state["deviation"])
         for name, given in self.config.categorical.items():
-            if not isinstance(given, int):
-                self._vocabularies[name] = Vocabulary(given or state["categories"][name])
+            self._lookups[name] = _lookup(given or state["categories"][name])
 
     def model(self) -> keras.Model:
         """Return a model from features to logits [batch, classes], or to numbers [batch]."""
@@ -88,7 +84,8 @@ class Tabular(AdaptableProgram):
             mean, deviation = self._scale(list(self.config.numeric))
             # Constants of the layer, not weights: replicas do not average them.
             scale = {"scale": (1 / deviation).tolist(), "offset": (-mean / deviation).tolist()}
-            parts.append(keras.layers.Rescaling(**scale)(inputs["numeric"]))
+            # In float32 also with mixed precision: in bfloat16, 2000 and 2003 are one number.
+            parts.append(keras.layers.Rescaling(**scale, dtype="float32")(inputs["numeric"]))
         if self.config.categorical:
             inputs["categorical"] = keras.layers.Input(
                 [len(self.config.categorical)], dtype="int64", name="categorical"
@@ -116,16 +113,9 @@ class Tabular(AdaptableProgram):
         named = isinstance(classes, tuple)
         return Column(name, "string", choices=classes) if named else Column(name, "int64", below=classes)
 
-    def _codes(self, name: str, values: tf.Tensor) -> tf.Tensor:
-        """Return the index of each category, int64 [batch]; 0 is out of vocabulary."""
-        given = self.config.categorical[name]
-        if isinstance(given, int):
-            return tf.strings.to_hash_bucket_fast(values, given) + 1
-        return self._vocabularies[name].codes(values)
-
     def _embed(self, name: str) -> keras.layers.Layer:
-        given = self.config.categorical[name]
-        size = 1 + (given if isinstance(given, int) else len(self._vocabularies[name]))
+        lookup = self._lookups[name]
+        size = lookup.num_bins if isinstance(lookup, keras.layers.Hashing) else lookup.vocabulary_size()
         return keras.layers.Embedding(size, min(LARGEST_EMBEDDING, (size + 1) // 2), name=f"embed_{name}")
 
     def _output(self, hidden: Any) -> Any:
@@ -164,6 +154,14 @@ class Tabular(AdaptableProgram):
                 for name in unknown:
                     counts[name].update(value.decode("utf-8", "replace") for value in batch[name].tolist())
         return {name: most_frequent(reducer.count(counts[name])) for name in unknown}
+
+
+def _lookup(given: int | Sequence[str]) -> keras.layers.Layer:
+    """Return the layer from categories to indices: of hash buckets, or of a vocabulary, from 1."""
+    if isinstance(given, int):
+        return keras.layers.Hashing(given + 1, mask_value="")  # index 0 is the mask's
+    with tf.device("CPU:0"):
+        return keras.layers.StringLookup(vocabulary=np.array([OUT_OF_VOCABULARY, *given], object))
 
 
 def _plain(arrays: dict[str, list[Any]]) -> dict[str, list[float]]:

@@ -48,7 +48,7 @@ class TabularConfig(FilesConfig):
     )
     """Categorical columns, each with the list of its categories, or a number of hash buckets, or null (`~`) to collect
     the categories from the training data of all workers. Categories not seen in training share one out-of-vocabulary
-    index (0)."""
+    index (0), and so do empty strings of a hashed column."""
     normalize: Literal["Auto", "None"] | dict[ColumnName, Statistics] = "Auto"
     """Normalization of numeric columns. `Auto` subtracts the mean and divides by the standard deviation over the
     training data of all workers; or give both for each column; `None` disables it. A regression label is normalized

@@ -1,23 +1,23 @@
 """Text classification by words."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+import numpy as np
 import tensorflow as tf
 
 from tfdist_trainer.data.columns import Array, Column
-from tfdist_trainer.errors import DataMissingError
-from tfdist_trainer.keras_compat import keras
+from tfdist_trainer.errors import ConfigurationError, DataMissingError
+from tfdist_trainer.keras_compat import keras, ops
 from tfdist_trainer.programs.from_files import cross_entropy
-from tfdist_trainer.programs.preprocessing import AdaptableProgram, Reducer
+from tfdist_trainer.programs.preprocessing import FILE, OUT_OF_VOCABULARY, AdaptableProgram, Reducer, most_frequent
 from tfdist_trainer.programs.text_classification_config import TextClassificationConfig
-from tfdist_trainer.programs.vocabulary import Vocabulary, most_frequent
+from tfdist_trainer.upstream.keras_layers import words
 
-UNKNOWN: Final = 1
-"""Index of words that are out of vocabulary; 0 is padding, and masked."""
+STANDARDIZE: Final = "lower_and_strip_punctuation"
+"""How texts become words, of which `program.json` has the counts."""
 FILTER_WORDS: Final = 5
-_BETWEEN_WORDS: Final = r"[^\p{L}\p{N}]+"
 
 
 class TextClassification(AdaptableProgram):
@@ -28,7 +28,7 @@ class TextClassification(AdaptableProgram):
     def __init__(self, config: TextClassificationConfig) -> None:
         super().__init__(config)
         self.classes = len(config.classes) if isinstance(config.classes, tuple) else config.classes
-        self._vocabulary: Vocabulary | None = None
+        self._vectorization: Any = None
 
     def columns(self) -> tuple[Column, ...]:
         """Return the text and the label."""
@@ -37,14 +37,11 @@ class TextClassification(AdaptableProgram):
         label = Column(name, "string", choices=classes) if named else Column(name, "int64", below=classes)
         return Column(self.config.text, "string"), label
 
-    def example(self, columns: dict[str, tf.Tensor]) -> tuple[Any, tf.Tensor]:
-        """Return the indices of words, int64 [batch, length], padded with 0, and labels, int64 [batch]."""
-        if self._vocabulary is None:
-            raise RuntimeError("prepare() comes before examples()")
-        found = words(columns[self.config.text])[:, : self.config.max_sequence_length]
-        codes = self._vocabulary.codes(found.flat_values) + UNKNOWN
-        numbers = found.with_flat_values(codes).to_tensor(0, shape=[None, self.config.max_sequence_length])
-        return numbers, columns[self.config.label]
+    def features(self, columns: Mapping[str, Any]) -> Any:
+        """Return the indices of words, int64 [batch, length]; 0 is padding, 1 out of vocabulary; see the base class."""
+        if self._vectorization is None:
+            raise RuntimeError("load() comes before features()")
+        return self._vectorization(columns[self.config.text])
 
     def fingerprint(self) -> Mapping[str, Any]:
         """Return the settings that the vocabulary depends on; see the base class."""
@@ -59,30 +56,46 @@ class TextClassification(AdaptableProgram):
             DataMissingError: the texts contain no words.
         """
         counts: Counter[str] = Counter()
+        layer = keras.layers.TextVectorization(standardize=STANDARDIZE)
         for batch in batches():
-            found = words(tf.constant(batch[self.config.text], tf.string)).flat_values.numpy()
-            counts.update(word.decode("utf-8", "replace") for word in found.tolist())
+            found = words(layer, tf.constant(batch[self.config.text], tf.string))
+            counts.update(word.decode("utf-8", "replace") for word in found.numpy().tolist())
         vocabulary = most_frequent(reducer.count(counts), self.config.vocabulary_size)
         if not vocabulary:
             raise DataMissingError(f"training.config.data.train: column {self.config.text!r} contains no words")
-        return {"vocabulary": vocabulary}
+        return {"standardize": STANDARDIZE, "vocabulary": vocabulary}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Load the vocabulary."""
-        self._vocabulary = Vocabulary(state["vocabulary"])
+        """Load the vocabulary; see the base class."""
+        if state.get("standardize") != STANDARDIZE:
+            raise ConfigurationError(
+                f"checkpoint.directory: a former version wrote {FILE}, and divided texts into words by other rules; "
+                "continue with the image of that version, or train in another directory"
+            )
+        with tf.device("CPU:0"):
+            self._vectorization = keras.layers.TextVectorization(
+                standardize=STANDARDIZE,
+                output_sequence_length=self.config.max_sequence_length,
+                vocabulary=np.array(["", OUT_OF_VOCABULARY, *state["vocabulary"]], object),
+            )
 
     def model(self) -> keras.Model:
         """Return a model from indices of words [batch, length] to logits [batch, classes]."""
-        size = UNKNOWN + 1 + len(self._vocabulary or ())
-        numbers = keras.layers.Input([self.config.max_sequence_length], dtype="int64")
-        mask = keras.layers.Lambda(_is_word)(numbers)
-        vectors = keras.layers.Embedding(size, self.config.embedding_dim)(numbers) * mask
+        if self._vectorization is None:
+            raise RuntimeError("load() comes before model()")
+        length = self.config.max_sequence_length
+        numbers = keras.layers.Input([length], dtype="int64")
+        mask = ops.expand_dims(ops.cast(ops.not_equal(numbers, 0), "float32"), -1)
+        vectors = keras.layers.Embedding(self._vectorization.vocabulary_size(), self.config.embedding_dim)(numbers)
+        vectors *= mask
         if self.config.model == "conv":
             filters = keras.layers.Conv1D(self.config.hidden_units, FILTER_WORDS, padding="same", activation="relu")
             # Activations are not negative, so the 0 of padding never exceeds the maximum.
             hidden = keras.layers.GlobalMaxPooling1D()(filters(vectors) * mask)
         else:
-            hidden = keras.layers.Lambda(_mean)([vectors, mask])
+            # The mean over words is that over all positions, divided by the share of words; a text may have none.
+            mean = keras.layers.GlobalAveragePooling1D(dtype="float32")
+            hidden = mean(vectors) / ops.maximum(mean(mask), 1 / length)
         hidden = keras.layers.Dense(self.config.hidden_units, activation="relu")(hidden)
         if self.config.dropout:
             hidden = keras.layers.Dropout(self.config.dropout)(hidden)
@@ -91,22 +104,3 @@ class TextClassification(AdaptableProgram):
     def loss(self, labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
         """Return the cross entropy, float32 [batch]."""
         return cross_entropy(labels, predictions)
-
-
-def _is_word(numbers: tf.Tensor) -> tf.Tensor:
-    """Return the mask of words, float32 [batch, length, 1]."""
-    return tf.cast(tf.not_equal(numbers, 0), tf.float32)[..., tf.newaxis]
-
-
-def _mean(parts: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Return the mean of the word vectors, [batch, length, size]; zeros for a text without words."""
-    vectors, mask = parts
-    return tf.reduce_sum(vectors, axis=1) / tf.maximum(tf.reduce_sum(mask, axis=1), 1.0)
-
-
-def words(texts: tf.Tensor) -> tf.RaggedTensor:
-    """Return the words of `texts`, strings [batch], as ragged strings [batch, (words)]."""
-    # Invalid UTF-8 becomes the replacement character, which is not a letter: texts never fail a training.
-    valid = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="replace")
-    plain = tf.strings.regex_replace(tf.strings.lower(valid, encoding="utf-8"), _BETWEEN_WORDS, " ")
-    return tf.strings.split(tf.strings.strip(plain))

@@ -1,9 +1,9 @@
-"""Private hooks of Keras' layers: all layers of a model at any depth, and the replacement of a layer's computation."""
+"""Private hooks of Keras' layers: all layers of a model at any depth, a replacement of a layer's computation, words."""
 
 from collections.abc import Callable
 from typing import Any, Final
 
-from tfdist_trainer.upstream.hook import Hook, fall_back
+from tfdist_trainer.upstream.hook import Hook, fall_back, reject
 
 LAYERS: Final = Hook(
     package="keras",
@@ -23,7 +23,16 @@ CALL: Final = Hook(
     missing="BatchNormalization is computed by Keras' own operations",
     parameters=("self", "args", "kwargs"),
 )
-HOOKS: Final = (LAYERS, CALL)
+WORDS: Final = Hook(
+    package="keras",
+    name="keras.layers:TextVectorization._preprocess",
+    source="keras/src/layers/preprocessing/text_vectorization.py",
+    reason="The layer returns indices, and `adapt` counts the words of one process only. Words are counted over all "
+    "workers, and must be those that the layer looks up.",
+    missing="a text classification ends with an error",
+    parameters=("self", "inputs"),
+)
+HOOKS: Final = (LAYERS, CALL, WORDS)
 
 
 def all_layers(model: Any) -> list[Any]:
@@ -41,3 +50,15 @@ def all_layers(model: Any) -> list[Any]:
 def replace_call(layer: Any, call: Callable[..., Any]) -> None:
     """Have `layer` compute by `call`, with the arguments of its own."""
     layer.call = call
+
+
+def words(layer: Any, texts: Any) -> Any:
+    """Return the words that the `TextVectorization` layer finds in `texts`, strings [batch], as strings [words].
+
+    Raises:
+        ConfigurationError: the hook is missing.
+    """
+    preprocess = getattr(layer, "_preprocess", None)
+    if preprocess is None:
+        reject(WORDS)
+    return preprocess(texts).flat_values
