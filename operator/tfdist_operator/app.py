@@ -77,7 +77,7 @@ class Controller:
         self._webhook_client = connect(connections=2)  # without the fence of the leader: every replica serves
         self._certificate: WebhookCertificate | None = None
         if settings.webhook:
-            self._certificate = certificate(self._webhook_client, settings.webhook, config.own_namespace())
+            self._certificate = certificate(self._webhook_client, settings.webhook, settings.installation.namespace)
             server = WebhookServer(settings.webhook_port, self._certificate.context, self._certificate.ready)
             self.kopf_settings.admission.server = server
         self.stop_flag = asyncio.Event()
@@ -95,7 +95,7 @@ class Controller:
     def review(self, manifest: Mapping[str, Any], old: Mapping[str, Any] | None) -> Review:
         """Return the answer of the admission webhook for a job that is created, or changed from `old`."""
         settings = self._settings
-        return review(manifest, old, settings.pod_defaults, programs=settings.check_programs)
+        return review(manifest, old, settings.installation.pod_defaults, programs=settings.check_programs)
 
     async def start(self) -> None:
         """Open the connections and start every task of a standby; kopf watches once this returns."""

@@ -36,7 +36,9 @@ class Caches:
         self.namespaces = settings.namespaces or (ALL_NAMESPACES,)
         self.queue: WorkQueue[NamespacedName] = WorkQueue()
         self.leads = False
-        self.jobs = JobCache(settings.pod_defaults, check_programs=settings.check_programs, on_change=self._enqueue)
+        self.jobs = JobCache(
+            settings.installation.pod_defaults, check_programs=settings.check_programs, on_change=self._enqueue
+        )
         self.pods = PodCache(self._enqueue)
         self.owned = {kind: OwnedObjectCache(kind, self._enqueue) for kind in KINDS}
         pods = [(kind, Informer(client, kind, self.pods)) for kind in self._kinds("api/v1", "pods", names.POD_SELECTOR)]

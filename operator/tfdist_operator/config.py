@@ -4,14 +4,14 @@ import json
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
 
 from tfdist import podspec
-from tfdist.render.installation import CONTROLLER_LABELS, NAME_LABEL
+from tfdist.render.installation import NAME_LABEL, Installation
 from tfdist.validation.merged_pods import without_image
 from tfdist.validation.metadata import label_problems
 
@@ -26,18 +26,19 @@ _SWITCH: Final = {"true": True, "false": False}
 class Config:
     """The controller's settings; the docstring of each names its environment variable."""
 
-    trainer_image: str
-    """TFDIST_TRAINER_IMAGE: default image of jobs."""
+    installation: Installation
+    """What the plan of every job needs.
+
+    TFDIST_TRAINER_IMAGE: default image of jobs.
+    TFDIST_POD_DEFAULTS: defaults of the pods of all jobs, part of a PodTemplateSpec as JSON, such as tolerations.
+    TFDIST_CONTROLLER_LABELS: labels as JSON that select the controller's pods in its namespace, for the
+    NetworkPolicies of jobs; by default `app.kubernetes.io/name` with the name of the Lease, as the chart sets both.
+    """
     namespaces: tuple[str, ...] = ()
     """TFDIST_NAMESPACE: namespaces whose jobs are reconciled, separated by commas; empty for all."""
-    pod_defaults: Mapping[str, Any] = field(default_factory=dict)
-    """TFDIST_POD_DEFAULTS: defaults of the pods of all jobs, part of a PodTemplateSpec as JSON, such as tolerations."""
     check_programs: bool = True
     """TFDIST_CHECK_PROGRAMS: `false` if the trainer image has other programs than the bundled ones; `training` of jobs
     with the default image is then checked only by the program, when it starts."""
-    controller_labels: Mapping[str, str] = field(default_factory=lambda: CONTROLLER_LABELS)
-    """TFDIST_CONTROLLER_LABELS: labels as JSON that select the controller's pods in its namespace, for the
-    NetworkPolicies of jobs; by default `app.kubernetes.io/name` with the name of the Lease, as the chart sets both."""
     port: int = 8080
     """TFDIST_PORT: port of /healthz, /readyz and /metrics."""
     workers: int = 16
@@ -75,11 +76,14 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Config:
     if not image:
         problems.append("TFDIST_TRAINER_IMAGE is not set: name the image for jobs that name none")
     config = Config(
-        trainer_image=image,
+        installation=Installation(
+            image,
+            namespace=own_namespace(),
+            pod_defaults=_pod_defaults(environment.get("TFDIST_POD_DEFAULTS") or "{}", problems),
+            controller_labels=_controller_labels(environment, problems),
+        ),
         namespaces=_names(environment.get("TFDIST_NAMESPACE", "")),
-        pod_defaults=_pod_defaults(environment.get("TFDIST_POD_DEFAULTS") or "{}", problems),
         check_programs=given.switch("TFDIST_CHECK_PROGRAMS", default=Config.check_programs),
-        controller_labels=_controller_labels(environment, problems),
         port=given.whole("TFDIST_PORT", Config.port, 65535),
         workers=given.whole("TFDIST_WORKERS", Config.workers, _MOST_WORKERS),
         progress_poll_seconds=given.number("TFDIST_PROGRESS_POLL_SECONDS", Config.progress_poll_seconds),

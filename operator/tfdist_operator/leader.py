@@ -1,6 +1,5 @@
 """The tasks that only the leader runs: workers that reconcile jobs, and the poller of reports."""
 
-from tfdist.planner import Settings
 from tfdist_operator import config
 from tfdist_operator.caches import Caches
 from tfdist_operator.kube.client import Client
@@ -42,18 +41,9 @@ def start_leader_tasks(
         controller=controller_label(settings.lease_namespace, settings.lease_name),
     )
     rate = PollRate(settings.progress_poll_seconds, settings.progress_write_seconds)
-    reconciler = Reconciler(deps, _planner_settings(settings), rate)
+    reconciler = Reconciler(deps, settings.installation, rate)
     poller = ReportPoller(caches.jobs, caches.pods, states, reports, caches.queue.add_after, utc_now, rate)
     supervisor.start("progress", poller.run())
     for number in range(settings.workers):
         supervisor.start(f"worker {number}", caches.queue.run_worker(reconciler.reconcile))
     return diagnosis
-
-
-def _planner_settings(settings: config.Config) -> Settings:
-    return Settings(
-        settings.trainer_image,
-        namespace=config.own_namespace(),
-        controller_labels=settings.controller_labels,
-        pod_defaults=settings.pod_defaults,
-    )

@@ -73,7 +73,7 @@ def test_the_variables_are_ones_that_the_controller_understands(chart: Chart) ->
     settings = config.from_environment(given)
     assert settings.workers == 32
     assert settings.log_level == "DEBUG"
-    assert settings.pod_defaults == VALUES["everything"]["podDefaults"]
+    assert settings.installation.pod_defaults == VALUES["everything"]["podDefaults"]
     assert settings.lease_name == "training"
     assert all(name in CONFIG_SOURCE for name in given), "a variable that no setting reads"
 
@@ -87,7 +87,7 @@ def test_the_controller_knows_the_labels_by_which_policies_of_jobs_admit_its_pod
     deployment = chart.one("Deployment", fullnameOverride="training")["spec"]
     (container,) = deployment["template"]["spec"]["containers"]
     given = {variable["name"]: variable["value"] for variable in container["env"]}
-    labels = config.from_environment(given).controller_labels
+    labels = config.from_environment(given).installation.controller_labels
     assert labels == deployment["selector"]["matchLabels"]
     assert labels.items() <= deployment["template"]["metadata"]["labels"].items()
 

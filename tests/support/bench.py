@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from support.factories import NOW, SETTINGS, UID, manifest
+from support.factories import INSTALLATION, NOW, UID, manifest
 from support.fake_api import FakeApi, Rejection, served
 from tfdist_operator.kube.client import Client
 from tfdist_operator.kube.job_cache import JobCache
@@ -55,7 +55,7 @@ class Bench:
             controller="tfdist-system.test",
             now=lambda: NOW,
         )
-        self._reconciler = Reconciler(deps, SETTINGS, PollRate(2, 10))
+        self._reconciler = Reconciler(deps, INSTALLATION, PollRate(2, 10))
         if JOB in self.api.objects:
             self.jobs.upsert(self.api.objects[JOB])
         for path, found in self.api.objects.items():

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from functools import partial as bound
 from typing import Any
 
-from support.factories import NOW, SETTINGS, termination_message
+from support.factories import INSTALLATION, NOW, termination_message
 from support.launched import gang_report
 from support.model_checks import check_status
 from support.model_jobs import GANGS, JOBS, Edition, Job, parsed
@@ -102,7 +102,7 @@ class Cluster:
         view = replace(
             view, older=self.older, partial=sound, restarted_at=job.restarted_at, failure_seen_at=self.failure_seen_at
         )
-        todo = plan(view, self.now, SETTINGS)
+        todo = plan(view, self.now, INSTALLATION)
         self.failure_seen_at = todo.failure_seen_at
         return todo
 

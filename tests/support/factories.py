@@ -10,13 +10,14 @@ from tfdist.contract import Phase, Restarts, Role
 from tfdist.contract_reports import GangReport, MemberReport, ProgressReport, RoundFailure
 from tfdist.observed.job_view import JobView, TimestampedReport
 from tfdist.observed.pod import PodState, PodSummary
-from tfdist.planner import Plan, Settings, plan
+from tfdist.planner import Plan, plan
 from tfdist.render.fingerprint import fingerprint
+from tfdist.render.installation import Installation
 from tfdist.timestamps import rfc3339
 from tfdist.validation import parse
 
 NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
-SETTINGS = Settings(trainer_image="tfdist/trainer:test")
+INSTALLATION = Installation("tfdist/trainer:test")
 TRAINING: dict[str, Any] = {
     "program": "image_classification",
     "config": {"data": {"train": "/data/train-*.tfrecord", "eval": "/data/eval.tfrecord"}},
@@ -97,13 +98,13 @@ def view(pods: str | list[PodSummary] = "", status: Mapping[str, Any] | None = N
 
 def planned(*args: Any, now: datetime = NOW, **kwargs: Any) -> Plan:
     """Return the plan for the view of these arguments."""
-    return plan(view(*args, **kwargs), now, SETTINGS)
+    return plan(view(*args, **kwargs), now, INSTALLATION)
 
 
 def stored(*args: Any, **kwargs: Any) -> dict[str, Any]:
     """Return the status that the plan writes, or the given one where it writes none."""
     observed = view(*args, **kwargs)
-    return plan(observed, NOW, SETTINGS).status or dict(observed.status)
+    return plan(observed, NOW, INSTALLATION).status or dict(observed.status)
 
 
 class Lifecycle:
@@ -122,7 +123,7 @@ class Lifecycle:
         """Reconcile so many seconds after the last time, store the status, and return the plan."""
         self.now += timedelta(seconds=after)
         changes = {"failure_seen_at": self.failure_seen_at} | changes
-        todo = plan(view(pods, self.status, spec=self.spec, **changes), self.now, SETTINGS)
+        todo = plan(view(pods, self.status, spec=self.spec, **changes), self.now, INSTALLATION)
         self.status, self.failure_seen_at = todo.status or self.status, todo.failure_seen_at
         return todo
 

@@ -47,7 +47,7 @@ def test_reported_results_are_in_the_status_and_the_metric_is_in_the_summary() -
 
 def test_results_alone_are_written_no_more_often_than_progress() -> None:
     story = Lifecycle(WITH, **CONTINUOUS)
-    todo = story.reconcile(WITH, evaluated=evaluation_report(latest=result(20)), seconds_since_status_write=1.0)
+    todo = story.reconcile(WITH, evaluated=evaluation_report(latest=result(20)), throttled_seconds=9.0)
     assert todo.status is None
     assert todo.requeue_after_seconds == pytest.approx(9.0)
 

@@ -5,11 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from support.factories import CHECKPOINT, EVALUATED, NOW, SETTINGS, UID, manifest, view
+from support.factories import CHECKPOINT, EVALUATED, INSTALLATION, NOW, UID, manifest, view
 
 from tfdist import contract
 from tfdist.planner import plan
-from tfdist.planner.plan import Settings
 from tfdist.render.gang import gangs
 from tfdist.render.installation import Installation
 from tfdist.render.network_policy import network_policy
@@ -88,11 +87,11 @@ def test_of_the_controller_s_namespace_its_pods_alone_reach_the_report_port_and_
 
 
 def test_the_planner_writes_the_installation_s_namespace_and_labels_into_the_policy() -> None:
-    settings = Settings("trainer:1", namespace="training", controller_labels={"app": "ours"})
-    made = plan(view(), NOW, settings).objects[-1]["spec"]
+    installation = Installation("trainer:1", namespace="training", controller_labels={"app": "ours"})
+    made = plan(view(), NOW, installation).objects[-1]["spec"]
     assert admits(made, Pod("training", {"app": "ours"}), contract.REPORT_PORT)
     assert not admits(made, Pod("tfdist-system", CONTROLLER), contract.REPORT_PORT)
-    assert plan(view(), NOW, SETTINGS).objects[-1]["spec"] == policy()
+    assert plan(view(), NOW, INSTALLATION).objects[-1]["spec"] == policy()
 
 
 def test_only_the_ingress_that_the_author_allows_is_allowed() -> None:
@@ -120,7 +119,7 @@ def test_a_job_may_have_no_policy_at_all() -> None:
 
 
 def labels_of(**given: str) -> Any:
-    return config.from_environment({"TFDIST_TRAINER_IMAGE": "trainer:1"} | given).controller_labels
+    return config.from_environment({"TFDIST_TRAINER_IMAGE": "trainer:1"} | given).installation.controller_labels
 
 
 def test_the_controller_s_labels_come_from_its_environment() -> None:

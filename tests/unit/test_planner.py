@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from support.factories import (
     EVALUATED,
+    INSTALLATION,
     NOW,
-    SETTINGS,
     condition,
     planned,
     pod,
@@ -72,13 +72,13 @@ def test_an_idle_job_is_left_alone() -> None:
 
 
 def test_progress_is_written_when_the_last_write_is_long_ago() -> None:
-    todo = planned("worker-0:R worker-1:R", RUNNING, report=report(5), seconds_since_status_write=11.0)
+    todo = planned("worker-0:R worker-1:R", RUNNING, report=report(5), throttled_seconds=0.0)
     assert todo.status is not None
     assert todo.status["progress"]["percent"] == 50
 
 
 def test_progress_alone_is_written_at_the_next_interval_by_a_requeue() -> None:
-    todo = planned("worker-0:R worker-1:R", RUNNING, report=report(5), seconds_since_status_write=4.0)
+    todo = planned("worker-0:R worker-1:R", RUNNING, report=report(5), throttled_seconds=6.0)
     assert todo.status is None
     assert todo.requeue_after_seconds == pytest.approx(6.0)
 
@@ -225,7 +225,7 @@ def test_an_image_that_cannot_be_pulled_is_reported_with_its_field_and_fails_in_
     status = stored([waiting, pod("worker-1")], stored())
     assert condition(status, "PodsReady")["reason"] == "ImageError"
     assert condition(status, "PodsReady")["message"].startswith("spec.image: worker-0 cannot start")
-    late = plan(view([waiting, pod("worker-1")], status), NOW + timedelta(seconds=301), SETTINGS)
+    late = plan(view([waiting, pod("worker-1")], status), NOW + timedelta(seconds=301), INSTALLATION)
     assert late.status is not None
     assert late.status["phase"] == "Failed"
 
@@ -245,7 +245,7 @@ def test_a_rejected_creation_is_reported_with_the_message_of_the_api_server() ->
 def test_a_job_that_has_ended_never_changes_again() -> None:
     done = stored("worker-0:S worker-1:S", RUNNING)
     for pods in ("worker-0:F worker-1:F", "", "worker-0:R worker-1:R"):
-        todo = plan(view(pods, done), NOW, SETTINGS)
+        todo = plan(view(pods, done), NOW, INSTALLATION)
         assert (todo.status, todo.creates, todo.events) == (None, (), ())
 
 

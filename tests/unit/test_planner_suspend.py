@@ -45,7 +45,7 @@ def test_a_suspension_writes_the_status_once_and_publishes_one_event() -> None:
     suspend(story, BOTH)
     going = [pod("worker-0", deleting=True), pod("worker-1", deleting=True)]
     for left in (going, going[1:]):
-        todo = story.reconcile(left, generation=2, seconds_since_status_write=0.1)
+        todo = story.reconcile(left, generation=2, throttled_seconds=9.9)
         assert (todo.status, event_reasons(todo), created(todo), deleted(todo)) == (None, [], [], [])
 
 

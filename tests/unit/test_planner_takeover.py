@@ -77,5 +77,5 @@ def test_without_a_deadline_nothing_is_stored() -> None:
 def test_progress_alone_costs_no_write_before_its_time() -> None:
     job = trained(**FIXED)
     cadence = with_report(StepCadence(0, later(120)), job.status, report(7).content, later(121))
-    todo = job.reconcile(BOTH, after=1, cadence=cadence, report=report(7), seconds_since_status_write=1.0)
+    todo = job.reconcile(BOTH, after=1, cadence=cadence, report=report(7), throttled_seconds=9.0)
     assert todo.status is None

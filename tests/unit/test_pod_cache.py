@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from support.factories import NOW, SETTINGS, UID, view
+from support.factories import INSTALLATION, NOW, UID, view
 
 from tfdist.planner import plan
 from tfdist_operator.kube.keys import NamespacedName
@@ -13,7 +13,7 @@ KEY = NamespacedName("team", "fashion")
 
 
 def raw(version: int, index: int = 0, uid: str = "u1", **status: Any) -> dict[str, Any]:
-    made: dict[str, Any] = plan(view(), NOW, SETTINGS).creates[index]
+    made: dict[str, Any] = plan(view(), NOW, INSTALLATION).creates[index]
     meta = made["metadata"] | {"uid": uid, "resourceVersion": str(version)}
     return made | {"metadata": meta, "status": status}
 

@@ -44,7 +44,7 @@ def test_settings_of_a_job_win() -> None:
 def test_the_controller_reads_them_and_its_namespaces_from_the_environment() -> None:
     given = {"TFDIST_POD_DEFAULTS": json.dumps(DEFAULTS), "TFDIST_NAMESPACE": "a, b,a,"}
     settings = from_environment(ENVIRONMENT | given)
-    assert settings.pod_defaults == DEFAULTS
+    assert settings.installation.pod_defaults == DEFAULTS
     assert settings.namespaces == ("a", "b")
     assert from_environment(ENVIRONMENT).namespaces == ()
 

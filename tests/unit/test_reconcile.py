@@ -12,7 +12,8 @@ from support.factories import failure_in_place as failure
 
 from tfdist.contract import Restarts
 from tfdist.observed.job_view import JobView
-from tfdist.planner import Plan, Settings, plan
+from tfdist.planner import Plan, plan
+from tfdist.render.installation import Installation
 from tfdist_operator.reconcile import creation, reconciler
 
 NO_ROLE = 'pods is forbidden: User "system:serviceaccount:x:y" cannot create resource "pods" in API group ""'
@@ -207,9 +208,9 @@ async def test_a_job_whose_report_raises_an_exception_is_planned_without_it(
     await bench.reconcile()
     bench.states.get(KEY, UID).report = launcher_report()
 
-    def with_a_bug(view: JobView, now: datetime, settings: Settings) -> Plan:
+    def with_a_bug(view: JobView, now: datetime, installation: Installation) -> Plan:
         assert view.report is None
-        return plan(view, now, settings)
+        return plan(view, now, installation)
 
     monkeypatch.setattr(reconciler, "plan", with_a_bug)
     bench.fail("worker-1")

@@ -1,5 +1,6 @@
 """Runtime state of jobs: what this process keeps in memory between two reconciles. All of it may be lost at an exit."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -36,8 +37,8 @@ class JobRuntimeState:
     """Replicas that had succeeded at the newest reconcile, by gang, with the attempt."""
     failure_seen_at: Mapping[str, datetime] = field(default_factory=dict)
     """Pods that have failed or are terminating, and when this process first observed that."""
-    status_written_at: float | None = None
-    """When this process last wrote the status, on the monotonic clock."""
+    status_written_at: float = -math.inf
+    """When this process last wrote the status, on the monotonic clock; -inf before its first write."""
     omitted: Mapping[tuple[str, ...], bool] = field(default_factory=dict)
     """Fields of the status that the API server rejects (`reconcile.status_writer`)."""
     omitted_until: float = 0.0

@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Final
 
 from tfdist.observed.job_view import JobView
-from tfdist.planner import Plan, Settings, plan
+from tfdist.planner import Plan, plan
+from tfdist.render.installation import Installation
 from tfdist.timestamps import rfc3339
 from tfdist_operator.kube.errors import ApiError, Conflict, JobGone, NamespaceTerminating
 from tfdist_operator.kube.job_cache import StoredJob
@@ -25,9 +26,9 @@ _TERMINATING_SECONDS: Final = 60.0
 class Reconciler:
     """Reconciles the jobs of the cache."""
 
-    def __init__(self, deps: Dependencies, settings: Settings, rate: PollRate) -> None:
+    def __init__(self, deps: Dependencies, installation: Installation, rate: PollRate) -> None:
         self._deps = deps
-        self._settings = settings
+        self._installation = installation
         self._rate = rate
         self._executor = Executor(deps)
 
@@ -59,19 +60,17 @@ class Reconciler:
         return True
 
     def _plan(self, job: StoredJob) -> Plan:
-        settings = replace(self._settings, progress_write_seconds=self._rate.status_interval_seconds())
         view, now = self._view(job), self._deps.now()
         try:
-            return plan(view, now, settings)
+            return plan(view, now, self._installation)
         except Exception:
             # Suspend, deadlines and restarts do not depend on reports of the program: plan without them.
             text = "planning failed with an unexpected error; planned again without reports"
             log.exception(text, extra={"job": "/".join(job.key)})
-            return plan(_without_reports(view), now, settings)
+            return plan(_without_reports(view), now, self._installation)
 
     def _view(self, job: StoredJob) -> JobView:
         state = self._deps.states.get(job.key, job.uid)
-        written = state.status_written_at
         state.observed_since = state.observed_since or rfc3339(self._deps.now())
         return JobView(
             job=job.job,
@@ -88,7 +87,7 @@ class Reconciler:
             pods=self._deps.pods.of_job(job.key, job.uid),
             report=state.report,
             evaluated=state.evaluated,
-            seconds_since_status_write=None if written is None else self._deps.clock() - written,
+            throttled_seconds=self._rate.throttled_seconds(state.status_written_at, self._deps.clock()),
             observed_since=state.observed_since,
             token=secrets.token_hex(16),
             create_error=state.create_error,

@@ -28,3 +28,7 @@ class PollRate:
     def status_interval_seconds(self) -> float:
         """Return the minimum seconds between two writes of one job's counters."""
         return max(self.write_seconds, self.jobs / WRITTEN_PER_SECOND)
+
+    def throttled_seconds(self, written_at: float, now: float) -> float:
+        """Return the seconds until counters may be written, after a write at `written_at`; both times are monotonic."""
+        return max(0.0, written_at + self.status_interval_seconds() - now)

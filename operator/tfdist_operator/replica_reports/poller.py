@@ -154,7 +154,9 @@ class ReportPoller:
         urgent = _is_urgent(state, content)
         state.pace = with_report(state.pace, job.status, content, now)
         state.report = TimestampedReport(content, now)
-        self._on_report(job.key, 0.0 if urgent else self._seconds_until_a_write(state))
+        self._on_report(
+            job.key, 0.0 if urgent else self._rate.throttled_seconds(state.status_written_at, time.monotonic())
+        )
 
     async def _poll_evaluator(self, job: StoredJob, ip: str) -> None:
         content = await self._report(job, ip)
@@ -164,7 +166,7 @@ class ReportPoller:
         if state.evaluated is not None and _results(state.evaluated) == _results(content):
             return
         state.evaluated = content
-        self._on_report(job.key, self._seconds_until_a_write(state))
+        self._on_report(job.key, self._rate.throttled_seconds(state.status_written_at, time.monotonic()))
 
     async def _report(self, job: StoredJob, ip: str, *, leads: bool = False) -> ProgressReport | None:
         """Return the report of a replica; None if there is none, or if the job was deleted meanwhile."""
@@ -199,12 +201,6 @@ class ReportPoller:
                 with contextlib.suppress(KeyError):
                     metric.remove(*key)
         self._measured -= keys
-
-    def _seconds_until_a_write(self, state: JobRuntimeState) -> float:
-        """Return the seconds until a report may be written: reconciling before that would write nothing."""
-        if state.status_written_at is None:
-            return 0.0
-        return max(0.0, state.status_written_at + self._rate.status_interval_seconds() - time.monotonic())
 
 
 async def _guarded(poll: _Poll, job: StoredJob, ip: str) -> None:

@@ -24,9 +24,10 @@ from tfdist.local.reports import probe, with_reports
 from tfdist.local.run_directory import RunDirectory, short
 from tfdist.observed.job_view import JobView
 from tfdist.observed.pod import PodSummary
-from tfdist.planner import Event, Settings, plan
+from tfdist.planner import Event, plan
 from tfdist.reasons import EventReason
 from tfdist.render.fingerprint import fingerprint
+from tfdist.render.installation import Installation
 from tfdist.render.names import hostname
 from tfdist.render.source import FETCH_CONTAINER
 from tfdist.status.conditions import is_true
@@ -51,7 +52,7 @@ class Engine:
         self._directory, self._console, self._processes = directory, console, processes
         self._interrupts, self._handled_interrupts = interrupts, 0
         self._pods = Pods(local, processes, directory)
-        self._settings = Settings(BUNDLED, settle_seconds=_SETTLE_SECONDS, log_of=self._log_of)
+        self._installation = Installation(BUNDLED, settle_seconds=_SETTLE_SECONDS)
         self._view = JobView(
             job=local.job,
             problems=(),
@@ -61,6 +62,7 @@ class Engine:
             name=local.job.metadata.name,
             template=fingerprint(local.job),
             observed_since=rfc3339(datetime.now(UTC)),
+            log_of=self._log_of,
         )
         self._grace_seconds = max(replica.grace_seconds for replica in local.replicas.values())
         self._tails: dict[str, Tail] = {}
@@ -90,7 +92,7 @@ class Engine:
         """Plan, and execute the plan; after a change the next turn follows at once, as after an event of a watch."""
         now = datetime.now(UTC)
         self._view = replace(self._view, pods=self._pods.summaries(), token=secrets.token_hex(16))
-        todo = plan(self._view, now, self._settings)
+        todo = plan(self._view, now, self._installation)
         self._view = replace(self._view, completed=todo.completed, failure_seen_at=todo.failure_seen_at)
         changed = self._pods.remove_ended()
         if todo.status is not None:

@@ -1,6 +1,6 @@
-"""The observed state of one job: the only input of planning, apart from the time and the settings."""
+"""The observed state of one job: the only input of planning, apart from the time and the installation."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -51,6 +51,11 @@ class ProbeResult:
     """Names of the replicas that did not answer; an unreadable answer counts as an answer."""
 
 
+def kubectl_logs(namespace: str, pod: PodSummary) -> str:
+    """Return the command that shows the log of a pod."""
+    return f"kubectl logs -n {namespace} {pod.name} -c {pod.container}"
+
+
 @dataclass(frozen=True, slots=True)
 class JobView:
     """The observed state of one job at one time.
@@ -89,8 +94,8 @@ class JobView:
     """Replicas that succeeded by the last reconcile, by gang, with the attempt: the status is written later."""
     failure_seen_at: Mapping[str, datetime] = field(default_factory=dict)
     """When this process first saw a pod failed or terminating, by name; the clocks of nodes differ."""
-    seconds_since_status_write: float | None = None
-    """Seconds since this process wrote the status; None before its first write."""
+    throttled_seconds: float = 0.0
+    """Seconds until a status in which only counters changed may be written."""
     observed_since: str = ""
     """When this process first reconciled the job, RFC 3339."""
     token: str = ""
@@ -99,5 +104,7 @@ class JobView:
     """Error of the last creation; "" after a success."""
     rejected: bool = False
     """Whether that error is permanent: the API server rejects the pods of this generation as invalid."""
+    log_of: Callable[[str, PodSummary], str] = kubectl_logs
+    """Returns where the log of a pod is, given its namespace, for messages; a local run has files."""
     taken_over: bool = False
     """Whether another process wrote the status: this one replays events that it may not have published."""

@@ -1,6 +1,6 @@
 """Plans what to do for one job, from its observed state and the time. Pure: no I/O, no clock, no randomness.
 
-    inputs     JobView (job, pods, status, reports), Settings, now
+    inputs     JobView (job, pods, status, reports), Installation, now
                   |  job.plan
     context    PlanContext: the inputs, and what the decisions derive from them, such as GangState and SpecRevision
                   |  gang.plan_gang, for each gang: planned_restart, failure_policy (root_cause, peer_failure,
@@ -16,6 +16,6 @@ plan completes one that was executed in part or whose effects are not observed y
 """
 
 from tfdist.planner.job import plan
-from tfdist.planner.plan import Event, Plan, Settings
+from tfdist.planner.plan import Event, Plan
 
-__all__ = ["Event", "Plan", "Settings", "plan"]
+__all__ = ["Event", "Plan", "plan"]

@@ -20,7 +20,6 @@ from tfdist.planner.sidecars import stop_sidecars
 from tfdist.planner.stale_pods import pods_to_prune, stale_pods
 from tfdist.reasons import ConditionReason, EventReason
 from tfdist.render.gang import GangName, Member, gangs
-from tfdist.render.installation import Installation
 from tfdist.render.launch import GangHistory
 from tfdist.render.names import SERVICE_GENERATION_LABEL
 from tfdist.render.owner import owner_reference
@@ -29,7 +28,7 @@ from tfdist.status.conditions import Condition, is_true
 from tfdist.status.evaluation import evaluation_of
 from tfdist.status.phase import training_succeeded
 from tfdist.status.progress import final_progress, progress_of
-from tfdist.status.update import StatusUpdate, compose_status, needs_immediate_write
+from tfdist.status.update import StatusUpdate, compose_status, throttled_write
 from tfdist.timestamps import rfc3339
 
 
@@ -135,7 +134,7 @@ class PlanBuilder:
         return Condition(ConditionType.RUNNING, False, failure.reason, failure.message)
 
     def build(self) -> Plan:
-        """Return the plan; a status in which only counters changed is written at most every few seconds."""
+        """Return the plan."""
         context, view = self._context, self._context.view
         self._fields["gangs"] = records = self._records()
         self._fields["specifications"] = (not self._ended and retained_specifications(view, records)) or None
@@ -144,14 +143,8 @@ class PlanBuilder:
         changes = StatusUpdate(tuple(self._conditions), self._fields, tuple(self._failures))
         states = tuple(self._states.values())
         status = compose_status(view, states, changes, self.progress(), rfc3339(context.now))
-        write: Manifest | None = status
-        if status == view.status:
-            write = None
-        elif not needs_immediate_write(view.status, status) and view.seconds_since_status_write is not None:
-            wait = context.settings.progress_write_seconds - view.seconds_since_status_write
-            if wait > 0:
-                write = None
-                self.requeue_after(wait)
+        write, wait = throttled_write(view, status)
+        self.requeue_after(wait)
         stale = stale_pods(context.job, self._all_records(), view.pods)
         self.delete_pods(
             p for p in stale if not p.ended
@@ -167,7 +160,7 @@ class PlanBuilder:
             probes=self._probes,
             probe_id=self._probe_id,
             events=tuple(self._events),
-            tensorboard=tensorboard.desired_objects(context, self._installation),
+            tensorboard=tensorboard.desired_objects(context, self._context.installation),
             obsolete=owned.obsolete_objects(context),
             failure_seen_at=context.failure_seen_at,
             completed={str(n): (s.record.attempt, s.record.completed) for n, s in self._states.items()},
@@ -233,18 +226,7 @@ class PlanBuilder:
         now = str(self._generation)
         if not self._create and not any(p.generation == now and not p.ended for p in self._context.view.pods):
             return ()
-        return owned.desired_objects(self._context, self._generation, self._installation)
-
-    @property
-    def _installation(self) -> Installation:
-        settings = self._context.settings
-        return Installation(
-            settings.trainer_image,
-            settings.cluster_domain,
-            settings.namespace,
-            settings.pod_defaults,
-            settings.controller_labels,
-        )
+        return owned.desired_objects(self._context, self._generation, self._context.installation)
 
     def _pods(self) -> Iterable[Manifest]:
         """Yield the pods to create; the parts that pods of a gang share are rendered once."""
@@ -258,7 +240,7 @@ class PlanBuilder:
                 record = state.record
                 history = GangHistory(record.attempt_of, inplace_restart.prior_restarts(record), record.token)
                 specification = self._context.specification_of(state) or self._context.job
-                renderers[name] = PodRenderer(specification, state.gang, self._installation, history)
+                renderers[name] = PodRenderer(specification, state.gang, self._context.installation, history)
             yield renderers[name].pod(member, Attempt(state.record.attempt_of(member), self._generation, excluded))
 
     def _patches(self, stale: Iterable[PodSummary]) -> Iterable[Patch]:

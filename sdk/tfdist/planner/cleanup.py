@@ -13,7 +13,7 @@ from tfdist.observed.pod import PodSummary
 from tfdist.planner import owned, tensorboard
 from tfdist.planner.decision import min_delay
 from tfdist.planner.event_replay import terminal_events
-from tfdist.planner.plan import ObjectName, Plan, Settings
+from tfdist.planner.plan import ObjectName, Plan
 from tfdist.planner.sidecars import stop_sidecars
 from tfdist.planner.stale_pods import pods_to_prune, stale_pods
 from tfdist.render.gang import GangName
@@ -22,7 +22,7 @@ from tfdist.status.counts import final_counts
 from tfdist.timestamps import parse_time
 
 
-def clean_up_finished_job(view: JobView, now: datetime, settings: Settings) -> Plan:
+def clean_up_finished_job(view: JobView, now: datetime, settle_seconds: float) -> Plan:
     """Return the plan of a finished job; of its status only `replicas` changes, until all pods have ended."""
     view = view if view.job else replace(view, job=view.partial)
     age = (now - _ended_at(view)).total_seconds()
@@ -33,9 +33,9 @@ def clean_up_finished_job(view: JobView, now: datetime, settings: Settings) -> P
     wait = min_delay([None if ttl is None else ttl - age, tensorboard_seconds or None])
     events = terminal_events(view, now)
     unneeded = [p for p in _pods_to_delete(view) if not p.deleting]
-    status = _final_counts(view, age >= settings.settle_seconds)
+    status = _final_counts(view, age >= settle_seconds)
     patches = tuple(stop_sidecars(view.pods, [p.name for p in unneeded]))
-    settle = settings.settle_seconds if is_true(view.status, ConditionType.SUCCEEDED) else 0.0
+    settle = settle_seconds if is_true(view.status, ConditionType.SUCCEEDED) else 0.0
     if unneeded and age < settle:  # the other replicas have time to end by themselves
         left = min_delay([wait, settle - age])
         return Plan(status=status, patches=patches, events=events, requeue_after_seconds=left)

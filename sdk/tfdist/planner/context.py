@@ -12,7 +12,6 @@ from tfdist.observed.gang_state import GangState, gang_state
 from tfdist.observed.job_view import JobView
 from tfdist.observed.pod import PodState
 from tfdist.observed.termination import termination_message
-from tfdist.planner.plan import Settings
 from tfdist.planner.revision import (
     UNKNOWN_REVISION,
     SpecRevision,
@@ -21,18 +20,19 @@ from tfdist.planner.revision import (
     with_revision,
 )
 from tfdist.render.gang import Gang, GangName
+from tfdist.render.installation import Installation
 from tfdist.render.launch import uses_launcher
 from tfdist.timestamps import parse_time
 
 
 @dataclass(frozen=True, slots=True)
 class PlanContext:
-    """The view of a job, its valid specification, the time, and the settings of the installation."""
+    """The view of a job, its valid specification, the time, and the installation."""
 
     view: JobView
     job: TFDistJob
     now: datetime
-    settings: Settings
+    installation: Installation
     revision: SpecRevision | None
     """Revision for new attempts; None while the specification is invalid and no valid one is known."""
 

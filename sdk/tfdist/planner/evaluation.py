@@ -145,7 +145,7 @@ def _release(context: PlanContext, builder: PlanBuilder, training: GangState) ->
     left = [p for p in training.pods if not p.ended]
     known = find(context.view.status, ConditionType.RUNNING)
     since = known["lastTransitionTime"] if known and training_succeeded(context.view.status) else None
-    wait = context.settings.settle_seconds - (context.seconds_since(since) if since else 0.0)
+    wait = context.installation.settle_seconds - (context.seconds_since(since) if since else 0.0)
     if not left:
         return
     if wait > 0:

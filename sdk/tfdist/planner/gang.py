@@ -26,6 +26,8 @@ from tfdist.status.phase import PROBLEMS, training_succeeded
 
 _SLOW_SECONDS: Final = 30.0
 """After this time the status names a replica that has not started."""
+_IMAGE_DEADLINE_SECONDS: Final = 300
+"""Start deadline of a replica whose image or configuration has an error, where the job sets no deadline."""
 _NAMED: Final = 3
 """Maximum number of replicas that a message names."""
 
@@ -101,7 +103,7 @@ def _awaiting(context: PlanContext, state: GangState, problem: Failure | None) -
     )
     limit, field = context.spec.run_policy.start_deadline_seconds, " (runPolicy.startDeadlineSeconds)"
     if limit is None and problem and problem.reason in {ConditionReason.IMAGE_ERROR, ConditionReason.CONFIG_ERROR}:
-        limit, field = round(context.settings.image_deadline_seconds), ""
+        limit, field = _IMAGE_DEADLINE_SECONDS, ""
     if limit is None:
         return decision
     since = _waiting_since(context, state)

@@ -14,10 +14,11 @@ from tfdist.observed.job_view import JobView
 from tfdist.planner import pod_rejection
 from tfdist.planner.builder import PlanBuilder
 from tfdist.planner.context import PlanContext
-from tfdist.planner.plan import Event, Settings
+from tfdist.planner.plan import Event
 from tfdist.planner.revision import SpecRevision
 from tfdist.reasons import ConditionReason, EventReason
 from tfdist.render.gang import GangName
+from tfdist.render.installation import Installation
 from tfdist.status.conditions import Condition, find, is_true
 from tfdist.status.phase import is_suspended_or_suspending
 
@@ -25,7 +26,7 @@ _AT_ONCE: Final = ("run_policy", "network_policy", "network_policy_ingress")
 """Fields of an invalid specification that apply where they are valid themselves."""
 
 
-def context_of_invalid_job(view: JobView, now: datetime, settings: Settings) -> PlanContext | None:
+def context_of_invalid_job(view: JobView, now: datetime, installation: Installation) -> PlanContext | None:
     """Return the context of an invalid job that has started; None for one that has not."""
     records = [record for gang in GangName if (record := stored_record(view.status, gang)) is not None]
     if view.partial is None or not records:
@@ -39,7 +40,7 @@ def context_of_invalid_job(view: JobView, now: datetime, settings: Settings) -> 
         limits = {name: getattr(view.partial.spec, name) for name in _AT_ONCE}
         job = job.model_copy(update={"spec": job.spec.model_copy(update=limits)})
         revision = SpecRevision(job, newest.generation, newest.template)
-    return PlanContext(replace(view, job=job), job, now, settings, revision)
+    return PlanContext(replace(view, job=job), job, now, installation, revision)
 
 
 def stays_suspended(context: PlanContext) -> bool:

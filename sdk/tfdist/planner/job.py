@@ -14,37 +14,39 @@ from tfdist.planner.context import PlanContext
 from tfdist.planner.decision import Failure, GangDecision
 from tfdist.planner.gang import plan_gang
 from tfdist.planner.invalid_spec import context_of_invalid_job, set_validity, stays_suspended
-from tfdist.planner.plan import Event, Plan, Settings
+from tfdist.planner.plan import Event, Plan
 from tfdist.planner.planned_restart import acknowledge
 from tfdist.planner.revision import SpecRevision
 from tfdist.planner.success_policy import is_job_complete, meets_success_policy
 from tfdist.planner.suspend import resume_conditions, suspend_job
 from tfdist.reasons import ConditionReason, EventReason
 from tfdist.render.gang import evaluation_gang, evaluator_gang, training_gang
+from tfdist.render.installation import Installation
 from tfdist.status.conditions import Condition, is_true
 from tfdist.status.phase import is_terminal
-from tfdist.status.update import StatusUpdate, compose_status, needs_immediate_write
+from tfdist.status.update import StatusUpdate, compose_status
 from tfdist.timestamps import rfc3339
 
 
-def plan(view: JobView, now: datetime, settings: Settings) -> Plan:
+def plan(view: JobView, now: datetime, installation: Installation) -> Plan:
     """Return everything to do for one job now.
 
     Args:
         view: the observed state of the job.
         now: the current time, with a time zone.
-        settings: the settings of the installation.
+        installation: the settings of the installation.
     """
     if view.deleting or _is_foreign(view):
         return Plan()
     if is_terminal(view.status):
-        return clean_up_finished_job(view, now, settings)
+        return clean_up_finished_job(view, now, installation.settle_seconds)
     if view.job is None:
-        context = context_of_invalid_job(view, now, settings)
+        context = context_of_invalid_job(view, now, installation)
         if context is None:
             return _invalid(view, now)
     else:
-        context = PlanContext(view, view.job, now, settings, SpecRevision(view.job, view.generation, view.template))
+        revision = SpecRevision(view.job, view.generation, view.template)
+        context = PlanContext(view, view.job, now, installation, revision)
     builder = PlanBuilder(context)
     set_validity(context, builder)
     if (context.spec.run_policy.suspend or stays_suspended(context)) and not is_job_complete(context):
@@ -62,7 +64,7 @@ def _invalid(view: JobView, now: datetime) -> Plan:
     message = "; ".join(map(str, view.problems))
     condition = Condition(ConditionType.INVALID, True, ConditionReason.INVALID_SPEC, message)
     status = compose_status(view, (), StatusUpdate((condition,)), {}, rfc3339(now))
-    if not needs_immediate_write(view.status, status):
+    if status == view.status:
         return Plan()
     event = Event(EventReason.INVALID, message, warning=True, identity=str(view.generation))
     return Plan(status=status, events=(event,))

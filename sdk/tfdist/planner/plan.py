@@ -1,44 +1,13 @@
-"""The plan of one reconcile of a job, and the settings that all plans share."""
+"""The plan of one reconcile of a job."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from tfdist.contract import Role
-from tfdist.observed.pod import PodSummary
-from tfdist.render.installation import CONTROLLER_LABELS
 
 Manifest = dict[str, Any]
-
-
-def kubectl_logs(namespace: str, pod: PodSummary) -> str:
-    """Return the command that shows the log of a pod."""
-    return f"kubectl logs -n {namespace} {pod.name} -c {pod.container}"
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Settings of the installation that hold for every job."""
-
-    trainer_image: str
-    """Image of replicas where the job names none."""
-    progress_write_seconds: float = 10.0
-    """Minimum time between two writes of a status in which only counters changed."""
-    settle_seconds: float = 10.0
-    """Time for the other replicas to end by themselves after the success of the leader."""
-    image_deadline_seconds: float = 300.0
-    """Start deadline of a replica whose image or configuration has an error, where the job sets no deadline."""
-    cluster_domain: str = ""
-    """DNS suffix of the replicas' addresses, such as `cluster.local`; "" leaves it to the search list of the pods."""
-    namespace: str = "tfdist-system"
-    """Namespace of the controller."""
-    controller_labels: Mapping[str, str] = field(default_factory=lambda: CONTROLLER_LABELS)
-    """Labels of the controller's pods; the NetworkPolicies admit only these to the report ports of jobs."""
-    pod_defaults: Mapping[str, Any] = field(default_factory=dict)
-    """Partial pod template; the fields of every job take precedence."""
-    log_of: Callable[[str, PodSummary], str] = kubectl_logs
-    """Returns where the log of a pod is, given its namespace, for messages; a local run has files."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,7 +123,7 @@ def log_hint(context: PlanContext, cause: RootCause) -> str:
     """Return where the log of the root cause is; "" where its container has not ended."""
     if cause.pod is None or not cause.pod.ended:
         return ""
-    return f"; its log: {context.settings.log_of(context.job.metadata.namespace, cause.pod)}"
+    return f"; its log: {context.view.log_of(context.job.metadata.namespace, cause.pod)}"
 
 
 def _deleted(first: Member, members: Sequence[Member], others: Sequence[PodSummary] = ()) -> RootCause:

@@ -1,4 +1,4 @@
-"""Settings of an installation that affect every job."""
+"""Settings of an installation that the plan of every job needs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,15 +12,17 @@ CONTROLLER_LABELS: Final[Mapping[str, str]] = MappingProxyType({NAME_LABEL: "tfd
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """Settings of an installation.
-
-    `default_image` is the image of containers for which the job sets none. `cluster_domain` is appended to addresses,
-    for clusters whose pods do not have it in their search path. `namespace` is the controller's, and
-    `controller_labels` select its pods there. `pod_defaults` is a partial pod template that every job overrides.
-    """
+    """Settings of an installation."""
 
     default_image: str
+    """Image of containers for which the job sets none."""
     cluster_domain: str = ""
+    """Suffix of addresses, such as `cluster.local`, for clusters whose pods do not have it in their search path."""
     namespace: str = "tfdist-system"
+    """Namespace of the controller."""
     pod_defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Partial pod template; the fields of every job take precedence."""
     controller_labels: Mapping[str, str] = field(default_factory=lambda: CONTROLLER_LABELS)
+    """Labels of the controller's pods; the NetworkPolicies admit only these to the report ports of jobs."""
+    settle_seconds: float = 10.0
+    """Time for the other replicas to end by themselves after the success of the leader."""

@@ -51,9 +51,13 @@ def compose_status(
     return result
 
 
-def needs_immediate_write(stored: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Return whether `new` differs from `stored` by more than fields of throttled writes."""
-    return _written_at_once(stored) != _written_at_once(new)
+def throttled_write(view: JobView, status: dict[str, Any]) -> tuple[dict[str, Any] | None, float | None]:
+    """Return the status if it is to be written now, else None; and in how many seconds, where it is written later."""
+    if status == view.status:
+        return None, None
+    if view.throttled_seconds and _written_at_once(status) == _written_at_once(view.status):
+        return None, view.throttled_seconds
+    return status, None
 
 
 def _summary(view: JobView, states: Sequence[GangState], status: Mapping[str, Any]) -> dict[str, str]:
