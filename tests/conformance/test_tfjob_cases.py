@@ -14,7 +14,7 @@ from support.tfjobs import IMAGE, replica, tfjob
 from tfdist.api.crd import crd
 from tfdist.api.v1 import TFDistJob
 from tfdist.convert import CannotConvert, convert
-from tfdist.render.objects import objects
+from tfdist.desired.objects import objects
 from tfdist.validation import ValidationFailed, parse
 
 Json = dict[str, Any]

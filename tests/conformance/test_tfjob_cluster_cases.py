@@ -11,7 +11,7 @@ import pytest
 from support.tfjobs import IMAGE, replica, tfjob
 
 from tfdist.convert import CannotConvert, convert
-from tfdist.render.objects import objects
+from tfdist.desired.objects import objects
 from tfdist.validation import parse
 
 Json = dict[str, Any]

@@ -8,7 +8,7 @@ from support.api import JOBS, Api
 from support.factories import UID
 from support.samples import SAMPLES, sample
 
-from tfdist.render.objects import objects
+from tfdist.desired.objects import objects
 from tfdist.validation import parse
 
 pytestmark = pytest.mark.integration

@@ -11,7 +11,7 @@ from support.bad_manifests import BAD
 from support.strategies import ANY_JSON, KEYS, PLACES, job, put, specs, spoiled_specs
 
 from tfdist import podspec
-from tfdist.render.objects import objects
+from tfdist.desired.objects import objects
 from tfdist.validation import FieldError, ValidationFailed, parse
 from tfdist.validation.parse import defaulted
 

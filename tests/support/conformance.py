@@ -27,8 +27,8 @@ from support.polling import wait_for
 from support.tfjobs import IMAGE, replica, tfjob
 from tfdist.contract import Role
 from tfdist.convert import convert
+from tfdist.desired.objects import objects
 from tfdist.render.names import ATTEMPT_LABEL, INDEX_LABEL, JOB_LABEL, ROLE_LABEL
-from tfdist.render.objects import objects
 from tfdist.validation import parse
 from tfdist_operator.kube.client import FIELD_MANAGER
 

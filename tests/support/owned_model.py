@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from tfdist.desired.objects import ObjectName
 from tfdist.planner import Plan
-from tfdist.planner.plan import ObjectName
 
 Objects = dict[ObjectName, str]
 

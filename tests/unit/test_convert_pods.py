@@ -7,7 +7,7 @@ from support import effective
 from support.tfjobs import IMAGE, all_types, replica, tfjob
 
 from tfdist.convert import Conversion, convert
-from tfdist.render.objects import objects
+from tfdist.desired.objects import objects
 from tfdist.validation import parse
 
 Json = dict[str, Any]

@@ -6,7 +6,7 @@ import pytest
 import yaml
 from support.examples import FOLDER, MANIFESTS, job, text
 
-from tfdist.render.objects import objects
+from tfdist.desired.objects import objects
 from tfdist.validation import parse
 from tfdist_demo import manifests
 

@@ -20,7 +20,12 @@ from tfdist.validation import ValidationFailed, parse
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CODE: Final = {
-    Actor.CONTROLLER: ("operator/tfdist_operator", "sdk/tfdist/planner", "sdk/tfdist/failure_classification.py"),
+    Actor.CONTROLLER: (
+        "operator/tfdist_operator",
+        "sdk/tfdist/desired",
+        "sdk/tfdist/planner",
+        "sdk/tfdist/failure_classification.py",
+    ),
     Actor.POD: ("sdk/tfdist/render", "sdk/tfdist/api/v1.py"),
     Actor.TRAINER: ("trainer_image/tfdist_trainer",),
 }

@@ -8,11 +8,11 @@ import pytest
 from support.factories import CHECKPOINT, EVALUATED, INSTALLATION, NOW, UID, manifest, view
 
 from tfdist import contract
+from tfdist.desired.objects import objects
 from tfdist.planner import plan
 from tfdist.render.gang import gangs
 from tfdist.render.installation import Installation
 from tfdist.render.network_policy import network_policy
-from tfdist.render.objects import objects
 from tfdist.validation import parse
 from tfdist_operator import config
 

@@ -3,8 +3,8 @@
 import pytest
 from support.factories import Lifecycle, created, deleted, event_reasons, pod
 
+from tfdist.desired.objects import ObjectName
 from tfdist.planner import Plan
-from tfdist.planner.plan import ObjectName
 from tfdist.validation import FieldError
 
 BOTH = "worker-0:R worker-1:R"

@@ -16,7 +16,7 @@ from tfdist.api.pod_fields import PodFields
 from tfdist.api.status import TFDistJobStatus
 from tfdist.api.transitions import TRANSITION_RULES
 from tfdist.api.v1 import TFDistJobSpec
-from tfdist.render.objects import objects
+from tfdist.desired.objects import objects
 from tfdist.validation import parse
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]

@@ -12,9 +12,9 @@ from tfdist.api.features import PLANNED
 from tfdist.api.training import EvaluationMode
 from tfdist.api.v1 import Strategy, TFDistJobSpec
 from tfdist.contract import Task
+from tfdist.desired.objects import objects
 from tfdist.render.gang import gangs
 from tfdist.render.names import tensorboard
-from tfdist.render.objects import objects
 from tfdist.validation import parse
 
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from support.factories import CHECKPOINT, Lifecycle, manifest, planned
 
+from tfdist.desired.objects import ObjectName
 from tfdist.planner import Plan
-from tfdist.planner.plan import ObjectName
 from tfdist.render import names
 from tfdist.render.installation import Installation
 from tfdist.render.tensorboard import tensorboard

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from tfdist.contract_reports import ProgressReport
+from tfdist.desired.objects import ObjectName
 from tfdist.observed.job_view import ProbeResult, StepCadence, TimestampedReport
-from tfdist.planner.plan import ObjectName
 from tfdist_operator.kube.event_budget import EventBudget
 from tfdist_operator.kube.keys import NamespacedName
 

@@ -9,8 +9,8 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
+from tfdist.desired.objects import Manifest, ObjectName
 from tfdist.planner import Event
-from tfdist.planner.plan import Manifest, ObjectName
 from tfdist.reasons import EventReason
 from tfdist_operator.kube.backoff import Backoff
 from tfdist_operator.kube.job_cache import StoredJob

@@ -6,6 +6,7 @@ from typing import Any, Self
 from pydantic import ConfigDict
 
 from tfdist.api.gang_status import GangStatus
+from tfdist.contract import Restarts
 from tfdist.render.gang import GangName, Member
 
 
@@ -53,6 +54,16 @@ class GangRecord(GangStatus):
             launcher_uncounted=self.uncounted,
             last_recorded_failure="",
             progress=None,
+        )
+
+    def prior_restarts(self) -> Restarts:
+        """Return the restart counters for the launcher of a new leader pod."""
+        return Restarts(
+            counted=self.launcher_counted,
+            uncounted=self.launcher_uncounted,
+            since_checkpoint=self.since_checkpoint,
+            uncounted_since_checkpoint=self.uncounted_since_checkpoint,
+            checkpoint_step=self.checkpoint_step,
         )
 
 

@@ -6,24 +6,27 @@ from typing import Any
 
 from tfdist.api.status import ConditionType
 from tfdist.contract_reports import TerminationMessage
+from tfdist.desired.objects import network_objects, obsolete_objects, tensorboard_objects
+from tfdist.desired.pods import (
+    address_generation,
+    missing_pods,
+    ownership_patches,
+    pods_to_prune,
+    sidecar_patches,
+    stale_pods,
+)
 from tfdist.observed.cadence import cadence_of, to_status
 from tfdist.observed.gang_record import GangRecord, stored_record
 from tfdist.observed.gang_state import GangState
 from tfdist.observed.pod import PodState, PodSummary
 from tfdist.observed.termination import termination_message
-from tfdist.planner import inplace_restart, owned, tensorboard
 from tfdist.planner.context import PlanContext
 from tfdist.planner.decision import Failure, GangDecision, min_delay
-from tfdist.planner.plan import Event, Manifest, Patch, Plan, ProbeTarget
+from tfdist.planner.plan import Event, Plan, ProbeTarget
 from tfdist.planner.revision import retained_specifications
-from tfdist.planner.sidecars import stop_sidecars
-from tfdist.planner.stale_pods import pods_to_prune, stale_pods
 from tfdist.reasons import ConditionReason, EventReason
-from tfdist.render.gang import GangName, Member, gangs
-from tfdist.render.launch import GangHistory
-from tfdist.render.names import SERVICE_GENERATION_LABEL
-from tfdist.render.owner import owner_reference
-from tfdist.render.pod import Attempt, PodRenderer
+from tfdist.render import names
+from tfdist.render.gang import GangName, Member
 from tfdist.status.conditions import Condition, is_true
 from tfdist.status.evaluation import evaluation_of
 from tfdist.status.phase import training_succeeded
@@ -38,7 +41,7 @@ class PlanBuilder:
     def __init__(self, context: PlanContext) -> None:
         self._context = context
         self._states: dict[GangName, GangState] = {}
-        self._create: list[tuple[GangState, Member]] = []
+        self._create: list[tuple[GangState, tuple[Member, ...]]] = []
         self._conditions: list[Condition] = []
         self._fields: dict[str, Any] = {}
         self._failures: list[dict[str, Any]] = []
@@ -53,8 +56,8 @@ class PlanBuilder:
         """Add the decision about a gang; a failure in it is left to the caller."""
         state = self._with_token(decision.state)
         self._states[state.gang.name] = state
-        if self._context.revision is not None:  # no pod is created without a valid specification
-            self._create += [(state, member) for member in decision.create]
+        if decision.create and self._context.revision is not None:  # no pod is created without a valid specification
+            self._create.append((state, decision.create))
         self._failures += decision.failures
         self._events += decision.events
         self._probes, self._probe_id = (
@@ -134,38 +137,51 @@ class PlanBuilder:
         return Condition(ConditionType.RUNNING, False, failure.reason, failure.message)
 
     def build(self) -> Plan:
-        """Return the plan."""
-        context, view = self._context, self._context.view
-        self._fields["gangs"] = records = self._records()
-        self._fields["specifications"] = (not self._ended and retained_specifications(view, records)) or None
-        self._fields["evaluation"] = self.evaluation() or None
-        self._fields["tensorBoard"] = tensorboard.status_of(context)
-        changes = StatusUpdate(tuple(self._conditions), self._fields, tuple(self._failures))
-        states = tuple(self._states.values())
-        status = compose_status(view, states, changes, self.progress(), rfc3339(context.now))
+        """Return the plan: the status, the pods and the other objects that follow from the decisions."""
+        context, view, job = self._context, self._context.view, self._context.job
+        status = self._status()
         write, wait = throttled_write(view, status)
         self.requeue_after(wait)
-        stale = stale_pods(context.job, self._all_records(), view.pods)
-        self.delete_pods(
-            p for p in stale if not p.ended
-        )  # the controller that ended their attempt may have been killed before it deleted them
-        self.delete_pods(pods_to_prune(context.job, status, stale))
+        records = {name: self._record(name) for name in GangName}
+        stale, generation = stale_pods(job, records, view.pods), address_generation(records)
+        # The controller that ended their attempt may have been killed before it deleted them.
+        self.delete_pods(p for p in stale if not p.ended)
+        self.delete_pods(pods_to_prune(job, status, stale))
         deletes = tuple(dict.fromkeys(self._deletes))
+        creates = tuple(
+            pod
+            for state, members in self._create
+            for pod in missing_pods(
+                context.specification_of(state) or job, state, members, records, context.installation
+            )
+        )
         return Plan(
             status=write,
-            objects=self._objects(),
-            creates=tuple(self._pods()),
-            patches=(*self._patches(stale), *stop_sidecars(view.pods, deletes)),
+            objects=network_objects(job, generation, context.installation, view.pods, creates=bool(creates)),
+            creates=creates,
+            patches=(*ownership_patches(job, view.pods, stale, generation), *sidecar_patches(view.pods, deletes)),
             deletes=deletes,
             probes=self._probes,
             probe_id=self._probe_id,
             events=tuple(self._events),
-            tensorboard=tensorboard.desired_objects(context, self._context.installation),
-            obsolete=owned.obsolete_objects(context),
+            tensorboard=() if view.problems else tensorboard_objects(job, context.installation),
+            obsolete=() if view.problems else tuple(obsolete_objects(job)),
             failure_seen_at=context.failure_seen_at,
             completed={str(n): (s.record.attempt, s.record.completed) for n, s in self._states.items()},
             requeue_after_seconds=min_delay(self._requeue_delays),
         )
+
+    def _status(self) -> dict[str, Any]:
+        """Return the new status."""
+        context, view = self._context, self._context.view
+        self._fields["gangs"] = records = self._records()
+        self._fields["specifications"] = (not self._ended and retained_specifications(view, records)) or None
+        self._fields["evaluation"] = self.evaluation() or None
+        if not view.problems:
+            board = names.tensorboard(context.job.metadata.name)
+            self._fields["tensorBoard"] = {"service": board} if context.spec.tensor_board else None
+        changes = StatusUpdate(tuple(self._conditions), self._fields, tuple(self._failures))
+        return compose_status(view, tuple(self._states.values()), changes, self.progress(), rfc3339(context.now))
 
     def progress(self) -> dict[str, Any]:
         """Return `status.progress`: from the leader's termination message, else its report, else as stored."""
@@ -208,47 +224,3 @@ class PlanBuilder:
     def _record(self, gang: GangName) -> GangRecord:
         state = self._states.get(gang)
         return state.record if state else stored_record(self._context.view.status, gang) or GangRecord()
-
-    def _all_records(self) -> dict[GangName, GangRecord]:
-        return {gang.name: self._record(gang.name) for gang in gangs(self._context.job)}
-
-    @property
-    def _generation(self) -> int:
-        """The label value by which the Service selects pods: it increases with each full restart of a gang."""
-        return self._record(GangName.TRAINING).last_full_restart + self._record(GangName.EVALUATION).last_full_restart
-
-    def _objects(self) -> tuple[Manifest, ...]:
-        """Return the objects that pods of the current address generation need; none without such pods.
-
-        The Service does not select a generation before that has pods: terminating pods of the one before resolve each
-        other's addresses while they save.
-        """
-        now = str(self._generation)
-        if not self._create and not any(p.generation == now and not p.ended for p in self._context.view.pods):
-            return ()
-        return owned.desired_objects(self._context, self._generation, self._context.installation)
-
-    def _pods(self) -> Iterable[Manifest]:
-        """Yield the pods to create; the parts that pods of a gang share are rendered once."""
-        excluded = tuple(
-            dict.fromkeys(node for record in self._all_records().values() for node in record.excluded_nodes)
-        )
-        renderers: dict[GangName, PodRenderer] = {}
-        for state, member in self._create:
-            name = state.gang.name
-            if name not in renderers:
-                record = state.record
-                history = GangHistory(record.attempt_of, inplace_restart.prior_restarts(record), record.token)
-                specification = self._context.specification_of(state) or self._context.job
-                renderers[name] = PodRenderer(specification, state.gang, self._context.installation, history)
-            yield renderers[name].pod(member, Attempt(state.record.attempt_of(member), self._generation, excluded))
-
-    def _patches(self, stale: Iterable[PodSummary]) -> Iterable[Patch]:
-        """Yield patches of pods: orphans are adopted, and a replica that was replaced alone loses its address."""
-        reference = {"metadata": {"ownerReferences": [owner_reference(self._context.job)]}}
-        superseded = {p.name for p in stale}
-        for found in self._context.view.pods:
-            if not found.owned and not found.deleting:
-                yield Patch(found.name, reference)
-            elif found.name in superseded and not found.ended and found.generation == str(self._generation):
-                yield Patch(found.name, {"metadata": {"labels": {SERVICE_GENERATION_LABEL: None}}})

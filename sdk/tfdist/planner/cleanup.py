@@ -1,21 +1,19 @@
 """Cleans up a finished job: pods, Service and NetworkPolicy by cleanPodPolicy, TensorBoard, and the job by its TTL."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from tfdist.api.status import ConditionType
 from tfdist.api.v1 import TFDistJob
+from tfdist.desired.objects import obsolete_after_end
+from tfdist.desired.pods import pods_to_prune, sidecar_patches, stale_pods
 from tfdist.observed.gang_record import stored_record
 from tfdist.observed.job_view import JobView
 from tfdist.observed.pod import PodSummary
-from tfdist.planner import owned, tensorboard
 from tfdist.planner.decision import min_delay
 from tfdist.planner.event_replay import terminal_events
-from tfdist.planner.plan import ObjectName, Plan
-from tfdist.planner.sidecars import stop_sidecars
-from tfdist.planner.stale_pods import pods_to_prune, stale_pods
+from tfdist.planner.plan import Plan
 from tfdist.render.gang import GangName
 from tfdist.status.conditions import is_true
 from tfdist.status.counts import final_counts
@@ -29,13 +27,14 @@ def clean_up_finished_job(view: JobView, now: datetime, settle_seconds: float) -
     ttl = view.job.spec.run_policy.ttl_seconds_after_finished if view.job else None
     if ttl is not None and age >= ttl:
         return Plan(delete_job=True)
-    tensorboard_seconds = tensorboard.remaining_seconds(view, age)
+    tensorboard_seconds = _tensorboard_seconds(view, age)
     wait = min_delay([None if ttl is None else ttl - age, tensorboard_seconds or None])
     events = terminal_events(view, now)
     unneeded = [p for p in _pods_to_delete(view) if not p.deleting]
     status = _final_counts(view, age >= settle_seconds)
-    patches = tuple(stop_sidecars(view.pods, [p.name for p in unneeded]))
+    patches = tuple(sidecar_patches(view.pods, [p.name for p in unneeded]))
     settle = settle_seconds if is_true(view.status, ConditionType.SUCCEEDED) else 0.0
+    name = view.job.metadata.name if view.job else view.name
     if unneeded and age < settle:  # the other replicas have time to end by themselves
         left = min_delay([wait, settle - age])
         return Plan(status=status, patches=patches, events=events, requeue_after_seconds=left)
@@ -43,7 +42,9 @@ def clean_up_finished_job(view: JobView, now: datetime, settle_seconds: float) -
         status=status,
         patches=patches,
         deletes=tuple(p.name for p in unneeded),
-        obsolete=tuple(_obsolete_objects(view, tensorboard_seconds)),
+        obsolete=tuple(
+            obsolete_after_end(name, pods_exist=bool(view.pods), tensorboard_expired=tensorboard_seconds == 0.0)
+        ),
         events=events,
         requeue_after_seconds=wait,
     )
@@ -58,13 +59,12 @@ def _final_counts(view: JobView, settled: bool) -> dict[str, Any] | None:
     return {**view.status, "replicas": replicas} if replicas != view.status["replicas"] else None
 
 
-def _obsolete_objects(view: JobView, tensorboard_seconds: float | None) -> Iterator[ObjectName]:
-    """Yield the objects that are no longer needed; nothing of a finished job is created again."""
-    name = view.job.metadata.name if view.job else view.name
-    if not view.pods:
-        yield from owned.of_replicas(name)
-    if tensorboard_seconds == 0.0:
-        yield from owned.of_tensorboard(name)
+def _tensorboard_seconds(view: JobView, age: float) -> float | None:
+    """Return the remaining seconds of the TensorBoard, for a job that finished `age` ago; None for an invalid job."""
+    if view.job is None:
+        return None
+    board = view.job.spec.tensor_board
+    return 0.0 if board is None else max(0.0, board.ttl_seconds_after_finished - age)
 
 
 def _ended_at(view: JobView) -> datetime:

@@ -116,17 +116,6 @@ def with_launcher_restarts(record: GangRecord, reported: Restarts) -> GangRecord
     )
 
 
-def prior_restarts(record: GangRecord) -> Restarts:
-    """Return the restart counters for the launcher of a new leader pod."""
-    return Restarts(
-        counted=record.launcher_counted,
-        uncounted=record.launcher_uncounted,
-        since_checkpoint=record.since_checkpoint,
-        uncounted_since_checkpoint=record.uncounted_since_checkpoint,
-        checkpoint_step=record.checkpoint_step,
-    )
-
-
 def launcher_termination(state: GangState) -> tuple[PodSummary, GangEnd] | None:
     """Return the pod of the root cause, and why the launchers gave up; None where they did not."""
     found = [(p, end) for p in state.failed_or_terminating if (end := _gang_end(state, p)) is not None]

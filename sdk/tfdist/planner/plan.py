@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from tfdist.contract import Role
+from tfdist.desired.objects import ObjectName
+from tfdist.desired.pods import Patch
 
 Manifest = dict[str, Any]
 
@@ -20,21 +22,6 @@ class Event:
     identity: str = ""
     cause: str = ""
     """Reason of the root cause, in an event of a restart."""
-
-
-class ObjectName(NamedTuple):
-    """A Service, NetworkPolicy or Deployment in the job's namespace."""
-
-    kind: str
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Patch:
-    """A JSON merge patch of a pod."""
-
-    pod: str
-    body: Manifest
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from typing import Any, Final
 from tfdist import validation
 from tfdist.api.v1 import TFDistJob
 from tfdist.cli import jobs, manifests
-from tfdist.render.objects import objects
+from tfdist.desired.objects import objects
 
 PLACEHOLDER_UID: Final = "00000000-0000-0000-0000-000000000000"
 _COMMENT: Final = (

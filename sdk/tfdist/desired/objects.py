@@ -1,0 +1,89 @@
+"""The objects of a job other than pods: those that must exist, and those that are obsolete. Others are not touched."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from tfdist.api.v1 import TFDistJob
+from tfdist.observed.pod import PodSummary
+from tfdist.render import names
+from tfdist.render.gang import gangs
+from tfdist.render.installation import Installation
+from tfdist.render.network_policy import network_policy
+from tfdist.render.pod import Attempt, PodRenderer
+from tfdist.render.service import service
+from tfdist.render.tensorboard import tensorboard
+
+Manifest = dict[str, Any]
+
+
+class ObjectName(NamedTuple):
+    """A Service, NetworkPolicy or Deployment in the job's namespace."""
+
+    kind: str
+    name: str
+
+
+def objects(job: TFDistJob, default_image: str, attempt: int = 0, cluster_domain: str = "") -> list[Manifest]:
+    """Return all objects of a job in the order of creation, as `tfdist render` prints them.
+
+    Args:
+        job: the job.
+        default_image: image of replicas for which the job sets none.
+        attempt: number of the attempt, from 0.
+        cluster_domain: appended to addresses, such as `cluster.local`.
+    """
+    installation = Installation(default_image, cluster_domain)
+    current = Attempt(attempt, attempt)
+    renderers = [(gang, PodRenderer(job, gang, installation)) for gang in gangs(job)]
+    pods = [renderer.pod(member, current) for gang, renderer in renderers for member in gang.members]
+    return [*_network(job, attempt, installation), *pods, *tensorboard_objects(job, installation)]
+
+
+def network_objects(
+    job: TFDistJob, generation: int, installation: Installation, pods: Iterable[PodSummary], *, creates: bool
+) -> tuple[Manifest, ...]:
+    """Return the Service for DNS names and the NetworkPolicy for isolation; none without pods that need them.
+
+    The Service does not select an address generation before that has pods, or one `creates` them now: terminating
+    pods of the generation before resolve each other's addresses while they save.
+    """
+    needed = creates or any(p.generation == str(generation) and not p.ended for p in pods)
+    return _network(job, generation, installation) if needed else ()
+
+
+def _network(job: TFDistJob, generation: int, installation: Installation) -> tuple[Manifest, ...]:
+    policies = (network_policy(job, installation),) if _is_isolated(job) else ()
+    return (service(job, generation), *policies)
+
+
+def tensorboard_objects(job: TFDistJob, installation: Installation) -> tuple[Manifest, ...]:
+    """Return the objects of the job's TensorBoard; the job continues where they are rejected."""
+    board = job.spec.tensor_board
+    return tensorboard(job, board, installation) if board else ()
+
+
+def obsolete_objects(job: TFDistJob) -> Iterator[ObjectName]:
+    """Yield the objects that the specification of a running job does not require."""
+    name = job.metadata.name
+    if not _is_isolated(job):
+        yield ObjectName("NetworkPolicy", name)
+    if job.spec.tensor_board is None:
+        yield from _of_tensorboard(name)
+    elif not _is_isolated(job):
+        yield ObjectName("NetworkPolicy", names.tensorboard(name))
+
+
+def obsolete_after_end(job: str, *, pods_exist: bool, tensorboard_expired: bool) -> Iterator[ObjectName]:
+    """Yield the objects that a finished job, given by its name, does not need; none is created again."""
+    if not pods_exist:
+        yield from (ObjectName("Service", job), ObjectName("NetworkPolicy", job))
+    if tensorboard_expired:
+        yield from _of_tensorboard(job)
+
+
+def _of_tensorboard(job: str) -> Iterator[ObjectName]:
+    return (ObjectName(kind, names.tensorboard(job)) for kind in ("Deployment", "Service", "NetworkPolicy"))
+
+
+def _is_isolated(job: TFDistJob) -> bool:
+    return job.spec.network_policy == "Enabled"

@@ -1,0 +1,101 @@
+"""The pods of a job: those to create, and changes of existing ones.
+
+Stale pods are those of earlier attempts, and of replicas that the job no longer has. A pod whose container `tensorflow`
+has ended holds its resources until its last container ends. With an expired `activeDeadlineSeconds` the kubelet ends
+all containers; the pod releases its resources and keeps its logs, exit codes and termination messages. Its phase is
+`Failed` (`DeadlineExceeded`) then, also after a success: the controller reads the state of the container and not the
+phase. The kubelet itself ends native sidecars (init containers with `restartPolicy: Always`).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tfdist.api.v1 import TFDistJob
+from tfdist.observed.gang_record import GangRecord
+from tfdist.observed.gang_state import GangState, member_of
+from tfdist.observed.pod import SIDECAR_DEADLINE_SECONDS, PodState, PodSummary
+from tfdist.render.gang import GangName, Member, gangs
+from tfdist.render.installation import Installation
+from tfdist.render.launch import GangHistory
+from tfdist.render.names import SERVICE_GENERATION_LABEL
+from tfdist.render.owner import owner_reference
+from tfdist.render.pod import Attempt, PodRenderer
+
+Manifest = dict[str, Any]
+Records = Mapping[GangName, GangRecord]
+
+_DEADLINE: Final = {"spec": {"activeDeadlineSeconds": SIDECAR_DEADLINE_SECONDS}}
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """A JSON merge patch of a pod."""
+
+    pod: str
+    body: Manifest
+
+
+def address_generation(records: Records) -> int:
+    """Return the label value by which the Service selects pods: it increases with each full restart of a gang."""
+    return records[GangName.TRAINING].last_full_restart + records[GangName.EVALUATION].last_full_restart
+
+
+def missing_pods(
+    job: TFDistJob, state: GangState, members: Sequence[Member], records: Records, installation: Installation
+) -> Iterator[Manifest]:
+    """Yield the pods of `members` in the current attempt of their gang; parts that they share are rendered once.
+
+    Args:
+        job: the specification of the attempt.
+        state: the gang.
+        members: the members without a pod.
+        records: the records of all gangs of the job.
+        installation: settings of the installation.
+    """
+    record, generation = state.record, address_generation(records)
+    excluded = tuple(dict.fromkeys(node for known in records.values() for node in known.excluded_nodes))
+    history = GangHistory(record.attempt_of, record.prior_restarts(), record.token)
+    renderer = PodRenderer(job, state.gang, installation, history)
+    return (renderer.pod(m, Attempt(record.attempt_of(m), generation, excluded)) for m in members)
+
+
+def ownership_patches(
+    job: TFDistJob, pods: Iterable[PodSummary], stale: Iterable[PodSummary], generation: int
+) -> Iterator[Patch]:
+    """Yield patches by which orphans are adopted, and a replica that was replaced alone loses its address."""
+    reference = {"metadata": {"ownerReferences": [owner_reference(job)]}}
+    superseded = {p.name for p in stale}
+    for pod in pods:
+        if not pod.owned and not pod.deleting:
+            yield Patch(pod.name, reference)
+        elif pod.name in superseded and not pod.ended and pod.generation == str(generation):
+            yield Patch(pod.name, {"metadata": {"labels": {SERVICE_GENERATION_LABEL: None}}})
+
+
+def sidecar_patches(pods: Iterable[PodSummary], deleted: Sequence[str]) -> Iterator[Patch]:
+    """Yield patches that make the kubelet end the sidecars of completed replicas; none for pods that are deleted."""
+    for pod in pods:
+        if pod.sidecars_run and not pod.has_deadline and not pod.deleting and pod.name not in deleted:
+            yield Patch(pod.name, _DEADLINE)
+
+
+def stale_pods(job: TFDistJob, records: Records, pods: Iterable[PodSummary]) -> list[PodSummary]:
+    """Return the stale pods among `pods` of a job; a gang without a record has none."""
+    start = GangRecord()
+    current = {m: records.get(gang.name, start).attempt_of(m) for gang in gangs(job) for m in gang.members}
+    return [p for p in pods if member_of(p) not in current or p.attempt < current[member_of(p)]]
+
+
+def pods_to_prune(job: TFDistJob, status: Mapping[str, Any], stale: Sequence[PodSummary]) -> list[PodSummary]:
+    """Return the ended stale pods beyond `keepFailedPods`; `status` names the root causes.
+
+    Failed pods are kept longest, newest first, and within an attempt the root cause: its log is the useful one.
+    """
+    keep = job.spec.run_policy.keep_failed_pods
+    ended = [p for p in stale if p.ended and not p.deleting]
+    if len(ended) <= keep:
+        return []
+    causes = {f["pod"] for f in status.get("failures", ()) if f["rootCause"]}
+    ended.sort(key=lambda p: (p.state is PodState.FAILED, p.attempt, p.name in causes, p.name))
+    return ended[: len(ended) - keep]
