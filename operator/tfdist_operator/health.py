@@ -15,7 +15,7 @@ from typing import Final, Protocol
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from tfdist.status.starting import starting_seconds
+from tfdist.status.phase import starting_seconds
 from tfdist_operator import metrics
 from tfdist_operator.kube.connectivity import Connectivity
 from tfdist_operator.kube.job_cache import JobCache

@@ -9,7 +9,7 @@ from prometheus_client import generate_latest
 from prometheus_client.metrics import MetricWrapperBase
 from support.factories import NOW
 
-from tfdist.status.starting import starting_seconds
+from tfdist.status.phase import starting_seconds
 from tfdist_operator import metrics
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "metrics.md"

@@ -18,8 +18,8 @@ from tfdist.observed.pod import SIDECAR_DEADLINE_SECONDS, PodState, PodSummary
 from tfdist.render.gang import GangName, Member, gangs
 from tfdist.render.installation import Installation
 from tfdist.render.launch import GangHistory
+from tfdist.render.metadata import owner_reference
 from tfdist.render.names import SERVICE_GENERATION_LABEL
-from tfdist.render.owner import owner_reference
 from tfdist.render.pod import Attempt, PodRenderer
 
 Manifest = dict[str, Any]

@@ -1,13 +1,14 @@
 """Plans what to do for one job, from its observed state and the time. Pure: no I/O, no clock, no randomness.
 
-    inputs     JobView (job, pods, status, reports), Installation, now
+    inputs     JobView (job, pods, status, reports), now, Installation
                   |  job.plan
     context    PlanContext: the inputs, and what the decisions derive from them, such as GangState and SpecRevision
                   |  gang.plan_gang, for each gang: planned_restart, failure_policy (root_cause, peer_failure,
                   |  inplace_restart, node_exclusion), progress_deadline, pod_rejection
-    decisions  GangDecision: pods to create, conditions, events, probes, or the Failure that ends the job
-                  |  PlanBuilder, with success_policy, evaluation, suspend, invalid_spec, stale_pods
-    plan       Plan: status, objects, pods to create, patch and delete, events, when to reconcile again
+    decisions  GangDecision: members to create, conditions, events, probes, or the Failure that ends the job
+                  |  collected by PlanBuilder, with success_policy, evaluation, suspend, invalid_spec, event_replay
+    plan       Plan: the status (`tfdist.status`), pods and objects to create, patch and delete (`tfdist.desired`),
+               events, when to reconcile again
 
 A finished job takes a path of its own: `cleanup` (cleanPodPolicy, ttlSecondsAfterFinished).
 

@@ -28,9 +28,8 @@ from tfdist.reasons import ConditionReason, EventReason
 from tfdist.render import names
 from tfdist.render.gang import GangName, Member
 from tfdist.status.conditions import Condition, is_true
-from tfdist.status.evaluation import evaluation_of
 from tfdist.status.phase import training_succeeded
-from tfdist.status.progress import final_progress, progress_of
+from tfdist.status.progress import evaluation_of, final_progress, progress_of
 from tfdist.status.update import StatusUpdate, compose_status, throttled_write
 from tfdist.timestamps import rfc3339
 

@@ -12,13 +12,8 @@ from tfdist.observed.gang_state import GangState, gang_state
 from tfdist.observed.job_view import JobView
 from tfdist.observed.pod import PodState
 from tfdist.observed.termination import termination_message
-from tfdist.planner.revision import (
-    UNKNOWN_REVISION,
-    SpecRevision,
-    is_outdated,
-    specification_of,
-    with_revision,
-)
+from tfdist.planner.revision import UNKNOWN_REVISION, SpecRevision
+from tfdist.render.fingerprint import with_policies_of
 from tfdist.render.gang import Gang, GangName
 from tfdist.render.installation import Installation
 from tfdist.render.launch import uses_launcher
@@ -82,15 +77,28 @@ class PlanContext:
 
     def is_outdated(self, state: GangState) -> bool:
         """Return whether pods of a gang use another revision than a new attempt would."""
-        return is_outdated(self.revision, self.with_revision(state))
+        return self.revision is not None and self.revision.differs_from(self.with_revision(state))
 
     def with_revision(self, state: GangState) -> GangRecord:
-        """Return the record of a gang with the revision of its pods."""
-        return with_revision(self.revision, state)
+        """Return the record of a gang with the revision of its pods; before it has pods, with the current revision.
+
+        A later generation with an equal fingerprint counts as the revision of the pods, and so does an equal generation
+        whose fingerprint was computed by another version of the controller.
+        """
+        record, revision = state.record, self.revision
+        has_begun = bool(state.pods or record.has_run or record.completed)
+        if revision is None or (has_begun and revision.differs_from(record)):
+            return record
+        return record.changed(template=revision.template, generation=revision.generation)
 
     def specification_of(self, state: GangState) -> TFDistJob | None:
-        """Return the specification of the pods of the gang's attempt; None where it is not known."""
-        return specification_of(self.revision, self.view.older, self.with_revision(state))
+        """Return the specification of an attempt's pods with the current policies; None where it is not known."""
+        if self.revision is None:
+            return None
+        if not self.is_outdated(state):
+            return self.revision.job
+        found = self.view.older.get(state.record.generation)
+        return with_policies_of(found, self.revision.job) if found else None
 
     def newest_checkpoint(self, state: GangState) -> int:
         """Return the step of the newest reported checkpoint; -1 without one.

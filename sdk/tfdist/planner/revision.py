@@ -11,13 +11,9 @@ from typing import Any, Final
 from tfdist.api.status import MAX_KEPT_SPECIFICATION
 from tfdist.api.v1 import TFDistJob
 from tfdist.observed.gang_record import GangRecord
-from tfdist.observed.gang_state import GangState
 from tfdist.observed.job_view import JobView
-from tfdist.render.fingerprint import with_policies_of
 from tfdist.render.gang import GangName
 from tfdist.status.phase import training_succeeded
-
-Older = Mapping[int, TFDistJob]
 
 UNKNOWN_REVISION: Final = "unknown"
 """In place of a fingerprint: the status of the job was overwritten, and its running pods may have any revision."""
@@ -31,35 +27,10 @@ class SpecRevision:
     generation: int
     template: str
 
-
-def with_revision(revision: SpecRevision | None, state: GangState) -> GangRecord:
-    """Return the record of a gang with the revision of its pods; before it has pods, with the given revision.
-
-    A later generation with an equal fingerprint counts as the revision of the pods, and so does an equal generation
-    whose fingerprint was computed by another version of the controller.
-    """
-    record = state.record
-    has_begun = bool(state.pods or record.has_run or record.completed)
-    if revision is None or (has_begun and is_outdated(revision, record)):
-        return record
-    return record.changed(template=revision.template, generation=revision.generation)
-
-
-def is_outdated(revision: SpecRevision | None, record: GangRecord) -> bool:
-    """Return whether an attempt uses another revision than a new one would."""
-    if revision is None or not (record.template or record.generation):
-        return False
-    return record.template != revision.template and record.generation != revision.generation
-
-
-def specification_of(revision: SpecRevision | None, older: Older, record: GangRecord) -> TFDistJob | None:
-    """Return the specification of an attempt's pods with the current policies; None where it is not known."""
-    if revision is None:
-        return None
-    if not is_outdated(revision, record):
-        return revision.job
-    found = older.get(record.generation)
-    return with_policies_of(found, revision.job) if found else None
+    def differs_from(self, record: GangRecord) -> bool:
+        """Return whether an attempt has another revision; one without a recorded revision has not."""
+        is_recorded = bool(record.template or record.generation)
+        return is_recorded and record.template != self.template and record.generation != self.generation
 
 
 def retained_specifications(view: JobView, records: Mapping[str, Any]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from tfdist import contract
 from tfdist.api.v1 import TFDistJob
 from tfdist.render import names
 from tfdist.render.installation import Installation
-from tfdist.render.owner import owner_reference
+from tfdist.render.metadata import metadata
 
 _NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
 
@@ -25,12 +25,7 @@ def network_policy(job: TFDistJob, installation: Installation) -> dict[str, Any]
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
-        "metadata": {
-            "name": job.metadata.name,
-            "namespace": job.metadata.namespace,
-            "labels": names.job_labels(job),
-            "ownerReferences": [owner_reference(job)],
-        },
+        "metadata": metadata(job, job.metadata.name),
         "spec": {
             "podSelector": {"matchLabels": own},
             "policyTypes": ["Ingress"],

@@ -16,7 +16,7 @@ from tfdist.render.defaults import default_template, node_loss_tolerations
 from tfdist.render.gang import Gang, Member, addresses, cluster_spec, tensorflow_role
 from tfdist.render.installation import Installation
 from tfdist.render.launch import NO_HISTORY, GangHistory, pod_launch_settings
-from tfdist.render.owner import owner_reference
+from tfdist.render.metadata import owner_reference
 from tfdist.render.replica_job import replica_job
 from tfdist.render.template import role_template
 from tfdist.tf_config import tf_config

@@ -5,7 +5,7 @@ from typing import Any
 from tfdist import contract
 from tfdist.api.v1 import TFDistJob
 from tfdist.render import names
-from tfdist.render.owner import owner_reference
+from tfdist.render.metadata import metadata
 
 
 def service(job: TFDistJob, address_generation: int) -> dict[str, Any]:
@@ -17,12 +17,7 @@ def service(job: TFDistJob, address_generation: int) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {
-            "name": job.metadata.name,
-            "namespace": job.metadata.namespace,
-            "labels": names.job_labels(job),
-            "ownerReferences": [owner_reference(job)],
-        },
+        "metadata": metadata(job, job.metadata.name),
         "spec": {
             "clusterIP": "None",
             "publishNotReadyAddresses": True,

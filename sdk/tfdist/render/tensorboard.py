@@ -13,7 +13,7 @@ from tfdist.contract import Role
 from tfdist.podspec import merge
 from tfdist.render import names
 from tfdist.render.installation import Installation
-from tfdist.render.owner import owner_reference
+from tfdist.render.metadata import metadata
 from tfdist.render.replica_job import expand_placeholders
 from tfdist.render.security import default_security
 from tfdist.render.template import main_container, role_template
@@ -43,13 +43,8 @@ def tensorboard(job: TFDistJob, board: TensorBoardSpec, installation: Installati
 
 
 def _object(job: TFDistJob, version: str, kind: str, spec: Manifest) -> Manifest:
-    metadata = {
-        "name": names.tensorboard(job.metadata.name),
-        "namespace": job.metadata.namespace,
-        "labels": names.job_labels(job),
-        "ownerReferences": [owner_reference(job)],
-    }
-    return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}
+    own = metadata(job, names.tensorboard(job.metadata.name))
+    return {"apiVersion": version, "kind": kind, "metadata": own, "spec": spec}
 
 
 def _selector(job: TFDistJob) -> dict[str, str]:

@@ -1,11 +1,13 @@
-"""The phase: a one-word summary, derived from the conditions only."""
+"""The phase: a one-word summary, derived from the conditions only; and how long a job has been in `Starting`."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Final
 
 from tfdist.api.status import ConditionType, JobPhase
 from tfdist.reasons import ConditionReason
 from tfdist.status.conditions import find, is_true
+from tfdist.timestamps import parse_time
 
 PROBLEMS: Final = frozenset(
     {
@@ -78,3 +80,17 @@ def phase_of(status: Mapping[str, Any]) -> JobPhase:
         if is_true(status, kind):
             return phase
     return JobPhase.STARTING if find(status, ConditionType.PODS_READY) else JobPhase.PENDING
+
+
+def starting_seconds(status: Mapping[str, Any], now: datetime) -> float:
+    """Return for how many seconds a job in phase `Starting` has not been ready, for a metric; 0 for any other job.
+
+    A malformed status, written by hand, counts as 0.
+    """
+    if status.get("phase") != JobPhase.STARTING:
+        return 0.0
+    try:
+        condition = find(status, ConditionType.PODS_READY)
+        return max(0.0, (now - parse_time(condition["lastTransitionTime"])).total_seconds()) if condition else 0.0
+    except (KeyError, TypeError, ValueError):
+        return 0.0

@@ -1,0 +1,28 @@
+"""Metadata of the objects of a job, with the owner reference by which Kubernetes deletes them with the job."""
+
+from typing import Any
+
+from tfdist.api.v1 import API_VERSION, KIND, TFDistJob
+from tfdist.render.names import job_labels
+
+
+def owner_reference(job: TFDistJob) -> dict[str, Any]:
+    """Return the controller reference to a job; no finalizer is needed."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "name": job.metadata.name,
+        "uid": job.metadata.uid,
+        "controller": True,
+        "blockOwnerDeletion": False,
+    }
+
+
+def metadata(job: TFDistJob, name: str) -> dict[str, Any]:
+    """Return the metadata of an object of the job other than a pod."""
+    return {
+        "name": name,
+        "namespace": job.metadata.namespace,
+        "labels": job_labels(job),
+        "ownerReferences": [owner_reference(job)],
+    }
