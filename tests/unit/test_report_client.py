@@ -16,11 +16,12 @@ from tfdist import contract
 from tfdist.contract import Role
 from tfdist.contract_reports import MAX_REPORT_BYTES, ProgressReport
 from tfdist.observed.job_view import ProbeResult
+from tfdist.observed.probe import Unreported
 from tfdist.planner.plan import ProbeTarget
 from tfdist_operator.kube.keys import NamespacedName
 from tfdist_operator.replica_reports import client as client_module
 from tfdist_operator.replica_reports import diagnosis as diagnosis_module
-from tfdist_operator.replica_reports.client import ReportClient, Unreported
+from tfdist_operator.replica_reports.client import ReportClient
 from tfdist_operator.replica_reports.diagnosis import Diagnosis
 
 GOOD: dict[str, Any] = {"role": "worker", "index": 0, "attempt": 0, "phase": "training", "step": 5, "totalSteps": 10}

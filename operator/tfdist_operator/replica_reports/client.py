@@ -7,7 +7,6 @@ decompression. The client raises no errors: a request that fails returns an `Unr
 
 import asyncio
 import logging
-from enum import StrEnum
 from types import TracebackType
 from typing import Final, Self
 
@@ -16,6 +15,7 @@ from pydantic import ValidationError
 
 from tfdist import contract
 from tfdist.contract_reports import MAX_REPORT_BYTES, ProgressReport
+from tfdist.observed.probe import Unreported
 
 log = logging.getLogger(__name__)
 
@@ -26,13 +26,6 @@ _KEPT_SECONDS: Final = 90.0
 """Longer than the interval between two polls of one replica, so that its connection is reused."""
 _CHUNK_BYTES: Final = 16 * 1024
 _HTTP_OK: Final = 200
-
-
-class Unreported(StrEnum):
-    """The reason why there is no report. Only `NO_ANSWER` indicates an unreachable replica."""
-
-    NO_ANSWER = "no answer"
-    UNREADABLE = "unreadable answer"
 
 
 class _UnreadableError(Exception):

@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from tfdist.contract import replica_name
-from tfdist.contract_model import printable
 from tfdist.observed.job_view import ProbeResult
+from tfdist.observed.probe import SHOWN_STACKS, Answer, Unreported, probe_result
 from tfdist.planner.plan import ProbeTarget
 from tfdist_operator.kube.keys import NamespacedName
-from tfdist_operator.replica_reports.client import ReportClient, Unreported
+from tfdist_operator.replica_reports.client import ReportClient
 
 log = logging.getLogger(__name__)
 
@@ -22,13 +22,6 @@ DEADLINE_SECONDS: Final = 10.0
 """Time limit for all replicas of one job."""
 REQUESTS_OF_ONE_JOB: Final = 32
 """Maximum number of requests in flight for one job."""
-_KEPT_STACKS: Final = 4096
-"""Maximum characters of all replicas' stacks in a failure record: users read the status."""
-_LEAST_STACKS: Final = 256
-"""Minimum for one replica; of a larger gang the record has the stacks of the first replicas."""
-
-_Result = tuple[int | Unreported | None, str | Unreported | None]
-"""Step (None: not in the report), and stacks (None: not requested)."""
 
 
 class Diagnosis:
@@ -80,42 +73,21 @@ class Diagnosis:
         Replicas with unreadable responses, and replicas without a result at the deadline, are not considered.
         """
         slots = asyncio.Semaphore(REQUESTS_OF_ONE_JOB)
-        shown = _KEPT_STACKS // _LEAST_STACKS
-        tasks = [asyncio.create_task(self._ask(slots, q.ip, stacks=n < shown)) for n, q in enumerate(questions)]
+        tasks = [asyncio.create_task(self._ask(slots, q.ip, stacks=n < SHOWN_STACKS)) for n, q in enumerate(questions)]
         try:
             if tasks:
                 await asyncio.wait(tasks, timeout=DEADLINE_SECONDS)
-            results = [t.result() if t.done() and not t.exception() else None for t in tasks]
+            names = (replica_name(q.role, q.index) for q in questions)
+            ended = {n: t for n, t in zip(names, tasks, strict=True) if t.done() and not t.exception()}
         finally:
             for task in tasks:
                 task.cancel()
-        return _evidence(about, [replica_name(q.role, q.index) for q in questions], results)
+        return probe_result(about, {name: task.result() for name, task in ended.items()}, len(questions))
 
-    async def _ask(self, slots: asyncio.Semaphore, ip: str, *, stacks: bool) -> _Result:
+    async def _ask(self, slots: asyncio.Semaphore, ip: str, *, stacks: bool) -> Answer:
         async with slots:
             report = await self._client.progress(ip)
             if report is Unreported.NO_ANSWER:
                 return report, report
             text = await self._client.stacks(ip) if stacks else None
         return report if isinstance(report, Unreported) else report.step, text
-
-
-def _evidence(about: str, names: Sequence[str], results: Sequence[_Result | None]) -> ProbeResult:
-    known = {name: result for name, result in zip(names, results, strict=True) if result is not None}
-    silent = tuple(name for name, (steps, _) in known.items() if steps is Unreported.NO_ANSWER)
-    steps = {name: steps or 0 for name, (steps, _) in known.items() if not isinstance(steps, Unreported)}
-    slowest = min(steps, key=lambda name: steps[name], default="")
-    share = max(_KEPT_STACKS // max(1, len(names)), _LEAST_STACKS)
-    stacks = "\n".join(f"{name}: {_ending(text, share)}" for name, (_, text) in known.items() if text is not None)
-    return ProbeResult(about, silent[0] if silent else slowest, stacks[:_KEPT_STACKS], silent)
-
-
-def _ending(stacks: str | Unreported, share: int) -> str:
-    """Return the end of the stacks, which has the main thread."""
-    match stacks:
-        case Unreported.NO_ANSWER:
-            return "does not answer"
-        case Unreported.UNREADABLE:
-            return "gives no stacks that can be read"
-        case _:
-            return printable(stacks.strip()[-share:])

@@ -21,6 +21,7 @@ from tfdist.observed.gang_record import stored_record
 from tfdist.observed.gang_state import gang_state
 from tfdist.observed.job_view import TimestampedReport
 from tfdist.observed.pod import PodState
+from tfdist.observed.probe import Unreported
 from tfdist.render.gang import Gang, evaluation_gang, evaluator_gang, training_gang
 from tfdist.status.conditions import is_true
 from tfdist.status.phase import is_terminal
@@ -30,7 +31,7 @@ from tfdist_operator.kube.keys import NamespacedName
 from tfdist_operator.kube.pod_cache import PodCache
 from tfdist_operator.kube.runtime_state import JobRuntimeState, RuntimeStateStore
 from tfdist_operator.metrics import EXAMPLES_PER_SECOND, PER_JOB, PROGRESS_RATIO, STEP_TIME_SECONDS
-from tfdist_operator.replica_reports.client import ReportClient, Unreported
+from tfdist_operator.replica_reports.client import ReportClient
 from tfdist_operator.replica_reports.poll_rate import PollRate
 
 log = logging.getLogger(__name__)

@@ -28,7 +28,6 @@ from tfdist.planner import Event, plan
 from tfdist.reasons import EventReason
 from tfdist.render.fingerprint import fingerprint
 from tfdist.render.installation import Installation
-from tfdist.render.names import hostname
 from tfdist.render.source import FETCH_CONTAINER
 from tfdist.status.conditions import is_true
 from tfdist.status.phase import is_terminal
@@ -155,7 +154,7 @@ class Engine:
             self._console.message(f"{event.reason}: {event.message}")
 
     def _log_of(self, _: str, pod: PodSummary) -> str:
-        name = FETCH if pod.container == FETCH_CONTAINER else hostname(pod.role, pod.index)
+        name = FETCH if pod.container == FETCH_CONTAINER else pod.replica
         return short(self._directory.log(name))
 
 

@@ -20,7 +20,6 @@ from tfdist.local.unsupported import unsupported_fields
 from tfdist.local.volumes import Folder, Sources, names_of
 from tfdist.render.gang import GangName, gangs
 from tfdist.render.installation import Installation
-from tfdist.render.names import hostname
 from tfdist.render.pod import Attempt, PodRenderer
 from tfdist.render.source import FETCH_CONTAINER
 from tfdist.render.template import main_container
@@ -80,7 +79,7 @@ class LocalJob:
         policies = {"run_policy": job.spec.run_policy.model_copy(update=_RUN_POLICY), "tensor_board": None}
         self.job = self.job.model_copy(update={"spec": self.job.spec.model_copy(update=policies)})
         self._sources, self._machine = sources, machine
-        members = {hostname(m.role, m.index): gang.name for gang in gangs(self.job) for m in gang.members}
+        members = {member.name: gang.name for gang in gangs(self.job) for member in gang.members}
         self._addresses = Addresses(job, members, take_port)
         self._gpus_asked: dict[str, int] = {}
         self._devices: dict[str, str] = {}

@@ -1,0 +1,53 @@
+"""The result of probing replicas: which one is behind, and the stacks of each."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+from tfdist.contract_model import printable
+from tfdist.observed.job_view import ProbeResult
+
+_KEPT_STACKS: Final = 4096
+"""Maximum characters of all replicas' stacks in a failure record: users read the status."""
+_LEAST_STACKS: Final = 256
+"""Minimum for one replica; of a larger gang the record has the stacks of the first replicas."""
+SHOWN_STACKS: Final = _KEPT_STACKS // _LEAST_STACKS
+"""Maximum number of replicas whose stacks are of use."""
+
+
+class Unreported(StrEnum):
+    """The reason why there is no report. Only `NO_ANSWER` indicates an unreachable replica."""
+
+    NO_ANSWER = "no answer"
+    UNREADABLE = "unreadable answer"
+
+
+Answer = tuple[int | Unreported | None, str | Unreported | None]
+"""Step (None: not in the report), and stacks (None: not requested)."""
+
+
+def probe_result(probe_id: str, answers: Mapping[str, Answer], replicas: int) -> ProbeResult:
+    """Return the suspect of a stall: the first replica that does not answer, else the one with the fewest steps.
+
+    Args:
+        probe_id: identity of the probe.
+        answers: answers by name of the replica, without those that were not asked or had no time to answer.
+        replicas: number of replicas of the probe.
+    """
+    silent = tuple(name for name, (step, _) in answers.items() if step is Unreported.NO_ANSWER)
+    steps = {name: step or 0 for name, (step, _) in answers.items() if not isinstance(step, Unreported)}
+    slowest = min(steps, key=lambda name: steps[name], default="")
+    share = max(_KEPT_STACKS // max(1, replicas), _LEAST_STACKS)
+    stacks = "\n".join(f"{name}: {_ending(text, share)}" for name, (_, text) in answers.items() if text is not None)
+    return ProbeResult(probe_id, silent[0] if silent else slowest, stacks[:_KEPT_STACKS], silent)
+
+
+def _ending(stacks: str | Unreported, share: int) -> str:
+    """Return the end of the stacks, which has the main thread."""
+    match stacks:
+        case Unreported.NO_ANSWER:
+            return "does not answer"
+        case Unreported.UNREADABLE:
+            return "gives no stacks that can be read"
+        case _:
+            return printable(stacks.strip()[-share:])
