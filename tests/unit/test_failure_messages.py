@@ -91,6 +91,13 @@ def test_a_node_is_excluded_after_failures_of_two_attempts_and_not_of_one() -> N
     todo = job.reconcile([pod("chief-0"), pod("ps-0"), pod("worker-0", **crashed), pod("worker-1", **crashed)])
     assert "NodeAvoided" not in event_reasons(todo), "one incident"
 
+    job, others = Lifecycle("chief-0:R ps-0:R worker-0:R worker-1:R", **SERVERS), [pod("chief-0"), pod("ps-0")]
+    job.reconcile([*others, pod("worker-0", **crashed), pod("worker-1", node="n1")])
+    todo = job.reconcile([*others, pod("worker-0-r1", node="n1"), pod("worker-1", **crashed)], after=60)
+    assert "NodeAvoided" not in event_reasons(todo), "two failures of the first attempt"
+    todo = job.reconcile([*others, pod("worker-0-r1", **crashed), pod("worker-1-r2", node="n1")], after=60)
+    assert "NodeAvoided" in event_reasons(todo), "one of each of two attempts"
+
 
 @pytest.mark.parametrize(
     "seen", [{"disrupted": True}, {"exit_code": 42}, {"exit_code": 75}], ids=["evicted", "preempted", "lost a peer"]

@@ -136,6 +136,10 @@ async def test_kopf_patches_no_job() -> None:
         stream.send("ADDED", job(3, finalizers=finalizers[:1], annotations={"kopf.zalando.org/touch-dummy": "x"}))
         stream.send("ADDED", job(4, "other"))
         await kopf.until(lambda: len(kopf.events) == 2)
+        stream.send("MODIFIED", job(5))
+        stream.send("MODIFIED", job(6, "other"))
+        # kopf handles the events of an object one after another, each with its patch
+        await kopf.until(lambda: len(kopf.events) == 4)
         assert not [asked for asked in kopf.requests if not asked.startswith("GET ")]
 
 
