@@ -5,8 +5,11 @@ import random as pseudorandom
 import pytest
 from support.simulated_gang import World
 
+from tfdist.contract import LaunchMember, LeaderSettings, Role
+from tfdist_launch.failure_history import FailureHistory
 from tfdist_launch.leader import PEER_REPORT_WAIT_SECONDS, ROOT_CAUSE_WAIT_SECONDS, Leader
-from tfdist_launch.messages import ExitResult, ProcessExited
+from tfdist_launch.messages import ExitResult, Heartbeat, Hello, ProcessExited
+from tfdist_launch.restart_policy import RestartPolicy
 from tfdist_launch.slots import ProcessState
 
 
@@ -55,6 +58,22 @@ def test_a_paused_leader_is_the_root_cause_itself_and_not_a_member(seconds: floa
     assert world.running == [1, 1, 1]
     assert causes(world) == [(0, "Disruption", False)]
     assert "did not run for" in leader(world).history.failures[-1].message
+
+
+@pytest.mark.parametrize("code", [75, 1], ids=["PeerLost", "another error"])
+def test_workers_that_restart_alone_are_not_blamed_while_another_is_unreachable(code: int) -> None:
+    """Given workers of parameter servers; when one is silent for 6 s and another fails, then no restart is counted."""
+    settings = LeaderSettings(members=[LaunchMember(role=Role.WORKER, index=i) for i in range(3)], backoff_limit=0)
+    policy, history = RestartPolicy.of(settings, "uid-1"), FailureHistory("x", lambda: "t")
+    lead = Leader(settings, policy, history, independent=frozenset({Role.WORKER}), standby=False)
+    for rank in range(3):
+        lead.member_connected(rank, Hello(job="uid-1", rank=rank, attempt=0, started_at=0.0, highest_round=-1), 1.0)
+    for second in range(2, 8):
+        for rank in (0, 1):
+            lead.received(rank, Heartbeat(alive=True), float(second))
+    exited = ProcessExited(round=lead.slots[1].round, outcome=ExitResult(exit_code=code, termination="UNAVAILABLE"))
+    lead.received(1, exited, 7.5)
+    assert [(f.index, f.reason, f.counted) for f in history.failures] == [(1, "Secondary", False)]
 
 
 def test_a_short_pause_without_a_failure_is_not_recorded() -> None:

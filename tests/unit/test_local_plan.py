@@ -194,7 +194,10 @@ def test_source_from_git_is_fetched_once_for_all_replicas() -> None:
 
 def test_the_entry_point_of_an_image_must_be_given() -> None:
     document = alone(image="images.example.com/train:7")
-    assert "the entry point of images.example.com/train:7, which cannot be seen here" in rejection(document)
+    advice = (
+        "the entry point of images.example.com/train:7, which cannot be seen here: give the job a command, or name one"
+    )
+    assert f"{advice} here: --command 'python train.py'" in rejection(document)
     [worker] = prepared(document, entry_point=("python", "train.py")).replicas.values()
     assert worker.command == ("python", "train.py")
 

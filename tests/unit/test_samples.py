@@ -44,6 +44,13 @@ def test_a_sample_renders_one_service_and_the_pods_of_every_gang(name: str) -> N
     assert kinds.count("Pod") == sum(len(gang.members) for gang in gangs(job))
 
 
+def test_sidecars_of_samples_are_native_and_end_with_the_replica() -> None:
+    pods = [made["spec"] for name in SAMPLES for made in objects(parse(sample(name)), "x") if made["kind"] == "Pod"]
+    assert {container["name"] for pod in pods for container in pod["containers"]} == {"tensorflow"}
+    started_before = [container for pod in pods for container in pod.get("initContainers", ())]
+    assert "Always" in {container.get("restartPolicy") for container in started_before}
+
+
 @pytest.mark.parametrize("name", SAMPLES)
 def test_a_sample_begins_with_what_it_shows_and_what_to_try(name: str) -> None:
     first, second, third = text(name).splitlines()[:3]
