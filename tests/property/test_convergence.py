@@ -4,6 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.cluster_model import EXITS, Cluster
+from support.model_checks import check_pods
 from support.model_jobs import JOBS
 
 from tfdist.status.phase import is_terminal
@@ -79,7 +80,7 @@ def completes(kind: str, history: list[Happening]) -> None:
         for _ in range(3):
             cluster.sync()
             cluster.reconcile()
-        cluster.check_rest()
+        check_pods([*cluster.pods.values()], cluster.served)
         again = cluster.plan()
         cluster.owned.check(again)
         assert (again.status, again.creates, again.patches, again.deletes) == (None, (), (), ())

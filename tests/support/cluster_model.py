@@ -293,10 +293,3 @@ class Cluster:
             else:
                 return
         raise AssertionError(f"no rest after 400 reconciliations: {self.true.status}")
-
-    def check_rest(self) -> None:
-        """Assert what holds once a plan was carried out from the newest view."""
-        resolved = Counter((p.role, p.index) for p in self.pods.values() if not p.ended and p.generation == self.served)
-        assert all(n == 1 for n in resolved.values()), f"two pods share an address: {resolved}"
-        live = Counter((p.role, p.index) for p in self.pods.values() if not p.ended and not p.deleting)
-        assert all(n == 1 for n in live.values()), f"a replica runs twice: {live}"

@@ -1,8 +1,11 @@
-"""Invariants between two successive statuses of the job of `cluster_model`."""
+"""Invariants of `cluster_model`: of two successive statuses of its job, and of its pods."""
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from tfdist.api.status import TFDistJobStatus
+from tfdist.observed.pod import PodSummary
 from tfdist.status.phase import is_terminal
 
 BACKOFF_LIMIT = 2
@@ -21,3 +24,11 @@ def check_status(old: dict[str, Any], new: dict[str, Any]) -> None:
     causes = [f for f in old.get("failures", ()) if f["rootCause"]]
     kept = [f for f in new.get("failures", ()) if f["rootCause"]]
     assert len(kept) == 10 or kept[: len(causes)] == causes, "a failure was forgotten"
+
+
+def check_pods(pods: Sequence[PodSummary], served: str | None) -> None:
+    """Assert what holds once a plan was carried out from the newest view; `served` is the Service's generation."""
+    resolved = Counter(p.replica for p in pods if not p.ended and p.generation == served)
+    assert all(n == 1 for n in resolved.values()), f"two pods share an address: {resolved}"
+    live = Counter(p.replica for p in pods if not p.ended and not p.deleting)
+    assert all(n == 1 for n in live.values()), f"a replica runs twice: {live}"

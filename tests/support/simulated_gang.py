@@ -1,12 +1,10 @@
 """Launchers over a simulated network: messages are late or lost, connections are cut, any launcher may be killed."""
 
-import heapq
 import itertools
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from support.simulated_nodes import Connection, Node
+from support.simulated_nodes import Connection, Node, Timeline
 from tfdist.contract import LaunchMember, LeaderSettings, Restarts, Role
 from tfdist_launch.failure_history import FailureHistory
 from tfdist_launch.leader import Leader
@@ -28,18 +26,16 @@ from tfdist_launch.slots import Close, Effect, Send
 JOB = "uid-1"
 
 
-class World:
+class World(Timeline):
     """Launchers, connections and time. `random` draws delays."""
 
     def __init__(self, size: int, random: Any, backoff_limit: int = 1000) -> None:
-        self.now = 0.0
+        super().__init__()
         self.random = random
         self.size = size
         self.nodes: list[Node] = []
         self.connections: dict[int, Connection] = {}
         self.violations: list[str] = []
-        self._queue: list[tuple[float, int, Callable[[], None]]] = []
-        self._order = itertools.count()
         self._links = itertools.count(1)
         self.settings = LeaderSettings(
             members=[LaunchMember(role=Role.WORKER, index=i) for i in range(size)],
@@ -50,20 +46,8 @@ class World:
         for rank in range(size):
             self.later(random.random() * 5, partial(self.boot, rank))
 
-    # Time
-
-    def later(self, delay: float, action: Callable[[], None]) -> None:
-        heapq.heappush(self._queue, (self.now + delay, next(self._order), action))
-
-    def run(self, seconds: float) -> None:
-        until = self.now + seconds
-        while self._queue and self._queue[0][0] <= until:
-            self.now, _, action = heapq.heappop(self._queue)
-            action()
-            self.check()
-        self.now = until
-
     def check(self) -> None:
+        """Record a violation if the programs of two rounds run."""
         rounds = {n.program for n in self.nodes if n.program is not None and not (n.is_forgotten or n.frozen)}
         if len(rounds) > 1:
             self.violations.append(f"{self.now}: programs of rounds {sorted(rounds)} run together")

@@ -1,10 +1,35 @@
-"""Nodes and connections of the simulated network of launchers."""
+"""Time, nodes and connections of the simulated network of launchers."""
 
+import heapq
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tfdist_launch.leader import Leader
 from tfdist_launch.member import MemberStateMachine
+
+
+class Timeline:
+    """Simulated time: actions happen in its order."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self._queue: list[tuple[float, int, Callable[[], None]]] = []
+        self._order = itertools.count()
+
+    def later(self, delay: float, action: Callable[[], None]) -> None:
+        heapq.heappush(self._queue, (self.now + delay, next(self._order), action))
+
+    def run(self, seconds: float) -> None:
+        until = self.now + seconds
+        while self._queue and self._queue[0][0] <= until:
+            self.now, _, action = heapq.heappop(self._queue)
+            action()
+            self.check()
+        self.now = until
+
+    def check(self) -> None:
+        """Check what must hold after every action."""
 
 
 @dataclass(eq=False)
