@@ -49,8 +49,8 @@ def run(cluster: Cluster, ours: Subject, peer: Subject, size: Size) -> list[Row]
     what = f"{size.jobs:,} jobs of {size.workers}; the peer reads no reports"
     rest = f"{writes:.0f} objects were created or deleted" if writes else "nothing was created or deleted"
     return [
-        Row(f"{name}: CPU", mine["cpu"], theirs["cpu"], "% of a core", size.target(10, "< 10 %"), what),
-        Row(f"{name}: memory", mine["memory"], theirs["memory"], "MB", size.target(300, "< 300 MB"), what),
+        Row(f"{name}: CPU", mine["cpu"], theirs["cpu"], "% of a core", size.target(12, "<= 12 %"), what),
+        Row(f"{name}: memory", mine["memory"], theirs["memory"], "MB", size.target(150, "<= 150 MB"), what),
         Row(f"{name}: requests", mine["requests"], theirs["requests"], "requests a minute", note=what),
         Row(
             f"restart with {size.pods:,} pods, until ready and correct",
