@@ -9,18 +9,10 @@ import pytest
 from support.api import JOBS, PODS, Api, Json
 from support.controller import Controller
 from support.controller import controller as run_controller
-from support.factories import EVALUATED, manifest, termination_message
+from support.factories import EVALUATED, RESULT, manifest, termination_message
 from support.polling import wait_for
 
 pytestmark = pytest.mark.integration
-
-RESULT = {
-    "step": 10,
-    "checkpoint": "/ckpt/fashion/10",
-    "metrics": {"accuracy": 0.9},
-    "examples": 10000,
-    "time": "2030-01-02T03:04:05Z",
-}
 
 
 SHARED = {"directory": "/ckpt/{name}", "volume": {"nfs": {"server": "192.0.2.1", "path": "/"}}}

@@ -25,6 +25,15 @@ TRAINING: dict[str, Any] = {
 """What a built-in program needs at least."""
 UID = "11111111-2222-3333-4444-555555555555"
 
+RESULT = {
+    "step": 10,
+    "checkpoint": "/ckpt/fashion/10",
+    "metrics": {"accuracy": 0.9},
+    "examples": 10000,
+    "time": "2030-01-02T03:04:05Z",
+}
+"""An evaluation, as its termination message and the status have it."""
+
 
 def manifest(name: str = "fashion", namespace: str = "team", without: Any = (), **spec: Any) -> dict[str, Any]:
     """Return the JSON of a job with two workers that run a built-in program, changed by `spec`."""

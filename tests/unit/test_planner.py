@@ -8,6 +8,7 @@ from support.factories import (
     EVALUATED,
     INSTALLATION,
     NOW,
+    RESULT,
     condition,
     planned,
     pod,
@@ -22,13 +23,6 @@ from tfdist.planner import plan
 
 RUNNING = stored("worker-0:R worker-1:R")
 TRAINING_SUCCEEDED = stored("worker-0:S worker-1:S", RUNNING, spec=EVALUATED)
-RESULT = {
-    "step": 10,
-    "checkpoint": "/ckpt/fashion/10",
-    "metrics": {"accuracy": 0.9},
-    "examples": 10000,
-    "time": "2030-01-02T03:04:05Z",
-}
 
 
 def created(plan_result: object) -> list[str]:

@@ -4,6 +4,7 @@ import pytest
 from support.factories import (
     CHECKPOINT,
     EVALUATED,
+    RESULT,
     Lifecycle,
     created,
     deleted,
@@ -15,13 +16,6 @@ from support.factories import (
 BOTH = "worker-0:R worker-1:R"
 WITH = f"{BOTH} evaluator-0:R"
 DONE = "worker-0:S worker-1:S"
-RESULT = {
-    "step": 10,
-    "checkpoint": "/ckpt/fashion/10",
-    "metrics": {"accuracy": 0.9},
-    "examples": 10000,
-    "time": "2030-01-02T03:04:05Z",
-}
 
 
 def continuous(mode: str = "Continuous", **evaluation: object) -> dict[str, object]:
