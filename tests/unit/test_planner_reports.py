@@ -117,6 +117,8 @@ def test_training_that_continues_beyond_its_last_step_has_no_negative_remaining_
 def test_a_phase_or_a_role_of_a_newer_version_is_unknown_and_the_rest_is_read() -> None:
     report = parsed(phase="loading", role="referee", schemaVersion=2, aNewField={"x": 1})
     assert (report.content.phase, report.content.role, report.content.step) == (Phase.UNKNOWN, None, 5)
+    assert report.content.schema_version == 2
+    assert '"schemaVersion":1' in launcher_report().content.to_json()
 
 
 def test_a_report_of_many_made_up_failures_causes_few_events_and_no_reason_of_its_own() -> None:
