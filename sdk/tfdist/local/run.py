@@ -63,9 +63,9 @@ def _condition(status: Mapping[str, Any], kind: ConditionType) -> Mapping[str, A
 
 
 def _code_of_root_cause(status: Mapping[str, Any]) -> int:
-    """Return the exit code of the replica that failed the job; 1 for one without an exit code."""
+    """Return the exit code of the replica that failed the job; 1 where it has none, or ended with 0 too early."""
     causes = [failure for failure in status.get("failures", ()) if failure["rootCause"]]
-    return int(causes[-1].get("exitCode", 1)) if causes else 1
+    return int(causes[-1].get("exitCode", 1)) or 1 if causes else 1
 
 
 def _saved(local: LocalJob, directory: RunDirectory, status: Mapping[str, Any]) -> str:
