@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from support.bench import JOB, KEY, PODS, Bench, bench_served, rejecting_pods
-from support.factories import CHECKPOINT, UID, condition, manifest
+from support.factories import CHECKPOINT, UID, condition, manifest, report
 
 from tfdist_operator.kube.workqueue import RETRY
 from tfdist_operator.reconcile import creation
@@ -47,6 +47,22 @@ async def test_events_are_published_right_after_the_status_and_survive_a_later_f
     bench.api.reject = lambda _method, _path: None
     assert await bench.reconcile()
     assert bench.api.requests("events") == ["POST"]
+
+
+# Writes of counters
+
+
+async def test_a_write_of_progress_is_known_as_one_of_counters_and_a_decision_is_not(bench: Bench) -> None:
+    """Given a job that trains; when its step and then a failure are written, then only the step is a counter."""
+    await running(bench)
+    bench.states.get(KEY, UID).report = report(5)
+    bench.states.get(KEY, UID).status_written_at = float("-inf")
+    for written in (True, False):
+        await bench.reconcile()
+        stored = bench.jobs.get(KEY)
+        assert stored is not None
+        assert stored.counters_only is written
+        bench.fail("worker-1")
 
 
 # Deletes

@@ -69,6 +69,11 @@ def test_progress_is_written_when_the_last_write_is_long_ago() -> None:
     todo = planned("worker-0:R worker-1:R", RUNNING, report=report(5), throttled_seconds=0.0)
     assert todo.status is not None
     assert todo.status["progress"]["percent"] == 50
+    assert todo.counters_only, "no action follows from this write"
+
+
+def test_the_start_of_all_replicas_is_no_write_of_counters_alone() -> None:
+    assert not planned("worker-0:R worker-1:R", stored(), report=report(5)).counters_only
 
 
 def test_progress_alone_is_written_at_the_next_interval_by_a_requeue() -> None:

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tfdist.api.v1 import TFDistJob
@@ -40,6 +40,8 @@ class StoredJob:
     """The valid fields of an invalid specification."""
     restarted_at: str = ""
     """Value of the annotation that requests a restart."""
+    counters_only: bool = False
+    """Whether this version is a write of this process that changed only counters of the status."""
 
 
 class JobCache(ObjectCache[StoredJob]):
@@ -69,18 +71,27 @@ class JobCache(ObjectCache[StoredJob]):
         return [job for _, job in self._objects.values()]
 
     def on_update(self, raw: Raw) -> None:
-        """Store a job from kopf's event, and report the change: the event may repeat a cached version."""
-        meta = raw["metadata"]
-        self._store(raw)
-        self._on_change(NamespacedName(meta["namespace"], meta["name"]))
+        """Store a job from kopf's event, and report the change.
 
-    def write_through(self, raw: Raw) -> None:
+        The event of a write of this process repeats a cached version. It is reported too, because the next action may
+        follow from the write; one of counters alone is not.
+        """
+        meta = raw["metadata"]
+        key = NamespacedName(meta["namespace"], meta["name"])
+        self._store(raw)
+        known = self.get(key)
+        if known is None or not known.counters_only:
+            self._on_change(key)
+
+    def write_through(self, raw: Raw, *, counters_only: bool = False) -> None:
         """Store the response to a write of this process, and report no change: a reconcile made it.
 
         Raises:
             KeyError, TypeError, ValueError: the response lacks the metadata of an object.
         """
-        self._store(raw)
+        key = self._store(raw)
+        if key is not None and counters_only:
+            self._objects[key] = key, replace(self._objects[key][1], counters_only=True)
 
     def evict(self, job: StoredJob) -> None:
         """Remove a job for which a request got 404, unless another of its name has been created since.

@@ -49,7 +49,7 @@ class Executor:
         """
         state = self._deps.states.get(job.key, job.uid)
         if todo.status is not None:
-            await self._status.write(job, todo.status)
+            await self._status.write(job, todo.status, counters_only=todo.counters_only)
             _observe_duration(job, todo.status)
         state.completed, state.failure_seen_at = todo.completed, todo.failure_seen_at
         for event in todo.events:  # at once: the next plan, after a failed request, does not have them

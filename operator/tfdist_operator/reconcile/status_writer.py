@@ -51,8 +51,10 @@ class StatusWriter:
         self._deps = deps
         self._events = events
 
-    async def write(self, job: StoredJob, status: Manifest) -> None:
+    async def write(self, job: StoredJob, status: Manifest, *, counters_only: bool = False) -> None:
         """Write the status of a job, without the fields that the API server rejects.
+
+        With `counters_only` the event of this write causes no reconcile.
 
         Raises:
             Conflict: the job has been written since it was read.
@@ -68,12 +70,13 @@ class StatusWriter:
             if state.omitted and wanted == job.status:
                 return
             try:
-                self._deps.jobs.write_through(await self._deps.resources.patch_status(job, wanted))
+                stored = await self._deps.resources.patch_status(job, wanted)
             except Rejected as error:
                 if not (isinstance(error, Invalid) or error.code == _TOO_LARGE):
                     raise
                 await self._omit(job, state, wanted, error)
             else:
+                self._deps.jobs.write_through(stored, counters_only=counters_only)
                 state.status_written_at = self._deps.clock()
                 return
         raise Invalid(0, "Invalid", f"the status is rejected after {_MAX_ATTEMPTS} attempts")

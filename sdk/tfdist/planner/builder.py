@@ -139,8 +139,8 @@ class PlanBuilder:
         """Return the plan: the status, the pods and the other objects that follow from the decisions."""
         context, view, job = self._context, self._context.view, self._context.job
         status = self._status()
-        write, wait = throttled_write(view, status)
-        self.requeue_after(wait)
+        write = throttled_write(view, status)
+        self.requeue_after(write.wait_seconds)
         records = {name: self._record(name) for name in GangName}
         stale, generation = stale_pods(job, records, view.pods), address_generation(records)
         # The controller that ended their attempt may have been killed before it deleted them.
@@ -155,7 +155,8 @@ class PlanBuilder:
             )
         )
         return Plan(
-            status=write,
+            status=write.status,
+            counters_only=write.counters_only,
             objects=network_objects(job, generation, context.installation, view.pods, creates=bool(creates)),
             creates=creates,
             patches=(*ownership_patches(job, view.pods, stale, generation), *sidecar_patches(view.pods, deletes)),

@@ -39,6 +39,8 @@ class Plan:
 
     status: Manifest | None = None
     """The whole status to write; None leaves the stored one."""
+    counters_only: bool = False
+    """Whether the write changes only counters, so that no other action follows from it."""
     objects: tuple[Manifest, ...] = ()
     """Service and NetworkPolicy that must exist with these contents; equal ones cost no request."""
     creates: tuple[Manifest, ...] = ()

@@ -29,6 +29,18 @@ class StatusUpdate:
     failures: tuple[Mapping[str, Any], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class StatusWrite:
+    """A write of the status."""
+
+    status: dict[str, Any] | None
+    """The status to write now; None for no write."""
+    wait_seconds: float | None = None
+    """When a changed status is written that is not written now."""
+    counters_only: bool = False
+    """Whether only counters have changed: no action follows from this write."""
+
+
 def compose_status(
     view: JobView, states: Sequence[GangState], changes: StatusUpdate, progress: Mapping[str, Any], now: str
 ) -> dict[str, Any]:
@@ -51,13 +63,14 @@ def compose_status(
     return result
 
 
-def throttled_write(view: JobView, status: dict[str, Any]) -> tuple[dict[str, Any] | None, float | None]:
-    """Return the status if it is to be written now, else None; and in how many seconds, where it is written later."""
+def throttled_write(view: JobView, status: dict[str, Any]) -> StatusWrite:
+    """Return whether a new status is written now, later or not at all."""
     if status == view.status:
-        return None, None
-    if view.throttled_seconds and _written_at_once(status) == _written_at_once(view.status):
-        return None, view.throttled_seconds
-    return status, None
+        return StatusWrite(None)
+    counters_only = _written_at_once(status) == _written_at_once(view.status)
+    if counters_only and view.throttled_seconds:
+        return StatusWrite(None, view.throttled_seconds)
+    return StatusWrite(status, counters_only=counters_only)
 
 
 def _summary(view: JobView, states: Sequence[GangState], status: Mapping[str, Any]) -> dict[str, str]:
