@@ -81,7 +81,9 @@ def test_a_replica_that_is_done_stays_done_when_its_pod_is_deleted(job: Moved) -
 def test_a_replica_that_has_just_done_its_work_stays_done_when_its_pod_is_deleted(stage: Stage) -> None:
     job = stage.submit(types(worker=2), successPolicy="AllWorkers")
     job.await_attempt(0)
+    before = stage.reconciliations()
     job.end("worker-1:S")
+    wait_for("a reconciliation, which writes no status yet", lambda: stage.reconciliations() > before)
     job.delete_pod("worker-1")
     job.end("worker-0:S")
     job.await_status("an end, or a restart", lambda s: s["phase"] == "Succeeded" or s["attempt"] > 0)

@@ -248,9 +248,10 @@ class Stage:
     def await_reconciliations(self) -> None:
         """Wait until the controller has reconciled as often as there are situations, so each of them once."""
         wanted = sum(map(len, self.situations.values()))
-        wait_for("a reconciliation of every situation", lambda: self._reconciliations() >= wanted)
+        wait_for("a reconciliation of every situation", lambda: self.reconciliations() >= wanted)
 
-    def _reconciliations(self) -> int:
+    def reconciliations(self) -> int:
+        """Return how many times the controller has reconciled a job."""
         assert self.process is not None
         text = self.process.get("/metrics").text
         found = re.search(r"^tfdist_reconcile_duration_seconds_count (\S+)$", text, re.MULTILINE)
