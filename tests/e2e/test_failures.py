@@ -35,6 +35,8 @@ http.server.ThreadingHTTPServer(("", 8790), Handler).serve_forever()
 LOST = ("deleted-pod", "evicted-pod")
 NOWHERE = {"template": {"spec": {"nodeSelector": {"no-node": "has-this"}}}}
 SOON = {"startDeadlineSeconds": 10}
+PULLED = {"startDeadlineSeconds": 45}
+"""Enough for a kubelet on a loaded machine to report that it cannot pull an image."""
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +48,7 @@ def scene(cluster: Cluster) -> Iterator[Scene]:
         scene.start(
             *(small_job(name, WAITS, replicas=2) for name in LOST),
             small_job("out-of-memory", EATS_MEMORY),
-            small_job("no-image", WAITS, image="localhost/no-such-image:1", runPolicy=SOON),
+            small_job("no-image", WAITS, image="localhost/no-such-image:1", runPolicy=PULLED),
             one_without_place,
             small_job("standing-still", REPORTS, replicas=2, runPolicy={"backoffLimit": 1}),
             _with_sidecar(cluster),
@@ -102,7 +104,7 @@ def test_an_image_that_is_not_there_is_named_with_its_field_and_fails_at_the_dea
     status = scene.ended("no-image")
     printed = scene.printed("no-image")
     assert (printed["PHASE"], printed["RESTARTS"]) == ("Failed", "0")
-    for part in ("spec.image: worker-0 cannot start", "localhost/no-such-image:1", "gave up after 10 s"):
+    for part in ("spec.image: worker-0 cannot start", "localhost/no-such-image:1", "gave up after 45 s"):
         assert part in printed["MESSAGE"], printed["MESSAGE"]
     failed = next(c for c in status["conditions"] if c["type"] == "Failed")
     assert failed["reason"] == "ImageError"
