@@ -1,8 +1,7 @@
 """Outages of nodes and networks: they are disruptions, and a member that only detects one is not the root cause."""
 
-import random as pseudorandom
-
 import pytest
+from support.settled_gang import leader, settled
 from support.simulated_gang import World
 
 from tfdist.contract import LaunchMember, LeaderSettings, Role
@@ -11,22 +10,6 @@ from tfdist_launch.leader import PEER_REPORT_WAIT_SECONDS, ROOT_CAUSE_WAIT_SECON
 from tfdist_launch.messages import ExitResult, Heartbeat, Hello, ProcessExited
 from tfdist_launch.restart_policy import RestartPolicy
 from tfdist_launch.slots import ProcessState
-
-
-def settled(size: int = 3, backoff_limit: int = 0) -> World:
-    """Return a world whose gang runs its first round, with a backoff limit of 0."""
-    world = World(size, pseudorandom.Random(1), backoff_limit=backoff_limit)  # noqa: S311  no secret
-    world.run(60)
-    assert world.running == [0] * size
-    return world
-
-
-def leader(world: World) -> Leader:
-    """Return the current leader."""
-    node = world.at(0)
-    assert node is not None
-    assert node.leader is not None
-    return node.leader
 
 
 def causes(world: World) -> list[tuple[int, str, bool]]:
@@ -38,7 +21,7 @@ def causes(world: World) -> list[tuple[int, str, bool]]:
 @pytest.mark.parametrize("lost_after", [9.0, 10.5], ids=["programs first", "launchers first"])
 @pytest.mark.parametrize("code", [75, 1], ids=["PeerLost", "another error"])
 def test_a_member_whose_node_is_paused_is_a_disruption(seconds: float, lost_after: float, code: int) -> None:
-    world = settled()
+    world = settled(3, backoff_limit=0)
     world.freeze(2, seconds)
     for rank in (0, 1):  # TensorFlow's heartbeats end the programs that wait for it
         world.later(lost_after, lambda rank=rank: world.crash(rank, code))  # type: ignore[misc]
@@ -50,7 +33,7 @@ def test_a_member_whose_node_is_paused_is_a_disruption(seconds: float, lost_afte
 
 @pytest.mark.parametrize("seconds", [9.5, 15, 75])
 def test_a_paused_leader_is_the_root_cause_itself_and_not_a_member(seconds: float) -> None:
-    world = settled()
+    world = settled(3, backoff_limit=0)
     world.freeze(0, seconds)
     for rank in (0, 1, 2):
         world.later(9.0, lambda rank=rank: world.crash(rank, 75))  # type: ignore[misc]
@@ -77,14 +60,14 @@ def test_workers_that_restart_alone_are_not_blamed_while_another_is_unreachable(
 
 
 def test_a_short_pause_without_a_failure_is_not_recorded() -> None:
-    world = settled()
+    world = settled(3, backoff_limit=0)
     world.freeze(1, 7)
     world.run(30)
     assert (world.running, causes(world)) == ([0, 0, 0], [])
 
 
 def test_an_earlier_outage_does_not_explain_a_failure() -> None:
-    world = settled(backoff_limit=5)
+    world = settled(3, backoff_limit=5)
     world.freeze(1, 7)
     world.run(60)
     world.crash(0, 75)
@@ -93,7 +76,7 @@ def test_an_earlier_outage_does_not_explain_a_failure() -> None:
 
 
 def test_the_report_of_the_unreachable_member_itself_decides() -> None:
-    world = settled(backoff_limit=5)
+    world = settled(3, backoff_limit=5)
     world.freeze(2, 8)
     world.later(7, lambda: world.crash(0, 75))
     world.later(8.5, lambda: world.crash(2, 139))
@@ -102,7 +85,7 @@ def test_the_report_of_the_unreachable_member_itself_decides() -> None:
 
 
 def test_a_network_outage_of_many_members_is_one_incident() -> None:
-    world = settled(4)
+    world = settled(4, backoff_limit=0)
     for rank in (1, 2, 3):
         world.cut(rank)
     world.later(10, lambda: world.crash(0, 75))
@@ -124,7 +107,7 @@ def reports(world: World, rank: int, code: int, message: str) -> None:
 
 
 def test_two_members_that_report_each_other_lost_and_are_both_connected_had_no_network_between_them() -> None:
-    world = settled(3)
+    world = settled(3, backoff_limit=0)
     reports(world, 1, 75, lost_peer(2))
     world.run(3)
     reports(world, 2, 75, lost_peer(1))
@@ -156,7 +139,7 @@ def test_a_peer_that_does_not_report_the_loss_leaves_it_with_its_reporter(messag
 
 
 def test_the_others_are_stopped_as_soon_as_the_lost_peer_has_reported_too() -> None:
-    world = settled(3)
+    world = settled(3, backoff_limit=0)
     lead = leader(world)
     reports(world, 1, 75, lost_peer(2))
     world.run(PEER_REPORT_WAIT_SECONDS - 1)

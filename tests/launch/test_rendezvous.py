@@ -4,16 +4,16 @@ Two invariants: processes of two rounds never run at the same time; and when the
 members runs, or the gang has come to a clean end.
 """
 
-import random as pseudorandom
 from typing import Any, Final
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.settled_gang import leader, settled
 from support.simulated_gang import JOB, World
 from support.simulated_nodes import Node
 
-from tfdist_launch.leader import ROOT_CAUSE_WAIT_SECONDS, Leader
+from tfdist_launch.leader import ROOT_CAUSE_WAIT_SECONDS
 from tfdist_launch.member import FENCING_SECONDS, STOP_GRACE_SECONDS, ConnectToLeader, MemberStateMachine
 from tfdist_launch.messages import ExitResult, Hello, ProcessExited, ProcessStopped, StartRound, StopRound
 from tfdist_launch.slots import DRAIN_SECONDS, GangState, Send
@@ -95,22 +95,6 @@ def comes_to_one_round_or_an_end(size: int, faults: Faults, random: Any) -> None
     assert lead.state is GangState.RUNNING, (lead.state, world.running)
     for rank, number in enumerate(world.running):
         assert number == lead.round or (number is None and done[rank])
-
-
-def settled(size: int = 2, seed: int = 1, **options: Any) -> World:
-    """Return a world whose gang runs its first round."""
-    world = World(size, pseudorandom.Random(seed), **options)  # noqa: S311  no secret
-    world.run(60)
-    assert world.running == [0] * size
-    return world
-
-
-def leader(world: World) -> Leader:
-    """Return the current leader."""
-    node = world.at(0)
-    assert node is not None
-    assert node.leader is not None
-    return node.leader
 
 
 def exited(exit_code: int) -> ProcessExited:

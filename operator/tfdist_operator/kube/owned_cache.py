@@ -10,15 +10,14 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
 from tfdist.render import names
+from tfdist.render.metadata import Manifest
 from tfdist_operator.kube.cache import Name, ObjectCache, OnChange, Raw
 from tfdist_operator.kube.keys import NamespacedName
-
-Manifest = dict[str, Any]
 
 KINDS: Final = ("Service", "NetworkPolicy", "Deployment")
 _HASH_DIGITS: Final = 16

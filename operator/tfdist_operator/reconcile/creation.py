@@ -4,7 +4,7 @@ import logging
 from typing import Final
 
 from tfdist.planner import Plan
-from tfdist.planner.plan import Manifest
+from tfdist.render.metadata import Manifest
 from tfdist_operator.kube.errors import (
     ApiError,
     Conflict,

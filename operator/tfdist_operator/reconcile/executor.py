@@ -9,9 +9,10 @@ import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from tfdist.desired.pods import Manifest, Patch
+from tfdist.desired.pods import Patch
 from tfdist.observed.job_view import ProbeResult
 from tfdist.planner import Plan
+from tfdist.render.metadata import Manifest
 from tfdist.status.phase import is_terminal
 from tfdist.timestamps import parse_time
 from tfdist_operator.kube.errors import Conflict, NotFound

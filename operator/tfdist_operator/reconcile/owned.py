@@ -9,9 +9,10 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from tfdist.desired.objects import Manifest, ObjectName
+from tfdist.desired.objects import ObjectName
 from tfdist.planner import Event
 from tfdist.reasons import EventReason
+from tfdist.render.metadata import Manifest
 from tfdist_operator.kube.backoff import Backoff
 from tfdist_operator.kube.job_cache import StoredJob
 from tfdist_operator.kube.keys import NamespacedName

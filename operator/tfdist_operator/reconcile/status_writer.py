@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from tfdist.planner import Event
-from tfdist.planner.plan import Manifest
 from tfdist.reasons import EventReason
+from tfdist.render.metadata import Manifest
 from tfdist_operator.kube.errors import Invalid, Rejected
 from tfdist_operator.kube.job_cache import StoredJob
 from tfdist_operator.kube.resources import NOTE_BYTES

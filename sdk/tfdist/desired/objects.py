@@ -1,19 +1,18 @@
 """The objects of a job other than pods: those that must exist, and those that are obsolete. Others are not touched."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tfdist.api.v1 import TFDistJob
 from tfdist.observed.pod import PodSummary
 from tfdist.render import names
 from tfdist.render.gang import gangs
 from tfdist.render.installation import Installation
+from tfdist.render.metadata import Manifest
 from tfdist.render.network_policy import network_policy
 from tfdist.render.pod import Attempt, PodRenderer
 from tfdist.render.service import service
 from tfdist.render.tensorboard import tensorboard
-
-Manifest = dict[str, Any]
 
 
 class ObjectName(NamedTuple):

@@ -18,11 +18,10 @@ from tfdist.observed.pod import SIDECAR_DEADLINE_SECONDS, PodState, PodSummary
 from tfdist.render.gang import GangName, Member, gangs
 from tfdist.render.installation import Installation
 from tfdist.render.launch import GangHistory
-from tfdist.render.metadata import owner_reference
+from tfdist.render.metadata import Manifest, owner_reference
 from tfdist.render.names import SERVICE_GENERATION_LABEL
 from tfdist.render.pod import Attempt, PodRenderer
 
-Manifest = dict[str, Any]
 Records = Mapping[GangName, GangRecord]
 
 _DEADLINE: Final = {"spec": {"activeDeadlineSeconds": SIDECAR_DEADLINE_SECONDS}}

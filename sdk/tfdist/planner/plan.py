@@ -3,13 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
 from tfdist.contract import Role
 from tfdist.desired.objects import ObjectName
 from tfdist.desired.pods import Patch
-
-Manifest = dict[str, Any]
+from tfdist.render.metadata import Manifest
 
 
 @dataclass(frozen=True, slots=True)

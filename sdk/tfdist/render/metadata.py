@@ -5,6 +5,9 @@ from typing import Any
 from tfdist.api.v1 import API_VERSION, KIND, TFDistJob
 from tfdist.render.names import job_labels
 
+Manifest = dict[str, Any]
+"""An object as JSON, as it is sent to the API server."""
+
 
 def owner_reference(job: TFDistJob) -> dict[str, Any]:
     """Return the controller reference to a job; no finalizer is needed."""

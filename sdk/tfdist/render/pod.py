@@ -5,7 +5,6 @@ that the replicas find each other and the controller identifies the pods.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 from tfdist import contract
 from tfdist.api.v1 import Strategy, TFDistJob
@@ -16,12 +15,10 @@ from tfdist.render.defaults import default_template, node_loss_tolerations
 from tfdist.render.gang import Gang, Member, addresses, cluster_spec, tensorflow_role
 from tfdist.render.installation import Installation
 from tfdist.render.launch import NO_HISTORY, GangHistory, pod_launch_settings
-from tfdist.render.metadata import owner_reference
+from tfdist.render.metadata import Manifest, owner_reference
 from tfdist.render.replica_job import replica_job
 from tfdist.render.template import role_template
 from tfdist.tf_config import tf_config
-
-Manifest = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

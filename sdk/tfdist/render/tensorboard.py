@@ -13,12 +13,10 @@ from tfdist.contract import Role
 from tfdist.podspec import merge
 from tfdist.render import names
 from tfdist.render.installation import Installation
-from tfdist.render.metadata import metadata
+from tfdist.render.metadata import Manifest, metadata
 from tfdist.render.replica_job import expand_placeholders
 from tfdist.render.security import default_security
 from tfdist.render.template import main_container, role_template
-
-Manifest = dict[str, Any]
 
 PORT: Final = 6006
 """Default port of TensorBoard."""
