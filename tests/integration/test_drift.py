@@ -58,7 +58,7 @@ def test_what_is_deleted_or_changed_by_hand_is_back_in_seconds_and_a_disabled_po
     # given a running job with a TensorBoard
     before = run_a_job(api, namespace)
     pods = replicas(api, namespace)
-    # when somebody deletes its objects
+    # when a user deletes its objects
     for kind in OBJECTS:
         api.do("DELETE", path_of(kind, namespace))
 
@@ -70,7 +70,7 @@ def test_what_is_deleted_or_changed_by_hand_is_back_in_seconds_and_a_disabled_po
     wait_for("them to be back", lambda: all(map(created_again, OBJECTS)), seconds=15)
     wait_for("the events", lambda: len(notes(api, namespace)) == len(OBJECTS))
 
-    # when somebody changes them
+    # when a user changes them
     for kind, edit in EDITS.items():
         api.do("PATCH", path_of(kind, namespace), {"spec": edit}, "merge-patch")
 

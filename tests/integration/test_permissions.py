@@ -93,7 +93,7 @@ def live_through_an_adoption(api: Api, namespace: str) -> None:
 
 
 def live_through_edits(api: Api, namespace: str) -> None:
-    """Somebody changes objects of a job by hand, which is undone."""
+    """A user changes objects of a job by hand, which is undone."""
     edits = {
         "/apis/networking.k8s.io/v1/namespaces/{ns}/networkpolicies/taken-over": {"ingress": []},
         "/apis/apps/v1/namespaces/{ns}/deployments/taken-over-tensorboard": {"replicas": 0},

@@ -98,7 +98,7 @@ def invalid(namespace: str, name: str) -> Json:
     return new(namespace, name, template={"spec": {"containers": [container]}})
 
 
-def words(job: Json) -> str:
+def messages(job: Json) -> str:
     """Return what `tfdist validate` reports of a job."""
     with pytest.raises(ValidationFailed) as caught:
         parse(job)
@@ -113,12 +113,12 @@ def test_jobs_are_validated_when_they_are_applied(api: Api, namespace: str, port
     api.do("POST", path, invalid(namespace, "before"))
 
     with run_controller(api, tmp_path, **settings):
-        # when the webhook is served, then an invalid job is rejected in the words of `tfdist validate`
+        # when the webhook is served, then an invalid job is rejected with the messages of `tfdist validate`
         broken = invalid(namespace, "broken")
         wait_for("the webhook", lambda: api.send("POST", path, broken, dryRun="All").status_code == 422)
         answer = api.send("POST", path, broken)
         assert answer.status_code == 422
-        assert words(broken) in answer.json()["message"]
+        assert messages(broken) in answer.json()["message"]
         assert "spec.template.spec.containers" in answer.json()["message"]
 
         # and so is one whose name the API server is to make, and one with a field that has no effect yet
@@ -137,7 +137,7 @@ def test_jobs_are_validated_when_they_are_applied(api: Api, namespace: str, port
         assert (answer.status_code, "Warning" in answer.headers) == (200, False)
         answer = api.send("PATCH", stored, {"spec": {"runPolicy": {"suspend": True}}}, "merge-patch")
         assert answer.status_code == 200, answer.text
-        assert words(invalid(namespace, "before"))[:200] in answer.headers["Warning"].replace('\\"', '"')
+        assert messages(invalid(namespace, "before"))[:200] in answer.headers["Warning"].replace('\\"', '"')
 
         # and a sound one cannot be made invalid
         worse = {"spec": {"template": broken["spec"]["template"]}}

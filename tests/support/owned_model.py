@@ -42,7 +42,7 @@ class OwnedModel:
                 self.true.pop(name, None)
 
     def tamper(self, which: int, *, delete: bool) -> None:
-        """Have somebody delete an object, or change it."""
+        """Have a user delete an object, or change it."""
         if not self.true:
             return
         name = sorted(self.true)[which % len(self.true)]

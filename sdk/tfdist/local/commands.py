@@ -51,22 +51,22 @@ def with_commands(job: TFDistJob, entry_point: Sequence[str], *, launcher: bool)
         if str(role) in fields:
             continue
         container = main_container(role_template(job, role))
-        words = _words(job, container, entry_point)
-        if not words:
+        own = _own_command(job, container, entry_point)
+        if not own:
             advice = "give the job a command, or name one here: --command 'python train.py'"
             message = f"the program is the entry point of {container['image']}, which cannot be seen here: {advice}"
             problems[FieldError("spec.image", message)] = None
-        options, command = _split_launcher([*words, *container.get("args", ())])
+        options, command = _split_launcher([*own, *container.get("args", ())])
         prefix = [LAUNCHER, *options, "--"] if launcher else []
         fields[str(role)] = _with_command(job, role, [*prefix, *command])
     return job.model_copy(update={"spec": job.spec.model_copy(update=fields)}), list(problems)
 
 
-def _words(job: TFDistJob, container: dict[str, list[str]], entry_point: Sequence[str]) -> Sequence[str]:
+def _own_command(job: TFDistJob, container: dict[str, list[str]], entry_point: Sequence[str]) -> Sequence[str]:
     """Return the command before `args`; with `training` a custom image has the trainer's default command."""
-    own = container.get("command") or entry_point
+    given = container.get("command") or entry_point
     bundled = "image" not in container or job.spec.training is not None
-    return own or (DEFAULT_COMMAND if bundled else ())
+    return given or (DEFAULT_COMMAND if bundled else ())
 
 
 def _with_command(job: TFDistJob, role: Role, command: Sequence[str]) -> PodFields:

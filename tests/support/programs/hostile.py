@@ -113,7 +113,7 @@ def hostile(connection: socket.socket, _: object) -> None:
 
 
 def second(connection: socket.socket, address: object) -> None:
-    """Print that somebody came."""
+    """Print that a request came."""
     with connection:
         print(f"REDIRECTED {address}", flush=True)
         connection.sendall(body(json.dumps(BASE | {"metrics": {"REDIRECTED": 1.0}}).encode()))
