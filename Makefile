@@ -79,30 +79,39 @@ generated: generate
 
 ##@ Test
 
-.PHONY: test test-without-pods test-unit test-trainer test-integration test-helm test-e2e test-e2e-clean test-long
-test: setup ## Runs all tests but the long ones; installs and builds what it needs. Tests on pods, which mostly wait, run in parallel with the others and print at their end
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-e2e test-without-pods
-test-without-pods: setup ## All of them that need no pods, one suite after the other
-	@MAKEFLAGS= $(MAKE) --no-print-directory test-unit test-trainer test-integration test-helm
-test-unit: setup ## Pure parts: seconds
-	@$(PYTEST) tests/unit tests/property tests/conformance tests/cluster tests/images -m "not long"
-test-trainer: setup ## Real TensorFlow processes on this machine, and launchers around them
-	@$(PYTEST) tests/launch tests/trainer -m "not long"
+REPORTS := .state/reports
+SUITE = @mkdir -p $(REPORTS); $(PYTEST) --durations=20 --durations-min=2 --junitxml=$(REPORTS)/$(subst test-,,$@).xml
+
+.PHONY: test test-unit test-trainer test-api-server test-integration test-helm test-smoke test-e2e test-e2e-clean test-long
+test: setup ## Runs every suite that needs no container, in 12 minutes on two cores; prints a table of their times
+	@rm -rf $(REPORTS); status=0; \
+	  { $(MAKE) --no-print-directory test-unit && echo "test-trainer and test-api-server run in parallel and print at their end" && \
+	    $(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target test-trainer test-api-server; } || status=$$?; \
+	  python3 tests/suite_times.py $(REPORTS); exit $$status
+test-unit: setup ## Pure code, on all cores
+	$(SUITE) tests/unit tests/property tests/conformance tests/cluster tests/images -m "not long" --numprocesses=auto
+test-trainer: setup ## Launchers, and TensorFlow processes of this machine
+	$(SUITE) tests/launch tests/trainer -m "not long"
+test-api-server: ## The two suites with a real API server, one after the other
+	@MAKEFLAGS= $(MAKE) --no-print-directory test-integration test-helm
 test-integration: setup ## The controller against a real API server
-	@$(PYTEST) tests/integration -m "not long"
+	$(SUITE) tests/integration -m "not long"
 test-helm: setup ## The chart: values, templates, alerts, and how a real API server handles it
-	@$(PYTEST) tests/helm -m "not long"
-test-e2e: setup ## Real pods, on the cluster of KUBECONFIG or else on one made here; builds it and the images first
+	$(SUITE) tests/helm -m "not long"
+test-smoke: pods ## Two jobs on real pods: one trains, is killed and evaluates, one fails; 4 minutes with a cluster and images
+	$(SUITE) tests/e2e/test_smoke.py
+test-e2e: pods ## Each behaviour once on real pods, on the cluster of KUBECONFIG or else on one made here
+	$(SUITE) tests/e2e -m "not long"
+test-e2e-clean: ## Removes what tests that were killed have left in the cluster of KUBECONFIG
+	@PYTHONPATH=cluster python3 -m tfdist_demo.borrowed clean
+test-long: pods ## What takes minutes: all examples, lost nodes, recovery of the cluster, thousands of histories
+	$(SUITE) tests -m long
+
+.PHONY: pods
+pods: setup
 	@PYTHONPATH=cluster python3 -m tfdist_demo.borrowed check
 	@[ -n "$${KUBECONFIG:-}" ] || $(CLUSTER) up
 	@$(IMAGES) load
-	@$(PYTEST) tests/e2e -m "not long"
-test-e2e-clean: ## Removes what tests that were killed have left in the cluster of KUBECONFIG
-	@PYTHONPATH=cluster python3 -m tfdist_demo.borrowed clean
-test-long: setup ## What takes minutes: recovery of the cluster, lost nodes, thousands of histories
-	@$(CLUSTER) up
-	@$(IMAGES) load
-	@$(PYTEST) tests -m long
 
 ##@ Release
 

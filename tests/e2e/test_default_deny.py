@@ -19,7 +19,7 @@ from tfdist import contract
 from tfdist_cluster.errors import ClusterError
 from tfdist_demo import manifests
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.timeout(420)]
 
 OPENED, EPHEMERAL = 9000, 43567
 CLOSED: Final = (contract.TF_PORT, contract.REPORT_PORT, contract.LAUNCH_PORT, 5000, EPHEMERAL)
@@ -139,7 +139,6 @@ def test_the_controller_reads_the_progress(scene: Scene) -> None:
     wait_for("a further step", lambda: step() > before, seconds=60)
 
 
-@pytest.mark.long
 def test_thirty_jobs_at_once_find_their_members(scene: Scene) -> None:
     """A new pod's address is in the firewalls of all nodes only after a moment: each program tries again until then."""
     names = [f"meets-{number}" for number in range(JOBS)]

@@ -12,7 +12,7 @@ from support.e2e import Cluster
 from support.failing import ENDS, WAITS, Scene, own_namespace, small_job
 from support.polling import wait_for
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.timeout(300)]
 
 NOWHERE = {"template": {"spec": {"nodeSelector": {"no-node": "has-this"}}}}
 NO_DATA = {"data": {"train": "/nowhere/train-*.tfrecord", "eval": "/nowhere/test-*.tfrecord"}}

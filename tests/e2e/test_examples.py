@@ -19,8 +19,8 @@ from tfdist_demo import example_data, target
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1500)]
 
-ELSEWHERE: Final = {"fashion_mnist.yaml"}
-"""Run by another file."""
+WITNESSES: Final = ("parameter_server_script/job.yaml", "penguins.yaml")
+"""What `make test-e2e` runs; `make test-long` runs all."""
 NEEDS: Final = {"evaluate.yaml": "all_reduce.yaml"}
 """Whose checkpoints an example reads."""
 AT_ONCE: Final = 3
@@ -61,13 +61,13 @@ def place(pod: Json) -> tuple[bool, int, str]:
 
 
 @pytest.fixture(scope="module")
-def runs(cluster: Cluster, images: dict[str, str]) -> Iterator[dict[str, Run]]:
-    """All of them, some at a time."""
+def runs(cluster: Cluster, images: dict[str, str], request: pytest.FixtureRequest) -> Iterator[dict[str, Run]]:
+    """All of them or the witnesses, some at a time."""
     chosen = target.choose()
     example_data.prepare_volume(
         cluster.kubectl, images["trainer"], storage_class=chosen.storage_class, access_mode=chosen.access_mode
     )
-    names = [name for name in examples.MANIFESTS if name not in ELSEWHERE]
+    names = WITNESSES if request.config.option.markexpr == "not long" else examples.MANIFESTS
     first = [name for name in names if name not in NEEDS]
     try:
         with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -79,24 +79,33 @@ def runs(cluster: Cluster, images: dict[str, str]) -> Iterator[dict[str, Run]]:
             cluster.delete_job(examples.job(name)["metadata"]["name"])
 
 
-@pytest.mark.parametrize("name", [name for name in examples.MANIFESTS if name not in ELSEWHERE])
+@pytest.mark.long
+@pytest.mark.parametrize("name", examples.MANIFESTS)
 def test_an_example_succeeds(runs: dict[str, Run], name: str) -> None:
     assert runs[name].status["phase"] == "Succeeded", (runs[name].status, runs[name].log[-2000:])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["all_reduce.yaml", "parameter_server.yaml", "global_batch.yaml", "mirrored.yaml"])
 def test_images_are_learned_and_each_is_tested_once(runs: dict[str, Run], name: str) -> None:
     assert runs[name].final["examples"] == 10_000
     assert runs[name].final["metrics"]["accuracy"] > 6 * CHANCE_OF_TEN
 
 
-@pytest.mark.parametrize(("name", "steps"), [("custom_loop/job.yaml", 234), ("parameter_server_script/job.yaml", 800)])
+@pytest.mark.parametrize(
+    ("name", "steps"),
+    [
+        ("parameter_server_script/job.yaml", 800),
+        pytest.param("custom_loop/job.yaml", 234, marks=pytest.mark.long),
+    ],
+)
 def test_a_script_learns_and_its_one_line_is_seen(runs: dict[str, Run], name: str, steps: int) -> None:
     progress = runs[name].status["progress"]
     assert progress["step"] == steps
     assert progress["metrics"]["accuracy"] > 6 * CHANCE_OF_TEN
 
 
+@pytest.mark.long
 def test_a_script_that_knows_nothing_of_the_project_learns(runs: dict[str, Run]) -> None:
     [accuracy] = re.findall(r"^accuracy (\S+)$", runs["keras_fit/job.yaml"].log, re.MULTILINE)
     assert float(accuracy) > 6 * CHANCE_OF_TEN
@@ -107,11 +116,13 @@ def test_the_script_divides_its_largest_variable_over_both_parameter_servers(run
     assert set(re.findall(r"\(392, 128\) on /job:ps/replica:0/task:(\d)", log)) == {"0", "1"}
 
 
+@pytest.mark.long
 def test_asynchronous_steps_have_one_workers_examples_and_synchronous_ones_those_of_both(runs: dict[str, Run]) -> None:
     steps = {name: runs[f"{name}.yaml"].status["progress"]["step"] for name in ("all_reduce", "parameter_server")}
     assert steps == {"all_reduce": 2 * 235, "parameter_server": 2 * 469}
 
 
+@pytest.mark.long
 def test_an_evaluation_of_its_own_finds_what_the_one_after_training_found(runs: dict[str, Run]) -> None:
     own, after = runs["evaluate.yaml"].final, runs["all_reduce.yaml"].final
     assert own["examples"] == 10_000
@@ -119,10 +130,12 @@ def test_an_evaluation_of_its_own_finds_what_the_one_after_training_found(runs: 
     assert {"top_2", "precision", "recall"} <= set(own["metrics"])
 
 
+@pytest.mark.long
 def test_a_fixed_global_batch_is_shared_by_the_workers(runs: dict[str, Run]) -> None:
     assert runs["global_batch.yaml"].status["progress"]["step"] == 235, "60,000 examples in steps of 256"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["partitioned.yaml", "several_volumes.yaml"])
 def test_every_example_is_found_wherever_it_lies(runs: dict[str, Run], name: str) -> None:
     assert re.search(r"train-start .*examples=60000", runs[name].log)
@@ -134,6 +147,7 @@ def test_penguins_are_classified_and_measured_by_several_metrics(runs: dict[str,
     assert metrics["accuracy"] > 0.7, "the most frequent species makes 0.44"
 
 
+@pytest.mark.long
 def test_the_classes_of_reviews_are_learned_and_the_best_checkpoint_is_known(runs: dict[str, Run]) -> None:
     best, final = runs["reviews.yaml"].status["evaluation"]["best"], runs["reviews.yaml"].final
     assert (best["examples"], final["examples"]) == (2_699, 2_699)
@@ -141,6 +155,7 @@ def test_the_classes_of_reviews_are_learned_and_the_best_checkpoint_is_known(run
     assert best["metrics"]["auc"] >= final["metrics"]["auc"]
 
 
+@pytest.mark.long
 def test_a_lost_worker_costs_a_restart_and_no_example(runs: dict[str, Run]) -> None:
     ended = runs["resume/job.yaml"]
     assert ended.status["restarts"]["counted"] == 1
@@ -150,10 +165,12 @@ def test_a_lost_worker_costs_a_restart_and_no_example(runs: dict[str, Run]) -> N
     assert epochs == {"1": "0", "2": "0", "3": "0"}, "also in the interrupted epoch each example once"
 
 
+@pytest.mark.long
 def test_the_settings_of_runtime_are_logged(runs: dict[str, Run]) -> None:
     assert "devices CPU=2" in runs["mirrored.yaml"].log
 
 
+@pytest.mark.long
 def test_every_worker_has_a_run_for_tensorboard(runs: dict[str, Run], cluster: Cluster) -> None:
     assert runs
     names = cluster.inside("ls", "/volume/checkpoints/all-reduce/tensorboard").split()

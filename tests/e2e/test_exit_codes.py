@@ -51,17 +51,23 @@ ENDINGS = (
 )  # fmt: skip
 
 
+WITNESSES = {"saved-on-notice", "the-same-words-twice"}
+PARAMETERS = {e.name: pytest.param(e, marks=() if e.name in WITNESSES else pytest.mark.long) for e in ENDINGS}
+
+
 @pytest.fixture(scope="module")
-def scene(cluster: Cluster) -> Iterator[Scene]:
-    """All of them started together."""
+def scene(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Scene]:
+    """The endings of the selected tests, started together."""
+    selected = (item for item in request.session.items if isinstance(item, pytest.Function))
+    given = (item.callspec.params["ending"] for item in selected if item.module is request.module)
     with own_namespace(cluster, "exit-codes") as scene:
-        limits = [{"backoffLimit": ending.backoff_limit} for ending in ENDINGS]
-        jobs = [small_job(e.name, ENDS, *e.ways, runPolicy=policy) for e, policy in zip(ENDINGS, limits, strict=True)]
-        scene.start(*jobs)
+        for ending in {ending.name: ending for ending in given if isinstance(ending, Ending)}.values():
+            policy = {"backoffLimit": ending.backoff_limit}
+            scene.start(small_job(ending.name, ENDS, *ending.ways, runPolicy=policy))
         yield scene
 
 
-@pytest.mark.parametrize("ending", ENDINGS, ids=lambda ending: ending.name)
+@pytest.mark.parametrize("ending", PARAMETERS.values(), ids=PARAMETERS)
 def test_an_exit_code_is_restarted_counted_or_final_and_described(scene: Scene, ending: Ending) -> None:
     status = scene.ended(ending.name)
     assert status["phase"] == ending.phase, status["summary"]
@@ -81,7 +87,7 @@ def test_an_exit_code_is_restarted_counted_or_final_and_described(scene: Scene, 
         assert words in printed["MESSAGE"]
 
 
-@pytest.mark.parametrize("ending", [e for e in ENDINGS if e.causes], ids=lambda ending: ending.name)
+@pytest.mark.parametrize("ending", [PARAMETERS[e.name] for e in ENDINGS if e.causes], ids=lambda ending: ending.name)
 def test_the_description_names_every_cause_and_what_followed(scene: Scene, ending: Ending) -> None:
     scene.ended(ending.name)
     causes = [f"Reason: {reason} Role: worker Root Cause: true" for reason, _ in ending.causes]

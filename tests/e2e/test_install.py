@@ -136,6 +136,7 @@ def test_an_upgrade_costs_a_running_job_neither_a_pod_nor_progress(
     running.assert_advances(before)
 
 
+@pytest.mark.long
 def test_an_uninstallation_leaves_jobs_and_pods_and_the_next_installation_takes_them_over(
     installation: Installation, running: Running
 ) -> None:
@@ -146,6 +147,7 @@ def test_an_uninstallation_leaves_jobs_and_pods_and_the_next_installation_takes_
     running.assert_advances(before)
 
 
+@pytest.mark.long
 def test_a_controller_of_one_namespace_neither_touches_nor_may_touch_another(
     installation: Installation, running: Running
 ) -> None:
@@ -172,6 +174,7 @@ def test_a_controller_of_one_namespace_neither_touches_nor_may_touch_another(
         installation.put()
 
 
+@pytest.mark.long
 def test_the_webhook_reports_at_apply_what_validate_reports(installation: Installation) -> None:
     installation.put("--set", "webhook.enabled=true")
     cluster = installation.cluster

@@ -68,6 +68,7 @@ def _replica(pods: list[Json], replica: str) -> Json:
     return next(p for p in pods if p["spec"]["hostname"] == replica)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("attempt", "killed"), [(0, "worker-0"), (1, "chief-0")])
 def test_a_killed_member_of_a_synchronous_gang_restarts_all_of_it(scene: Scene, attempt: int, killed: str) -> None:
     pods = scene.runs(GANG, attempt=attempt)
@@ -96,6 +97,7 @@ def test_a_killed_worker_of_an_asynchronous_gang_is_replaced_alone(scene: Scene)
     assert {_replica(pods, name)["metadata"]["uid"] for name in ("chief-0", "ps-0")} <= kept
 
 
+@pytest.mark.long
 def test_a_killed_parameter_server_restarts_chief_servers_and_workers(scene: Scene) -> None:
     pods = scene.cluster.pods(ASYNCHRONOUS)
     send_signal(_replica(pods, "ps-0"), "KILL")

@@ -79,6 +79,7 @@ def with_file(job: Json, name: str, text: str) -> tuple[Json, Json]:
     return files, job
 
 
+@pytest.mark.long
 def test_launchers_that_wait_for_each_other_to_begin_restart_nothing(scene: Scene) -> None:
     python_path = [{"name": "PYTHONPATH", "value": "/code"}]
     job = launched("meets", ["true"], replicas=2, env=python_path)
@@ -93,6 +94,7 @@ def test_launchers_that_wait_for_each_other_to_begin_restart_nothing(scene: Scen
     assert "Restarting" not in {condition["type"] for condition in status["conditions"]}
 
 
+@pytest.mark.long
 def test_a_program_that_is_not_python_is_started_again_in_its_pod(scene: Scene) -> None:
     scene.start(launched("shell", ["sh", "-c", SHELL], replicas=2))
     scene.runs("shell")

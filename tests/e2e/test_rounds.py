@@ -29,6 +29,7 @@ def _who(failures: list[Json]) -> list[str]:
     return [f"{failure['role']}-{failure['index']}" for failure in failures]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("replicas", "standby"), [(2, False), (4, False), (4, True)])
 def test_ten_kills_in_a_row_cost_no_pod_and_no_example(cluster: Cluster, replicas: int, standby: bool) -> None:
     policy = {"backoffLimit": 20, "standby": standby}
@@ -47,6 +48,7 @@ def test_ten_kills_in_a_row_cost_no_pod_and_no_example(cluster: Cluster, replica
         assert gang.each_example_once() == 300
 
 
+@pytest.mark.long
 def test_standby_processes_continue_in_the_same_pods_with_the_next_example(cluster: Cluster) -> None:
     policy = {"backoffLimit": 20, "standby": True}
     with started(cluster, "standby", replicas=2, epochs=300, runPolicy=policy) as gang:
@@ -64,6 +66,7 @@ def test_standby_processes_continue_in_the_same_pods_with_the_next_example(clust
         assert gang.each_example_once() == 300
 
 
+@pytest.mark.long
 def test_two_programs_killed_in_one_moment_are_one_failure(gang: Rounds) -> None:
     pods, before = gang.pods(), gang.now()
     for pod in pods.values():
@@ -75,6 +78,7 @@ def test_two_programs_killed_in_one_moment_are_one_failure(gang: Rounds) -> None
     gang.each_example_once()
 
 
+@pytest.mark.long
 def test_a_stopped_program_is_named_and_started_again(gang: Rounds) -> None:
     gang.steps_after(gang.kill_program("worker-1", "STOP"))
     (cause,) = gang.root_causes(1)
@@ -82,6 +86,7 @@ def test_a_stopped_program_is_named_and_started_again(gang: Rounds) -> None:
     gang.each_example_once()
 
 
+@pytest.mark.long
 def test_members_that_cannot_reach_each_other_stop_and_go_on_when_they_can(gang: Rounds) -> None:
     pods = gang.pods()
     with cut(pods["worker-0"], pods["worker-1"]):
@@ -95,7 +100,10 @@ def test_members_that_cannot_reach_each_other_stop_and_go_on_when_they_can(gang:
     gang.each_example_once()
 
 
-@pytest.mark.parametrize("replica", ["worker-0", "worker-1"], ids=["the leader's", "another's"])
+@pytest.mark.parametrize(
+    "replica",
+    [pytest.param("worker-0", id="the leader's"), pytest.param("worker-1", id="another's", marks=pytest.mark.long)],
+)
 def test_a_lost_launcher_is_replaced_alone_and_its_gang_goes_on(gang: Rounds, replica: str) -> None:
     before, pods = gang.now(), gang.pods()
     send_signal(pods[replica], "KILL")
@@ -106,6 +114,7 @@ def test_a_lost_launcher_is_replaced_alone_and_its_gang_goes_on(gang: Rounds, re
     gang.each_example_once()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("replica", ["worker-0", "worker-1"], ids=["the leader's", "another's"])
 def test_a_deleted_pod_saves_with_its_gang_and_is_replaced_alone_uncounted(gang: Rounds, replica: str) -> None:
     before, pods = gang.now(), gang.pods()

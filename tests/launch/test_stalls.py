@@ -5,6 +5,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
 from support.launchers import end
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ while not (folder / "end").exists():
     end(launchers)
 
 
+@pytest.mark.long
 def test_a_stopped_process_that_its_peers_lost_first_is_named(launch: "Launch") -> None:
     script = f"""
 sys.path[:0] = {sys.path!r}

@@ -68,6 +68,7 @@ def test_a_process_killed_with_its_standby_process_starts_cold(training: Launche
     assert "standby=True" not in training.output()
 
 
+@pytest.mark.long
 @pytest.mark.trainer
 def test_the_loss_of_a_standby_process_ends_no_round(training: Launchers) -> None:
     is_ready(training, 1)
@@ -80,6 +81,7 @@ def test_the_loss_of_a_standby_process_ends_no_round(training: Launchers) -> Non
     is_ready(training, 2)
 
 
+@pytest.mark.long
 @pytest.mark.trainer
 def test_all_start_cold_with_a_replaced_replica(training: Launchers) -> None:
     is_ready(training, 1)
@@ -90,6 +92,7 @@ def test_all_start_cold_with_a_replaced_replica(training: Launchers) -> None:
     is_ready(training, 2)
 
 
+@pytest.mark.long
 @pytest.mark.trainer
 @pytest.mark.parametrize("rank", BOTH)
 def test_members_with_different_standby_settings_restart_together_cold(

@@ -141,8 +141,14 @@ class Launchers:
 
 
 def end(launchers: Launchers) -> None:
-    """Let all programs succeed, and see that all launchers do and leave nothing behind."""
+    """Let all programs succeed, and check that all launchers do and leave no process behind.
+
+    The leader's report is read until it exits, as the controller does: it waits for a reader of what it has not
+    reported yet (`FINAL_REPORT_SECONDS`).
+    """
     (launchers.folder / "end").touch()
+    leader = launchers.processes[0]
+    wait_for("the end of the leader", lambda: launchers.report() is None and leader.poll() is not None)
     assert launchers.wait() == [0] * len(launchers.ports), launchers.output()
     for path in launchers.folder.glob("pid-*"):
         assert not exists(int(path.read_text()))

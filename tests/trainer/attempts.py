@@ -46,7 +46,7 @@ class Attempts:
             self._held(number).unlink(missing_ok=True)
             environs[number] = {"HOLD_AT": places, "HOLD_FILE": str(self._held(number))}
         given = job(self.directory, len(self.replicas), epochs=epochs, saves=saves) | self.settings
-        self.replicas.append(self.launch(self.roles, config={}, job=given, warm=True, environs=environs))
+        self.replicas.append(self.launch(self.roles, config={}, job=given, environs=environs))
 
     def wait_for_output(self, number: int, text: str, times: int = 1) -> None:
         """Return when the outputs of a member, over all its starts, contain `text` so often."""

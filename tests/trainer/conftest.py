@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from support.forked import Fork, Running
 from support.local_runs import LocalRuns
 from support.polling import wait_for
 from support.ports import free_ports
-from support.warm import Fork, Running
 
 from tfdist.contract_reports import ProgressReport, TerminationMessage
 
@@ -44,18 +44,17 @@ class Replicas:
     addresses: list[str] = field(default_factory=list)
     """Of TensorFlow's servers."""
     environs: list[dict[str, str]] = field(default_factory=list)
-    python: tuple[str, ...] = ()
-    warm: bool = False
-    """Whether members are forks of a process that has imported TensorFlow."""
+    cold: bool = False
+    """Whether members are new interpreters, each of which imports TensorFlow, and not forks of one that has."""
 
     def start(self, index: int) -> None:
         """Start member `index`, or start it again, behind those that have been."""
         path = self.folder / f"out-{index}"
-        if self.warm:
+        if not self.cold:
             self.processes[index] = Fork(self.environs[index], path)
             return
         with path.open("ab") as output:
-            command = [sys.executable, *self.python, "-m", "tfdist_trainer"]
+            command = [sys.executable, "-m", "tfdist_trainer"]
             process = subprocess.Popen(command, env=self.environs[index], stdout=output, stderr=subprocess.STDOUT)
         self.processes[index] = process
 
@@ -119,14 +118,13 @@ def launching(folders: pytest.TempPathFactory) -> Iterator[Launch]:
         *,
         config: dict[str, Any],
         job: dict[str, Any] | None = None,
-        python: tuple[str, ...] = (),
-        warm: bool = False,
+        cold: bool = False,
         absent: Collection[int] = (),
         environs: Mapping[int, dict[str, str]] | None = None,
     ) -> Replicas:
         members = [(role, index) for role, count in roles.items() for index in range(count)]
         size = len(members)
-        replicas = Replicas(folders.mktemp("gang"), report_ports=free_ports(size), python=python, warm=warm)
+        replicas = Replicas(folders.mktemp("gang"), report_ports=free_ports(size), cold=cold)
         started.append(replicas)
         replicas.addresses = [f"127.0.0.1:{port}" for port in free_ports(size)]
         cluster: dict[str, list[str]] = {role: [] for role in roles}

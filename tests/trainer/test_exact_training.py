@@ -100,7 +100,7 @@ def start(launch: "Launch", folder: Path, name: str, workers: int, bounds: dict[
     settings |= {"checkpoint": {"directory": str(folder / name), "everySteps": 1, "keep": 100}}
     environs = {0: {"TFDIST_LOGICAL_CPUS": "2"}} if name == "Mirrored" else None
     strategy = {"strategy": "Mirrored"} if name == "Mirrored" else {}
-    return launch(workers, config={}, job=settings | strategy, warm=True, environs=environs)
+    return launch(workers, config={}, job=settings | strategy, environs=environs)
 
 
 def follows_numpy(line: Line, directory: Path, bounded: Callable[[Array], Array]) -> list[Array]:
@@ -159,7 +159,7 @@ def test_statistics_of_batch_normalization_are_equal_on_all_workers_at_each_chec
     settings: dict[str, Any] = {"training": {"program": "support.dumping_program:Dumping", "config": config | own}}
     settings |= {"checkpoint": {"directory": str(tmp_path / "ckpt"), "everySteps": 4}}
     environs = {rank: {"DUMP_FOLDER": str(tmp_path)} for rank in range(3)}
-    gang = launch(3, config={}, job=settings, warm=True, environs=environs)
+    gang = launch(3, config={}, job=settings, environs=environs)
     assert gang.wait(SECONDS) == [0, 0, 0], gang.outputs
     steps = sorted({int(path.name.partition("-")[0]) for path in tmp_path.glob("*-0.npz")})
     assert len(steps) > 2

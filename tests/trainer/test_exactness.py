@@ -120,8 +120,8 @@ def test_any_number_of_workers_learns_and_evaluates_as_one(
     config = {"epochs": 12, "batchSizePerReplica": 16, "learningRate": 0.03} | make(folder)
     ending = "tfrecord" if make is houses else "csv"
     config["data"] |= {split: f"{folder}/{split}-*.{ending}" for split in ("train", "eval")}
-    trained = launch(2, config={}, job=job(program, config, directory), warm=True)
-    alone = launch(1, config={}, job=job(program, config | {"epochs": 1}, tmp_path / "alone"), warm=True)
+    trained = launch(2, config={}, job=job(program, config, directory))
+    alone = launch(1, config={}, job=job(program, config | {"epochs": 1}, tmp_path / "alone"))
     assert trained.wait(PATIENCE_SECONDS) == [0, 0], trained.output() + trained.output(1)
     assert alone.wait(PATIENCE_SECONDS) == [0], alone.output()
     learned, by_one = (json.loads((d / "program.json").read_text()) for d in (directory, tmp_path / "alone"))
@@ -135,7 +135,7 @@ def test_any_number_of_workers_learns_and_evaluates_as_one(
     for size, strategy in ((1, "OneDevice"), (1, "Mirrored"), (2, "MultiWorkerMirrored"), (3, "MultiWorkerMirrored")):
         settings = job(program, config, directory, task="Evaluate", strategy=strategy)
         devices = {0: {"TFDIST_LOGICAL_CPUS": "2"}} if strategy == "Mirrored" else {}
-        gang = launch(size, config={}, job=settings, environs=devices, warm=True)
+        gang = launch(size, config={}, job=settings, environs=devices)
         assert gang.wait(PATIENCE_SECONDS) == [0] * size, [gang.output(index) for index in range(size)]
         found = [report for index in range(size) if (report := gang.termination(index).evaluation)]
         assert [report.metrics for report in found] == [found[0].metrics] * size, "members disagree"

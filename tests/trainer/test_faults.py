@@ -54,7 +54,7 @@ def test_a_directory_that_cannot_be_written_is_named(
 ) -> None:
     (tmp_path / "file").write_text("no directory")
     directory = place.replace("{folder}", str(tmp_path))
-    replica = launch(1, config=config, job=job(Path(directory)), warm=True)
+    replica = launch(1, config=config, job=job(Path(directory)))
     assert replica.wait() == [ExitCode.CHECKPOINT_UNWRITABLE], replica.output()
     assert replica.termination().reason == "CheckpointUnwritable"
     assert f"cannot write {directory}" in replica.termination().message
@@ -63,9 +63,9 @@ def test_a_directory_that_cannot_be_written_is_named(
 def test_a_chief_whose_successor_has_begun_writes_no_more(
     launch: "Launch", config: dict[str, Any], tmp_path: Path
 ) -> None:
-    first = launch(1, config=config | FOREVER, job=job(tmp_path, everySteps=200), warm=True)
+    first = launch(1, config=config | FOREVER, job=job(tmp_path, everySteps=200))
     first.progress_when(lambda report: report.last_checkpoint is not None)
-    second = launch(1, config=config | FOREVER, job=job(tmp_path, attempt=1, everySteps=200), warm=True)
+    second = launch(1, config=config | FOREVER, job=job(tmp_path, attempt=1, everySteps=200))
     assert first.wait() == [ExitCode.CHECKPOINT_UNWRITABLE], first.output()
     assert re.search(r"belongs to attempt 1 .*; this is attempt 0", first.termination().message)
     begun = second.progress_when(lambda report: (report.step or 0) > 0).step or 0
@@ -80,7 +80,7 @@ def test_a_file_that_is_gone_while_it_is_needed_is_named(
 ) -> None:
     file = Path(shutil.copy(data / "train-0.tfrecord", tmp_path))
     own = {"data": {"train": f"{tmp_path}/*.tfrecord"}, "epochs": 1_000_000}
-    replica = launch(1, config=config | own, warm=True)
+    replica = launch(1, config=config | own)
     replica.progress_when(lambda report: (report.step or 0) > 0)
     file.unlink()
     assert replica.wait() == [ExitCode.DATA_MISSING], replica.output()

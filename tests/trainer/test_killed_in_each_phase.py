@@ -31,7 +31,7 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with a checkpoint of the first epoch."""
     directory = tmp_path_factory.mktemp("begun")
     with launching(tmp_path_factory) as start:
-        replicas = start({"worker": 2}, config={}, job=job(directory, epochs=1), warm=True)
+        replicas = start({"worker": 2}, config={}, job=job(directory, epochs=1))
         assert replicas.wait(WAIT_SECONDS) == [0, 0], replicas.outputs
     return directory
 
@@ -46,7 +46,7 @@ def attempts(begun: Path, launch_roles: "Launch", tmp_path: Path) -> Callable[..
     return make
 
 
-@pytest.mark.parametrize("victim", [0, 1], ids=["chief", "worker"])
+@pytest.mark.parametrize("victim", [0, pytest.param(1, marks=pytest.mark.long)], ids=["chief", "worker"])
 def test_a_synchronous_gang(attempts: Callable[..., Attempts], victim: int) -> None:
     job, survivor = attempts({"worker": 2}), 1 - victim
 
@@ -87,7 +87,8 @@ def test_a_synchronous_gang(attempts: Callable[..., Attempts], victim: int) -> N
     assert f"restored step={saved} " in job.now.output(victim)
 
 
-def test_a_notice_is_heard_while_members_connect(attempts: Callable[..., Attempts]) -> None:
+@pytest.mark.long
+def test_sigterm_ends_a_member_while_others_connect(attempts: Callable[..., Attempts]) -> None:
     job = attempts({"worker": 2})
     job.start({1: "connecting"})
     job.until_held(1)
@@ -111,6 +112,7 @@ def is_waited_for(job: Attempts, number: int) -> None:
     job.wait_for_output(CHIEF, f"waiting for {job.now.addresses[number]} to listen")
 
 
+@pytest.mark.long
 def test_a_worker_of_parameter_servers(attempts: Callable[..., Attempts]) -> None:
     stopping = {"earlyStopping": {"patience": 1}}
     job = attempts(ASYNCHRONOUS, strategy="ParameterServer", evaluation=stopping)
@@ -130,10 +132,11 @@ def test_a_worker_of_parameter_servers(attempts: Callable[..., Attempts]) -> Non
         job.let_go(CHIEF)
     # A worker that comes when the chief has ended waits for the next one: so until it takes part again.
     job.wait_for_output(WORKER, COMPUTES, before + 1)
-    EvaluationStore(job.directory, "uid-1", tag="test").request_stop(SAVES, "the test has seen enough")
+    EvaluationStore(job.directory, "uid-1", tag="test").request_stop(SAVES, "the last checkpoint is saved")
     assert job.ends().step > SAVES
 
 
+@pytest.mark.long
 def test_a_parameter_server(asynchronous: Attempts) -> None:
     job = asynchronous
     for place in ("reading", "compiling", "between", "saving"):
@@ -157,6 +160,7 @@ def test_a_parameter_server(asynchronous: Attempts) -> None:
     assert job.ends().step == ASYNCHRONOUS_DONE
 
 
+@pytest.mark.long
 def test_the_chief_of_parameter_servers(asynchronous: Attempts) -> None:
     job = asynchronous
     for place in ("connecting", "compiling", "between"):
@@ -178,6 +182,7 @@ def test_the_chief_of_parameter_servers(asynchronous: Attempts) -> None:
     assert job.ends().step == ASYNCHRONOUS_DONE
 
 
+@pytest.mark.long
 def test_an_evaluation_gang(attempts: Callable[..., Attempts]) -> None:
     job = attempts({"worker": 2}, task="Evaluate")
     for place in ("reading", "compiling"):
@@ -200,6 +205,7 @@ def is_scored(job: Attempts) -> None:
     assert not list(job.directory.glob("evaluation/.tmp-*"))
 
 
+@pytest.mark.long
 def test_the_evaluator_during_training(attempts: Callable[..., Attempts]) -> None:
     judged = {"mode": "Continuous", "metric": "loss", "goal": "Minimize"}
     job = attempts({"worker": 1}, task="Evaluate", role="evaluator", evaluation=judged)

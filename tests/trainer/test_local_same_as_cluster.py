@@ -118,7 +118,12 @@ def outcome(status: dict[str, Any]) -> dict[str, Any]:
     return rest | {"conditions": conditions, "failures": failures}
 
 
-@pytest.mark.parametrize("case", CASES)
+WITNESSES = {"a failure restarts all", "a worker of parameter servers restarts alone", "an evaluation follows"}
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=() if case in WITNESSES else pytest.mark.long) for case in CASES]
+)
 def test_the_same_exits_have_the_same_outcome(case: str, start_run: LocalRuns, monkeypatch: pytest.MonkeyPatch) -> None:
     more, exits = CASES[case]
     spec = spec_of(more, exits)

@@ -44,7 +44,7 @@ def test_evaluation_equals_numpy_for_any_number_of_processes(
     launch: "Launch", config: dict[str, Any], data: Path, tmp_path: Path
 ) -> None:
     directory = tmp_path / "trained"
-    trained = launch(2, config=config | {"epochs": 3}, job=job(directory))
+    trained = launch(2, config=config | {"epochs": 3}, job=job(directory), cold=True)
     assert trained.wait() == [0, 0], trained.output() + trained.output(1)
     record = final_record(directory)
     assert record.cursor.examples == 3 * 203
@@ -148,7 +148,7 @@ def test_sigterm_saves_an_agreed_step_and_the_next_attempt_ends_as_if_nothing_ha
 def test_the_report_port_answers_from_the_first_moment_and_while_training(
     launch: "Launch", config: dict[str, Any]
 ) -> None:
-    replica = launch(1, config=config | {"epochs": 100_000})
+    replica = launch(1, config=config | {"epochs": 100_000}, cold=True)
     assert replica.progress_when(lambda _: True).phase is Phase.STARTING, "the server must not wait for TensorFlow"
     training = replica.progress_when(lambda report: report.phase is Phase.TRAINING)
     assert training.total_steps == 100_000 * 26

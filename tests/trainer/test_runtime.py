@@ -114,9 +114,11 @@ def test_a_setting_that_is_wrong_or_not_known_is_named(settings: dict[str, Any],
 @pytest.mark.trainer
 def test_settings_that_cannot_be_had_end_the_job(launch: "Launch", config: dict[str, Any]) -> None:
     cases = {"visibleDevices": ([5], "there is no GPU 5"), "collective": ("NCCL", "NCCL exchanges between GPUs")}
+    devices = {0: {"TFDIST_LOGICAL_CPUS": "2"}}
     for field, (value, message) in cases.items():
-        replicas = launch(2 if field == "collective" else 1, config=config, job={"runtime": {field: value}})
-        assert set(replicas.wait()) == {ExitCode.CONFIGURATION}, replicas.output()
+        job = {"strategy": "Mirrored", "runtime": {field: value}}
+        replicas = launch(1, config=config, job=job, environs=devices)
+        assert replicas.wait() == [ExitCode.CONFIGURATION], replicas.output()
         assert message in replicas.termination().message
 
 

@@ -58,7 +58,7 @@ def test_an_asynchronous_gang_survives_a_killed_worker_and_ends_everywhere(
     roles = {"chief": 1, "worker": 2, "ps": 2}
     given = job(tmp_path / "ckpt", strategy="ParameterServer", checkpoint={"everySteps": 100})
     long = config | {"epochs": 40}
-    gang = launch_roles(roles, config=long, job=given)
+    gang = launch_roles(roles, config=long, job=given, cold=True)
     gang.progress_when(lambda report: (report.step or 0) > 100)
     gang.processes[1].send_signal(signal.SIGKILL)
     assert gang.wait(240) == [0, -signal.SIGKILL, 0, 0, 0], gang.outputs
@@ -99,7 +99,7 @@ def test_an_embedding_is_divided_over_the_parameter_servers_and_evaluated_exactl
     }
     given = job(tmp_path / "ckpt", strategy="ParameterServer")
     given["training"] = {"program": "text_classification", "config": config}
-    gang = launch_roles({"chief": 1, "worker": 1, "ps": 2}, config={}, job=given)
+    gang = launch_roles({"chief": 1, "worker": 1, "ps": 2}, config={}, job=given, cold=True)  # of another Keras
     assert gang.wait() == [0] * 4, "\n".join(gang.output(number) for number in range(4))
     placed = re.search(r"variable-placement ps-0=(\d+) ps-1=(\d+) shards=(\d+)", gang.output())
     assert placed, gang.output()
@@ -108,7 +108,7 @@ def test_an_embedding_is_divided_over_the_parameter_servers_and_evaluated_exactl
 
     results = []
     for size in (1, 2):  # one after the other: they write into one directory
-        evaluated = launch(size, config={}, job=given | {"task": "Evaluate"})
+        evaluated = launch(size, config={}, job=given | {"task": "Evaluate"}, cold=True)
         assert set(evaluated.wait()) == {0}, evaluated.output()
         report = evaluated.termination().evaluation
         assert report is not None

@@ -144,7 +144,7 @@ def test_all_members_begin_as_the_chief_does_or_where_the_checkpoint_is(
     points = np.linspace(-1.0, 1.0, 64)
 
     def loss_after(epochs: int) -> float:
-        trained = launch(2, config={}, job=job("mine:Apart", {"epochs": epochs}, **directory), warm=True)
+        trained = launch(2, config={}, job=job("mine:Apart", {"epochs": epochs}, **directory))
         assert trained.wait() == [0, 0], trained.output()
         return trained.termination().metrics["loss"]
 
@@ -176,9 +176,9 @@ def test_the_error_of_an_unusable_class_is_reported(launch: "Launch") -> None:
 @pytest.mark.usefixtures("source")
 def test_a_loss_that_is_no_number_ends_training_or_is_skipped(launch: "Launch", tmp_path: Path) -> None:
     directory = {"checkpoint": {"directory": str(tmp_path / "ckpt")}}
-    stopped = launch(1, config={}, job=job("mine:Diverges", {}, **directory), warm=True)
-    skipped = launch(1, config={}, job=job("mine:Diverges", {"nonFinitePolicy": "SkipStep", "steps": 3}), warm=True)
-    of_one = launch(2, config={}, job=job("mine:OneBad", {}), warm=True)
+    stopped = launch(1, config={}, job=job("mine:Diverges", {}, **directory))
+    skipped = launch(1, config={}, job=job("mine:Diverges", {"nonFinitePolicy": "SkipStep", "steps": 3}))
+    of_one = launch(2, config={}, job=job("mine:OneBad", {}))
     assert stopped.wait() == [ExitCode.DATA_MALFORMED], stopped.output()
     assert stopped.termination().reason == "NotFinite"
     assert stopped.termination().message.startswith("step 1: the loss or its gradient is not finite")
@@ -191,8 +191,8 @@ def test_a_loss_that_is_no_number_ends_training_or_is_skipped(launch: "Launch", 
 
 @pytest.mark.usefixtures("source")
 def test_shape_errors_are_reported(launch: "Launch") -> None:
-    scalar = launch(1, config={}, job=job("mine:Mean", {}), warm=True)
-    misfit = launch(1, config={}, job=job("mine:Misfit", {}), warm=True)
+    scalar = launch(1, config={}, job=job("mine:Mean", {}))
+    misfit = launch(1, config={}, job=job("mine:Misfit", {}))
     assert scalar.wait() == [ExitCode.CONFIGURATION], scalar.output()
     assert scalar.termination().message.startswith("training.program: loss() returns shape ()")
     assert misfit.wait() == [ExitCode.SOFTWARE], misfit.output()
