@@ -26,13 +26,16 @@ images: ## Builds the images that changed and loads them into the cluster in use
 
 ##@ Cluster
 
-.PHONY: cluster-up cluster-down cluster-status control-plane control-plane-down
+.PHONY: cluster-up cluster-down clean-cache cluster-status control-plane control-plane-down
 cluster-up: ## Makes a Kubernetes of three nodes on this machine (kind)
 	@$(CLUSTER) up
 cluster-down: ## Removes it: no container, process or mount is left
 	@$(CLUSTER) control-plane down
 	@$(CLUSTER) down
 	@$(IMAGES) release
+clean-cache: ## Removes what the clones of this user have built: executables, roots, images
+	@$(IMAGES) release
+	@$(CLUSTER) clean-cache
 cluster-status: ## Shows how it is
 	@$(CLUSTER) status
 control-plane: ## Starts API server, etcd and fake nodes as processes, for tests without a kubelet

@@ -122,7 +122,7 @@ def fresh() -> Iterator[Cluster]:
     """Run a new control plane until the block ends; a second run at a time waits for the first."""
     programs = State.from_environment()
     tools.ensure(programs, "kube-apiserver")
-    state = State(programs.folder("bench"))
+    state = State(programs.folder("bench"), programs.cache)
     if not (state.root / "bin").exists():
         (state.root / "bin").symlink_to(programs.bin)
     with lock.exclusive(state.root / "run.lock"):

@@ -11,5 +11,6 @@ Layers, lower ones know nothing of higher ones:
 - `engine`, `kind`, `control_plane`, `load`: what runs;
 - `up`, `status`, `cli`: commands.
 
-Everything that is made lies in one folder (`paths.State`), which may be deleted when nothing runs.
+What runs has one folder for each clone, what is built one for each user (`paths.State`); both may be deleted when
+nothing runs.
 """

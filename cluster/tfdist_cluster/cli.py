@@ -32,8 +32,11 @@ def _parser() -> argparse.ArgumentParser:
     command.set_defaults(run=lambda state, options: up.up(state, options.nodes))
 
     command = commands.add_parser("down", help="remove the cluster, and the engine where it was started here")
-    command.add_argument("--purge", action="store_true", help="remove the build caches as well")
+    command.add_argument("--purge", action="store_true", help="remove the state of this clone as well")
     command.set_defaults(run=lambda state, options: up.down(state, purge=options.purge))
+
+    command = commands.add_parser("clean-cache", help="remove what this user's clones have built")
+    command.set_defaults(run=lambda state, _: up.clean_cache(state))
 
     command = commands.add_parser("build", help="build parts of the node image")
     command.add_argument("targets", nargs="*", metavar="TARGET", help=", ".join(up.TARGETS))

@@ -1,14 +1,19 @@
 """Caching by content: an output is current exactly if the key stored next to it equals the hash of its inputs.
 
 An output is made under a temporary name, renamed, and only then is its key written; a build that is killed at any
-point leaves an output without the key that vouches for it.
+point leaves an output without the key that vouches for it. Entries of the user's cache have the key in their name.
 """
 
 import hashlib
+import os
 import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Final
 
+from tfdist_cluster import lock
+
+CACHE_KEY_LENGTH: Final = 16
 IGNORED = frozenset({"__pycache__"})
 
 
@@ -65,6 +70,39 @@ def publish(output: Path, key: str, make: Callable[[Path], None]) -> None:
     remove(output)
     temporary.rename(output)
     write_atomically(key_file(output), key + "\n")
+
+
+def cached(folder: Path, name: str, key: str, make: Callable[[Path], None], *, kept: int = 3) -> Path:
+    """Return the file or folder of a cache that is made from the inputs with hash `key`, made where it is missing.
+
+    An entry under its final name is complete and never changes, so processes that use one need no lock. Two that make
+    the same one wait for each other.
+
+    Args:
+        folder: of the cache.
+        name: what it is; entries of one name are versions of each other.
+        key: hash of all inputs.
+        make: gets a temporary path, which does not exist, and creates it.
+        kept: how many versions stay, the last used ones.
+    """
+    path = folder / f"{name}-{key[:CACHE_KEY_LENGTH]}"
+    if not path.exists():
+        with lock.exclusive(folder / f".{name}.lock"):
+            if not path.exists():
+                temporary = folder / f".{path.name}.partial"
+                remove(temporary)
+                make(temporary)
+                temporary.rename(path)
+    os.utime(path)
+    _remove_unused(folder, name, kept)
+    return path
+
+
+def _remove_unused(folder: Path, name: str, kept: int) -> None:
+    """Remove all but the last used versions of an entry."""
+    versions = folder.glob(f"{name}-{'[0-9a-f]' * CACHE_KEY_LENGTH}")
+    for path in sorted(versions, key=lambda version: version.stat().st_mtime, reverse=True)[kept:]:
+        remove(path)
 
 
 def remove(path: Path) -> None:

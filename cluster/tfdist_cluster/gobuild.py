@@ -1,7 +1,7 @@
 """Executables from Go modules: those of `cluster/go`, and a few tools at fixed versions.
 
-`go build` has its own cache; the key next to each executable saves even the seconds that a cache lookup takes, and
-lets an executable be used where Go's cache has been emptied.
+`go build` has its own cache; that of executables saves even the seconds that a lookup there takes, and lets an
+executable be used where Go's cache has been emptied.
 """
 
 import os
@@ -42,41 +42,49 @@ PAUSE = Program("pause", "./cmd/pause", 2)
 
 def program(state: State, wanted: Program) -> Path:
     """Build an executable of `cluster/go` where it is not current, and return its path."""
-    output = state.bin / wanted.name
-    _current(state, wanted, output, GO_MODULE, _linker_flags(versions.KUBERNETES))
-    return output
+    return _from_module(state, wanted, state.bin, GO_MODULE, versions.KUBERNETES)
 
 
 def older(state: State, version: str, names: Sequence[str]) -> Path:
     """Build the servers of an older Kubernetes where they are not current; return their folder."""
     folder = state.folder(f"kubernetes-{version}")
-    module = GO_MODULE.with_name(f"go-{version}")
-    wanted = Program("kube", "./cmd/kube", 300, tuple(names))
-    _current(state, wanted, folder / wanted.name, module, _linker_flags(version))
+    _from_module(
+        state, Program("kube", "./cmd/kube", 300, tuple(names)), folder, GO_MODULE.with_name(f"go-{version}"), version
+    )
     return folder
 
 
-def _current(state: State, wanted: Program, output: Path, module: Path, linker_flags: str) -> None:
-    """See to it that an executable of a module is the one of its sources, and has its further names."""
-    key = content.digest(content.files_digest([module]), BUILD_FLAGS, linker_flags, wanted.package)
-    if not content.is_current(output, key):
-        require_go()
-        make = partial(_build, wanted.package, module, linker_flags)
-        _compile(state, wanted, lambda log: content.publish(output, key, partial(make, log)))
-    for name in wanted.links:
-        _link(output.with_name(name), wanted.name)
+def _from_module(state: State, wanted: Program, folder: Path, module: Path, version: str) -> Path:
+    """Have an executable of a module, and its further names, in a folder."""
+    flags = _linker_flags(version)
+    key = content.digest(content.files_digest([module]), BUILD_FLAGS, flags, wanted.package)
+    return _linked(state, wanted, folder, key, partial(_build, wanted.package, module, flags))
 
 
 def tool(state: State, name: str) -> Path:
     """Build one of the extra tools where it is not current, and return its path."""
     package = versions.EXTRA_TOOLS[name]
-    output = state.bin / name
-    key = content.digest(package, BUILD_FLAGS)
-    if not content.is_current(output, key):
+    wanted = Program(name, package, 100)
+    return _linked(state, wanted, state.bin, content.digest(package, BUILD_FLAGS), partial(_install, package))
+
+
+def is_cached(state: State, wanted: Program) -> bool:
+    """Return whether the cache has a version of an executable: building a newer one takes a part of the time."""
+    return any(state.cached("programs").glob(f"{wanted.name}-*"))
+
+
+def _linked(state: State, wanted: Program, folder: Path, key: str, make: Callable[[Path, Path], None]) -> Path:
+    """Build an executable where the cache has none of this key, and link to it by all its names."""
+
+    def compiled(output: Path) -> None:
         require_go()
-        wanted = Program(name, package, 100)
-        _compile(state, wanted, lambda log: content.publish(output, key, partial(_install, package, log)))
-    return output
+        _compile(state, wanted, lambda log: make(log, output))
+
+    cached = content.cached(state.cached("programs"), wanted.name, key, compiled)
+    _link(folder / wanted.name, str(cached))
+    for name in wanted.links:
+        _link(folder / name, wanted.name)
+    return folder / wanted.name
 
 
 def _build(package: str, module: Path, linker_flags: str, log: Path, output: Path) -> None:

@@ -1,4 +1,8 @@
-"""Where things are: the sources of this tool, and the one folder that holds all it makes."""
+"""Where things are: the sources of this tool, the state of this clone, and the cache of builds that all clones share.
+
+The state is what runs and what belongs to it. Everything that is built from fixed inputs is in the cache, under the
+hash of these inputs, so that a second clone of the repository builds nothing again.
+"""
 
 import os
 from dataclasses import dataclass
@@ -15,16 +19,29 @@ MANIFESTS = PACKAGE / "manifests"
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The folder of everything made: `TFDIST_STATE`, or `.state` in the repository."""
+    """The folder of this clone, `TFDIST_STATE` or `.state` in the repository, and the cache of this user.
+
+    The cache is `TFDIST_CACHE`, or `tfdist` in `XDG_CACHE_HOME` or `~/.cache`.
+    """
 
     root: Path
+    cache: Path
 
     @classmethod
     def from_environment(cls) -> "State":
-        """Find the folder and make it."""
+        """Find the folders and make them."""
         root = Path(os.environ.get("TFDIST_STATE") or REPOSITORY / ".state").resolve()
-        root.mkdir(parents=True, exist_ok=True)
-        return cls(root)
+        caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        cache = Path(os.environ.get("TFDIST_CACHE") or caches / "tfdist").resolve()
+        for folder in (root, cache):
+            folder.mkdir(parents=True, exist_ok=True)
+        return cls(root, cache)
+
+    def cached(self, name: str) -> Path:
+        """Return a folder of the cache, made where it is missing."""
+        path = self.cache / name
+        path.mkdir(parents=True, exist_ok=True)
+        return path
 
     def folder(self, name: str) -> Path:
         """Return a folder of the state, made where it is missing."""
@@ -34,12 +51,12 @@ class State:
 
     @property
     def bin(self) -> Path:
-        """Executables: kube, kubectl, kind, ..."""
+        """Links to executables of the cache: kube, kubectl, kind, ..."""
         return self.folder("bin")
 
     @property
     def build(self) -> Path:
-        """Build caches; they survive `down`."""
+        """What a build of the node image has in work."""
         return self.folder("build")
 
     @property

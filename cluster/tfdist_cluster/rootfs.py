@@ -24,13 +24,13 @@ UNNEEDED = (
 
 def ensure(state: State) -> Path:
     """Make the root file system where it is not current, and return its folder."""
-    output = state.build / "debian"
-    if not content.is_current(output, key()):
+
+    def installed(folder: Path) -> None:
         _require_debootstrap()
         with console.step("install Debian packages for the nodes (debootstrap)", expected_seconds=60):
-            log = state.logs / "debootstrap.log"
-            content.publish(output, key(), lambda folder: _bootstrap(folder, log))
-    return output
+            _bootstrap(folder, state.logs / "debootstrap.log")
+
+    return content.cached(state.cached("roots"), "debian", key(), installed, kept=1)
 
 
 def key() -> str:

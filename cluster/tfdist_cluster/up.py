@@ -1,5 +1,6 @@
 """`up`, `down` and `build`: the parts in their order, what is independent at the same time."""
 
+import contextlib
 import shutil
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from pathlib import Path
@@ -36,7 +37,7 @@ def up(state: State, count: int) -> None:
 def _node_image(state: State) -> str:
     """Return a node image that the engine has: the released one where a registry answers, else one built here."""
     released = versions.RELEASED_NODE_IMAGE
-    if node_image.exists(released) or (not (state.bin / "kube").exists() and _pull(released)):
+    if node_image.exists(released) or (not gobuild.is_cached(state, gobuild.KUBE) and _pull(released)):
         build(state, ("kind", "kube"))
         return released
     return build(state, TARGETS)
@@ -82,19 +83,37 @@ def _wait(parts: "list[Future[Path]]") -> None:
         part.result()
 
 
+def needs(state: State) -> tuple[int, str]:
+    """Return the GiB of disk and the time on two cores that a usable cluster and the images still need."""
+    if gobuild.is_cached(state, gobuild.KUBE):
+        return versions.CACHED_FREE_GIB, "2 min"
+    return versions.MINIMUM_FREE_GIB, "12 min, most of it compiling Kubernetes; the next ones 2 min"
+
+
 def _require_disk(state: State) -> None:
-    if (state.bin / "kube").exists():
-        return  # most has been built already
-    free = shutil.disk_usage(state.root).free / 2**30
-    if free < versions.MINIMUM_FREE_GIB:
-        raise ClusterError(
-            f"{state.root} has {free:.0f} GiB free, and {versions.MINIMUM_FREE_GIB} are needed; "
-            "free some space, or set TFDIST_STATE to a folder elsewhere"
-        )
+    needed, _ = needs(state)
+    for folder, variable in ((state.root, "TFDIST_STATE"), (state.cache, "TFDIST_CACHE")):
+        free = shutil.disk_usage(folder).free / 2**30
+        if free < needed:
+            raise ClusterError(
+                f"{folder} has {free:.0f} GiB free, and {needed} are needed; "
+                f"free some space, or set {variable} to a folder elsewhere"
+            )
+
+
+def clean_cache(state: State) -> None:
+    """Remove all that is built, once no build of any clone runs; clones build again what they need."""
+    locks = sorted([*state.cache.glob("*/.*.lock"), state.cached("images") / "lock"])
+    with contextlib.ExitStack() as held, console.step(f"remove the builds in {state.cache}"):
+        for path in locks:
+            held.enter_context(lock.exclusive(path))
+        for path in state.cache.glob("*/*"):
+            if path not in locks:
+                shell.run(["rm", "--recursive", "--force", "--one-file-system", path])
 
 
 def down(state: State, *, purge: bool) -> None:
-    """Remove the cluster and everything that runs; keep the build caches unless purging."""
+    """Remove the cluster and everything that runs; with `purge` also the state of this clone, not the cache."""
     with lock.exclusive(state.root / "cluster.lock"):
         if not engine.answers() and engine.was_started(state):
             engine.ensure(state)  # containers of a killed engine are removed by one that takes them over

@@ -35,3 +35,4 @@ SHARED_MOUNT: Final = "/var/lib/tfdist-shared"  # where every node sees the shar
 SERVICE_RANGE: Final = "10.96.0.0/16"
 MINIMUM_GO: Final = (1, 26)
 MINIMUM_FREE_GIB: Final = 12  # Go's caches 5, node image and its layers 3, nodes 2, room
+CACHED_FREE_GIB: Final = 6  # the node image in an engine, nodes, room

@@ -7,13 +7,13 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tfdist_cluster import console
+from tfdist_cluster import console, paths, up
 from tfdist_cluster.errors import ClusterError
 from tfdist_demo import children, data, example_data, follow, install, screen, target
 from tfdist_images import build, builders, content, load, programs
 
-WELCOME = """TFDist: two workers train a small network on Fashion-MNIST, on a real Kubernetes cluster.
-The first run takes about 12 min on two cores, most of it compiling Kubernetes; the next ones 2 min."""
+WELCOME = "TFDist: two workers train a small network on Fashion-MNIST, on a real Kubernetes cluster."
+NEEDS = "On two cores this run takes about {time}. It needs {gib} GiB of disk in {state} and {cache}."
 NEXT = """
 What to try next:
   export KUBECONFIG={kubeconfig}
@@ -43,6 +43,10 @@ def _demo(path: Path, *, yes: bool) -> int:
     started = time.monotonic()
     console.info(WELCOME)
     cluster = target.choose()
+    if cluster.own:
+        state = paths.State.from_environment()
+        gib, needed = up.needs(state)
+        console.info(NEEDS.format(time=needed, gib=gib, state=state.root, cache=state.cache))
     target.ask(cluster, yes=yes)
     names = _cluster_and_images(cluster)
     kubectl = cluster.kubectl()

@@ -15,7 +15,8 @@ environment:
   BASE_IMAGE     the base to build upon (default: python:3.11-slim-bookworm, or one made by debootstrap)
   IMAGE_BUILDER  docker or buildah (default: docker where its engine has the base or can pull it)
   KUBECONFIG     the cluster to load into (default: the project's own)
-  TFDIST_STATE   where everything is kept (default: .state in the repository)
+  TFDIST_STATE   where logs and what runs are kept (default: .state in the repository)
+  TFDIST_CACHE   where builds are kept, for all clones (default: ~/.cache/tfdist)
 """
 COMMANDS = {
     "build": "build what changed",

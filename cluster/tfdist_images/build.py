@@ -18,8 +18,8 @@ from tfdist_cluster.content import remove
 from tfdist_images import builders, content, programs, store, wheels
 from tfdist_images.content import Recipe
 
-KEPT_ARCHIVES: Final = 2
-"""Archives kept for each image: the newest, and the one before for going back."""
+KEPT_ARCHIVES: Final = 3
+"""Archives kept for each image: the newest, and those of other clones or for going back."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """The two programs that build images: buildah, which needs no daemon, and a Docker engine.
 
 Both take the same Dockerfiles and leave a `docker-archive`. Docker is used where its engine has or can pull the
-base image; everywhere else buildah builds upon a base made here, with its storage inside the state folder.
+base image; everywhere else buildah builds upon a base made here, with its storage inside the cache.
 """
 
 import json
@@ -134,7 +134,7 @@ class Docker:
 
 @dataclass(frozen=True, slots=True)
 class Buildah:
-    """Builds without a daemon, as root, in chroots; storage and run state lie in the state folder."""
+    """Builds without a daemon, as root, in chroots; storage and run state are in the cache."""
 
     base: str
     uses_wheels: bool = True

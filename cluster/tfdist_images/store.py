@@ -1,6 +1,7 @@
 """Where images, bases, wheels and logs lie, and how to write there without leaving halves behind.
 
-All of it is in the state folder of `tfdist_cluster`, which may be deleted at any time when nothing builds.
+All but the logs is in the cache of `tfdist_cluster`, which all clones of this user share, and which may be deleted at
+any time when nothing builds.
 """
 
 from collections.abc import Iterator
@@ -15,13 +16,13 @@ ROOT: Final = paths.REPOSITORY
 
 
 def folder(name: str) -> Path:
-    """Return a folder of the state, made where it is missing; `name` may have several parts."""
-    return paths.State.from_environment().folder(name)
+    """Return a folder of the cache, made where it is missing; `name` may have several parts."""
+    return paths.State.from_environment().cached(name)
 
 
 def log(name: str) -> Path:
     """Return the file that a program's output goes to."""
-    return folder("logs") / f"{name}.log"
+    return paths.State.from_environment().logs / f"{name}.log"
 
 
 @contextmanager

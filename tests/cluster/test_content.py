@@ -1,6 +1,9 @@
 """Caching by content: only a complete output made from the same inputs counts as current."""
 
+import os
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -101,3 +104,50 @@ def test_removing_a_link_to_a_folder_keeps_the_folder(tmp_path: Path) -> None:
     content.remove(link)
     assert not link.exists()
     assert (folder / "file").exists()
+
+
+def test_an_entry_of_the_cache_is_made_once_for_its_key_and_next_to_those_of_other_keys(tmp_path: Path) -> None:
+    first = content.cached(tmp_path, "kube", "a" * 64, _write("first"))
+    other = content.cached(tmp_path, "kube", "b" * 64, _write("other"))
+    again = content.cached(tmp_path, "kube", "a" * 64, _write("again"))
+    assert (first.read_text(), other.read_text(), again) == ("first", "other", first)
+
+
+def test_an_entry_of_the_cache_whose_build_was_killed_is_made_again(tmp_path: Path) -> None:
+    def killed(path: Path) -> None:
+        path.write_text("half")
+        raise SystemExit
+
+    with pytest.raises(SystemExit):
+        content.cached(tmp_path, "kube", "a" * 64, killed)
+    assert content.cached(tmp_path, "kube", "a" * 64, _write("whole")).read_text() == "whole"
+
+
+def test_two_processes_that_need_one_entry_of_the_cache_make_it_once(tmp_path: Path) -> None:
+    made: list[str] = []
+    inside = threading.Barrier(2)
+
+    def make(path: Path) -> None:
+        made.append("by one of the two")
+        path.write_text("whole")
+
+    def needed() -> str:
+        inside.wait()
+        return content.cached(tmp_path, "kube", "a" * 64, make).read_text()
+
+    with ThreadPoolExecutor(2) as pool:  # locks of files exclude threads as they exclude processes
+        assert [each.result() for each in [pool.submit(needed), pool.submit(needed)]] == ["whole", "whole"]
+    assert len(made) == 1
+
+
+def test_the_versions_of_an_entry_that_were_used_last_stay(tmp_path: Path) -> None:
+    def used(letter: str, seconds: int) -> Path:
+        path = content.cached(tmp_path, "kube", letter * 64, _write(letter), kept=2)
+        os.utime(path, (seconds, seconds))
+        return path
+
+    pause = content.cached(tmp_path, "pause", "c" * 64, _write("of another name"))
+    first, second = used("a", 1), used("b", 2)
+    used("a", 3)
+    third = used("d", 4)
+    assert (first.exists(), second.exists(), third.exists(), pause.exists()) == (True, False, True, True)

@@ -12,7 +12,7 @@ from tfdist_cluster.paths import GO_MODULE, State
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_kind_gets_one_control_plane_and_the_shared_folder_in_every_node(tmp_path: Path, count: int) -> None:
-    rendered = kind.configuration(State(tmp_path), "name", count, lacks_resource_capability=False)
+    rendered = kind.configuration(State(tmp_path, tmp_path), "name", count, lacks_resource_capability=False)
     configuration = yaml.safe_load(rendered)
     assert [node["role"] for node in configuration["nodes"]] == ["control-plane"] + ["worker"] * (count - 1)
     for node in configuration["nodes"]:
@@ -22,13 +22,13 @@ def test_kind_gets_one_control_plane_and_the_shared_folder_in_every_node(tmp_pat
 
 
 def test_oom_scores_are_restricted_only_where_they_cannot_be_lowered(tmp_path: Path) -> None:
-    rendered = kind.configuration(State(tmp_path), "name", 1, lacks_resource_capability=True)
+    rendered = kind.configuration(State(tmp_path, tmp_path), "name", 1, lacks_resource_capability=True)
     (patch,) = yaml.safe_load(rendered)["containerdConfigPatches"]
     assert "restrict_oom_score_adj = true" in patch
 
 
 def test_kubelets_accept_cgroup_v1_and_dns_has_the_version_that_is_built(tmp_path: Path) -> None:
-    rendered = kind.configuration(State(tmp_path), "name", 1, lacks_resource_capability=False)
+    rendered = kind.configuration(State(tmp_path, tmp_path), "name", 1, lacks_resource_capability=False)
     kubelet, cluster = (yaml.safe_load(patch) for patch in yaml.safe_load(rendered)["kubeadmConfigPatches"])
     assert kubelet["failCgroupV1"] is False
     assert cluster["dns"] == {"imageTag": versions.COREDNS_TAG}

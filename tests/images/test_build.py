@@ -12,6 +12,7 @@ from tfdist_images import base, builders, store, wheels
 @pytest.fixture(autouse=True)
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("TFDIST_STATE", str(tmp_path))
+    monkeypatch.setenv("TFDIST_CACHE", str(tmp_path))
     return tmp_path
 
 

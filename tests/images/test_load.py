@@ -32,6 +32,7 @@ def test_another_cluster_is_rejected_with_the_setting_that_allows_it(context: st
 
 def test_the_own_cluster_is_identified_by_its_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TFDIST_STATE", str(tmp_path))
+    monkeypatch.setenv("TFDIST_CACHE", str(tmp_path))
     assert load.is_own_cluster({})
     assert load.is_own_cluster({"KUBECONFIG": str(tmp_path / "kind/kubeconfig")})
     assert not load.is_own_cluster({"KUBECONFIG": "/home/someone/.kube/config"})
