@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 import pytest
 from support.bench import JOB, KEY, PODS, Bench, bench_served, rejecting_pods
 from support.factories import CHECKPOINT, UID, condition, manifest, report
 
+from tfdist_operator.kube.slow_start import run_each
 from tfdist_operator.kube.workqueue import RETRY
 from tfdist_operator.reconcile import creation
 
@@ -88,6 +90,45 @@ async def test_pods_are_deleted_in_parallel_and_one_failure_stops_no_other_delet
     assert not await bench.reconcile()
     assert len(bench.api.requests("pods/fashion-worker-", method="DELETE")) == 39
     assert 3 < most <= 16
+
+
+WEBHOOK = 'Internal error occurred: failed calling webhook "pods.example.com": connection refused'
+
+
+@pytest.mark.parametrize(("code", "message"), [(500, WEBHOOK), (500, "etcdserver: timeout"), (409, "object changed")])
+async def test_pods_of_an_ended_attempt_are_deleted_although_those_of_the_next_cannot_be_created(
+    bench: Bench, code: int, message: str
+) -> None:
+    await running(bench)
+    bench.fail("worker-1")
+    error = (code, "InternalError" if code == 500 else "Conflict", message, "")
+    bench.api.reject = lambda method, path: error if method == "POST" and path.endswith("/pods") else None
+    assert not await bench.reconcile()
+    assert bench.api.requests("pods/fashion-worker-0", method="DELETE") == ["DELETE"]
+
+
+async def test_a_pod_webhook_that_fails_is_reported_with_its_text(bench: Bench) -> None:
+    bench.job()
+    error = (500, "InternalError", WEBHOOK, "")
+    bench.api.reject = lambda method, path: error if method == "POST" and path.endswith("/pods") else None
+    assert not await bench.reconcile()
+    await bench.reconcile()
+    conditions = bench.api.objects[JOB]["status"]["conditions"]
+    (created,) = [c for c in conditions if c["reason"] == "FailedCreate"]
+    assert WEBHOOK in created["message"]
+
+
+async def test_after_a_failed_action_the_others_run_and_the_first_error_is_raised() -> None:
+    ran: list[int] = []
+
+    async def action(number: int) -> None:
+        ran.append(number)
+        if number:
+            raise ValueError(number)
+
+    with pytest.raises(ValueError, match="1"):
+        await run_each(*(partial(action, number) for number in (1, 0, 2)))
+    assert ran == [1, 0, 2]
 
 
 async def test_a_deletion_names_the_uid_of_the_pod_and_is_sent_once(bench: Bench) -> None:

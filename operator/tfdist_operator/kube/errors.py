@@ -57,6 +57,10 @@ class Forbidden(Rejected):
     """403 by the authorizer; a server that has just started also answers it until it has loaded its roles."""
 
 
+class WebhookFailed(Rejected):
+    """5xx: an admission webhook did not answer, or answered with an error; the object was not stored."""
+
+
 class Unavailable(ApiError):  # noqa: N818
     """429, 5xx, or no answer: a retry may succeed."""
 
@@ -71,6 +75,9 @@ class NotLeading(ApiError):  # noqa: N818
 _FORBIDDEN: Final = 403
 _BY_AUTHORIZER: Final = re.compile(r'User "[^"]*" cannot \w+ resource "')
 """Message of a 403 by the authorizer; those of quotas and policies differ."""
+_BY_WEBHOOK: Final = re.compile(r"failed calling webhook|admission webhook \S+ ")
+"""Message of a 500 that an admission webhook causes (`apiserver/pkg/admission/plugin/webhook/errors`)."""
+_SERVER_ERROR: Final = 500
 _INVALID: Final = frozenset({400, 422})
 _REJECTED: Final = frozenset({403, 405, 413, 415})
 _TYPES: Final[dict[int, type[ApiError]]] = {404: NotFound, 409: Conflict, 410: Gone}
@@ -84,6 +91,8 @@ def error_for(code: int, reason: str, message: str, causes: Sequence[str] = ()) 
         return AlreadyExists(code, reason, message)
     if code == _FORBIDDEN and _BY_AUTHORIZER.search(message):
         return Forbidden(code, reason, message)
+    if code >= _SERVER_ERROR and _BY_WEBHOOK.search(message):
+        return WebhookFailed(code, reason, message)
     if code in _INVALID:
         return Invalid(code, reason, message)
     if code in _REJECTED:

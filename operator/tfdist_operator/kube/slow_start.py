@@ -49,6 +49,22 @@ async def send_each(items: Sequence[T], send: Callable[[T], Awaitable[None]], at
             raise result
 
 
+async def run_each(*actions: Callable[[], Awaitable[None]]) -> None:
+    """Run actions one after the other; after a failure the others still run.
+
+    Raises:
+        Exception: the first error, after the last action.
+    """
+    failures: list[Exception] = []
+    for action in actions:
+        try:
+            await action()
+        except Exception as error:
+            failures.append(error)
+    if failures:
+        raise failures[0]
+
+
 async def _send_all(
     items: Sequence[T], send: Callable[[T], Awaitable[None]], in_flight: set[asyncio.Future[None]]
 ) -> None:

@@ -34,18 +34,19 @@ class Creation:
         self._deps = deps
         self._owned = owned
 
-    async def create(self, job: StoredJob, todo: Plan) -> Rejected | None:
-        """Create the missing objects; return a rejection that is to be retried, which is recorded for the status.
+    async def create(self, job: StoredJob, todo: Plan) -> None:
+        """Create the missing objects. Invalid pods of the same specification are sent again after minutes only.
 
-        It is not raised: pods of an earlier attempt may use the quota that the next attempt needs, so their deletion
-        has to follow. Invalid pods of the same specification are not sent again until minutes have passed.
+        Raises:
+            Rejected: to be retried; it is recorded for the status.
+            ApiError: another request failed.
         """
         state = self._deps.states.get(job.key, job.uid)
         if state.is_rejected(job.generation):
             wait = state.rejected_at + _REJECTED_SECONDS - self._deps.clock()
             if wait > 0:
                 self._deps.queue.add_after(job.key, wait)
-                return None
+                return
         try:
             await self._owned.apply(job, todo.objects, at_once=bool(todo.creates))
             await slow_start(todo.creates, self._create_pod)
@@ -55,12 +56,11 @@ class Creation:
             state.rejected_generation, state.rejected_at = job.generation, self._deps.clock()
             self._deps.queue.add_after(job.key, _REJECTED_SECONDS)
             self._record_create_error(job, error)
-            return None
+            return
         except (Rejected, Conflict) as error:
-            return self._retryable(job, error)
+            raise self._retryable(job, error) from error
         if todo.creates:
             state.create_error, state.forbidden_since, state.rejected_generation = "", None, None
-        return None
 
     def _retryable(self, job: StoredJob, error: ApiError) -> Rejected:
         """Record a rejection that may be temporary; a 403 by the authorizer only after it has persisted."""

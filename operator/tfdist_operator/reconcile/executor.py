@@ -2,7 +2,8 @@
 
 The status is written first, with the resourceVersion that the plan was made from. If the job has been written since,
 the API server answers 409 and nothing else is done: a stale plan never creates or deletes anything. The requests that
-follow are idempotent, because every name is deterministic.
+follow are idempotent, because every name is deterministic. One that fails stops no other: above all, what the API
+server or a webhook rejects must not keep a pod of an ended attempt alive.
 """
 
 import logging
@@ -17,7 +18,7 @@ from tfdist.status.phase import is_terminal
 from tfdist.timestamps import parse_time
 from tfdist_operator.kube.errors import Conflict, NotFound
 from tfdist_operator.kube.job_cache import StoredJob
-from tfdist_operator.kube.slow_start import send_each
+from tfdist_operator.kube.slow_start import run_each, send_each
 from tfdist_operator.metrics import JOB_DURATION
 from tfdist_operator.reconcile.creation import Creation
 from tfdist_operator.reconcile.dependencies import Dependencies
@@ -55,11 +56,18 @@ class Executor:
         state.completed, state.failure_seen_at = todo.completed, todo.failure_seen_at
         for event in todo.events:  # at once: the next plan, after a failed request, does not have them
             await self._events.publish(job, event)
-        rejected = await self._creation.create(job, todo)
-        await send_each(todo.patches, partial(self._patch, job))
-        await send_each(todo.deletes, partial(self._delete, job))
-        await self._tensorboards.update(job, todo)
-        await self._owned.remove(job, todo.obsolete)
+        await run_each(
+            partial(self._creation.create, job, todo),
+            partial(send_each, todo.patches, partial(self._patch, job)),
+            partial(send_each, todo.deletes, partial(self._delete, job)),
+            partial(self._tensorboards.update, job, todo),
+            partial(self._owned.remove, job, todo.obsolete),
+            partial(self._finish, job, todo),
+        )
+
+    async def _finish(self, job: StoredJob, todo: Plan) -> None:
+        """Do what of a plan follows its objects."""
+        state = self._deps.states.get(job.key, job.uid)
         if todo.delete_job:
             await self._deps.resources.delete_job(job)
         if todo.probes:
@@ -67,8 +75,6 @@ class Executor:
         if todo.requeue_after_seconds is not None:
             self._deps.queue.add_after(job.key, todo.requeue_after_seconds)
         state.reconciled = True
-        if rejected:
-            raise rejected
 
     def _store_diagnosis(self, job: StoredJob, evidence: ProbeResult) -> None:
         """Store the result of a diagnosis for the next plan, unless the job has been deleted meanwhile."""
