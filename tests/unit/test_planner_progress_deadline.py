@@ -1,6 +1,7 @@
 """The progress deadline: jobs that run without progress."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from support.factories import EVALUATED, NOW, Lifecycle, created, event_reasons, pod, report
@@ -85,6 +86,25 @@ def test_the_cadence_of_an_earlier_attempt_does_not_stall_the_next() -> None:
 
 def test_a_custom_program_without_reports_never_stalls() -> None:
     job = Lifecycle(BOTH, **FIXED, image="a", command=["b"], without=["training"])
+    assert job.reconcile(BOTH, after=10**6).probes == ()
+
+
+IN_TEMPLATE = {"containers": [{"name": "tensorflow", "command": ["python", "mine.py"]}]}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"image": "a"},
+        {"command": ["b"]},
+        {"worker": {"replicas": 2, "image": "a"}},
+        {"template": {"spec": IN_TEMPLATE}},
+        {"worker": {"replicas": 2, "template": {"spec": IN_TEMPLATE}}},
+    ],
+    ids=["image", "command", "image of the role", "command in the template", "command in the role's template"],
+)
+def test_a_program_of_the_users_that_has_training_and_reports_nothing_never_stalls(spec: dict[str, Any]) -> None:
+    job = Lifecycle(BOTH, **FIXED, **spec)
     assert job.reconcile(BOTH, after=10**6).probes == ()
 
 

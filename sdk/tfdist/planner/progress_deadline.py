@@ -11,6 +11,7 @@ from tfdist.observed.job_view import ProbeResult, StepCadence
 from tfdist.observed.pod import PodState
 from tfdist.planner.context import PlanContext
 from tfdist.planner.plan import ProbeTarget
+from tfdist.render.template import role_template, runs_bundled_trainer
 from tfdist.status.conditions import find
 
 LEARNED_MOVES: Final = 5
@@ -68,8 +69,8 @@ def _before_the_first_report(context: PlanContext, state: GangState) -> Progress
     """
     wanted = context.spec.run_policy.progress_deadline_seconds
     ready = find(context.view.status, ConditionType.PODS_READY)
-    fields = context.spec.fields_of(state.gang.leader.role)
-    own = context.spec.training is None or context.spec.command or (fields and fields.command)
+    bundled = runs_bundled_trainer(role_template(context.job, state.gang.leader.role))
+    own = context.spec.training is None or not bundled
     if own or wanted is None or isinstance(wanted, str) or ready is None or ready["status"] != "True":
         return Progressing(progressing=False)
     since = max(ready["lastTransitionTime"], *(p.created_at for p in state.pods))

@@ -17,6 +17,8 @@ CHECKPOINT_VOLUME: Final = "tfdist-checkpoint"
 RESERVED_PREFIX: Final = "tfdist-"
 """Prefix of the volumes, containers and ports of the controller; a job may set the port `tfdist-port`."""
 
+_BUNDLED_TRAINER: Final = "tfdist_trainer"
+"""Part of every command that starts the bundled trainer."""
 _POD_LEVEL_FIELDS: Final = frozenset({"volumes"})
 _POD_FIELDS: Final = set(PodFields.model_fields) - {"template"}
 
@@ -36,6 +38,13 @@ def main_container(template: Mapping[str, Any]) -> dict[str, Any]:
     """Return the container `tensorflow` of a template; empty where the template has none."""
     containers = template.get("spec", {}).get("containers", ())
     return next((c for c in containers if c["name"] == contract.MAIN_CONTAINER), {})
+
+
+def runs_bundled_trainer(template: Mapping[str, Any]) -> bool:
+    """Return whether a role runs the trainer of the installation's image, by its template without defaults."""
+    main = main_container(template)
+    command = main.get("command")
+    return "image" not in main and (command is None or any(_BUNDLED_TRAINER in word for word in command))
 
 
 def tensorflow_port(template: Mapping[str, Any]) -> int:

@@ -23,7 +23,7 @@ from tfdist import messages
 from tfdist.api.training import TrainingSpec
 from tfdist.api.v1 import TFDistJob
 from tfdist.contract import Role, Task
-from tfdist.render.template import main_container
+from tfdist.render.template import runs_bundled_trainer
 from tfdist.validation.errors import FieldError
 from tfdist.validation.model_errors import message_of
 
@@ -31,8 +31,6 @@ Schema = Mapping[str, Any]
 
 _FILE: Final = pathlib.Path(__file__).with_name("programs.json")
 _CONFIG: Final = ("spec", "training", "config")
-_BUNDLED_TRAINER: Final = "tfdist_trainer"
-"""Part of every command that starts the bundled trainer."""
 _REFERENCE: Final = "see docs/reference/trainer.md"
 _FORMER_NAME: Final = "x-formerName"
 _FORMER_VALUES: Final = "x-formerValues"
@@ -46,7 +44,7 @@ def program_problems(job: TFDistJob, templates: Mapping[Role, Mapping[str, Any]]
         templates: merged template of each role; it shows whether the role runs the bundled trainer.
     """
     training = job.spec.training
-    bundled = {role for role, template in templates.items() if _runs_bundled_trainer(template)}
+    bundled = {role for role, template in templates.items() if runs_bundled_trainer(template)}
     if training is None or ":" in training.program or not bundled:
         return
     known = programs()
@@ -66,7 +64,7 @@ def program_warnings(job: TFDistJob, templates: Mapping[Role, Mapping[str, Any]]
         templates: merged template of each role; it shows whether the role runs the bundled trainer.
     """
     training = job.spec.training
-    if training is None or not any(map(_runs_bundled_trainer, templates.values())):
+    if training is None or not any(map(runs_bundled_trainer, templates.values())):
         return
     schema = programs().get(training.program, {})
     yield from _former_names(training.config or {}, schema, schema.get("$defs", {}), _CONFIG)
@@ -100,12 +98,6 @@ def programs() -> Mapping[str, Schema]:
     """Return the JSON schema of the configuration of each bundled program, by name."""
     content: dict[str, Schema] = json.loads(_FILE.read_bytes())
     return content
-
-
-def _runs_bundled_trainer(template: Mapping[str, Any]) -> bool:
-    main = main_container(template)
-    command = main.get("command")
-    return "image" not in main and (command is None or any(_BUNDLED_TRAINER in word for word in command))
 
 
 def _config_problems(training: TrainingSpec, schema: Schema) -> Iterator[FieldError]:
