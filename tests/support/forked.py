@@ -4,6 +4,7 @@ Launchers start training processes in the same way (`tfdist_launch.fork_server`)
 runs the same `main` as `python -m tfdist_trainer`.
 """
 
+import faulthandler
 import multiprocessing
 import os
 import signal
@@ -17,6 +18,10 @@ from typing import Final, Protocol
 from tfdist_trainer import preload
 
 MODULES: Final = [f"tfdist_trainer.{name}" for name in (*preload.MODULES, "evaluator", "strategies.parameter_server")]
+
+STACKS_SIGNAL: Final = signal.SIGUSR2
+STACKS_LINE: Final = "most recent call first"
+"""Of what a fork writes to its output after that signal (`faulthandler`)."""
 
 
 class Running(Protocol):
@@ -68,6 +73,7 @@ def _replica(environ: dict[str, str], output: str) -> None:
     descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
+    faulthandler.register(STACKS_SIGNAL)
     os.environ.clear()
     os.environ.update(environ)
     sys.path[:0] = [folder for folder in environ.get("PYTHONPATH", "").split(os.pathsep) if folder]

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from support.forked import Fork, Running
+from support.forked import STACKS_LINE, STACKS_SIGNAL, Fork, Running
 from support.local_runs import LocalRuns
 from support.polling import wait_for
 from support.ports import free_ports
@@ -59,9 +59,24 @@ class Replicas:
         self.processes[index] = process
 
     def wait(self, timeout_seconds: float = TIMEOUT_SECONDS) -> list[int]:
-        """Return the exit code of each."""
+        """Return the exit code of each.
+
+        Raises:
+            AssertionError: one has not ended in time; the text has the outputs of all, with the stacks of those forks.
+        """
         deadline = time.monotonic() + timeout_seconds
-        return [process.wait(max(0.1, deadline - time.monotonic())) for _, process in sorted(self.processes.items())]
+        try:
+            return [each.wait(max(0.1, deadline - time.monotonic())) for _, each in sorted(self.processes.items())]
+        except subprocess.TimeoutExpired as error:
+            raise AssertionError(f"{self._dump_stacks()} did not end in {timeout_seconds} s\n{self.outputs}") from error
+
+    def _dump_stacks(self) -> str:
+        """Have the forks that run write their stacks to their outputs, and return the numbers of all that run."""
+        running = [index for index, process in sorted(self.processes.items()) if process.poll() is None]
+        for index in running if not self.cold else ():
+            self.processes[index].send_signal(STACKS_SIGNAL)
+            wait_for("the stacks", lambda: STACKS_LINE in self.output(index), seconds=10)  # noqa: B023  called at once
+        return f"members {running}"
 
     def output(self, index: int = 0) -> str:
         return (self.folder / f"out-{index}").read_text()
