@@ -57,7 +57,7 @@ def test_what_the_cluster_causes_counts_after_ten_times() -> None:
     assert [rule(some, failure(42)).counted for _ in range(11)] == [False] * 10 + [True]
 
 
-def test_a_summary_is_the_message_of_the_json_or_the_last_line() -> None:
+def test_a_summary_is_the_message_of_the_json_or_the_cause_in_the_text() -> None:
     assert termination_summary('{"reason": "Bug", "message": "ValueError: x"}') == "ValueError: x"
     assert termination_summary("first\nlast \n") == "last"
     assert termination_summary("") == ""

@@ -8,6 +8,7 @@ from typing import Final
 
 from tfdist.contract import LaunchMember, Role, replica_name
 from tfdist.failure_classification import OOM_KILLED
+from tfdist.failure_text import cause_in
 from tfdist_launch.messages import ExitResult
 
 _REPLICA: Final = re.compile(r"/job:(\w+)/(?:replica:\d+/)?task:(\d{1,6})\b|\b(chief|worker|ps)-(\d{1,6})\b")
@@ -60,7 +61,7 @@ class ProcessFailure:
 def termination_summary(text: str) -> str:
     """Return a termination message in one line.
 
-    It is the field `message` of the contract's JSON, or the last line of any other text; "" for an empty text.
+    It is the field `message` of the contract's JSON, or the cause in any other text; "" for an empty text.
     """
     text = text.strip()
     if text.startswith("{"):
@@ -68,7 +69,7 @@ def termination_summary(text: str) -> str:
             return str(json.loads(text)["message"])
         except (ValueError, KeyError, TypeError):
             pass
-    return text.splitlines()[-1].strip()[:512] if text else ""
+    return cause_in(text)
 
 
 def process_failure(member: LaunchMember, result: ExitResult, seconds: float) -> ProcessFailure:

@@ -18,6 +18,7 @@ from tfdist.failure_classification import (
     Action,
     Classification,
 )
+from tfdist.failure_text import same_cause
 from tfdist_launch.failures import ProcessFailure
 
 REPEATED_TEXT: Final = (
@@ -86,7 +87,7 @@ class RestartPolicy:
         if classification.reason != APPLICATION_ERROR or cause is None or not cause.summary:
             return False
         self._last_error = (cause.exit_code, cause.summary)
-        return last == self._last_error
+        return last is not None and last[0] == cause.exit_code and same_cause(last[1], cause.summary)
 
     def _count(self, *, free: bool) -> RestartDecision:
         have = self.restarts

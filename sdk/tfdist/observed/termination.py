@@ -6,9 +6,8 @@ from pydantic import ValidationError
 
 from tfdist.contract_reports import TerminationMessage
 from tfdist.failure_classification import OOM_KILLED
+from tfdist.failure_text import cause_in
 from tfdist.observed.pod import PodSummary
-
-_LONGEST = 512
 
 
 def termination_message(pod: PodSummary) -> TerminationMessage | None:
@@ -24,8 +23,7 @@ def termination_message(pod: PodSummary) -> TerminationMessage | None:
 def failure_message(pod: PodSummary) -> str:
     """Return in one line why a replica ended: its termination message, else Kubernetes' reason; "" for neither.
 
-    A killed container could not write a message: the last line of its log, which Kubernetes substitutes, is not the
-    reason.
+    A killed container could not write a message: the end of its log, which Kubernetes substitutes, has no reason.
     """
     parsed = termination_message(pod)
     if parsed:
@@ -34,7 +32,7 @@ def failure_message(pod: PodSummary) -> str:
         return f"{OOM_KILLED}: the container exceeded its memory limit; raise resources.limits.memory"
     if pod.signal == signal.SIGKILL:
         return "killed by signal 9 (SIGKILL)"
-    return _last_line(pod.message) or pod.reason
+    return cause_in(pod.message) or pod.reason
 
 
 def describe_failure(pod: PodSummary) -> str:
@@ -44,8 +42,3 @@ def describe_failure(pod: PodSummary) -> str:
     if pod.exit_code is None:
         return f"{who} {'is being deleted' if pod.deleting else 'was lost'}{f': {text}' if text else ''}"
     return f"{who} ended with exit code {pod.exit_code}{f': {text}' if text else ''}"
-
-
-def _last_line(message: str) -> str:
-    lines = [line for line in message.splitlines() if line.strip()]
-    return lines[-1].strip()[:_LONGEST] if lines else ""

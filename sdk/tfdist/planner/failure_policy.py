@@ -23,6 +23,7 @@ from tfdist.failure_classification import (
     Action,
     Classification,
 )
+from tfdist.failure_text import same_cause
 from tfdist.observed.gang_record import GangRecord
 from tfdist.observed.gang_state import GangState, gang_state, member_of
 from tfdist.observed.pod import PodSummary
@@ -176,7 +177,7 @@ def _repeated(context: PlanContext, state: GangState, cause: RootCause, *, is_ne
         return cause.classification
     # without a message two failures cannot be compared
     text = failure_message(cause.pod)[:1024] if cause.pod.message.strip() else ""
-    same = text and last["message"] == text and last.get("exitCode") == cause.pod.exit_code
+    same = text and same_cause(last["message"], text) and last.get("exitCode") == cause.pod.exit_code
     return Classification(REPEATED_ERROR, Action.FAIL) if same else cause.classification
 
 

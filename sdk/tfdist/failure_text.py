@@ -1,0 +1,62 @@
+"""The cause of a failure in the output of a program, and whether two failures have the same cause.
+
+Kubernetes and the launcher substitute the end of a program's output for a termination message. Its last line is often
+not the cause: a warning of TensorFlow, a node of its graph, or what the program printed when it ended.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+LONGEST_CAUSE: Final = 512
+_TRACEBACK: Final = re.compile(r"^\s*Traceback \(most recent call last\):\s*$")
+_EXCEPTION: Final = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit|Warning|Iteration)\b(?::|$)")
+"""First line of an exception outside of a traceback, by the names that Python's guide to style recommends."""
+_GRAPH_ERROR: Final = "Graph execution error:"
+_FRAME: Final = re.compile(r'^\s+File "')
+_NODE: Final = re.compile(r"\s*\[\[.*|\s*\[Op:\w+\]")
+"""A node of a TensorFlow graph, or the function that an operation belongs to, to the end of its line."""
+_LOG: Final = re.compile(
+    r"^(?:[IWEF]\d{4} \d\d:\d\d:\d\d"  # absl
+    r"|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: [IWEF] "  # TensorFlow
+    r"|(?:WARNING|INFO|DEBUG)\b:?|WARNING: All log messages before absl)"  # logging
+)
+_VARYING: Final = re.compile(r"0x[0-9a-f]+|\d+")
+"""Numbers: times, addresses, identifiers of threads and processes, steps."""
+
+
+def cause_in(output: str) -> str:
+    """Return the cause of a failure in one line of at most 512 characters, from the end of a program's output.
+
+    It is the type and message of the exception after the last traceback, with the error of the operation where
+    TensorFlow raised it in a graph; else the last line that names an error; else the last line that is neither a log
+    message of a library nor a node of a graph. Returns "" for an empty output.
+    """
+    lines = output.splitlines()
+    start = max((number for number, line in enumerate(lines) if _TRACEBACK.match(line)), default=None)
+    if start is not None and (raised := _raised(lines[start + 1 :])):
+        return raised[:LONGEST_CAUSE]
+    text = [line.strip() for line in lines if _NODE.sub("", line).strip() and not _LOG.match(line)]
+    named = [line for line in text if _EXCEPTION.match(line)]
+    found = (named or text or [line.strip() for line in lines if line.strip()] or [""])[-1]
+    return (_NODE.sub("", found) or found)[:LONGEST_CAUSE]
+
+
+def same_cause(one: str, other: str) -> bool:
+    """Return whether two causes are equal but for the numbers in them."""
+    return _VARYING.sub("0", one) == _VARYING.sub("0", other)
+
+
+def _raised(lines: Sequence[str]) -> str:
+    """Return the exception that follows the frames of a traceback; "" if the output ends before it."""
+    first = next((number for number, line in enumerate(lines) if line.strip() and not line[0].isspace()), None)
+    if first is None:
+        return ""
+    if not lines[first].rstrip().endswith(_GRAPH_ERROR):
+        return _NODE.sub("", lines[first]).strip()
+    kind = lines[first].partition(":")[0]
+    following = lines[first + 1 :]
+    frames = [number for number, line in enumerate(following) if _FRAME.match(line)]
+    after = following[frames[-1] + 2 if frames else 0 :]  # a frame is followed by its line of source
+    texts = (text for line in after if (text := _NODE.sub("", line).strip()) and not _LOG.match(line))
+    return f"{kind}: {next(texts, _GRAPH_ERROR)}"

@@ -1,0 +1,67 @@
+"""The cause of a failure in the end of a program's output."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tfdist.failure_text import LONGEST_CAUSE, cause_in, same_cause
+
+FRAMES = 'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n    load()\n'
+ABSL = "W0000 00:00:1764052842.717 8344 context_util.cc:126] Cleanup without having been started"
+TENSORFLOW = "2026-11-25 06:25:42.717000: W tensorflow/core/framework/op_kernel.cc:1842] INVALID_ARGUMENT: shapes"
+GRAPH = f"""{FRAMES}tensorflow.python.framework.errors_impl.InvalidArgumentError: Graph execution error:
+
+Detected at node dense/MatMul defined at (most recent call last):
+  File "train.py", line 9, in <module>
+    model.fit(x)
+  File "keras/trainer.py", line 377, in fit
+    self.train_function(iterator)
+Incompatible shapes: [8,3] vs. [8,4]
+\t [[{{{{node dense/MatMul}}}}]] [Op:__inference_train_1234]
+"""
+
+CAUSES = {
+    "an exception": (f"epoch 1\n{FRAMES}ValueError: no column 'price'\n", "ValueError: no column 'price'"),
+    "an exception of a class with any name": (f"{FRAMES}mine.OutOfPaper: tray 2", "mine.OutOfPaper: tray 2"),
+    "an exception without a message": (f"{FRAMES}KeyboardInterrupt\n", "KeyboardInterrupt"),
+    "a print after the exception": (f"{FRAMES}ValueError: x\nbye from atexit\n", "ValueError: x"),
+    "a warning after the exception": (f"{FRAMES}ValueError: x\n{ABSL}\n{TENSORFLOW}\n", "ValueError: x"),
+    "the last of several exceptions": (
+        f"{FRAMES}KeyError: 'a'\n\nDuring handling of the above exception, another exception occurred:\n\n"
+        f"{FRAMES}RuntimeError: b\n",
+        "RuntimeError: b",
+    ),
+    "an exception whose traceback is cut off": ("    load()\nOSError: disk full\nbye\n", "OSError: disk full"),
+    "an exception with a message of two lines": (f"{FRAMES}ValueError: first\n  second\n", "ValueError: first"),
+    "an error in a graph": (
+        GRAPH,
+        "tensorflow.python.framework.errors_impl.InvalidArgumentError: Incompatible shapes: [8,3] vs. [8,4]",
+    ),
+    "a node in the line of the exception": (
+        f"{FRAMES}InvalidArgumentError: bad label [[{{{{node x}}}}]] [Op:f]",
+        "InvalidArgumentError: bad label",
+    ),
+    "no exception": (f"loading\nno such table\n{ABSL}\n{TENSORFLOW}\n\t [[node]]\n", "no such table"),
+    "log messages alone": (f"{TENSORFLOW}\n{ABSL}\n", ABSL),
+    "a traceback that ends in its frames": (FRAMES, "load()"),
+    "nothing": ("\n \n", ""),
+}
+
+
+@pytest.mark.parametrize(("output", "cause"), CAUSES.values(), ids=CAUSES)
+def test_the_cause_is_found_in_the_output(output: str, cause: str) -> None:
+    assert cause_in(output) == cause
+
+
+@given(st.text(max_size=3000))
+def test_any_output_has_a_cause_of_one_bounded_line_unless_it_is_blank(output: str) -> None:
+    cause = cause_in(output)
+    assert len(cause) <= LONGEST_CAUSE
+    assert len(cause.splitlines()) <= 1
+    assert bool(cause) or not output.strip()
+
+
+def test_causes_are_the_same_if_they_differ_in_numbers_only() -> None:
+    assert same_cause("RuntimeError: thread 0x7f31 at 12:01:02", "RuntimeError: thread 0x7aa0 at 12:09:44")
+    assert same_cause("ValueError: step 12", "ValueError: step 9")
+    assert not same_cause("ValueError: no column a", "ValueError: no column b")
