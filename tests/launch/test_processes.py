@@ -250,12 +250,18 @@ def test_a_command_that_does_not_exist_is_a_user_error(launch: "Launch") -> None
     assert "cannot run '/does/not/exist'" in launchers.output()
 
 
-def test_a_script_runs_in_a_fork_as_in_a_new_interpreter(launch: "Launch", tmp_path: Path) -> None:
-    (tmp_path / "helper_of_script.py").write_text("VALUE = 7")
-    fake = tmp_path / "tensorflow" / "python" / "eager"  # the import of the real one takes seconds
+def without_tensorflow(folder: Path) -> Path:
+    """Return the folder with a package in the place of TensorFlow, whose import takes seconds."""
+    fake = folder / "tensorflow" / "python" / "eager"
     fake.mkdir(parents=True)
     (fake / "context.py").write_text("class context: _context_handle = None")
-    (tmp_path / "tensorflow" / "__init__.py").write_text("import tensorflow.python.eager.context")
+    (folder / "tensorflow" / "__init__.py").write_text("import tensorflow.python.eager.context")
+    return folder
+
+
+def test_a_script_runs_in_a_fork_as_in_a_new_interpreter(launch: "Launch", tmp_path: Path) -> None:
+    (tmp_path / "helper_of_script.py").write_text("VALUE = 7")
+    without_tensorflow(tmp_path)
     script = """
 import atexit, helper_of_script
 assert __name__ == "__main__" and helper_of_script.VALUE == 7
@@ -274,8 +280,28 @@ sys.exit(0)
     assert (tmp_path / "at-exit").exists()
     (failure,) = launchers.gang_when(lambda gang: gang.failures).failures
     assert (failure.exit_code, failure.reason) == (1, "ApplicationError")
+    assert failure.message == "ValueError: once"
     assert "ValueError: once" in launchers.output()
+    assert "fork_server" not in launchers.output(), "a traceback begins with the user's line"
     end(launchers)
+
+
+def test_the_same_exception_of_a_script_twice_fails_the_gang_whatever_its_numbers_and_what_is_printed_after_it(
+    launch: "Launch", tmp_path: Path
+) -> None:
+    script = """
+import atexit
+atexit.register(lambda: print("bye", flush=True))
+raise ValueError(f"no column of process {os.getpid()}")
+"""
+    command = ("--", sys.executable, str(tmp_path / "program.py"))
+    fake = {"PYTHONPATH": str(without_tensorflow(tmp_path))}
+    launchers = launch(1, script=script, command=command, settings={"backoffLimit": 10}, environ_of=lambda _: fake)
+    assert launchers.wait() == [1], launchers.output()
+    message = launchers.termination(0)
+    assert message.message.startswith("ValueError: no column of process ")
+    assert message.gang_end is not None
+    assert (message.gang_end.reason, message.gang_end.round) == ("RepeatedError", 1)
 
 
 def test_without_a_gang_the_command_replaces_the_launcher() -> None:

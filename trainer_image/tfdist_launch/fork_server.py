@@ -23,12 +23,15 @@ import signal
 import socket
 import sys
 import threading
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
+from types import TracebackType
 from typing import Any, Final
 
+from tfdist.failure_text import cause_in
 from tfdist_launch.python_command import PythonCommand, parse_python_command
-from tfdist_trainer import heartbeat, log, preload
+from tfdist_trainer import heartbeat, log, preload, termination
 
 NOT_EXECUTABLE: Final = 126
 NOT_FOUND: Final = 127
@@ -165,17 +168,42 @@ def _exec(command: Sequence[str]) -> None:
 
 
 def _run(python: PythonCommand) -> None:
-    """Run a script or module as the interpreter would; an exception ends this process as it would end that one."""
+    """Run a script or module as the interpreter would; an exception ends this process as it would end that one.
+
+    The exception is also the termination message, unless the program has written one.
+    """
     heartbeat.attach(os.environ)
     if numpy := sys.modules.get("numpy"):
         numpy.random.seed()  # else each fork would draw the same numbers
     sys.argv = [python.target, *python.arguments]
-    if python.is_module:
-        sys.path.insert(0, str(Path.cwd()))
-        runpy.run_module(python.target, run_name="__main__", alter_sys=True)
-    else:
-        sys.path.insert(0, str(Path(python.target).absolute().parent))
-        runpy.run_path(python.target, run_name="__main__")
+    try:
+        if python.is_module:
+            sys.path.insert(0, str(Path.cwd()))
+            runpy.run_module(python.target, run_name="__main__", alter_sys=True)
+        else:
+            sys.path.insert(0, str(Path(python.target).absolute().parent))
+            runpy.run_path(python.target, run_name="__main__")
+    except Exception as error:
+        frames = _frames_of_program(error.__traceback__)
+        sys.excepthook(type(error), error, frames)
+        _write_termination_message(error)
+        sys.exit(1)
+
+
+def _frames_of_program(frames: TracebackType | None) -> TracebackType | None:
+    """Return the traceback of an exception without the frames of this module and of `runpy`; all where no other is."""
+    below = frames
+    while below is not None and below.tb_frame.f_code.co_filename in {__file__, runpy.__file__, "<frozen runpy>"}:
+        below = below.tb_next
+    return below or frames
+
+
+def _write_termination_message(error: Exception) -> None:
+    """Write the cause of an exception as the termination message, unless there is one."""
+    path = termination.path_from(os.environ)
+    with contextlib.suppress(OSError):
+        if not path.exists() or not path.stat().st_size:
+            path.write_text(cause_in("".join(traceback.format_exception(error))), encoding="utf-8")
 
 
 if __name__ == "__main__":
