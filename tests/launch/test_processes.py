@@ -299,7 +299,7 @@ raise ValueError(f"no column of process {os.getpid()}")
     launchers = launch(1, script=script, command=command, settings={"backoffLimit": 10}, environ_of=lambda _: fake)
     assert launchers.wait() == [1], launchers.output()
     message = launchers.termination(0)
-    assert message.message.startswith("ValueError: no column of process ")
+    assert message.message.startswith("worker-0: ValueError: no column of process ")
     assert message.gang_end is not None
     assert (message.gang_end.reason, message.gang_end.round) == ("RepeatedError", 1)
 

@@ -184,8 +184,8 @@ def _run(python: PythonCommand) -> None:
             sys.path.insert(0, str(Path(python.target).absolute().parent))
             runpy.run_path(python.target, run_name="__main__")
     except Exception as error:
-        frames = _frames_of_program(error.__traceback__)
-        sys.excepthook(type(error), error, frames)
+        error.__traceback__ = _frames_of_program(error.__traceback__)
+        sys.excepthook(type(error), error, error.__traceback__)
         _write_termination_message(error)
         sys.exit(1)
 
