@@ -48,6 +48,7 @@ def test_csv_gives_columns_in_their_types_whatever_else_is_there(name: str, tmp_
         (["id,x"], "line 1: has no column 'kind'; it has ['id', 'x']"),
         ([], "line 1: has no column 'id'; it has []"),
         (["id,x,kind", "1,2,a", "1,2"], "line 3: has 2 fields, the header 3"),
+        (["id,x,kind", "1,2,a", "1,2,a,b"], "line 3: has 4 fields, the header 3"),
         (["id,x,kind", "1,2,a", "1, ,a"], "line 3: 'x' is missing"),
         (["id,x,kind", "1,2,a", "1.5,2,a"], "line 3: 'id' is '1.5', expected a whole number"),
         (["id,x,kind", "1,2,a", "1,two,a"], "line 3: 'x' is 'two', expected a number"),
