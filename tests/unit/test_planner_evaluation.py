@@ -88,7 +88,7 @@ def test_an_evaluator_that_was_given_up_begins_again_when_the_job_is_resumed_wit
     job = Lifecycle(WITH, **continuous())
     for attempt in range(4):
         suffix = f"-r{attempt}" if attempt else ""
-        ended = pod(f"evaluator-0{suffix}", "F", exit_code=1, message=f"try {attempt}")
+        ended = pod(f"evaluator-0{suffix}", "F", exit_code=1, message=f"no column {'abcd'[attempt]}")
         job.reconcile([pod("worker-0"), pod("worker-1"), ended], after=400)
     assert job.condition_status("Evaluated") == ("False", "BackoffLimitExceeded")
     job.spec = continuous() | {"runPolicy": {"suspend": True}}
