@@ -19,7 +19,7 @@ from tfdist.failure_classification import (
 )
 from tfdist.observed.gang_state import GangState, member_of
 from tfdist.observed.pod import PodSummary
-from tfdist.observed.termination import describe_failure, failure_message
+from tfdist.observed.termination import describe_failure, failure_message, has_log
 from tfdist.planner.context import PlanContext
 from tfdist.planner.failure_records import record_of
 from tfdist.planner.peer_failure import ROOT_CAUSE_GRACE_SECONDS, unresponsive_peer
@@ -120,8 +120,8 @@ def records(context: PlanContext, state: GangState, cause: RootCause, *, counted
 
 
 def log_hint(context: PlanContext, cause: RootCause) -> str:
-    """Return where the log of the root cause is; "" where its container has not ended."""
-    if cause.pod is None or not cause.pod.ended:
+    """Return where the log of the root cause is; "" where there is none."""
+    if cause.pod is None or not has_log(cause.pod):
         return ""
     return f"; its log: {context.view.log_of(context.job.metadata.namespace, cause.pod)}"
 
