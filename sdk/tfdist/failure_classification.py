@@ -230,7 +230,7 @@ def rule_matches(rule: FailureRule, pod: TerminatedReplica) -> bool:
 def exceeded_own_storage(reason: str, message: str) -> bool:
     """Return whether the kubelet evicted a pod for a limit of its own: of a container, all of them or an emptyDir.
 
-    Only the text tells it from the eviction by a node that is low on disk (`*MessageFmt` in Kubernetes'
+    Only the text distinguishes it from the eviction by a node that is low on disk (`*MessageFmt` in Kubernetes'
     pkg/kubelet/eviction).
     """
     return reason == EVICTED and _OWN_STORAGE_LIMIT.search(message) is not None
