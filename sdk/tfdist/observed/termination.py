@@ -30,7 +30,8 @@ def failure_message(pod: PodSummary) -> str:
     """
     parsed = termination_message(pod)
     if parsed:
-        return parsed.message.removeprefix(f"{pod.replica}: ")
+        text = parsed.message.removeprefix(f"{pod.replica}: ")
+        return text.removeprefix(f"{pod.replica} ended with exit code {pod.exit_code}").removeprefix("; ")
     if pod.reason == OOM_KILLED:
         return f"{OOM_KILLED}: the container exceeded its memory limit; raise resources.limits.memory"
     if pod.disrupted and pod.message:

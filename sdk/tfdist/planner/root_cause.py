@@ -17,8 +17,9 @@ from tfdist.failure_classification import (
     classify,
     root_cause,
 )
+from tfdist.failure_text import early_exit
 from tfdist.observed.gang_state import GangState, member_of
-from tfdist.observed.pod import PodSummary
+from tfdist.observed.pod import PodState, PodSummary
 from tfdist.observed.termination import describe_failure, failure_message, has_log
 from tfdist.planner.context import PlanContext
 from tfdist.planner.failure_records import record_of
@@ -61,7 +62,8 @@ def root_cause_of_gang(context: PlanContext, state: GangState) -> RootCause:
     if cause is None or (state.deleted_members and meaning.reason == PEER_LOST):
         return _deleted(state.deleted_members[0], state.deleted_members, state.failed_or_terminating)
     others = tuple(p for p in state.failed_or_terminating if p is not cause)
-    return RootCause(cause, member_of(cause), meaning, describe_failure(cause), others)
+    text = "; ".join(filter(None, (describe_failure(cause), early_exit(_completed_before(cause, state)))))
+    return RootCause(cause, member_of(cause), meaning, text, others)
 
 
 def root_causes_of_replicas(context: PlanContext, state: GangState) -> list[RootCause]:
@@ -129,6 +131,12 @@ def log_hint(context: PlanContext, cause: RootCause) -> str:
 def _deleted(first: Member, members: Sequence[Member], others: Sequence[PodSummary] = ()) -> RootCause:
     gone = ", ".join(m.name for m in members)
     return RootCause(None, first, DISRUPTION, f"the pod of {gone} was deleted while it ran", tuple(others))
+
+
+def _completed_before(cause: PodSummary, state: GangState) -> list[str]:
+    """Return the replicas that had exited with 0 when another one failed, which needs them."""
+    done = (p for p in state.pods if p.state is PodState.SUCCEEDED)
+    return [p.replica for p in done if not cause.lost_at or p.finished_at <= cause.lost_at]
 
 
 def _order(context: PlanContext, state: GangState) -> "_FailureOrder":
