@@ -14,6 +14,8 @@ from support.tfjobs import replica, tfjob
 from tfdist.convert import convert
 from tfdist.desired.objects import objects
 from tfdist.validation import ValidationFailed, parse
+from tfdist_cluster import kubernetes
+from tfdist_cluster.versions import KUBERNETES
 
 pytestmark = pytest.mark.integration
 
@@ -32,6 +34,7 @@ SECURITY: dict[str, Json] = {
     "SYS_ADMIN without escalation": {"capabilities": {"add": ["SYS_ADMIN"]}} | ALL,
     "root": {"runAsUser": 0},
 }
+OLDER = pytest.mark.skipif(kubernetes.chosen() != KUBERNETES, reason="an older API server ignores resizePolicy")
 RESIZED = [{"resourceName": "memory", "restartPolicy": "RestartContainer"}]
 NEAR: dict[str, list[Json]] = {
     "report port": [{"containerPort": 8790}],
@@ -109,7 +112,7 @@ def test_ports_of_a_sidecar_are_valid_if_and_only_if_the_api_server_accepts_them
     "main",
     [
         *({"securityContext": security} for security in SECURITY.values()),
-        {"resizePolicy": RESIZED},
+        pytest.param({"resizePolicy": RESIZED}, marks=OLDER),
         {"ports": [{"name": "tfdist-report", "containerPort": 9000}]},
     ],
     ids=[*SECURITY, "resized", "the name of the report port"],
@@ -136,7 +139,7 @@ def agree(api: Api, namespace: str, spec: Json) -> None:
 def bare_pod(spec: Json) -> Json:
     """Return the pod with the parts of TFDist that the rules compare a template with, made without validation."""
     ports = [{"name": "tfdist-port", "containerPort": 2222}, {"name": "tfdist-report", "containerPort": 8790}]
-    own = next((c for c in spec.get("containers", ()) if c["name"] == "tensorflow"), {})
+    own: Json = next((c for c in spec.get("containers", ()) if c["name"] == "tensorflow"), {})
     main = {"name": "tensorflow", "image": IMAGE} | own | {"ports": [*ports, *own.get("ports", ())]}
     others = [c for c in spec.get("containers", ()) if c["name"] != "tensorflow"]
     content = spec | {"containers": [main, *others], "restartPolicy": "Never"}

@@ -44,7 +44,10 @@ CONTAINER: dict[str, st.SearchStrategy[Any]] = {
         {"allowPrivilegeEscalation": False},
         *({"capabilities": {"add": [name], "drop": ["ALL"]}} for name in ("IPC_LOCK", "SYS_ADMIN", "CAP_SYS_ADMIN")),
     ),
-    "lifecycle": some({"preStop": {"exec": {"command": ["save"]}}}),
+    "lifecycle": some(
+        {"preStop": {"exec": {"command": ["save"]}}}, {"preStop": {"httpGet": {"port": "tfjob-port", "path": "/"}}}
+    ),
+    "readinessProbe": some({"tcpSocket": {"port": "tfjob-port"}}, {"httpGet": {"port": 2222}}),
 }
 VOLUMES: list[Json] = [{"name": "data", "emptyDir": {}}, {"name": "logs", "hostPath": {"path": "/l"}}]
 POD: dict[str, st.SearchStrategy[Any]] = {

@@ -49,8 +49,9 @@ def default_template(
     }
     if bundled:
         container["command"] = list(DEFAULT_COMMAND)
-    spec: dict[str, Any] = {
-        "automountServiceAccountToken": "serviceAccountName" in requested.get("spec", {}),
+    # with a ServiceAccount of its own the pod has the token, unless that ServiceAccount or the template forbids it
+    token = {} if "serviceAccountName" in requested.get("spec", {}) else {"automountServiceAccountToken": False}
+    spec: dict[str, Any] = token | {
         "containers": [container],
         "enableServiceLinks": False,
         "securityContext": pod_security,

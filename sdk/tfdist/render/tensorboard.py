@@ -78,13 +78,13 @@ def _template(job: TFDistJob, board: TensorBoardSpec, installation: Installation
     }
     volumes = [*replica_template.get("spec", {}).get("volumes", ()), {"name": _TEMPORARY, "emptyDir": {}}]
     spec = {
-        "automountServiceAccountToken": "serviceAccountName" in inherited,
         "containers": [_container(job, board, installation, main_container(replica_template))],
         "enableServiceLinks": False,
         "securityContext": replica_security | pod_security,
         "volumes": volumes,
     }
-    return {"metadata": {"labels": labels | _selector(job)}, "spec": inherited | spec}
+    token = {} if "serviceAccountName" in inherited else {"automountServiceAccountToken": False}
+    return {"metadata": {"labels": labels | _selector(job)}, "spec": inherited | token | spec}
 
 
 def _container(job: TFDistJob, board: TensorBoardSpec, installation: Installation, main: Mapping[str, Any]) -> Manifest:
