@@ -6,7 +6,7 @@ import pytest
 from support.factories import manifest
 
 from tfdist.desired.objects import objects
-from tfdist.validation import ValidationFailed, parse
+from tfdist.validation import ValidationFailed, parse, warnings
 from tfdist.validation.errors import FieldError
 
 Json = dict[str, Any]
@@ -145,3 +145,28 @@ def test_a_container_that_restarts_to_be_resized_is_an_error() -> None:
     (error,) = errors(job({"resizePolicy": policy}))
     assert error.path == "spec.template.spec.containers[0].resizePolicy[0].restartPolicy"
     assert pods(job({"resizePolicy": [policy[0] | {"restartPolicy": "NotRequired"}]}))
+
+
+def test_a_pod_with_the_processes_of_the_node_cannot_share_its_own() -> None:
+    (error,) = errors(job(pod={"hostPID": True, "shareProcessNamespace": True}))
+    assert error.path == "spec.template.spec.shareProcessNamespace"
+    assert pods(job(pod={"hostPID": True, "shareProcessNamespace": False}))
+
+
+@pytest.mark.parametrize(
+    ("fields", "path"),
+    [
+        ({"readinessProbe": {"tcpSocket": {"port": "tfjob-port"}}}, "readinessProbe.tcpSocket.port"),
+        ({"lifecycle": {"preStop": {"httpGet": {"port": "web"}}}}, "lifecycle.preStop.httpGet.port"),
+    ],
+)
+def test_a_probe_or_hook_of_a_port_that_the_container_does_not_have_is_a_warning(fields: Json, path: str) -> None:
+    (warning,) = warnings(parse(job(fields)))
+    assert warning.path == f"spec.template.spec.containers[0].{path}"
+    assert "it has tfdist-port, tfdist-report; correct the name" in warning.message
+
+
+@pytest.mark.parametrize("port", ["tfdist-port", "tfdist-report", "web", 9000, "9000"])
+def test_a_probe_of_a_port_of_its_container_has_no_warning(port: Any) -> None:
+    fields = {"ports": [{"name": "web", "containerPort": 80}], "livenessProbe": {"tcpSocket": {"port": port}}}
+    assert warnings(parse(job(fields))) == []

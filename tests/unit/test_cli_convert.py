@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 from support.factories import manifest
+from support.tfjobs import tfjob
 
 from tfdist.cli import documents
 from tfdist.cli.commands import convert as command
@@ -132,7 +133,7 @@ def test_a_note_on_another_document_stands_above_it_and_on_standard_error(capsys
 
 def test_the_names_of_tfjobs_are_known_to_documents_of_other_files(capsys: pytest.CaptureFixture[str]) -> None:
     pathlib.Path("b.yaml").write_text(yaml.safe_dump(SERVICE | {"spec": {"externalName": "good-worker-0.team"}}))
-    assert main(["convert", "b.yaml", write("good")]) == 0
+    assert main(["convert", "b.yaml", write(tfjob(name="good"))]) == 0
     assert "b.yaml:6: spec.externalName: the Service good-worker-0 no longer exists" in capsys.readouterr().err
 
 

@@ -12,6 +12,7 @@ from tfdist.convert import notes_on_other
 Json = dict[str, Any]
 
 JOB = {"training.kubeflow.org/job-name": "fashion"}
+LABELS = {"app": "fashion", "team": "a"}
 OTHERS = {"app": "fashion", "team": "a", "group-name": "shop", "tfdist.dev/job": "fashion"}
 
 
@@ -21,7 +22,7 @@ def document(kind: str = "Service", spec: Any = None, **fields: Any) -> Json:
 
 def notes(given: Json, *jobs: str) -> dict[str, str]:
     before = deepcopy(given)
-    found = {note.path: note.message for note in notes_on_other(given, jobs)}
+    found = {note.path: note.message for note in notes_on_other(given, {job: [LABELS] for job in jobs})}
     assert given == before
     return found
 
@@ -90,7 +91,7 @@ def test_several_labels_of_one_selector_have_one_note() -> None:
 @pytest.mark.parametrize(
     "given",
     [
-        document(spec={"selector": OTHERS}),
+        document(spec={"selector": OTHERS | {"team": "b"}}),
         document(spec={"selector": {"job-name": "another"}}),
         document(metadata={"name": "x", "labels": JOB, "annotations": {"last-applied": "tf-job-name: fashion"}}),
         document("Deployment", {"template": {"metadata": {"labels": JOB}}}),
@@ -170,3 +171,23 @@ def test_the_port_and_the_service_of_a_replica_have_notes() -> None:
     assert "tfdist-port" in found["spec.ports[0].targetPort"]
     assert "worker-0.fashion" in found["spec.externalName"]
     assert list(notes(document(spec=spec), "other")) == ["spec.ports[0].targetPort"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "selector", "noted"),
+    [
+        ("Service", {"app": "fashion"}, True),
+        ("Service", LABELS, True),
+        ("PodMonitor", {"matchLabels": {"team": "a"}}, True),
+        ("Service", {"app": "another"}, False),
+        ("Service", {}, False),
+        ("PodDisruptionBudget", {"matchLabels": LABELS}, False),
+    ],
+)
+def test_what_connects_to_pods_by_their_own_labels_meets_the_network_policy(
+    kind: str, selector: Json, noted: bool
+) -> None:
+    found = notes(document(kind, {"selector": selector, "ports": [{"port": 80, "targetPort": 6006}]}), "fashion")
+    assert list(found) == (["spec.selector"] if noted else [])
+    if noted:
+        assert found["spec.selector"].startswith("selects pods of fashion, whose NetworkPolicy closes")

@@ -16,7 +16,7 @@ needed.
 """
 
 from tfdist.convert.job import convert
-from tfdist.convert.other_documents import notes_on_other
+from tfdist.convert.other_documents import PodLabels, notes_on_other
 from tfdist.convert.result import CannotConvert, Conversion, Note
 
-__all__ = ["CannotConvert", "Conversion", "Note", "convert", "notes_on_other"]
+__all__ = ["CannotConvert", "Conversion", "Note", "PodLabels", "convert", "notes_on_other"]

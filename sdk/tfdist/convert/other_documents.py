@@ -5,7 +5,7 @@ inside of other objects, and references to the resource.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from tfdist.convert.replicas import ROLES
@@ -14,6 +14,10 @@ from tfdist.convert.texts import Location, texts
 from tfdist.convert.tfjob import KIND, PORT_NAME
 from tfdist.messages import join_path
 
+PodLabels = Mapping[str, Sequence[Mapping[str, str]]]
+"""Names of TFJobs, and the labels of the pod template of each of their replica types."""
+
+_CONNECTING: Final = frozenset({"Service", "PodMonitor"})
 _OPERATOR_LABEL: Final = "app.kubernetes.io/managed-by: tfdist"
 _REPLACED: Final = {
     "job-name": "tfdist.dev/job",
@@ -39,6 +43,10 @@ _EMBEDDED: Final = (
     "success and failure conditions change too, to the conditions Succeeded and Failed of a TFDistJob"
 )
 _REFERS: Final = "refers to TFJobs; TFDistJobs have apiVersion tfdist.dev/v1 and the resource tfdistjobs"
+_CLOSED: Final = (
+    "whose NetworkPolicy closes their ports to pods outside of the job: write spec.networkPolicyIngress in the "
+    "TFDistJob, or networkPolicy: Disabled"
+)
 _PORT: Final = (
     f"pods of a TFDistJob have no port {PORT_NAME}: it is tfdist-port, which is closed to pods outside of the job"
 )
@@ -48,20 +56,33 @@ _SCHEDULE: Final = (
 )
 
 
-def notes_on_other(document: Mapping[str, Any], jobs: Collection[str]) -> list[Note]:
+def notes_on_other(document: Mapping[str, Any], jobs: PodLabels) -> list[Note]:
     """Return the notes on a document that is not a TFJob, at most one for each selector and text.
 
     Args:
         document: the manifest.
-        jobs: names of the TFJobs that are converted together with it.
+        jobs: the TFJobs that are converted together with it.
     """
     found: dict[str, Location] = {}
     notes = [Note(join_path(location), message) for location, message in _findings(document, (), jobs)]
     if any(note.message == _EMBEDDED for note in notes):
         found = {key: location for location, key in texts(document) if key == "startingDeadlineSeconds"}
     notes += [Note(join_path(location), _SCHEDULE) for location in found.values()]
+    notes += _closed(document, jobs)
     first = next((note for note in notes if note.message == _REFERS), None)
     return [note for note in notes if note.message != _REFERS or note is first]
+
+
+def _closed(document: Mapping[str, Any], jobs: PodLabels) -> Iterator[Note]:
+    """Yield a note on a Service or PodMonitor that selects pods by the template's own labels: it finds closed ports."""
+    spec = document.get("spec")
+    selector = spec.get("selector") if isinstance(spec, dict) and document.get("kind") in _CONNECTING else None
+    labels = selector.get("matchLabels", selector) if isinstance(selector, dict) else None
+    if not isinstance(labels, dict) or not labels:
+        return
+    for name, templates in jobs.items():
+        if any(labels.items() <= own.items() for own in templates):
+            yield Note("spec.selector", f"selects pods of {name}, {_CLOSED}")
 
 
 def _findings(value: Any, location: Location, jobs: Collection[str]) -> Iterator[tuple[Location, str]]:

@@ -14,7 +14,7 @@ from tfdist.contract import MAIN_CONTAINER, REPORT_PORT, Role
 from tfdist.podspec import merge
 from tfdist.render.defaults import default_ports
 from tfdist.validation.errors import FieldError
-from tfdist.validation.field_source import source_path
+from tfdist.validation.field_source import pod_field_path, source_path
 
 Template = Mapping[str, Any]
 Json = Mapping[str, Any]
@@ -25,13 +25,22 @@ _SYS_ADMIN: Final = "CAP_SYS_ADMIN"
 
 def api_server_problems(job: TFDistJob, role: Role, template: Template) -> Iterator[FieldError]:
     """Yield the errors for which the API server would reject the pods of `role`."""
-    for check in (_privileges, _resize_policies, _port_names, _host_ports):
+    for check in (_process_namespaces, _privileges, _resize_policies, _port_names, _host_ports):
         yield from check(job, role, template)
+
+
+def _process_namespaces(job: TFDistJob, role: Role, template: Template) -> Iterator[FieldError]:
+    spec = template.get("spec", {})
+    if spec.get("hostPID") is True and spec.get("shareProcessNamespace") is True:
+        path = pod_field_path(job, role, "shareProcessNamespace")
+        yield FieldError(
+            path, messages.invalid(value=True, rule="must not be true with hostPID: true; remove one of the two")
+        )
 
 
 def _privileges(job: TFDistJob, role: Role, template: Template) -> Iterator[FieldError]:
     """Yield a container without privilege escalation that has all privileges already."""
-    for container in _all_containers(template):
+    for container in all_containers(template):
         security = container.get("securityContext", {})
         if security.get("allowPrivilegeEscalation") is not False:
             continue
@@ -56,7 +65,7 @@ def _place_of_escalation(container: Json) -> str | None:
 
 def _resize_policies(job: TFDistJob, role: Role, template: Template) -> Iterator[FieldError]:
     """Yield a policy that restarts a container in place: the pod has `restartPolicy: Never`."""
-    for container in _all_containers(template):
+    for container in all_containers(template):
         for policy in container.get("resizePolicy", ()):
             if policy.get("restartPolicy") == "RestartContainer" and container.get("restartPolicy") != "Always":
                 text = messages.invalid("RestartContainer", "must be NotRequired: pods have restartPolicy Never")
@@ -66,9 +75,9 @@ def _resize_policies(job: TFDistJob, role: Role, template: Template) -> Iterator
 
 def _port_names(job: TFDistJob, role: Role, template: Template) -> Iterator[FieldError]:
     """Yield ports of a container with the same name, one of them possibly a default of TFDist."""
-    for container in _all_containers(template):
+    for container in all_containers(template):
         seen: dict[str, Json] = {}
-        for port in _ports(template, container):
+        for port in container_ports(template, container):
             first = seen.setdefault(port.get("name", ""), port)
             if first is port or not port.get("name"):
                 continue
@@ -83,7 +92,7 @@ def _host_ports(job: TFDistJob, role: Role, template: Template) -> Iterator[Fiel
     spec = template.get("spec", {})
     seen: dict[tuple[Any, ...], str] = {}
     for container in _main_first(spec.get("containers", ())):
-        for port in _ports(template, container):
+        for port in container_ports(template, container):
             number = port["containerPort"] if spec.get("hostNetwork") else port.get("hostPort")
             key = (port.get("protocol", "TCP"), port.get("hostIP", ""), number)
             first = seen.setdefault(key, container["name"])
@@ -95,7 +104,7 @@ def _host_ports(job: TFDistJob, role: Role, template: Template) -> Iterator[Fiel
             yield FieldError(source_path(job, role, container["name"], place), messages.duplicate(str(number), text))
 
 
-def _ports(template: Template, container: Json) -> Sequence[Json]:
+def container_ports(template: Template, container: Json) -> Sequence[Json]:
     """Return the ports of a container, with TFDist's default ones, which come first as in the merged pod."""
     own: Sequence[Json] = container.get("ports", ())
     if container["name"] != MAIN_CONTAINER:
@@ -105,7 +114,8 @@ def _ports(template: Template, container: Json) -> Sequence[Json]:
     return merged
 
 
-def _all_containers(template: Template) -> Iterator[Json]:
+def all_containers(template: Template) -> Iterator[Json]:
+    """Yield the containers of a pod, the init containers first."""
     spec = template.get("spec", {})
     yield from spec.get("initContainers", ())
     yield from spec.get("containers", ())

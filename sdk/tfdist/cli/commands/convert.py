@@ -12,7 +12,7 @@ from tfdist.cli.documents import Document
 from tfdist.cli.errors import DocumentError
 from tfdist.cli.findings import Finding, finding
 from tfdist.cli.output import message
-from tfdist.convert import CannotConvert, convert, notes_on_other
+from tfdist.convert import CannotConvert, PodLabels, convert, notes_on_other, tfjob
 from tfdist.validation import ValidationFailed
 
 
@@ -20,7 +20,7 @@ def execute(files: Sequence[str], *, in_json: bool) -> int:
     """Print the converted documents and return the exit code: 0, 1 a failed conversion, 2 an unreadable file."""
     unreadable: list[DocumentError] = []
     found = list(documents.read_all(files, unreadable.append))
-    jobs = frozenset(filter(None, map(_job_name, found)))
+    jobs = dict(each for document in found for each in _pod_labels(document))
     results = [_result(each, jobs) for each in found]
     if in_json:
         manifests.write_json(sys.stdout, [r.manifest for r in results if r.manifest is not None])
@@ -53,7 +53,7 @@ class _Result:
             yield f"- {path}{note.message}"
 
 
-def _result(document: Document, jobs: frozenset[str]) -> _Result:
+def _result(document: Document, jobs: PodLabels) -> _Result:
     try:
         kind = classify(document.value)
         if kind is DocumentKind.OTHER:
@@ -72,7 +72,7 @@ def _result(document: Document, jobs: frozenset[str]) -> _Result:
     return _Result(conversion.manifest, heading, bool(invalid), notes + invalid)
 
 
-def _unchanged(document: Document, jobs: frozenset[str]) -> _Result:
+def _unchanged(document: Document, jobs: PodLabels) -> _Result:
     """Return a document as it is, with notes on what it relies on that the jobs no longer have."""
     notes = [finding(document, note.path, note.message) for note in notes_on_other(document.value, jobs)]
     return _Result(document.value, f"{_name(document)} is unchanged. What to correct:", notes=notes)
@@ -92,11 +92,14 @@ def _validation_errors(manifest: dict[str, Any]) -> Iterator[str]:
             yield f"the converted TFDistJob is invalid, correct it there: {problem}"
 
 
-def _job_name(document: Document) -> str | None:
-    """Return the name of a document that is a TFJob."""
-    metadata = document.value.get("metadata")
-    name = metadata.get("name") if isinstance(metadata, dict) and document.value.get("kind") == "TFJob" else None
-    return name if isinstance(name, str) else None
+def _pod_labels(document: Document) -> Iterator[tuple[str, list[dict[str, str]]]]:
+    """Yield the name of a TFJob that can be converted, and the labels of the pod template of each replica type."""
+    try:
+        if classify(document.value) is DocumentKind.TFJOB:
+            job = tfjob.read(document.value, lambda _path, _message: None)[0]
+            yield job.metadata.name, [r.template.metadata.labels for r in job.spec.tf_replica_specs.values()]
+    except (UnknownKind, CannotConvert):
+        return
 
 
 def _name(document: Document) -> str:
