@@ -29,7 +29,7 @@ class ProcessFailure:
     lost_at: str = ""
     """Orders the failures of one round: whole seconds since the first one."""
     note: str = ""
-    """What else the message must say."""
+    """Appended to the message."""
     reason: str = ""
     conditions: tuple[str, ...] = ()
     disrupted: bool = False
