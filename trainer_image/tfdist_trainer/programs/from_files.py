@@ -79,6 +79,7 @@ class FromFiles(BuiltIn):
             batches=batches,
             decode=decode,
             skipped=source.skipped,
+            first_skipped=source.first_skipped,
             parallel=source.parallel,
         )
 
