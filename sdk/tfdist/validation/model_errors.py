@@ -64,7 +64,7 @@ _RULES: Final = {
     "model_type": "must be an object",
     "string_pattern_mismatch": "must match {pattern}",
     "string_too_short": "must have at least {min_length} character",
-    "string_type": "must be a string; quote numbers and booleans",
+    "string_type": messages.MUST_BE_STRING,
     "too_short": "must have at least {min_length} item; add one or remove the field",
     "tuple_type": "must be a list",
 }
