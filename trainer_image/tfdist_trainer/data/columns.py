@@ -50,8 +50,15 @@ class Column:
         if self.positive:
             bad |= ~(values >= 0)
         if self.choices:
-            bad |= ~np.isin(values, self.choices)
+            bad |= self._not_chosen(values)
         return np.asarray(bad.any(axis=tuple(range(1, bad.ndim))), np.bool_)
+
+    def _not_chosen(self, values: Array) -> npt.NDArray[np.bool_]:
+        if values.dtype != object:
+            return ~np.isin(values, self.choices)
+        # For objects `np.isin` compares every value with every choice.
+        choices = frozenset(self.choices)
+        return np.array([value not in choices for value in values.flat], np.bool_).reshape(values.shape)
 
     def complain(self, value: Array) -> str:
         """Return an error message for one example's `value`, for which `wrong` is true."""

@@ -61,30 +61,43 @@ def unlimited_fields() -> Iterator[None]:
 
 def records(file: Iterable[str]) -> Iterator[Record]:
     """Yield the records of the lines `file`, the header included, empty lines excluded."""
-    lines = _Lines(file)
-    reader = csv.reader(lines, strict=True)
+    source, again, record = iter(file), deque[str](), list[str]()
     first = 1
     while True:
         try:
-            fields = next(reader)
-        except StopIteration:
-            return
+            for fields in csv.reader(_kept(source, again, record), strict=True):
+                if fields:
+                    yield Record(first, fields)
+                first += len(record)
+                record.clear()
         except csv.Error as error:
             yield Record(first, [], _problem(error))
-            lines.resume()
-            reader = csv.reader(lines, strict=True)
-            first += 1
-            continue
-        if fields:
-            yield Record(first, fields)
-        first += len(lines.record)
-        lines.record.clear()
+        else:
+            return
+        again.extendleft(reversed(record[1:]))
+        record.clear()
+        first += 1
+
+
+def _kept(source: Iterator[str], again: deque[str], record: list[str]) -> Iterator[str]:
+    """Yield the lines of `again`, then those of `source`, and append each to `record`."""
+    while again:
+        record.append(again.popleft())
+        yield record[-1]
+    for line in source:
+        record.append(line)
+        yield line
+
+
+def is_undecoded(text: str) -> bool:
+    """Return whether `text` has a byte that is not UTF-8."""
+    return not text.isascii() and _UNDECODED.search(text) is not None
 
 
 def undecoded(record: Record, place: int) -> tuple[int, str] | None:
     """Return the line and the reason if field `place` of `record` has a byte that is not UTF-8."""
     text = record.fields[place]
-    found = None if text.isascii() else _UNDECODED.search(text)
+    found = _UNDECODED.search(text)
     if found is None:
         return None
     before = "".join((*record.fields[:place], text[: found.start()]))
@@ -96,25 +109,3 @@ def undecoded(record: Record, place: int) -> tuple[int, str] | None:
 def _problem(error: csv.Error) -> str:
     unclosed = "; a double quote is not closed, or the file is cut off" if "end of data" in str(error) else ""
     return f"not readable as CSV: {error}{unclosed}"
-
-
-class _Lines:
-    """The lines of a file, which keeps those of the current record."""
-
-    def __init__(self, file: Iterable[str]) -> None:
-        self._file = iter(file)
-        self._again: deque[str] = deque()
-        self.record: list[str] = []
-
-    def __iter__(self) -> Iterator[str]:
-        return self
-
-    def __next__(self) -> str:
-        line = self._again.popleft() if self._again else next(self._file)
-        self.record.append(line)
-        return line
-
-    def resume(self) -> None:
-        """Return to the second line of the current record."""
-        self._again.extendleft(reversed(self.record[1:]))
-        self.record.clear()

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from tfdist_trainer.data.columns import Array, BadRecords, Column, check_rows, shown
-from tfdist_trainer.data.csv_records import Record, open_text, records, undecoded, unlimited_fields
+from tfdist_trainer.data.csv_records import Record, is_undecoded, open_text, records, undecoded, unlimited_fields
 from tfdist_trainer.errors import ColumnAbsentError, DataMalformedError
 
 _UNREADABLE: Final = (OSError, EOFError, zlib.error)
@@ -72,7 +72,7 @@ def _row(name: str, record: Record, columns: Sequence[Column], places: _Places, 
         values = [record.fields[place].strip() for place in places.columns]
         if "" in values:
             problem = f"{columns[values.index('')].name!r} is missing"
-        elif not "".join(values).isascii():
+        elif is_undecoded("".join(values)):
             for column, place in zip(columns, places.columns, strict=True):
                 if problem is None and (wrong := undecoded(record, place)):
                     line, problem = wrong[0], f"{column.name!r} {wrong[1]}"
