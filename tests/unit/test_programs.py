@@ -187,7 +187,7 @@ def test_a_warning_names_what_has_no_effect_or_a_risk(spec: dict[str, Any], path
     ("config", "message"),
     [
         ({"classes": [False, "b"]}, "config.classes[0]: Invalid value: false: must be a string"),
-        ({"classes": ["a"]}, "config.classes: Invalid value: list: must have at least 2 item"),
+        ({"classes": ["a"]}, "config.classes: Invalid value: list: must have at least 2 items"),
         ({"classes": 1}, "config.classes: Invalid value: 1: must be at least 2"),
         ({"classes": "many"}, 'config.classes: Invalid value: "many": must be an integer or a list'),
         ({"numeric": ["a", 5]}, "config.numeric[1]: Invalid value: 5: must be a string"),
