@@ -8,7 +8,7 @@ from typing import Final
 from tfdist.failure_text import cause_in
 
 _KEPT_BYTES: Final = 4096
-_CHUNK_BYTES: Final = 64 * 1024
+_READ_BYTES: Final = 64 * 1024
 _STANDARD_ERROR: Final = 2
 
 
@@ -38,15 +38,15 @@ class CapturedErrors:
         """Copy what the process has written; return whether it may write more."""
         while True:
             try:
-                chunk = os.read(self._reading, _CHUNK_BYTES)
+                part = os.read(self._reading, _READ_BYTES)
             except BlockingIOError:
                 return True
-            if not chunk:
+            if not part:
                 return False
-            self._end = (self._end + chunk)[-_KEPT_BYTES:]
+            self._end = (self._end + part)[-_KEPT_BYTES:]
             with contextlib.suppress(OSError):  # the reader of the log is gone, and the process need not know
-                while chunk:
-                    chunk = chunk[os.write(_STANDARD_ERROR, chunk) :]
+                while part:
+                    part = part[os.write(_STANDARD_ERROR, part) :]
 
     def finish(self, message: Path | None) -> None:
         """Copy the rest, and write the cause in it as the termination message if there is none; None writes nothing."""
