@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Final
 
+import requests
+
 from support.api import PODS, Api
 from support.polling import wait_for
 from tfdist.contract import REPORT_PORT, Phase, Role
@@ -49,7 +51,7 @@ class Trainers:
     def move(self, pod: str, ip: str) -> None:
         """Give a pod that runs another address."""
         path = f"{PODS.format(ns=self._namespace)}/{pod}"
-        wait_for(f"{pod} to run", lambda: self._api.do("GET", path)["status"]["phase"] == "Running")
+        wait_for(f"{pod} to run", lambda: _runs(self._api.send("GET", path)))
         self._api.do("PATCH", f"{path}/status", {"status": {"podIP": ip, "podIPs": [{"ip": ip}]}}, "merge-patch")
 
     def _server(self, reporter: Reporter) -> ThreadingHTTPServer:
@@ -74,6 +76,10 @@ class Trainers:
         for server in self._servers:
             server.shutdown()
             server.server_close()
+
+
+def _runs(answer: requests.Response) -> bool:
+    return answer.ok and answer.json()["status"].get("phase") == "Running"
 
 
 @contextmanager
