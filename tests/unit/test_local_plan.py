@@ -278,3 +278,8 @@ def test_the_launcher_of_a_command_is_kept_only_with_in_place(command: list[str]
     below = ["tfdist-launch", *options, "--"] if launcher else []
     assert list(replica.command) == [*below, "train", "--cold"]
     assert (ReplicaJob.model_validate_json(replica.environment[JOB_ENV]).launch is not None) is launcher
+
+
+def test_the_members_of_a_gang_are_excluded_from_proxies_by_their_local_addresses() -> None:
+    made = prepared(manifest(command=["train"], env=[{"name": "no_proxy", "value": "internal.example"}]))
+    assert made.replicas["worker-0"].environment["no_grpc_proxy"] == "internal.example,localhost,127.0.0.1"
