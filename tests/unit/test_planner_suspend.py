@@ -115,7 +115,7 @@ def test_a_resize_between_two_reconciles_restarts_the_gang_for_every_member_need
     todo = story.reconcile(BOTH, generation=4)
     assert created(todo) == [f"worker-{i}-r1" for i in range(workers)]
     assert sorted(deleted(todo)) == deletes
-    assert f"worker: {workers} replicas instead of 2" in story.message("Restarting")
+    assert f"worker: {count(workers, 'replica')} instead of 2" in story.message("Restarting")
     assert story.status["restarts"]["counted"] == 0
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+from tfdist.contract import Phase
 from tfdist.contract_reports import ProgressReport
 from tfdist.progress import duration, eta_seconds, percent
 
@@ -21,7 +22,7 @@ def details(report: ProgressReport) -> str:
     """Return step, remaining time, speed and metrics, or the phase of the replica before the first step."""
     if report.step is None:
         return str(report.phase)
-    remaining = eta_seconds(report)
+    remaining = None if report.phase is Phase.FINISHED else eta_seconds(report)
     parts = (
         f"step {report.step}" + (f" of {report.total_steps}" if report.total_steps else ""),
         f"{duration(remaining)} left" if remaining else "",

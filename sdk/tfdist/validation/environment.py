@@ -5,6 +5,7 @@ from typing import Final
 
 from tfdist.api.v1 import TFDistJob
 from tfdist.contract import TF_CONFIG_ENV
+from tfdist.messages import count
 from tfdist.render.gang import cluster_spec, gangs, tensorflow_role
 from tfdist.tf_config import tf_config
 from tfdist.validation.errors import FieldError
@@ -39,6 +40,7 @@ def environment_problems(job: TFDistJob) -> Iterator[FieldError]:
         yield FieldError(
             f"spec.{role if role in {'ps', 'worker'} else 'worker'}.replicas",
             f"{TF_CONFIG_ENV} has the addresses of all replicas, and Linux limits an environment variable to "
-            f"{MAX_VARIABLE_BYTES} bytes: use at most {fit} replicas, or shorter names of the job and its namespace",
+            f"{MAX_VARIABLE_BYTES} bytes: use at most {count(fit, 'replica')}, or shorter names of the job and its "
+            "namespace",
         )
         return
