@@ -3,6 +3,8 @@
 import pytest
 from support.factories import EVALUATED, Lifecycle, condition, created, deleted, event_reasons, pod
 
+from tfdist.messages import count
+
 BOTH = "worker-0:R worker-1:R"
 EVALUATING = "worker-0:S worker-1:S evaluation-0:R evaluation-1:R"
 
