@@ -81,6 +81,11 @@ def test_a_finished_training_has_no_remaining_time() -> None:
     assert "left" not in progress.details(finished)
 
 
+def test_a_job_that_stops_shows_no_progress() -> None:
+    assert progress.unless_stopping("Running", REPORT) is REPORT
+    assert progress.unless_stopping("Suspending", REPORT) is None
+
+
 def test_the_message_about_stopped_replicas_agrees_with_their_number() -> None:
     one, two = (stopping_text(names, 30, "Ctrl-C") for names in (["worker-0"], ["worker-0", "worker-1"]))
     assert one == "stopping worker-0: it may save for 30 s; a second Ctrl-C kills it"

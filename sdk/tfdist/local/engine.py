@@ -12,8 +12,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from tfdist.api.status import ConditionType, JobPhase
+from tfdist.api.status import ConditionType
 from tfdist.contract_reports import ProgressReport
+from tfdist.local import progress
 from tfdist.local.console import Console
 from tfdist.local.interrupt import Interrupts
 from tfdist.local.job import BUNDLED, LocalJob
@@ -39,7 +40,6 @@ _REPORT_SECONDS: Final = 1.0
 _SETTLE_SECONDS: Final = 3.0
 """Less than on a cluster: replicas of one machine end together, and those that serve others never end themselves."""
 
-_STOPPING: Final = frozenset({JobPhase.SUSPENDING, JobPhase.SUSPENDED})
 _IN_THE_LAST_LINE: Final = frozenset({EventReason.SUCCEEDED, EventReason.FAILED, EventReason.SUSPENDED})
 """Events that the last line of the output reports."""
 
@@ -132,12 +132,12 @@ class Engine:
             self._turn_at = float("-inf")
 
     def _show_progress(self, report: ProgressReport | None) -> None:
-        """Show the progress while the job trains: a job that stops has no remaining time, an ended one no progress."""
-        phase = self.status.get("phase", "")
+        """Show the progress until the job has ended; its last line follows."""
         if is_terminal(self.status):
             self._console.close()
         else:
-            self._console.progress(phase, None if phase in _STOPPING else report)
+            phase = self.status.get("phase", "")
+            self._console.progress(phase, progress.unless_stopping(phase, report))
 
     def _follow_logs(self) -> None:
         for name in self._processes.running:

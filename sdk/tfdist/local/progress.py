@@ -3,11 +3,18 @@
 from collections.abc import Mapping
 from typing import Final
 
+from tfdist.api.status import JobPhase
 from tfdist.contract import Phase
 from tfdist.contract_reports import ProgressReport
 from tfdist.progress import duration, eta_seconds, percent
 
 _BAR: Final = 20
+_STOPPING: Final = frozenset({JobPhase.SUSPENDING, JobPhase.SUSPENDED})
+
+
+def unless_stopping(phase: str, report: ProgressReport | None) -> ProgressReport | None:
+    """Return the report, or None in a phase in which the job stops: its remaining time would be wrong."""
+    return None if phase in _STOPPING else report
 
 
 def line(phase: str, report: ProgressReport | None) -> str:
