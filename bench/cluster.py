@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from string import Template
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -27,7 +26,6 @@ RARE_POLL_SECONDS: Final = 0.2
 _IDLE: Final = 0.15
 """Part of one core that the API server may use and still count as idle."""
 _SERVICES: Final = "/api/v1/namespaces/{ns}/services"
-_KWOK: Final = Path(__file__).with_name("kwok.yaml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +103,8 @@ class Cluster:
 
     def add_nodes(self) -> None:
         """Start kwok, and make nodes for it; every pod gets this machine's address."""
-        configuration = self.state.control_plane / "kwok.yaml"
-        configuration.write_text(Template(_KWOK.read_text()).substitute(address=machine_address()))
+        here = f'"{machine_address()}"'
+        configuration = control_plane.fake_kubelet(self.state, pod_address=here, node_address=here)
         command = [
             tools.ensure(self.programs, control_plane.FAKE), "--kubeconfig", control_plane.kubeconfig(self.state),
             f"--config={configuration}", "--manage-all-nodes=true", "--node-lease-duration-seconds=40",

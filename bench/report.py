@@ -12,7 +12,7 @@ from typing import Any, Final
 from bench.results import Row
 from tfdist_cluster import shell, versions
 from tfdist_cluster.errors import ClusterError
-from tfdist_cluster.paths import REPOSITORY
+from tfdist_cluster.paths import GO_MODULE, REPOSITORY
 
 RESULTS: Final = REPOSITORY / "bench" / "results.json"
 PAGE: Final = REPOSITORY / "docs" / "benchmarks.md"
@@ -94,8 +94,15 @@ def _machine(load_before: float) -> dict[str, Any]:
 
 
 def _versions() -> dict[str, str]:
-    tools = {name: versions.EXTRA_TOOLS[name].rpartition("@")[2] for name in ("training-operator", "kwok")}
-    return {"TFDist": _commit(), "Kubernetes": versions.KUBERNETES, "Python": platform.python_version(), **tools}
+    (kwok,) = re.findall(r"sigs\.k8s\.io/kwok (\S+)", (GO_MODULE / "go.mod").read_text())
+    peer = versions.EXTRA_TOOLS["training-operator"].rpartition("@")[2]
+    return {
+        "TFDist": _commit(),
+        "Kubernetes": versions.KUBERNETES,
+        "Python": platform.python_version(),
+        "training-operator": peer,
+        "kwok": kwok,
+    }
 
 
 def _commit() -> str:

@@ -20,16 +20,17 @@ from tfdist_cluster.errors import ClusterError
 
 
 class _Answers(asyncio.Protocol):
-    """Speaks as much HTTP as the controller's question needs: requests without a body, on a lasting connection."""
+    """As much HTTP as the controller needs: one request without a body, after which the connection is closed."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Remember where answers go."""
         self._transport = transport
 
-    def data_received(self, data: bytes) -> None:
-        """Answer every request."""
+    def data_received(self, data: bytes) -> None:  # noqa: ARG002  the signature of asyncio
+        """Answer the request."""
         assert isinstance(self._transport, asyncio.Transport)  # noqa: S101  asyncio types it more widely
-        self._transport.write(_answer() * data.count(b"\r\n\r\n"))
+        self._transport.write(_answer())
+        self._transport.close()
 
 
 def _answer() -> bytes:

@@ -252,7 +252,7 @@ def _fake_nodes(state: State, count: int) -> None:
     program = tools.ensure(state, FAKE)
     if process.read(_pid_file(state, FAKE)) is None:
         command = [
-            program, "--kubeconfig", kubeconfig(state), "--manage-all-nodes=false",
+            program, "--kubeconfig", kubeconfig(state), f"--config={fake_kubelet(state)}", "--manage-all-nodes=false",
             f"--manage-nodes-with-annotation-selector={FAKE_ANNOTATION}=fake",
             "--node-lease-duration-seconds=40",  # renewed in time for the controller manager, which gives up after 50 s
         ]  # fmt: skip
@@ -261,6 +261,18 @@ def _fake_nodes(state: State, count: int) -> None:
         listing = {"apiVersion": "v1", "kind": "List", "items": [_fake_node(number) for number in range(count)]}
         shell.run(_kubectl(state, "apply", "--server-side", "--force-conflicts", "-f", "-"), stdin=json.dumps(listing))
         shell.run(_kubectl(state, "wait", "--for=condition=Ready", "nodes", "--all", "--timeout=60s"))
+
+
+def fake_kubelet(
+    state: State,
+    pod_address: str = "{{ PodIPWith .spec.nodeName false .metadata.uid .metadata.name .metadata.namespace | Quote }}",
+    node_address: str = "{{ NodeIPWith .spec.nodeName | Quote }}",
+) -> Path:
+    """Write kwok's configuration, with expressions of its templates for the addresses of pods, and return its path."""
+    text = Template((MANIFESTS / "kwok.yaml").read_text())
+    path = state.control_plane / "kwok.yaml"
+    path.write_text(text.substitute(pod_address=pod_address, node_address=node_address))
+    return path
 
 
 def _fake_node(number: int) -> dict[str, object]:

@@ -38,6 +38,9 @@ COMPONENTS = (
 KUBE = Program("kube", "./cmd/kube", 420, COMPONENTS)
 KIND = Program("kind", "./cmd/kind", 15)
 PAUSE = Program("pause", "./cmd/pause", 2)
+# Tools of the same module: they compile only the 250 packages that Kubernetes does not have.
+KWOK = Program("kwok", "sigs.k8s.io/kwok/cmd/kwok", 30)
+HELM = Program("helm", "helm.sh/helm/v3/cmd/helm", 45)
 
 
 def program(state: State, wanted: Program) -> Path:

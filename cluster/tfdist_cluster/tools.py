@@ -6,10 +6,12 @@ from tfdist_cluster import gobuild, lock, versions
 from tfdist_cluster.errors import ClusterError
 from tfdist_cluster.paths import State
 
+_OF_THE_MODULE = {each.name: each for each in (gobuild.KIND, gobuild.PAUSE, gobuild.KWOK, gobuild.HELM)}
+
 
 def names() -> list[str]:
     """Return the names that `ensure` knows."""
-    return sorted({"kind", "pause", "kube", *gobuild.COMPONENTS, *versions.EXTRA_TOOLS})
+    return sorted({*_OF_THE_MODULE, "kube", *gobuild.COMPONENTS, *versions.EXTRA_TOOLS})
 
 
 def ensure(state: State, name: str) -> Path:
@@ -21,7 +23,7 @@ def ensure(state: State, name: str) -> Path:
     with lock.exclusive(state.root / f"tool-{_unit(name)}.lock"):
         if name in versions.EXTRA_TOOLS:
             return gobuild.tool(state, name)
-        gobuild.program(state, {"kind": gobuild.KIND, "pause": gobuild.PAUSE}.get(name, gobuild.KUBE))
+        gobuild.program(state, _OF_THE_MODULE.get(name, gobuild.KUBE))
         return state.bin / name
 
 

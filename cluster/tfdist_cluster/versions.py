@@ -12,11 +12,9 @@ COREDNS_TAG: Final = "v1.14.6"  # kubeadm's CoreDNSVersion
 PAUSE_TAG: Final = "3.10"  # sandbox_image in the containerd configuration of kind's base image
 RELEASED_NODE_IMAGE: Final = f"kindest/node:{KUBERNETES}"
 
-# Programs that tests and demos use but the cluster does not contain; built by `tools NAME`.
+# Programs that tests and demos use and that do not compile with the packages of `cluster/go`; built by `tools NAME`.
 EXTRA_TOOLS: Final = {
     "actionlint": "github.com/rhysd/actionlint/cmd/actionlint@v1.7.7",
-    "helm": "helm.sh/helm/v3/cmd/helm@v3.18.6",
-    "kwok": "sigs.k8s.io/kwok/cmd/kwok@v0.7.0",
     "training-operator": "github.com/kubeflow/training-operator/cmd/training-operator.v1@v1.9.4",
 }
 

@@ -6,6 +6,7 @@ classifies pods, the launcher the training processes of a round. The table of do
 """
 
 import json
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -89,6 +90,9 @@ DISRUPTION: Final = Classification("Disruption", Action.RESTART_UNCOUNTED)
 PREEMPTED: Final = Classification("Preempted", Action.RESTART_UNCOUNTED)
 STALLED: Final = Classification("Stalled", Action.RESTART)
 OUT_OF_MEMORY: Final = "OutOfMemory"
+STORAGE_LIMIT_EXCEEDED: Final = "StorageLimitExceeded"
+EVICTED: Final = "Evicted"
+"""Reason of a pod that the kubelet evicted; it deletes the containers, and with them their logs."""
 OOM_KILLED: Final = "OOMKilled"
 """Reason of a container whose process 1 was killed by the kernel because it was out of memory."""
 APPLICATION_ERROR: Final = "ApplicationError"
@@ -102,6 +106,7 @@ SECONDARY: Final = "Secondary"
 """A failure caused by another one."""
 
 _TERMINATED: Final = 128 + 15
+_OWN_STORAGE_LIMIT: Final = re.compile(r"exceed(?:s|ed) (?:its local ephemeral storage|the total|the) limit")
 _END_UNKNOWN: Final = frozenset({"Unknown", "ContainerStatusUnknown"})
 """Reasons of a container that ended while its runtime or kubelet did not run: containerd and the kubelet then make up
 the exit codes 255 and 137."""
@@ -133,6 +138,11 @@ RULES: Final = (
         f"{_codes([_TERMINATED])}, and the pod was evicted, preempted or deleted: it ended by SIGTERM",
         lambda pod: pod.exit_code == _TERMINATED and (pod.disrupted or pod.deleting),
         PREEMPTED,
+    ),
+    ExitRule(
+        "the kubelet evicted it because it used more ephemeral storage than its own limit (`Evicted`)",
+        lambda pod: exceeded_own_storage(pod.reason, pod.message),
+        Classification(STORAGE_LIMIT_EXCEEDED, Action.RESTART),
     ),
     ExitRule(
         "the pod was evicted, preempted or deleted, or its node was lost",
@@ -215,6 +225,15 @@ def rule_matches(rule: FailureRule, pod: TerminatedReplica) -> bool:
     if wanted is not None and not any(f"{c.type}={c.status}" in pod.conditions for c in wanted):
         return False
     return rule.on_message_pattern is None or regex.search(rule.on_message_pattern, pod.message)
+
+
+def exceeded_own_storage(reason: str, message: str) -> bool:
+    """Return whether the kubelet evicted a pod for a limit of its own: of a container, all of them or an emptyDir.
+
+    Only the text distinguishes it from the eviction by a node that is low on disk (`*MessageFmt` in Kubernetes'
+    pkg/kubelet/eviction).
+    """
+    return reason == EVICTED and _OWN_STORAGE_LIMIT.search(message) is not None
 
 
 def reports_out_of_memory(message: str) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 LONGEST_CAUSE: Final = 512
+MAX_NAMED: Final = 3
 _TRACEBACK: Final = re.compile(r"^\s*Traceback \(most recent call last\):\s*$")
 _EXCEPTION: Final = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit|Warning|Iteration)\b(?::|$)")
 """First line of an exception outside of a traceback, by the names that Python's guide to style recommends."""
@@ -45,6 +46,14 @@ def cause_in(output: str) -> str:
 def same_cause(one: str, other: str) -> bool:
     """Return whether two causes are equal but for the numbers in them."""
     return _VARYING.sub("0", one) == _VARYING.sub("0", other)
+
+
+def early_exit(completed: Sequence[str]) -> str:
+    """Return the note that replicas had exited before another one failed, which needed them; "" for none."""
+    if not completed:
+        return ""
+    names = ", ".join(completed[:MAX_NAMED]) + (" and others" if len(completed) > MAX_NAMED else "")
+    return f"{names} had exited with 0 before: all replicas must take part in every step until the end"
 
 
 def _raised(lines: Sequence[str]) -> str:

@@ -13,6 +13,7 @@ _MAX_SUPPORTED: Final = 12
 _PLAIN_KEY: Final = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
 
 REQUIRED: Final = "Required value"
+MUST_BE_STRING: Final = "must be a string; quote numbers and booleans"
 
 
 def required(detail: str) -> str:

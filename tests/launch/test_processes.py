@@ -304,6 +304,33 @@ raise ValueError(f"no column of process {os.getpid()}")
     assert (message.gang_end.reason, message.gang_end.round) == ("RepeatedError", 1)
 
 
+@pytest.mark.parametrize(
+    ("command", "code", "message"),
+    [
+        pytest.param(
+            "echo starts; echo 'cp: cannot stat data.csv: No such file' >&2; exit 3",
+            3,
+            "cp: cannot stat data.csv: No such file",
+            id="a shell script",
+        ),
+        pytest.param(
+            f"{sys.executable} -c 'open(\"data.csv\")'; code=$?; echo bye; exit $code",
+            1,
+            "FileNotFoundError: [Errno 2] No such file or directory: 'data.csv'",
+            id="Python behind a shell",
+        ),
+        pytest.param("exit 3", 3, "worker-0 ended with exit code 3", id="a silent one"),
+    ],
+)
+def test_the_error_of_a_command_that_is_not_python_is_the_end_of_its_standard_error(
+    launch: "Launch", command: str, code: int, message: str
+) -> None:
+    launchers = launch(1, command=("--", "sh", "-c", command), settings={"backoffLimit": 0})
+    assert launchers.wait() == [code], launchers.output()
+    assert launchers.termination(0).message.removeprefix("worker-0: ").startswith(message)
+    assert message in launchers.output() or "ended with exit code" in message, "it is in the log too"
+
+
 def test_without_a_gang_the_command_replaces_the_launcher() -> None:
     environ = {key: value for key, value in os.environ.items() if key != "TFDIST_JOB"}
     command = [sys.executable, "-m", "tfdist_launch", "--", "sh", "-c", "echo $$; exit 3"]

@@ -147,3 +147,14 @@ def test_the_others_are_stopped_as_soon_as_the_lost_peer_has_reported_too() -> N
     reports(world, 2, 75, lost_peer(1))
     world.run(ROOT_CAUSE_WAIT_SECONDS + 0.3)
     assert lead.slots[0].process is not ProcessState.RUNNING
+
+
+def test_a_member_that_exited_with_0_before_its_peers_is_named_in_their_failure() -> None:
+    world = settled(3)
+    lead = leader(world)
+    for rank, code in ((1, 0), (2, 75)):
+        ended = ProcessExited(round=0, outcome=ExitResult(exit_code=code, termination="lost a peer" if code else ""))
+        world.carry_out(lead.received(lead.slots[rank].link or 0, ended, world.now))
+    world.run(30)
+    [cause] = [f for f in lead.history.failures if f.root_cause]
+    assert cause.message.startswith("lost a peer; worker-1 had exited with 0 before")

@@ -31,7 +31,15 @@ def of_tfjob(template: Json) -> Json:
         for port in main.get("ports", ())
         if port not in (default, default | {"protocol": "TCP"})
     ]
+    for part in (*(main.get(f"{kind}Probe", {}) for kind in ("startup", "readiness", "liveness")), *_hooks(main)):
+        for action in part.values():
+            if isinstance(action, dict) and action.get("port") == "tfjob-port":
+                action["port"] = "tfdist-port"
     return _comparable(made)
+
+
+def _hooks(container: Json) -> list[Json]:
+    return list(container.get("lifecycle", {}).values())
 
 
 def _comparable(template: Json) -> Json:

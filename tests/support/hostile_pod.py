@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Final
@@ -44,8 +45,29 @@ def sends_forever(head: bytes, part: bytes, every: float = 0.0) -> Answer:
     return answer
 
 
+_CHUNKED: Final = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+STREAMS: Final[dict[str, Answer]] = {
+    "interim responses": sends_forever(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 1000),
+    "early hints": sends_forever(b"", b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" * 1000),
+    "responses": sends_forever(b"", b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n" * 1000),
+    "empty lines": sends_forever(b"", b"\r\n" * 10_000),
+    "header fields": sends_forever(b"HTTP/1.1 200 OK\r\n", b"X: y\r\n" * 5000),
+    "a header field": sends_forever(b"HTTP/1.1 200 OK\r\nX: ", b"y" * 50_000),
+    "chunks": sends_forever(_CHUNKED, b"1\r\n0\r\n" * 10_000),
+    "chunk extensions": sends_forever(_CHUNKED, b"1;a=b;c=d\r\n0\r\n" * 3000),
+    "a chunk extension": sends_forever(_CHUNKED + b"1;", b"a" * 50_000),
+    "trailers": sends_forever(_CHUNKED + b"0\r\n", b"X: y\r\n" * 5000),
+    "a body without end": sends_forever(b"HTTP/1.1 200 OK\r\n\r\n", b"[" * 50_000),
+    "single bytes": sends_forever(b"HTTP/1.1 200 OK\r\nContent-Length: 200000\r\n\r\n", b" "),
+    "any bytes": sends_forever(b"", random.Random(1).randbytes(50_000)),  # noqa: S311  the same in each run
+}
+"""Streams without an end, of everything that an HTTP parser reads."""
+
+
 @asynccontextmanager
-async def pod(answer: Answer, requests: list[bytes] | None = None) -> AsyncIterator[int]:
+async def pod(
+    answer: Answer, requests: list[bytes] | None = None, address: tuple[str, int] = (HERE, 0)
+) -> AsyncIterator[int]:
     """Serve an answer to each request on a free port, and note the requests, until the block ends."""
     open_: set[asyncio.StreamWriter] = set()
 
@@ -58,7 +80,7 @@ async def pod(answer: Answer, requests: list[bytes] | None = None) -> AsyncItera
                     requests.append(head)
                 await answer(writer)
 
-    server = await asyncio.start_server(serve, HERE, 0)
+    server = await asyncio.start_server(serve, *address)
     try:
         yield server.sockets[0].getsockname()[1]
     finally:

@@ -14,7 +14,7 @@ from tfdist.contract_reports import ProgressReport
 
 Reporter = Callable[[], ProgressReport]
 
-_ADDRESSES: Final = (f"127.77.{n // 250}.{n % 250 + 1}" for n in itertools.count())
+ADDRESSES: Final = (f"127.77.{n // 250}.{n % 250 + 1}" for n in itertools.count())
 """All of 127.0.0.0/8 is this machine's, so the one report port serves for many pods."""
 
 
@@ -44,9 +44,12 @@ class Trainers:
     def serve(self, pod: str, reporter: Reporter) -> None:
         """Give a pod that runs an address, that from now on serves the report that `reporter` returns."""
         server = self._server(reporter)
+        self.move(pod, str(server.server_address[0]))
+
+    def move(self, pod: str, ip: str) -> None:
+        """Give a pod that runs another address."""
         path = f"{PODS.format(ns=self._namespace)}/{pod}"
         wait_for(f"{pod} to run", lambda: self._api.do("GET", path)["status"]["phase"] == "Running")
-        ip = str(server.server_address[0])
         self._api.do("PATCH", f"{path}/status", {"status": {"podIP": ip, "podIPs": [{"ip": ip}]}}, "merge-patch")
 
     def _server(self, reporter: Reporter) -> ThreadingHTTPServer:
@@ -61,7 +64,7 @@ class Trainers:
             def log_message(self, *_: object) -> None:
                 pass
 
-        server = ThreadingHTTPServer((next(_ADDRESSES), REPORT_PORT), Handler)
+        server = ThreadingHTTPServer((next(ADDRESSES), REPORT_PORT), Handler)
         self._servers.append(server)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         return server

@@ -1,7 +1,7 @@
 """Each example once an epoch over all workers, with any failures: the replicas record their examples.
 
 The 25 examples divide by nothing. Two workers share three files record by record; three workers have a file each, of
-which one is empty.
+which one is empty, or share these files because they are uneven.
 """
 
 import json
@@ -42,6 +42,7 @@ class Manner:
     ending: str
     sizes: tuple[int, ...]
     """Examples of each worker."""
+    pattern: str = "train-*"
 
     @property
     def workers(self) -> int:
@@ -55,9 +56,11 @@ class Manner:
 
 MANNERS: Final = {
     "records": Manner("FromFiles", "tfrecord", (13, 12)),
-    "files": Manner("FromFiles", "npz", FILES),
+    "partitioned files": Manner("FromFiles", "npz", FILES, pattern="train-{worker}.npz"),
     "data set": Manner("FromDataSet", "", (9, 8, 8)),
 }
+UNEVEN: Final = {"uneven files": Manner("FromFiles", "npz", (9, 8, 8))}
+"""A file for each worker, but 17, 0 and 8 examples: the workers share them record by record."""
 
 
 @dataclass
@@ -107,14 +110,14 @@ class Counted:
 
 @pytest.fixture
 def counted(launch: "Launch", tmp_path: Path, name: str) -> Counted:
-    manner = MANNERS[name]
+    manner = (MANNERS | UNEVEN)[name]
     config: dict[str, Any] = {"epochs": EPOCHS, "batchSizePerReplica": BATCH, "learningRate": 0.01}
     if manner.ending:
         for number, part in enumerate(np.split(np.arange(EXAMPLES), np.cumsum(FILES)[:-1])):
             columns = {"x": part.astype(np.float32), "number": part.astype(np.float32)}
             path = str(tmp_path / f"train-{number}.{manner.ending}")
             tfrecord.write(path, columns) if manner.ending == "tfrecord" else npz.save(path, **columns)
-        data = {"train": f"{tmp_path}/train-*.{manner.ending}"}
+        data = {"train": f"{tmp_path}/{manner.pattern}"}
         config |= {"data": data, "numeric": ["x"], "label": "number", "normalize": "None", "hiddenUnits": [2]}
     training = {"program": f"support.counted_program:{manner.program}", "config": config}
     return Counted(launch, tmp_path, manner, training)
@@ -129,7 +132,7 @@ def each_is_there_once_an_epoch(job: Counted) -> None:
         assert sorted(numbers) == list(range(EXAMPLES)), f"epoch {epoch}"
 
 
-@pytest.mark.parametrize("name", MANNERS)
+@pytest.mark.parametrize("name", [*MANNERS, *UNEVEN])
 def test_of_a_training_that_is_not_disturbed(counted: Counted) -> None:
     assert set(counted.run()) == {0}, counted.attempts[-1].outputs
     each_is_there_once_an_epoch(counted)

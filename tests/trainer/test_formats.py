@@ -54,7 +54,7 @@ def test_csv_gives_columns_in_their_types_whatever_else_is_there(name: str, tmp_
         (["id,x,kind", "1,2,a", "1,two,a"], "line 3: 'x' is 'two', expected a number"),
         (["id,x,kind", "1,2,a", "1,nan,a"], "line 3: 'x' is nan, expected a finite number"),
         (["id,x,kind", "1,2,a", "1,2,c"], "line 3: 'kind' is 'c', expected one of b, a"),
-        (["id,x,kind", '"1,2,a'], "line 1: not readable as CSV: unexpected end of data"),
+        (["id,x,kind", '"1,2,a'], "line 2: not readable as CSV: unexpected end of data"),
     ],
 )
 def test_a_bad_line_is_reported_by_number_or_skipped(lines: list[str], message: str, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 from support.factories import manifest
+from support.tfjobs import tfjob
 
 from tfdist.cli import documents
 from tfdist.cli.commands import convert as command
@@ -109,3 +110,33 @@ def test_a_file_that_cannot_be_read_hides_no_other(capsys: pytest.CaptureFixture
     out, err = capsys.readouterr()
     assert names(out) == ["good"]
     assert err == "none.yaml: no such file or folder\n"
+
+
+SERVICE = {
+    "apiVersion": "v1",
+    "kind": "Service",
+    "metadata": {"name": "board"},
+    "spec": {"selector": {"training.kubeflow.org/job-name": "good"}},
+}
+
+
+def test_a_note_on_another_document_stands_above_it_and_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["convert", write("good", SERVICE)]) == 0
+    out, err = capsys.readouterr()
+    path = "spec.selector['training.kubeflow.org/job-name']"
+    text = "no pod of a TFDistJob has the label training.kubeflow.org/job-name; select tfdist.dev/job instead"
+    place = TFJOB.count("\n") + 1 + yaml.safe_dump(SERVICE).count("\n")
+    assert err == f"a.yaml:{place}: {path}: {text}\n"
+    assert "# Service board is unchanged. What to correct:\n# - spec.selector[" in out
+    assert [each.value for each in documents.parse(out.encode(), "out")][1] == SERVICE
+
+
+def test_the_names_of_tfjobs_are_known_to_documents_of_other_files(capsys: pytest.CaptureFixture[str]) -> None:
+    pathlib.Path("b.yaml").write_text(yaml.safe_dump(SERVICE | {"spec": {"externalName": "good-worker-0.team"}}))
+    assert main(["convert", "b.yaml", write(tfjob(name="good"))]) == 0
+    assert "b.yaml:6: spec.externalName: the Service good-worker-0 no longer exists" in capsys.readouterr().err
+
+
+def test_a_document_without_a_note_has_no_comment(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["convert", write(CONFIG_MAP)]) == 0
+    assert "#" not in capsys.readouterr().out

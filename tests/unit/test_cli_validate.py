@@ -164,3 +164,65 @@ def test_the_example_is_valid() -> None:
 def test_the_summary_of_unreadable_files_has_only_their_number(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["validate", "none.yaml"]) == 2
     assert capsys.readouterr().err == "none.yaml: no such file or folder\n1 file could not be read\n"
+
+
+CONFIG = "spec.training.config"
+UNQUOTED = """\
+apiVersion: tfdist.dev/v1
+kind: TFDistJob
+metadata: {name: survey, labels: {answer: yes}}
+spec:
+  env:
+  - {name: LEVEL, value: 010}
+  training:
+    program: tabular
+    config:
+      data: {train: "/data/*.csv"}
+      label: y
+      classes: [no, "yes", off]
+      numeric: [x, n]
+      categorical:
+        smoker: [yes, 2]
+        y: 20
+"""
+
+
+OF_METADATA = [
+    ('metadata.labels.answer: yes is a boolean in YAML; write "yes"', 3),
+    ('spec.env[0].value: 010 is a number in YAML; write "010"', 6),
+    (f'warning: {CONFIG}.categorical.true: the key y is a boolean in YAML, kubectl reads it as "true"; write "y"', 16),
+]
+OF_CONFIG = [
+    (f'{CONFIG}.label: y is a boolean in YAML; write "y"', 11),
+    (f'{CONFIG}.classes[0]: no is a boolean in YAML; write "no"', 12),
+    (f'{CONFIG}.classes[2]: off is a boolean in YAML; write "off"', 12),
+    (f'{CONFIG}.numeric[1]: n is a boolean in YAML; write "n"', 13),
+    (f'{CONFIG}.categorical.smoker[0]: yes is a boolean in YAML; write "yes"', 15),
+    (f'{CONFIG}.categorical.smoker[1]: 2 is a number in YAML; write "2"', 15),
+]
+CONFIG_ONLY = UNQUOTED.replace(", labels: {answer: yes}", "").replace("value: 010", 'value: "010"')
+
+
+def as_list(text: str) -> str:
+    """Return a `List` with the manifest `text`, whose lines move down by 3."""
+    first, *rest = text.splitlines()
+    return "\n".join(["apiVersion: v1", "kind: List", "items:", f"- {first}", *(f"  {line}" for line in rest)])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [(UNQUOTED, OF_METADATA), (CONFIG_ONLY, [*OF_CONFIG, OF_METADATA[-1]])], ids=["job", "config"]
+)
+def test_an_unquoted_boolean_or_number_is_reported_as_written(
+    text: str, expected: list[tuple[str, int]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for content, moved in ((text, 0), (as_list(text), 3)):
+        assert main(["validate", write("a.yaml", content)]) == 1
+        out, _ = capsys.readouterr()
+        assert out.splitlines() == [f"a.yaml:{line + moved}: {message}" for message, line in expected]
+
+
+def test_numbers_as_classes_are_reported_with_both_remedies(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate", write("a.yaml", CONFIG_ONLY.replace('[no, "yes", off]', "[0, 1]"))]) == 1
+    out, _ = capsys.readouterr()
+    text = f'{CONFIG}.classes[0]: 0 is a number in YAML; write "0", or set classes: 2 for labels 0 to 1'
+    assert f"a.yaml:12: {text}" in out.splitlines()

@@ -227,3 +227,56 @@ def test_the_merged_pod_of_every_role_is_that_of_the_tfjob(types: Json) -> None:
     parse(made)
     for key, given in types.items():
         assert effective.of_role(made, ROLES[key]) == effective.of_tfjob(given["template"]), key
+
+
+PORT = {"port": "tfjob-port"}
+HANDLERS: dict[str, Json] = {
+    "startupProbe": {"startupProbe": {"tcpSocket": PORT, "failureThreshold": 60}},
+    "readinessProbe": {"readinessProbe": {"httpGet": PORT | {"path": "/"}}},
+    "livenessProbe": {"livenessProbe": {"tcpSocket": PORT}},
+    "preStop": {"lifecycle": {"preStop": {"httpGet": PORT | {"path": "/save"}}}},
+    "postStart": {"lifecycle": {"postStart": {"tcpSocket": PORT}}},
+}
+
+
+OWN_PORT: Json = {"ports": [{"name": "tfjob-port", "containerPort": 3333}]}
+
+
+@pytest.mark.parametrize("ports", [{}, OWN_PORT], ids=["none", "own"])
+@pytest.mark.parametrize("name", HANDLERS)
+def test_a_probe_or_hook_refers_to_a_port_that_its_container_has(name: str, ports: Json) -> None:
+    made = convert(tfjob({"Worker": replica(2, **HANDLERS[name], **ports)}))
+    for pod in [each for each in objects(parse(made.manifest), IMAGE) if each["kind"] == "Pod"]:
+        (container,) = pod["spec"]["containers"]
+        assert "tfjob-port" not in str(container)
+        assert str(container).count("'port': 'tfdist-port'") == 1
+        assert "tfdist-port" in [port["name"] for port in container["ports"]]
+    assert not [note for note in made.notes if "tfdist-port" in note.message]
+
+
+@pytest.mark.parametrize("port", ["web", 2222, 8080])
+def test_a_probe_of_another_port_is_unchanged(port: Any) -> None:
+    fields: Json = {"livenessProbe": {"tcpSocket": {"port": port}}, "ports": [{"name": "web", "containerPort": 80}]}
+    assert main_rest(spec({"Worker": replica(2, **fields)}))["livenessProbe"] == fields["livenessProbe"]
+
+
+def test_a_sidecar_keeps_the_name_of_its_own_port() -> None:
+    sidecar: Json = {"name": "proxy", "image": "proxy:1", "ports": [{"name": "tfjob-port", "containerPort": 99}]}
+    sidecar["readinessProbe"] = {"tcpSocket": PORT}
+    given = replica(2)
+    given["template"]["spec"]["containers"].append(sidecar)
+    assert sidecar in spec({"Worker": given})["template"]["spec"]["containers"]
+
+
+def test_a_policy_that_restarts_a_resized_container_is_dropped_with_a_note() -> None:
+    policies = [{"resourceName": "cpu", "restartPolicy": n} for n in ("NotRequired", "RestartContainer")]
+    made = convert(tfjob({"Worker": replica(2, resizePolicy=policies)}))
+    parse(made.manifest)
+    assert main_rest(made.manifest["spec"])["resizePolicy"] == policies[:1]
+    assert "restartPolicy Never" in notes(made)[f"{WORKER}.spec.containers[0].resizePolicy"]
+
+
+@pytest.mark.parametrize(("account", "token"), [({}, False), ({"serviceAccountName": "a"}, None)])
+def test_the_account_of_a_pod_decides_about_its_token(account: Json, token: bool | None) -> None:
+    pod = objects(parse(convert(tfjob({"Worker": replica(1, account)})).manifest), IMAGE)[-1]
+    assert pod["spec"].get("automountServiceAccountToken") is token

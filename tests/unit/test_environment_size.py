@@ -1,4 +1,6 @@
-"""Environment variables of large gangs: Linux starts no container with a variable of more than 128 KiB."""
+"""Environment variables of large jobs: Linux starts no container with a variable of more than 128 KiB."""
+
+from typing import Any
 
 import pytest
 from support.factories import manifest
@@ -11,6 +13,8 @@ from tfdist.render.pod import Attempt, PodRenderer
 from tfdist.validation import ValidationFailed, parse
 from tfdist.validation.environment import MAX_VARIABLE_BYTES
 from tfdist_launch.settings import read_settings
+from tfdist_operator.admission import review
+from tfdist_operator.kube.job_cache import JobCache
 
 COMMAND = ["tfdist-launch", "python", "train.py"]
 
@@ -60,3 +64,72 @@ def test_the_leader_knows_all_members_with_their_attempts(replicas: int) -> None
 def test_a_gang_of_up_to_1000_is_listed_for_launchers_of_earlier_versions() -> None:
     assert '"memberRanges"' not in variables(1000, 0)[JOB_ENV]
     assert '"memberRanges"' in variables(1001, 0)[JOB_ENV]
+
+
+FILES = [f"/data/dt=2024-05-{day:02}/part-{part:05}-of-00100.tfrecord" for day in range(1, 31) for part in range(100)]
+TABULAR = {"data": {"train": "/data/*"}, "numeric": ["x"], "classes": 2}
+
+
+@pytest.mark.parametrize(
+    ("changed", "path", "remedy"),
+    [
+        ({"data": {"train": FILES, "eval": "/e/*"}}, "data.train", "use patterns of files"),
+        ({"data": {"train": "/data/*", "eval": FILES}}, "data.eval", "use patterns of files"),
+        ({"categorical": {"word": [f"{n:060}" for n in range(3000)]}}, "categorical.word", "shorten this value"),
+        ({"classes": [f"é{n:040}" for n in range(3000)]}, "classes", "shorten this value"),
+    ],
+    ids=["training files", "evaluation files", "categories", "classes that are not ASCII"],
+)
+def test_a_configuration_that_does_not_fit_is_an_error_of_its_largest_field(
+    changed: dict[str, Any], path: str, remedy: str
+) -> None:
+    with pytest.raises(ValidationFailed) as caught:
+        parse(manifest(training={"program": "tabular", "config": TABULAR | changed}))
+    (problem,) = caught.value.problems
+    assert problem.path == f"spec.training.config.{path}"
+    assert problem.message.startswith("TFDIST_JOB has training.config and takes")
+    assert f"131072 bytes: {remedy}" in problem.message
+
+
+@pytest.mark.parametrize("replicas", [1, 700])
+def test_the_largest_accepted_configuration_fits_with_everything_that_validation_does_not_know(replicas: int) -> None:
+    def job(count: int) -> dict[str, Any]:
+        config = TABULAR | {"data": {"train": FILES[:count]}}
+        return manifest(training={"program": "tabular", "config": config}, worker={"replicas": replicas})
+
+    def fits(count: int) -> bool:
+        try:
+            parse(job(count))
+        except ValidationFailed:
+            return False
+        return True
+
+    low, high = 1, len(FILES)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    parsed = parse(job(low))
+    gang = training_gang(parsed)
+    history = GangHistory(attempt_of=lambda _: 999, token="t" * 64)
+    renderer = PodRenderer(parsed, gang, Installation("trainer:1", cluster_domain="cluster.example.org"), history)
+    largest = len(f"{JOB_ENV}={renderer.variables(gang.members[0], 999)[JOB_ENV]}\0".encode())
+    assert largest <= MAX_VARIABLE_BYTES
+    assert largest > MAX_VARIABLE_BYTES - 8000
+
+
+def test_the_configuration_of_a_program_of_ones_own_is_limited_too() -> None:
+    config = {"words": ["word"] * 5000}
+    assert parse(manifest(training={"program": "mine:Line", "config": config})).spec.training
+    with pytest.raises(ValidationFailed, match=r"spec.training.config.words: TFDIST_JOB has training.config"):
+        parse(manifest(training={"program": "mine:Line", "config": {"words": ["word"] * 50_000}}))
+
+
+def test_the_webhook_rejects_such_a_job_and_the_controller_holds_the_error() -> None:
+    job = manifest(training={"program": "tabular", "config": TABULAR | {"data": {"train": FILES}}})
+    job["metadata"] |= {"resourceVersion": "5", "generation": 1}
+    (rejected,) = review(job, None, {}).problems
+    store = JobCache()
+    store.upsert(job)
+    (stored,) = store.all()
+    assert [str(problem) for problem in stored.problems] == [rejected]
+    assert rejected.startswith("spec.training.config.data.train: TFDIST_JOB has training.config")

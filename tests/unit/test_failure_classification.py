@@ -54,6 +54,29 @@ def test_what_the_cluster_did_explains_more_than_the_exit_code(seen: dict[str, A
     assert classify(pod("worker-0", "F", **seen)).reason == reason
 
 
+OWN_LIMITS = (
+    "Pod ephemeral local storage usage exceeds the total limit of containers 100Mi. ",
+    'Container tensorflow exceeded its local ephemeral storage limit "1Gi". ',
+    'Usage of EmptyDir volume "scratch" exceeds the limit "5Gi". ',
+)
+LOW_NODE = (
+    "The node was low on resource: ephemeral-storage. Container tensorflow was using 5Gi, request is 0, "
+    "has larger consumption of ephemeral-storage. "
+)
+
+
+@pytest.mark.parametrize(
+    ("message", "reason", "action"),
+    [
+        *((text, "StorageLimitExceeded", "Restart") for text in OWN_LIMITS),
+        (LOW_NODE, "Disruption", "RestartWithoutCount"),
+    ],
+)
+def test_an_eviction_counts_if_the_pod_exceeded_a_limit_of_its_own(message: str, reason: str, action: str) -> None:
+    evicted = pod("worker-0", "F", exit_code=137, disrupted=True, reason="Evicted", message=message)
+    assert (classify(evicted).reason, classify(evicted).action) == (reason, action)
+
+
 def test_the_first_rule_that_matches_wins() -> None:
     rules = policy({"action": "Ignore", "onExitCodes": codes(3)}, {"action": "FailJob", "onExitCodes": codes(3, 4)})
     assert classify(pod("worker-0", "F", exit_code=3), rules).action == "Ignore"

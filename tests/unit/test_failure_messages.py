@@ -68,6 +68,53 @@ def test_the_message_of_a_failed_init_container_has_the_command_that_prints_its_
     assert "init container fetch: no such bucket" in job.message("Failed")
 
 
+@pytest.mark.parametrize("code", [1, 75])
+def test_a_replica_that_exited_with_0_before_its_peers_is_named_in_their_failure(code: int) -> None:
+    early = pod("worker-1", "S", finished_at="2030-01-02T03:03:00Z")
+    job = failed([pod("worker-0", "F", exit_code=code), early], runPolicy={"backoffLimit": 0})
+    assert "worker-1 had exited with 0 before" in job.message("Failed")
+
+
+def test_a_replica_that_succeeds_after_a_failure_is_not_named_in_it() -> None:
+    late = pod("worker-1", "S", finished_at="2030-01-02T03:05:00Z")
+    job = failed([pod("worker-0", "F", exit_code=1), late], runPolicy={"backoffLimit": 0})
+    assert "worker-1" not in job.message("Failed")
+
+
+def test_a_launcher_that_knows_the_exit_code_only_adds_no_second_sentence() -> None:
+    ended = gave_up("worker-0", 3, "RepeatedError", "worker-0 ended with exit code 3; the same error twice")
+    job = failed([ended, pod("worker-1")])
+    assert job.message("Failed").count("ended with exit code 3") == 1
+    assert "the same error twice" in job.message("Failed")
+
+
+def ended_by_the_kubelet(reason: str, message: str, *, ran: bool) -> Any:
+    """Return a pod that the kubelet evicted while it ran, or never admitted."""
+    labels = {names.JOB_UID_LABEL: "u", names.ROLE_LABEL: "worker", names.INDEX_LABEL: "0", names.ATTEMPT_LABEL: "0"}
+    meta = {"name": "fashion-worker-0", "uid": "p", "resourceVersion": "1", "labels": labels}
+    ended = [{"name": "tensorflow", "state": {"terminated": {"exitCode": 137, "reason": "Error"}}}]
+    status = {"phase": "Failed", "reason": reason, "message": message, "containerStatuses": ended if ran else []}
+    return summarize({"metadata": meta, "status": status})
+
+
+def test_a_replica_that_exceeded_its_storage_limit_has_the_kubelets_text_and_a_remedy_and_no_log() -> None:
+    text = "Pod ephemeral local storage usage exceeds the total limit of containers 100Mi. "
+    evicted = ended_by_the_kubelet("Evicted", text, ran=True)
+    job = failed([evicted, pod("worker-1")], runPolicy={"backoffLimit": 0})
+    assert "ended with exit code 137: Evicted: Pod ephemeral local storage usage exceeds" in job.message("Failed")
+    assert "raise resources.limits.ephemeral-storage" in job.message("Failed")
+    assert "kubectl logs" not in job.message("Failed")
+    assert job.status["failures"][-1]["reason"] == "StorageLimitExceeded"
+
+
+def test_a_replica_that_its_node_never_admitted_has_the_kubelets_text_and_no_log() -> None:
+    rejected = ended_by_the_kubelet("UnexpectedAdmissionError", "Allocate failed due to no GPU", ran=False)
+    job = Lifecycle(BOTH)
+    job.reconcile([rejected, pod("worker-1")])
+    assert "Allocate failed due to no GPU" in job.message("Restarting")
+    assert "kubectl logs" not in job.message("Restarting")
+
+
 @pytest.mark.parametrize(
     ("seen", "text"),
     [

@@ -283,3 +283,22 @@ def test_the_launcher_of_a_command_is_kept_only_with_in_place(command: list[str]
 def test_the_members_of_a_gang_are_excluded_from_proxies_by_their_local_addresses() -> None:
     made = prepared(manifest(command=["train"], env=[{"name": "no_proxy", "value": "internal.example"}]))
     assert made.replicas["worker-0"].environment["no_grpc_proxy"] == "internal.example,localhost,127.0.0.1"
+
+
+def test_a_variable_that_only_the_paths_of_this_machine_make_too_large_is_rejected() -> None:
+    config = {"data": {"train": [f"/d/{number:04}.csv" for number in range(3000)]}, "numeric": ["x"]}
+    document = alone(
+        training={"program": "tabular", "config": config},
+        volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}],
+        volumeMounts=[{"name": "data", "mountPath": "/d"}],
+    )
+    assert prepared(document, volumes={"data": "/e"}).replicas
+    text = rejection(document, volumes={"data": f"/{'long/' * 20}folder"})
+    assert text.startswith("spec.training.config.data.train: TFDIST_JOB has training.config and takes")
+    assert "131072 bytes: use patterns of files" in text
+
+
+def test_an_own_variable_that_expansion_makes_too_large_is_rejected() -> None:
+    env = [{"name": "A", "value": "x" * 30_000}, {"name": "B", "value": "$(A)" * 5}]
+    text = rejection(alone(command=["python", "-V"], env=env))
+    assert text.startswith("spec.env: B takes 150003 bytes, and Linux limits an environment variable to 131072 bytes")

@@ -181,3 +181,24 @@ def test_a_warning_names_what_has_no_effect_or_a_risk(spec: dict[str, Any], path
     assert job.spec.training is not None
     assert job.spec.training.program == TRAINING["program"]
     assert [warning.path for warning in warnings(job)] == paths
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"classes": [False, "b"]}, "config.classes[0]: Invalid value: false: must be a string"),
+        ({"classes": ["a"]}, "config.classes: Invalid value: list: must have at least 2 items"),
+        ({"classes": 1}, "config.classes: Invalid value: 1: must be at least 2"),
+        ({"classes": "many"}, 'config.classes: Invalid value: "many": must be an integer or a list'),
+        ({"numeric": ["a", 5]}, "config.numeric[1]: Invalid value: 5: must be a string"),
+        ({"numeric": {"a": 0}}, "config.numeric.a: Invalid value: 0: must be at least 1"),
+        ({"categorical": {"a": [1.5]}}, "config.categorical.a[0]: Invalid value: 1.5: must be a string"),
+        ({"normalize": {"a": {"mean": 1}}}, "config.normalize.a.deviation: Required value"),
+        ({"data": {"train": ["/a", 3]}}, "config.data.train[1]: Invalid value: 3: must be a string"),
+    ],
+)
+def test_a_value_of_an_allowed_type_is_reported_by_its_wrong_part(config: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationFailed) as caught:
+        parse(manifest(training={"program": "tabular", "config": {"data": DATA} | config}))
+    assert [str(p) for p in caught.value.problems if str(p).startswith(f"spec.training.{message}")]
+    assert len(caught.value.problems) == 1

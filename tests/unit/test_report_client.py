@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from support.hostile_pod import HERE, Answer, ok, pod, replica, sends, sends_forever
+from support.hostile_pod import HERE, STREAMS, Answer, ok, pod, replica, sends, sends_forever
 from support.ports import free_ports
 
 from tfdist import contract
@@ -82,11 +82,15 @@ UNREADABLE: dict[str, Answer] = {
     "larger than the limit": sends(ok(BODY + b" " * MAX_REPORT_BYTES)),
     "gzip": sends(ok(gzip.compress(BODY), "Content-Encoding: gzip")),
     "a gzip bomb": sends(ok(gzip.compress(b"0" * 50_000_000), "Content-Encoding: gzip")),
-    "endless chunks": sends_forever(CHUNKED, b"10000\r\n" + b" " * 65536 + b"\r\n"),
+    "an interim response first": sends(b"HTTP/1.1 100 Continue\r\n\r\n" + ok(BODY)),
+    "chunks": sends(CHUNKED + b"%x\r\n%b\r\n0\r\n\r\n" % (len(BODY), BODY)),
+    "more than announced": sends(ok(BODY) + ok(BODY)),
+    "two lengths": sends(ok(BODY, "Content-Length: 5")),
+    "a negative length": sends(b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n" + BODY),
+    "a length of 5,000 digits": sends(b"HTTP/1.1 200 OK\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\n"),
     "a body that never comes": sends(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"),
     "a byte at a time": sends_forever(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n", b" ", every=0.05),
-    "more in the header than a header has": sends_forever(b"HTTP/1.1 200 OK\r\n", b"X-Y: " + b"z" * 4000 + b"\r\n"),
-}
+} | STREAMS
 
 
 @pytest.mark.parametrize("answer", UNREADABLE.values(), ids=UNREADABLE)

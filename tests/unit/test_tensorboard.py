@@ -140,3 +140,8 @@ def test_it_outlives_the_job_for_its_own_time_to_live() -> None:
 
 def test_a_job_without_tensorboard_creates_none() -> None:
     assert not planned(BOTH).tensorboard
+
+
+def test_the_pod_runs_as_the_user_root_where_the_replicas_do() -> None:
+    made = pod(template={"spec": {"securityContext": {"runAsUser": 0}}})["spec"]
+    assert made["securityContext"] == {"runAsUser": 0, "seccompProfile": {"type": "RuntimeDefault"}}

@@ -3,12 +3,13 @@
 import json
 import re
 import signal
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from tfdist.contract import LaunchMember, Role, replica_name
 from tfdist.failure_classification import OOM_KILLED
-from tfdist.failure_text import cause_in
+from tfdist.failure_text import cause_in, early_exit
 from tfdist_launch.messages import ExitResult
 
 _REPLICA: Final = re.compile(r"/job:(\w+)/(?:replica:\d+/)?task:(\d{1,6})\b|\b(chief|worker|ps)-(\d{1,6})\b")
@@ -27,6 +28,8 @@ class ProcessFailure:
     """The termination message, or any text."""
     lost_at: str = ""
     """Orders the failures of one round: whole seconds since the first one."""
+    note: str = ""
+    """Appended to the message."""
     reason: str = ""
     conditions: tuple[str, ...] = ()
     disrupted: bool = False
@@ -45,8 +48,8 @@ class ProcessFailure:
 
     @property
     def summary(self) -> str:
-        """The message in one line, see `termination_summary`."""
-        return termination_summary(self.message)
+        """Message and note in one line, see `termination_summary`."""
+        return "; ".join(filter(None, (termination_summary(self.message), self.note)))
 
     @property
     def description(self) -> str:
@@ -72,8 +75,17 @@ def termination_summary(text: str) -> str:
     return cause_in(text)
 
 
-def process_failure(member: LaunchMember, result: ExitResult, seconds: float) -> ProcessFailure:
-    """Return the failure of a training process, `seconds` after the first failure of its round."""
+def process_failure(
+    member: LaunchMember, result: ExitResult, seconds: float, completed: Sequence[str] = ()
+) -> ProcessFailure:
+    """Return the failure of a training process.
+
+    Args:
+        member: the member whose process ended.
+        result: how it ended.
+        seconds: time since the first failure of its round.
+        completed: names of the members that it needs and that have exited with 0 in this round.
+    """
     oom_killed = result.signal == signal.SIGKILL and bool(result.out_of_memory)
     message = result.out_of_memory if oom_killed else result.termination
     if result.out_of_memory and not oom_killed:
@@ -86,6 +98,7 @@ def process_failure(member: LaunchMember, result: ExitResult, seconds: float) ->
         signal=result.signal,
         message=message,
         lost_at=f"{seconds:06.0f}",
+        note=early_exit(completed),
         reason=OOM_KILLED if oom_killed else "",
     )
 

@@ -30,12 +30,35 @@ from types import TracebackType
 from typing import Any, Final
 
 from tfdist.failure_text import cause_in
+from tfdist_launch.captured_errors import CapturedErrors, write_unless_present
 from tfdist_launch.python_command import PythonCommand, parse_python_command
 from tfdist_trainer import heartbeat, log, preload, termination
 
 NOT_EXECUTABLE: Final = 126
 NOT_FOUND: Final = 127
 _PR_SET_PDEATHSIG: Final = 1
+
+
+class _Child:
+    """A training process, as the fork server knows it."""
+
+    def __init__(self, id_: int, message: Path, errors: CapturedErrors | None) -> None:
+        self.id = id_
+        self.errors = errors
+        self.open = True
+        """Whether the process may write more to its standard error."""
+        self._message = message
+        if errors is not None:
+            errors.begin()
+
+    def copy(self) -> None:
+        """Copy what the process has written to its standard error."""
+        self.open = self.errors is not None and self.errors.copy()
+
+    def ended(self, *, failed: bool) -> None:
+        """Copy the rest, and write the termination message of a failed process."""
+        if self.errors is not None:
+            self.errors.finish(self._message if failed else None)
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -46,7 +69,7 @@ def main(arguments: Sequence[str]) -> None:
     python = None if arguments[2] == "cold" else parse_python_command(command)
     if python is not None and not _preload(python):
         python = None
-    request = _serve(channel)
+    request = _serve(channel, captures=python is None)
     if request is None:
         return
     os.environ.update(request["env"])
@@ -71,17 +94,23 @@ def _preload(python: PythonCommand) -> bool:
     return True
 
 
-def _serve(channel: socket.socket) -> dict[str, Any] | None:
-    """Start training processes until the launcher is gone; in the fork of one, return its request."""
+def _serve(channel: socket.socket, *, captures: bool) -> dict[str, Any] | None:
+    """Start training processes until the launcher is gone; in the fork of one, return its request.
+
+    With `captures` the end of a process's standard error is its termination message, unless it has written one.
+    """
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     signal.set_wakeup_fd(writing)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     _send(channel, ready=True)
-    processes: dict[int, int] = {}
+    processes: dict[int, _Child] = {}
     rest = b""
     while True:
-        ready, _, _ = select.select([channel.fileno(), reading], [], [])
+        outputs = {child.errors.fileno(): child for child in processes.values() if child.errors and child.open}
+        ready, _, _ = select.select([channel.fileno(), reading, *outputs], [], [])
+        for descriptor in outputs.keys() & ready:
+            outputs[descriptor].copy()
         if reading in ready:
             os.read(reading, 4096)
             _reap(channel, processes)
@@ -96,12 +125,15 @@ def _serve(channel: socket.socket) -> dict[str, Any] | None:
             if "drop" in request:
                 _drop(processes, request["drop"])
                 continue
+            errors = CapturedErrors() if captures else None
             pid = os.fork()
             if pid == 0:
                 _leave_fork_server(channel, (reading, writing))
+                if errors is not None:
+                    errors.attach()
                 return request
             _own_group(pid)
-            processes[pid] = request["program"]
+            processes[pid] = _Child(request["program"], termination.path_from(request["env"]), errors)
             _send(channel, program=request["program"], pid=pid)
 
 
@@ -116,25 +148,27 @@ def _leave_fork_server(channel: socket.socket, pipe: tuple[int, int]) -> None:
         os.close(descriptor)
 
 
-def _drop(processes: dict[int, int], dropped: int) -> None:
+def _drop(processes: dict[int, _Child], dropped: int) -> None:
     """Kill a process whose exit is not to be reported, and return when its ports are free."""
-    for pid in [pid for pid, id_ in processes.items() if id_ == dropped]:
-        del processes[pid]
+    for pid in [pid for pid, child in processes.items() if child.id == dropped]:
+        child = processes.pop(pid)
         _kill(pid)
         os.waitpid(pid, 0)
+        child.ended(failed=False)
 
 
-def _reap(channel: socket.socket, processes: dict[int, int]) -> None:
+def _reap(channel: socket.socket, processes: dict[int, _Child]) -> None:
     """Report exited processes, after killing the children that they have left."""
     while processes:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if pid == 0:
             return
-        id_ = processes.pop(pid, None)
-        if id_ is None:
+        child = processes.pop(pid, None)
+        if child is None:
             continue
         _kill(pid)
-        _send(channel, program=id_, status=status)
+        child.ended(failed=status != 0)
+        _send(channel, program=child.id, status=status)
 
 
 def _kill(group: int) -> None:
@@ -200,10 +234,8 @@ def _frames_of_program(frames: TracebackType | None) -> TracebackType | None:
 
 def _write_termination_message(error: Exception) -> None:
     """Write the cause of an exception as the termination message, unless there is one."""
-    path = termination.path_from(os.environ)
-    with contextlib.suppress(OSError):
-        if not path.exists() or not path.stat().st_size:
-            path.write_text(cause_in("".join(traceback.format_exception(error))), encoding="utf-8")
+    cause = cause_in("".join(traceback.format_exception(error)))
+    write_unless_present(termination.path_from(os.environ), cause)
 
 
 if __name__ == "__main__":

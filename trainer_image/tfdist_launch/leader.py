@@ -192,7 +192,9 @@ class Leader:
         result = message.outcome
         if self.state is GangState.RUNNING:
             self._first_failure, self._events.unresponsive = now, slots.first_unresponsive(self.slots)
-        failure = process_failure(slot.member, result, now - self._first_failure)
+        failure = process_failure(
+            slot.member, result, now - self._first_failure, slots.done(self.slots, self._independent)
+        )
         if result.ok or classify(failure, self.restart_policy.failure_policy).action is Action.IGNORE:
             slot.done = True
             return self._finish(GangSucceeded()) if self._has_succeeded() else []

@@ -1,11 +1,12 @@
 """The slots of a gang as the leader knows them: one for each member, with the state of its launcher and process."""
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from tfdist.contract import ExitCode, LaunchMember, replica_name
+from tfdist.contract import ExitCode, LaunchMember, Role, replica_name
 from tfdist.contract_reports import ProgressReport
 from tfdist_launch.failures import ProcessFailure
 from tfdist_launch.member import STOP_GRACE_SECONDS
@@ -137,6 +138,11 @@ def first_unresponsive(slots: Sequence[Slot]) -> Slot | None:
     """
     running = (s for s in slots if s.process is ProcessState.RUNNING)
     return next((s for s in running if s.heartbeat is not None and not s.heartbeat.alive), None)
+
+
+def done(slots: Sequence[Slot], independent: AbstractSet[Role]) -> list[str]:
+    """Return the names of the members whose processes have exited with 0 and that the other members need."""
+    return [slot.name for slot in slots if slot.done and slot.member.role not in independent]
 
 
 def is_any_running(slots: Sequence[Slot], peers: frozenset[tuple[str, int]]) -> bool:

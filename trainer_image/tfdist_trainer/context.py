@@ -10,8 +10,9 @@ from tfdist.api.training import RuntimeSpec
 from tfdist.contract import CheckpointSettings
 from tfdist_trainer.data.files import Shard
 from tfdist_trainer.data.pipeline import EpochRange, ExampleSource, steps_needed, stream
+from tfdist_trainer.data.source import FileSource
 from tfdist_trainer.environment import Member
-from tfdist_trainer.errors import DataMissingError
+from tfdist_trainer.errors import DataMalformedError, DataMissingError
 from tfdist_trainer.fence import Writer
 from tfdist_trainer.preemption import PreemptionHandler
 from tfdist_trainer.programs.base import Program
@@ -110,9 +111,25 @@ def input_pipeline_of(context: Context, examples: ExampleSource, field: str) -> 
 
     Raises:
         DataMissingError: no member has an example.
+        DataMalformedError: no member has an example, as all records were skipped.
     """
-    counts = tuple(round(count) for count in context.gang.all_gather(examples.count))
-    if not sum(counts):
-        raise DataMissingError(f"{field}: the files hold no example")
+    counts = example_counts(context.gang, examples, field)
     size = batch_size(context.config, context.gang.replicas)
     return InputPipeline(gang=context.gang, examples=examples, batch_size=size, counts=counts)
+
+
+def example_counts(gang: ReplicaGroup, examples: ExampleSource | FileSource, field: str) -> tuple[int, ...]:
+    """Return the number of examples of every member, in order of rank; a collective.
+
+    Raises:
+        DataMissingError: no member has an example.
+        DataMalformedError: no member has an example, as all records were skipped.
+    """
+    counts = tuple(round(count) for count in gang.all_gather(examples.count))
+    if sum(counts):
+        return counts
+    skipped = round(gang.all_reduce_sum([examples.skipped])[0])
+    if not skipped:
+        raise DataMissingError(f"{field}: the files hold no example")
+    first = examples.first_skipped or "see the messages of the other members"
+    raise DataMalformedError(f"{field}: onBadRecord: Skip has skipped all {skipped} records; the first: {first}")

@@ -46,6 +46,13 @@ class DataMalformedError(TrainerError):
     reason = "DataMalformed"
 
 
+class ColumnAbsentError(DataMalformedError):
+    """No record of an input file has a configured column.
+
+    `onBadRecord: Skip` does not skip such a file: the configuration or the file is wrong as a whole.
+    """
+
+
 class NotFiniteError(TrainerError):
     """A loss or gradient is not finite; the same data and settings would fail again."""
 

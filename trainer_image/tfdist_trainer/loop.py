@@ -13,8 +13,7 @@ import tensorflow as tf
 from tfdist.contract import Phase
 from tfdist_trainer import log
 from tfdist_trainer.checkpoint import DataCursor
-from tfdist_trainer.context import Context, InputPipeline, input_pipeline_of
-from tfdist_trainer.data.files import Split
+from tfdist_trainer.context import Context, InputPipeline
 from tfdist_trainer.errors import ConfigurationError, NotFiniteError, Preempted, cause_of, one_line
 from tfdist_trainer.loop_decision import LoopDecision, agree
 from tfdist_trainer.programs.config import last_epoch
@@ -25,6 +24,7 @@ from tfdist_trainer.state import State, new_state
 from tfdist_trainer.step import BatchNormSync, FiniteCheck, StepOptions, StepStats, TrainStep, metric_sums
 from tfdist_trainer.steps_per_execution import MAX_STEPS_PER_EXECUTION, StepsPerExecutionTuner
 from tfdist_trainer.summaries import Summaries
+from tfdist_trainer.training_input import open_training_input
 from tfdist_trainer.xla_autotuner import XlaAutotuner
 
 LOG_SECONDS = 5.0
@@ -49,8 +49,7 @@ def train(context: Context) -> None:
         Preempted: SIGTERM arrived at a member, and the gang has saved the agreed step.
         NotFiniteError: a loss or gradient is not finite, and the program does not skip such steps.
     """
-    examples = context.program.examples(Split.TRAIN, context.shard)
-    pipeline = input_pipeline_of(context, examples, "training.config.data.train")
+    pipeline = open_training_input(context)
     training = Training(context, pipeline, new_state(context))
     if context.start_barrier is not None:
         training.warm_up_step()

@@ -22,6 +22,8 @@ DEADLINE_SECONDS: Final = 10.0
 """Time limit for all replicas of one job."""
 REQUESTS_OF_ONE_JOB: Final = 32
 """Maximum number of requests in flight for one job."""
+DIAGNOSES_IN_PARALLEL: Final = 8
+"""With the limits of a response it bounds the memory of all diagnoses to 64 MiB; others wait for their turn."""
 
 
 class Diagnosis:
@@ -29,6 +31,7 @@ class Diagnosis:
 
     def __init__(self, client: ReportClient) -> None:
         self._client = client
+        self._slots = asyncio.Semaphore(DIAGNOSES_IN_PARALLEL)
         self._tasks: dict[NamespacedName, tuple[str, asyncio.Task[None]]] = {}
 
     def start(
@@ -61,7 +64,8 @@ class Diagnosis:
         self, key: NamespacedName, about: str, questions: Sequence[ProbeTarget], found: Callable[[ProbeResult], None]
     ) -> None:
         try:
-            evidence = await self.evidence(about, questions)
+            async with self._slots:
+                evidence = await self.evidence(about, questions)
         except Exception:
             log.exception("a diagnosis failed by a bug of the controller", extra={"job": "/".join(key)})
             evidence = ProbeResult(about, "", "")

@@ -33,6 +33,10 @@ class Document:
         """Return the position of the field `path`, or of the deepest part of the path that exists."""
         return location.find(self.root, f"{self.prefix}{path}")
 
+    def node(self, path: str) -> Node | None:
+        """Return the YAML node of the field `path`, of the whole document for an empty path; None if it is absent."""
+        return location.node_at(self.root, f"{self.prefix}{path}".removesuffix("."))
+
 
 def read_all(paths: Iterable[str], unreadable: Callable[[DocumentError], None]) -> Iterator[Document]:
     """Yield the documents of all files and folders; errors are passed to `unreadable`, and reading continues."""

@@ -7,6 +7,7 @@ from tfdist import validation
 from tfdist.cli.document_kind import DocumentKind, UnknownKind, classify
 from tfdist.cli.documents import Document
 from tfdist.cli.output import coloured, one_line
+from tfdist.cli.yaml_hints import as_written, converted_keys
 from tfdist.validation import ValidationFailed
 
 Severity = Literal["error", "warning"]
@@ -38,9 +39,11 @@ def finding(document: Document, path: str, message: str, severity: Severity = "e
 
 
 def findings(document: Document) -> Iterator[Finding]:
-    """Yield the errors of a document, or the warnings about a valid job."""
+    """Yield the errors of a document, and warnings; most warnings are about valid jobs only."""
     try:
         if classify(document.value) is DocumentKind.JOB:
+            for path, message in converted_keys(document):
+                yield finding(document, path, message, "warning")
             job = validation.parse(document.value)
             for warning in validation.warnings(job):
                 yield finding(document, warning.path, warning.message, "warning")
@@ -48,7 +51,7 @@ def findings(document: Document) -> Iterator[Finding]:
         yield finding(document, error.path, error.message)
     except ValidationFailed as failed:
         for each in failed.problems:
-            yield finding(document, each.path, each.message)
+            yield finding(document, each.path, as_written(document, each.path, each.message))
 
 
 def errors(document: Document) -> Iterator[Finding]:

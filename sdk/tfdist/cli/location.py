@@ -24,6 +24,17 @@ def find(root: Node, path: str) -> Position:
     return Position(place.start_mark.line + 1, place.start_mark.column + 1)
 
 
+def node_at(root: Node, path: str) -> Node | None:
+    """Return the value at `path`, or None if it does not exist."""
+    node, rest = root, path
+    while rest:
+        step = _step(node, rest)
+        if step is None:
+            return None
+        _, node, rest = step
+    return node
+
+
 def _step(node: Node, path: str) -> tuple[Node, Node, str] | None:
     """Return the node to report, the node to continue from, and the rest of the path."""
     if isinstance(node, SequenceNode):

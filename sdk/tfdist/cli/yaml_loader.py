@@ -252,6 +252,11 @@ def is_merge(node: Node) -> bool:
     return node.tag == f"{_TAG}merge" or (node.tag == _PLAIN and node.value == "<<")
 
 
+def is_unquoted(node: Node) -> bool:
+    """Return whether a scalar is a boolean, a number or null because it has no quotes and no tag."""
+    return isinstance(node, ScalarNode) and node.tag == _PLAIN and not scalars.reads_as_text(node.value)
+
+
 def key_text(node: Node) -> str | None:
     """Return a key as text, as in JSON, or None for a node that cannot be a key."""
     if not isinstance(node, ScalarNode):

@@ -11,9 +11,12 @@ needed.
 | `replicas`, `pods`, `hoist` | replica types -> roles; settings common to all roles are hoisted to the job |
 | `strategy`, `failure_policy`, `policies` | strategy, restart rules, limits, clean-up, success, scheduling |
 | `legacy_names` | names of the training-operator in pods |
+| `platform_notes` | differences that no field of the TFJob shows: gangs, host network, closed ports, token, `/tmp` |
+| `other_documents` | notes on documents that select, refer to or contain TFJobs |
 """
 
 from tfdist.convert.job import convert
+from tfdist.convert.other_documents import PodLabels, notes_on_other
 from tfdist.convert.result import CannotConvert, Conversion, Note
 
-__all__ = ["CannotConvert", "Conversion", "Note", "convert"]
+__all__ = ["CannotConvert", "Conversion", "Note", "PodLabels", "convert", "notes_on_other"]

@@ -8,7 +8,8 @@ from tfdist.contract import Role
 from tfdist.convert import policies
 from tfdist.convert.failure_policy import backoff_limit, failure_policy
 from tfdist.convert.hoist import hoist
-from tfdist.convert.legacy_names import note_legacy_names
+from tfdist.convert.legacy_names import note_legacy_names, note_port_name
+from tfdist.convert.platform_notes import note_platform
 from tfdist.convert.pods import role_fields
 from tfdist.convert.replicas import Replicas, replica_types
 from tfdist.convert.result import AddNote, CannotConvert, Conversion, Json, Note
@@ -38,7 +39,9 @@ def convert(manifest: Mapping[str, Any]) -> Conversion:
     made = {"apiVersion": API_VERSION, "kind": KIND, "metadata": _metadata(job, raw["metadata"], add_note)}
     replicas = {r.role: r for r in replica_types(job, raw, add_note)}
     spec = _spec(job, replicas, add_note)
+    note_platform(list(replicas.values()), add_note)
     note_legacy_names(job.metadata.name, replicas.values(), add_note)
+    note_port_name(replicas.values(), add_note)
     return Conversion(made | {"spec": spec}, notes)
 
 

@@ -33,6 +33,9 @@ _CONTROLLERS_OWN: Final = {
     "hostname": "dropped: TFDist sets the host name to that of the replica, such as worker-0",
     "subdomain": "dropped: TFDist sets it to the job's name, for the replicas' addresses",
 }
+_PROBES: Final = ("startupProbe", "readinessProbe", "livenessProbe")
+_HOOKS: Final = ("postStart", "preStop")
+_RESTART_CONTAINER: Final = "RestartContainer"
 _OWN_VARIABLES: Final = (TF_CONFIG_ENV, JOB_ENV)
 
 
@@ -44,10 +47,12 @@ def role_fields(replicas: Replicas, add_note: AddNote) -> Json:
     for name, text in _CONTROLLERS_OWN.items():
         if spec.pop(name, None) is not None:
             add_note(f"{path}.spec.{name}", text)
+    _drop_resize_policies(spec, f"{path}.spec", add_note)
     main = _take_main(spec)
     place = next(i for i, c in enumerate(replicas.template["spec"]["containers"]) if c.get("name") == MAIN_CONTAINER)
     _drop_own_variables(main, f"{path}.spec.containers[{place}]", add_note)
     _name_port(main)
+    _name_port_in_handlers(main)
     _rename_account(spec)
     fields = _short_forms(main, CONTAINER_SHORT_FORMS) | _short_forms(spec, POD_SHORT_FORMS)
     spec["containers"] = [{"name": MAIN_CONTAINER} | main, *spec["containers"]]
@@ -84,6 +89,32 @@ def _name_port(main: Json) -> None:
     ports = [p for p in ports if {"protocol": "TCP"} | p != default]
     if ports:
         main["ports"] = ports
+
+
+def _name_port_in_handlers(main: Json) -> None:
+    """Rename TensorFlow's port in probes and hooks: the kubelet resolves the name in the same container."""
+    lifecycle = main.get("lifecycle", {})
+    handlers = [part.get(name, {}) for part, names in ((main, _PROBES), (lifecycle, _HOOKS)) for name in names]
+    for handler in handlers:
+        for action in (handler.get("httpGet", {}), handler.get("tcpSocket", {})):
+            if action.get("port") == PORT_NAME:
+                action["port"] = TF_PORT_NAME
+
+
+def _drop_resize_policies(spec: Json, path: str, add_note: AddNote) -> None:
+    """Drop policies that restart a container to resize it: the API server rejects them with `restartPolicy: Never`."""
+    for kind in ("initContainers", "containers"):
+        for i, container in enumerate(spec.get(kind, ())):
+            if container.get("restartPolicy") == "Always":
+                continue
+            policies = container.get("resizePolicy", [])
+            kept = [policy for policy in policies if policy.get("restartPolicy") != _RESTART_CONTAINER]
+            if kept != policies:
+                container["resizePolicy"] = kept
+                text = (
+                    f"dropped {_RESTART_CONTAINER}: pods have restartPolicy Never; a resized container does not restart"
+                )
+                add_note(f"{path}.{kind}[{i}].resizePolicy", text)
 
 
 def _rename_account(spec: Json) -> None:

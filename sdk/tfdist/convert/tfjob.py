@@ -28,6 +28,12 @@ _ONCE_IN_SPEC: Final = (
 )
 """Fields of `spec` that moved to `runPolicy` under the same apiVersion."""
 
+_UNKNOWN_HINTS: Final = {
+    "startingDeadlineSeconds": "; to fail a job whose replicas do not start in time, write "
+    "runPolicy.startDeadlineSeconds",
+}
+"""Field that a TFJob ignores -> the field of a TFDistJob that has its meaning."""
+
 
 class _TFJobModel(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True, extra="allow", alias_generator=to_camel)
@@ -57,6 +63,32 @@ class Mount(Named):
     mount_path: str
 
 
+class Action(_TFJobModel):
+    """A request of a probe or hook."""
+
+    port: int | str = ""
+
+
+class Handler(_TFJobModel):
+    """A probe or hook."""
+
+    http_get: Action = Action()
+    tcp_socket: Action = Action()
+
+
+class Lifecycle(_TFJobModel):
+    """Hooks of a container."""
+
+    post_start: Handler = Handler()
+    pre_stop: Handler = Handler()
+
+
+class ResizePolicy(_TFJobModel):
+    """What happens to a container that is resized."""
+
+    restart_policy: str = ""
+
+
 class Container(Named):
     """A container."""
 
@@ -67,6 +99,11 @@ class Container(Named):
     ports: list[Port] = Field(default_factory=list)
     volume_mounts: list[Mount] = Field(default_factory=list)
     resources: dict[str, Any] | None = None
+    resize_policy: list[ResizePolicy] = Field(default_factory=list)
+    startup_probe: Handler = Handler()
+    readiness_probe: Handler = Handler()
+    liveness_probe: Handler = Handler()
+    lifecycle: Lifecycle = Lifecycle()
     security_context: dict[str, Any] | None = None
 
 
@@ -74,8 +111,13 @@ class PodSpec(_TFJobModel):
     """A pod."""
 
     containers: list[Container] = Field(default_factory=list)
-    init_containers: list[Named] = Field(default_factory=list)
+    init_containers: list[Container] = Field(default_factory=list)
     volumes: list[Named] = Field(default_factory=list)
+    scheduler_name: str = ""
+    host_network: bool = False
+    service_account_name: str = ""
+    service_account: str = ""
+    automount_service_account_token: bool | None = None
     security_context: dict[str, Any] | None = None
 
 
@@ -167,7 +209,8 @@ def read(manifest: Mapping[str, Any], add_note: AddNote) -> tuple[TFJob, Json]:
     except ValidationError as error:
         raise CannotConvert([field_error(e, TFJob) for e in error.errors()]) from None
     for path in _unknown(job):
-        add_note(path, "unknown to TFJob v1; dropped")
+        hint = _UNKNOWN_HINTS.get(path.rpartition(".")[2], "")
+        add_note(path, f"unknown to TFJob v1; dropped{hint}")
     return job, raw
 
 

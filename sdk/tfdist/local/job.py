@@ -24,6 +24,7 @@ from tfdist.render.pod import Attempt, PodRenderer
 from tfdist.render.source import FETCH_CONTAINER
 from tfdist.render.template import main_container
 from tfdist.validation import FieldError
+from tfdist.validation.environment import MAX_VARIABLE_BYTES, too_large, variable_size
 
 Manifest = Mapping[str, Any]
 
@@ -94,6 +95,7 @@ class LocalJob:
         self._assign_gpus([name for name, gang in members.items() if gang is not GangName.EVALUATION])
         self._assign_gpus([name for name, gang in members.items() if gang is GangName.EVALUATION])
         self.replicas = {pod["spec"]["hostname"]: self.process(pod) for pod in self._first_attempt()}
+        self._check_sizes()
 
     def process(self, pod: Manifest) -> ReplicaPlan:
         """Return the process of a pod of any attempt."""
@@ -134,6 +136,13 @@ class LocalJob:
             self._problems[FieldError("spec.volumes", message)] = None
         if self._problems:
             raise CannotRunHere(list(self._problems))
+
+    def _check_sizes(self) -> None:
+        """Raise `CannotRunHere` if a variable is too large: paths of this machine may be longer than those of a pod."""
+        for replica in self.replicas.values():
+            for name, value in replica.environment.items():
+                if variable_size(name, value) > MAX_VARIABLE_BYTES:
+                    raise CannotRunHere([too_large(name, value)])
 
     def _assign_gpus(self, concurrent: Collection[str]) -> None:
         """Assign the machine's GPUs to replicas that run at one time."""

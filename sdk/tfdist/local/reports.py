@@ -1,6 +1,7 @@
 """Polls the report ports of replicas, as the controller does."""
 
-import http.client
+import socket
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ from tfdist.observed.job_view import JobView, ProbeResult, TimestampedReport
 from tfdist.observed.probe import Answer, Unreported, probe_result
 from tfdist.planner import Plan
 from tfdist.render.gang import GangName
+from tfdist.report_response import SEGMENT_BYTES, ReportResponse, ResponseError, report_request
 from tfdist.timestamps import rfc3339
 
 _POLL_SECONDS: Final = 0.5
@@ -66,12 +68,15 @@ def _progress(pod: LocalPod, seconds: float) -> ProgressReport | Unreported:
 
 
 def _get(pod: LocalPod, path: str, seconds: float) -> bytes | Unreported:
-    """Return the response of a replica's report port."""
-    connection = http.client.HTTPConnection(LOCAL_HOST, pod.process.report_port, timeout=seconds)
+    """Return the response of a replica's report port, within a time limit for the whole of it."""
+    address, response = (LOCAL_HOST, pod.process.report_port), ReportResponse(MAX_REPORT_BYTES)
+    deadline = time.monotonic() + seconds
     try:
-        connection.request("GET", path)
-        return connection.getresponse().read(MAX_REPORT_BYTES)
-    except (OSError, http.client.HTTPException):
-        return Unreported.NO_ANSWER
-    finally:
-        connection.close()
+        with socket.create_connection(address, timeout=seconds) as connection:
+            connection.sendall(report_request(*address, path))
+            while response.body is None:
+                connection.settimeout(max(deadline - time.monotonic(), 0.001))
+                response.feed(connection.recv(SEGMENT_BYTES))
+            return response.body
+    except (OSError, ResponseError):
+        return Unreported.UNREADABLE if response.began else Unreported.NO_ANSWER

@@ -1,13 +1,16 @@
 """Reads the termination message of a replica, whether or not its image writes the JSON of the contract."""
 
 import signal
+from typing import Final
 
 from pydantic import ValidationError
 
 from tfdist.contract_reports import TerminationMessage
-from tfdist.failure_classification import OOM_KILLED
+from tfdist.failure_classification import EVICTED, OOM_KILLED, exceeded_own_storage
 from tfdist.failure_text import cause_in
 from tfdist.observed.pod import PodSummary
+
+_STORAGE_REMEDY: Final = "; raise resources.limits.ephemeral-storage, or the sizeLimit of the emptyDir"
 
 
 def termination_message(pod: PodSummary) -> TerminationMessage | None:
@@ -27,9 +30,13 @@ def failure_message(pod: PodSummary) -> str:
     """
     parsed = termination_message(pod)
     if parsed:
-        return parsed.message.removeprefix(f"{pod.replica}: ")
+        text = parsed.message.removeprefix(f"{pod.replica}: ")
+        return text.removeprefix(f"{pod.replica} ended with exit code {pod.exit_code}").removeprefix("; ")
     if pod.reason == OOM_KILLED:
         return f"{OOM_KILLED}: the container exceeded its memory limit; raise resources.limits.memory"
+    if pod.disrupted and pod.message:
+        remedy = _STORAGE_REMEDY if exceeded_own_storage(pod.reason, pod.message) else ""
+        return f"{pod.reason}: {cause_in(pod.message)}{remedy}"
     if pod.signal == signal.SIGKILL:
         return "killed by signal 9 (SIGKILL)"
     return cause_in(pod.message) or pod.reason
@@ -42,3 +49,8 @@ def describe_failure(pod: PodSummary) -> str:
     if pod.exit_code is None:
         return f"{who} {'is being deleted' if pod.deleting else 'was lost'}{f': {text}' if text else ''}"
     return f"{who} ended with exit code {pod.exit_code}{f': {text}' if text else ''}"
+
+
+def has_log(pod: PodSummary) -> bool:
+    """Return whether there is a log: the container ended by itself, and its pod was neither rejected nor evicted."""
+    return pod.ended and pod.exit_code is not None and pod.reason != EVICTED

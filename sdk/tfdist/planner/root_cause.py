@@ -17,9 +17,10 @@ from tfdist.failure_classification import (
     classify,
     root_cause,
 )
+from tfdist.failure_text import early_exit
 from tfdist.observed.gang_state import GangState, member_of
-from tfdist.observed.pod import PodSummary
-from tfdist.observed.termination import describe_failure, failure_message
+from tfdist.observed.pod import PodState, PodSummary
+from tfdist.observed.termination import describe_failure, failure_message, has_log
 from tfdist.planner.context import PlanContext
 from tfdist.planner.failure_records import record_of
 from tfdist.planner.peer_failure import ROOT_CAUSE_GRACE_SECONDS, unresponsive_peer
@@ -61,7 +62,8 @@ def root_cause_of_gang(context: PlanContext, state: GangState) -> RootCause:
     if cause is None or (state.deleted_members and meaning.reason == PEER_LOST):
         return _deleted(state.deleted_members[0], state.deleted_members, state.failed_or_terminating)
     others = tuple(p for p in state.failed_or_terminating if p is not cause)
-    return RootCause(cause, member_of(cause), meaning, describe_failure(cause), others)
+    text = "; ".join(filter(None, (describe_failure(cause), early_exit(_completed_before(cause, state)))))
+    return RootCause(cause, member_of(cause), meaning, text, others)
 
 
 def root_causes_of_replicas(context: PlanContext, state: GangState) -> list[RootCause]:
@@ -120,8 +122,8 @@ def records(context: PlanContext, state: GangState, cause: RootCause, *, counted
 
 
 def log_hint(context: PlanContext, cause: RootCause) -> str:
-    """Return where the log of the root cause is; "" where its container has not ended."""
-    if cause.pod is None or not cause.pod.ended:
+    """Return where the log of the root cause is; "" where there is none."""
+    if cause.pod is None or not has_log(cause.pod):
         return ""
     return f"; its log: {context.view.log_of(context.job.metadata.namespace, cause.pod)}"
 
@@ -129,6 +131,12 @@ def log_hint(context: PlanContext, cause: RootCause) -> str:
 def _deleted(first: Member, members: Sequence[Member], others: Sequence[PodSummary] = ()) -> RootCause:
     gone = ", ".join(m.name for m in members)
     return RootCause(None, first, DISRUPTION, f"the pod of {gone} was deleted while it ran", tuple(others))
+
+
+def _completed_before(cause: PodSummary, state: GangState) -> list[str]:
+    """Return the replicas that had exited with 0 when another one failed, which needs them."""
+    done = (p for p in state.pods if p.state is PodState.SUCCEEDED)
+    return [p.replica for p in done if not cause.lost_at or p.finished_at <= cause.lost_at]
 
 
 def _order(context: PlanContext, state: GangState) -> "_FailureOrder":

@@ -1,5 +1,6 @@
 """The default pod template of a role, which every other level overrides, and the tolerations that bound a node loss."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from tfdist import contract
@@ -8,7 +9,7 @@ from tfdist.contract import Role
 from tfdist.podspec import merge
 from tfdist.render import names, source
 from tfdist.render.installation import Installation
-from tfdist.render.security import default_security
+from tfdist.render.security import default_security, pod_runs_as_root
 from tfdist.render.template import main_container, tensorflow_port
 
 LAUNCHER: Final = "tfdist-launch"
@@ -36,19 +37,21 @@ def default_template(
     """
     main = main_container(requested)
     bundled = "image" not in main
-    pod_security, container_security = default_security(bundled=bundled)
+    merged = merge(installation.pod_defaults, requested, "PodTemplateSpec")
+    pod_security, container_security = default_security(merged, bundled=bundled)
     container = {
         "name": contract.MAIN_CONTAINER,
         "image": installation.default_image,
-        "ports": _ports(requested),
+        "ports": default_ports(requested),
         "securityContext": container_security,
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [{"name": TEMPORARY, "mountPath": _TEMPORARY_PATH}],
     }
     if bundled:
         container["command"] = list(DEFAULT_COMMAND)
-    spec: dict[str, Any] = {
-        "automountServiceAccountToken": "serviceAccountName" in requested.get("spec", {}),
+    # with a ServiceAccount of its own the pod has the token, unless that ServiceAccount or the template forbids it
+    token = {} if "serviceAccountName" in requested.get("spec", {}) else {"automountServiceAccountToken": False}
+    spec: dict[str, Any] = token | {
         "containers": [container],
         "enableServiceLinks": False,
         "securityContext": pod_security,
@@ -58,14 +61,14 @@ def default_template(
     for layer in (
         installation.pod_defaults,
         {"spec": _scheduling(job, role)},
-        source.overlay(job.spec.training, installation.default_image),
+        source.overlay(job.spec.training, installation.default_image, as_root=pod_runs_as_root(merged)),
     ):
         result = merge(result, layer, "PodTemplateSpec")
     return result
 
 
-def _ports(requested: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the container's ports; the job's template may set another number for TensorFlow's."""
+def default_ports(requested: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the default ports of the container `tensorflow`; a template may set another number for TensorFlow's."""
     return [
         {"name": contract.TF_PORT_NAME, "containerPort": tensorflow_port(requested)},
         {"name": "tfdist-report", "containerPort": contract.REPORT_PORT},

@@ -57,7 +57,7 @@ class PodRenderer:
         """Return the pod that runs `member` in `attempt`."""
         job, template = self._job, self._template(member.role)
         meta, spec = template.get("metadata", {}), dict(template["spec"])
-        generated = self._variables(member, attempt.number)
+        generated = self.variables(member, attempt.number)
         spec["containers"] = [self._with_variables(container, generated) for container in spec["containers"]]
         if attempt.excluded_nodes:
             spec["affinity"] = _excluding_nodes(spec.get("affinity", {}), attempt.excluded_nodes)
@@ -88,7 +88,8 @@ class PodRenderer:
             self._templates[role] = template
         return self._templates[role]
 
-    def _variables(self, member: Member, attempt: int) -> dict[str, str]:
+    def variables(self, member: Member, attempt: int) -> dict[str, str]:
+        """Return the generated environment variables of `member` in an attempt."""
         addresses = {} if self._cluster else self._addresses  # they grow with the number of replicas
         launch = self._launch(member) if self._launch else None
         settings = replica_job(self._job, self._gang, member, attempt, addresses, launch)

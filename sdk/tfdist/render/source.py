@@ -10,12 +10,13 @@ MOUNT_PATH: Final = "/opt/tfdist/source"
 FETCH_CONTAINER: Final = "tfdist-fetch"
 
 
-def overlay(training: TrainingSpec | None, fetch_image: str) -> dict[str, Any]:
+def overlay(training: TrainingSpec | None, fetch_image: str, *, as_root: bool = False) -> dict[str, Any]:
     """Return the part of the pod template that mounts the code; empty where the code is in the image.
 
     Args:
         training: the job's `training`.
         fetch_image: image of the init container that fetches a Git repository.
+        as_root: whether the pod sets the user 0, which the kubelet rejects with `runAsNonRoot`.
     """
     code = training.source if training else None
     if code is None:
@@ -28,7 +29,7 @@ def overlay(training: TrainingSpec | None, fetch_image: str) -> dict[str, Any]:
     }
     spec: dict[str, Any] = {"containers": [container], "volumes": [{"name": VOLUME} | _volume(code)]}
     if code.git is not None:
-        spec["initContainers"] = [_fetch(code.git.repository, code.git.revision, fetch_image)]
+        spec["initContainers"] = [_fetch(code.git.repository, code.git.revision, fetch_image, as_root=as_root)]
     return {"spec": spec}
 
 
@@ -45,7 +46,7 @@ def _volume(code: SourceSpec) -> dict[str, Any]:
     return {"emptyDir": {}}
 
 
-def _fetch(repository: str, revision: str, image: str) -> dict[str, Any]:
+def _fetch(repository: str, revision: str, image: str, *, as_root: bool) -> dict[str, Any]:
     return {
         "name": FETCH_CONTAINER,
         "image": image,
@@ -54,7 +55,7 @@ def _fetch(repository: str, revision: str, image: str) -> dict[str, Any]:
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"]},
             "readOnlyRootFilesystem": True,
-            "runAsNonRoot": True,
+            "runAsNonRoot": not as_root,
         },
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [{"name": VOLUME, "mountPath": MOUNT_PATH}],

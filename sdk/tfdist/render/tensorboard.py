@@ -65,7 +65,9 @@ def _deployment(job: TFDistJob, board: TensorBoardSpec, installation: Installati
 def _template(job: TFDistJob, board: TensorBoardSpec, installation: Installation) -> Manifest:
     """Return the pod template; neither the job's selectors nor its NetworkPolicy match its labels."""
     replica_template = role_template(job, _role(job.spec))
-    pod_security, _ = default_security(bundled=True)
+    replica_security = replica_template.get("spec", {}).get("securityContext", {})
+    # only the user of the pod is inherited, not that of a container
+    pod_security, _ = default_security({"spec": {"securityContext": replica_security}}, bundled=True)
     inherited = {
         name: value for name, value in replica_template.get("spec", {}).items() if name in _INHERITED_POD_FIELDS
     }
@@ -76,17 +78,17 @@ def _template(job: TFDistJob, board: TensorBoardSpec, installation: Installation
     }
     volumes = [*replica_template.get("spec", {}).get("volumes", ()), {"name": _TEMPORARY, "emptyDir": {}}]
     spec = {
-        "automountServiceAccountToken": "serviceAccountName" in inherited,
         "containers": [_container(job, board, installation, main_container(replica_template))],
         "enableServiceLinks": False,
-        "securityContext": replica_template.get("spec", {}).get("securityContext", {}) | pod_security,
+        "securityContext": replica_security | pod_security,
         "volumes": volumes,
     }
-    return {"metadata": {"labels": labels | _selector(job)}, "spec": inherited | spec}
+    token = {} if "serviceAccountName" in inherited else {"automountServiceAccountToken": False}
+    return {"metadata": {"labels": labels | _selector(job)}, "spec": inherited | token | spec}
 
 
 def _container(job: TFDistJob, board: TensorBoardSpec, installation: Installation, main: Mapping[str, Any]) -> Manifest:
-    _, restricted = default_security(bundled=True)
+    _, restricted = default_security({}, bundled=True)
     inherited = {name: value for name, value in main.items() if name in _INHERITED_CONTAINER_FIELDS}
     mounts = [mount | {"readOnly": True} for mount in main.get("volumeMounts", ())]
     resources = board.resources.model_dump(mode="json", by_alias=True, exclude_none=True) if board.resources else None

@@ -39,6 +39,17 @@ def source_path(
     return "spec"
 
 
+def pod_field_path(job: TFDistJob, role: Role, name: str) -> str:
+    """Return the path of a pod field in the highest level that sets it, or `spec` where the installation sets it."""
+    own: PodFields | None = job.spec.fields_of(role)
+    title = Role.WORKER if role is Role.EVALUATION else role
+    for path, fields in ((f"spec.{title}", own), ("spec", job.spec)):
+        template = fields.template if fields else None
+        if template and template.spec and name in (template.spec.model_extra or {}):
+            return f"{path}.template.spec.{name}"
+    return "spec"
+
+
 def _level(fields: PodFields, path: str, container: str, kinds: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the paths of one level that set fields of the container, each with these fields, highest first."""
     template = fields.template

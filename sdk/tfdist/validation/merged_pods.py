@@ -16,6 +16,7 @@ from tfdist.podspec import gpu_count, merge, parse_quantity
 from tfdist.render.defaults import DEFAULT_COMMAND
 from tfdist.render.gang import gangs
 from tfdist.render.template import main_container, role_template, tensorflow_port
+from tfdist.validation.api_server_rules import api_server_problems
 from tfdist.validation.environment import environment_problems
 from tfdist.validation.errors import FieldError
 from tfdist.validation.field_source import INIT_CONTAINERS, source_path
@@ -37,7 +38,16 @@ def merged_problems(job: TFDistJob, pod_defaults: Mapping[str, Any], *, programs
     templates = role_templates(job, pod_defaults)
     seen: set[FieldError] = set()
     for role, template in templates.items():
-        for check in (_init_container_names, _sub_paths, _ports, _mounts, _requests, _program, _images):
+        for check in (
+            _init_container_names,
+            _sub_paths,
+            _ports,
+            _mounts,
+            _requests,
+            _program,
+            _images,
+            api_server_problems,
+        ):
             for problem in check(job, role, template):
                 if problem not in seen:  # a field of the job applies to all roles and is reported once
                     seen.add(problem)

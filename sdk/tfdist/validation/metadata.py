@@ -77,7 +77,7 @@ def _key_error(key: Any, *, is_label: bool) -> str:
 
 def _value_error(value: Any, *, is_label: bool) -> str:
     if not isinstance(value, str):
-        return messages.invalid(value, "must be a string; quote numbers and booleans")
+        return messages.invalid(value, messages.MUST_BE_STRING)
     if is_label and len(value) > _MAX_NAME:
         return f"Too long: {len(value)} characters: must have at most {_MAX_NAME} characters"
     if is_label and not _VALUE.fullmatch(value):

@@ -24,6 +24,7 @@ def message_of(error: Mapping[str, Any]) -> str:
     """Return the message of one of pydantic's errors, except that of an unknown field."""
     kind, value = error["type"], error.get("input")
     context = {name: _plain(bound) for name, bound in error.get("ctx", {}).items()}
+    context["plural"] = "" if context.get("min_length") == 1 else "s"
     if kind in _WITHOUT_RULE:
         return _WITHOUT_RULE[kind](value, context)
     rule = _RULES[kind].format(**context) if kind in _RULES else _lowered(error["msg"])
@@ -64,9 +65,9 @@ _RULES: Final = {
     "list_type": "must be a list",
     "model_type": "must be an object",
     "string_pattern_mismatch": "must match {pattern}",
-    "string_too_short": "must have at least {min_length} character",
-    "string_type": "must be a string; quote numbers and booleans",
-    "too_short": "must have at least {min_length} item; add one or remove the field",
+    "string_too_short": "must have at least {min_length} character{plural}",
+    "string_type": messages.MUST_BE_STRING,
+    "too_short": "must have at least {min_length} item{plural}; add one or remove the field",
     "tuple_type": "must be a list",
 }
 

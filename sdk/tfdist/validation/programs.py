@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 from pydantic.alias_generators import to_snake
-from pydantic_core import CoreSchema, SchemaValidator, core_schema
+from pydantic_core import SchemaValidator
 
 from tfdist import messages
 from tfdist.api.training import TrainingSpec
@@ -26,14 +26,12 @@ from tfdist.contract import Role, Task
 from tfdist.render.template import runs_bundled_trainer
 from tfdist.validation.errors import FieldError
 from tfdist.validation.model_errors import message_of
-
-Schema = Mapping[str, Any]
+from tfdist.validation.program_schema import FORMER_VALUES, Schema, errors, names_of, options_of, resolved, validator
 
 _FILE: Final = pathlib.Path(__file__).with_name("programs.json")
 _CONFIG: Final = ("spec", "training", "config")
 _REFERENCE: Final = "see docs/reference/trainer.md"
-_FORMER_NAME: Final = "x-formerName"
-_FORMER_VALUES: Final = "x-formerValues"
+_MIN_CLASSES: Final = 2
 
 
 def program_problems(job: TFDistJob, templates: Mapping[Role, Mapping[str, Any]]) -> Iterator[FieldError]:
@@ -74,23 +72,17 @@ def _former_names(config: Any, schema: Schema, defs: Schema, location: tuple[str
     if not isinstance(config, Mapping):
         return
     for name, node in schema.get("properties", {}).items():
-        given = next((key for key in _names_of(name, node) if key in config), None)
+        given = next((key for key in names_of(name, node) if key in config), None)
         if given is None:
             continue
         path, value = messages.join_path((*location, given)), config[given]
-        values = node.get(_FORMER_VALUES, {})
+        values = node.get(FORMER_VALUES, {})
         renamed = isinstance(value, str) and value in values
         if renamed or given not in {name, to_snake(name)}:
             yield FieldError(
                 path, f"former name; use {name}: {values[value]}" if renamed else f"former name; use {name}"
             )
-        yield from _former_names(value, _options(node, defs)[0], defs, (*location, given))
-
-
-def _names_of(name: str, node: Schema) -> list[str]:
-    """Return the names under which a field is accepted, the current one first."""
-    former = node.get(_FORMER_NAME)
-    return [name, to_snake(name), *((former, to_snake(former)) if former else ())]
+        yield from _former_names(value, options_of(node, defs)[0], defs, (*location, given))
 
 
 @functools.cache
@@ -105,28 +97,37 @@ def _config_problems(training: TrainingSpec, schema: Schema) -> Iterator[FieldEr
     try:
         _validator(training.program).validate_python(config)
     except ValidationError as error:
-        for each in error.errors(include_url=False):
-            yield FieldError(messages.join_path((*_CONFIG, *each["loc"])), _message(each, schema))
+        for each in errors(error):
+            yield FieldError(messages.join_path((*_CONFIG, *each["loc"])), _message(each, schema, config))
         return
     yield from _exclusive(config, schema, schema.get("$defs", {}), _CONFIG)
 
 
-def _message(error: Mapping[str, Any], schema: Schema) -> str:
+def _message(error: Mapping[str, Any], schema: Schema, config: Mapping[str, Any]) -> str:
     if error["type"] != "extra_forbidden":
-        return message_of(error)
+        return message_of(error) + _count_instead(error["loc"], config)
     fields = _fields_at(schema, error["loc"][:-1])
-    current = next((name for name, node in fields.items() if error["loc"][-1] in _names_of(name, node)), None)
+    current = next((name for name, node in fields.items() if error["loc"][-1] in names_of(name, node)), None)
     if current is not None:
         return messages.forbidden(f"former name of {current}, which is set too; remove one of them")
     return messages.unknown_field(str(error["loc"][-1]), fields, _REFERENCE)
+
+
+def _count_instead(location: tuple[str | int, ...], config: Mapping[str, Any]) -> str:
+    """Return the advice for `classes: [0, 1]`: labels that are numbers from 0 have no names."""
+    classes = config.get("classes")
+    if location[:1] != ("classes",) or not isinstance(classes, list) or len(classes) < _MIN_CLASSES:
+        return ""
+    counted = all(type(item) is int and item == number for number, item in enumerate(classes))
+    return f", or set classes: {len(classes)} for labels 0 to {len(classes) - 1}" if counted else ""
 
 
 def _fields_at(schema: Schema, location: tuple[str | int, ...]) -> Schema:
     """Return the fields of the object at `location`, by name."""
     node, defs = schema, schema.get("$defs", {})
     for part in location:
-        node = _options(node.get("properties", {}).get(part, {}), defs)[0]
-    fields: Schema = _resolved(node, defs).get("properties", {})
+        node = options_of(node.get("properties", {}).get(part, {}), defs)[0]
+    fields: Schema = resolved(node, defs).get("properties", {})
     return fields
 
 
@@ -157,116 +158,14 @@ def _exclusive(config: Any, schema: Schema, defs: Schema, location: tuple[str | 
             text = f"{' and '.join(names)} are mutually exclusive; keep one of them"
             yield FieldError(messages.join_path((*location, names[-1])), text)
     for name, node in schema.get("properties", {}).items():
-        yield from _exclusive(_given(config, name, schema), _options(node, defs)[0], defs, (*location, name))
+        yield from _exclusive(_given(config, name, schema), options_of(node, defs)[0], defs, (*location, name))
 
 
 def _given(config: Mapping[str, Any], name: str, schema: Schema) -> Any:
     node = schema.get("properties", {}).get(name, {})
-    return next((config[key] for key in _names_of(name, node) if key in config), None)
+    return next((config[key] for key in names_of(name, node) if key in config), None)
 
 
 @functools.cache
 def _validator(program: str) -> SchemaValidator:
-    schema = programs()[program]
-    return SchemaValidator(_core(schema, schema.get("$defs", {})))
-
-
-def _resolved(node: Schema, defs: Schema) -> Schema:
-    found: Schema = defs[node["$ref"].rsplit("/", 1)[-1]] if "$ref" in node else node
-    return found
-
-
-def _options(node: Schema, defs: Schema) -> list[Schema]:
-    """Return the schemas of a value that may be null, without null."""
-    options = (_resolved(option, defs) for option in node.get("anyOf", (node,)))
-    return [option for option in options if option.get("type") != "null"]
-
-
-def _core(node: Schema, defs: Schema) -> CoreSchema:
-    """Return the pydantic schema of a node of a JSON schema, of the subset that pydantic generates."""
-    node = _resolved(node, defs)
-    if "anyOf" in node:
-        return _union(node, defs)
-    if "enum" in node:
-        return core_schema.literal_schema(list(node["enum"]))
-    return _BUILDERS[node["type"]](node, defs)
-
-
-def _union(node: Schema, defs: Schema) -> CoreSchema:
-    options = _options(node, defs)
-    result = _core(options[0], defs)
-    if len(options) > 1:
-        text = f"must be {' or '.join(_description(option) for option in options)}"
-        choices: list[CoreSchema | tuple[CoreSchema, str]] = [_core(option, defs) for option in options]
-        result = core_schema.union_schema(choices, custom_error_type="union", custom_error_message=text)
-    return core_schema.nullable_schema(result) if len(options) < len(node["anyOf"]) else result
-
-
-def _description(node: Schema) -> str:
-    if "enum" in node:
-        return ", ".join(map(repr, node["enum"]))
-    if "pattern" in node:
-        return f"a string that matches {node['pattern']}"
-    return _NAMES[str(node["type"])]
-
-
-_NAMES: Final = {
-    "array": "a list",
-    "boolean": "true or false",
-    "integer": "an integer",
-    "number": "a number",
-    "object": "an object",
-    "string": "a string",
-}
-
-
-def _object(node: Schema, defs: Schema) -> CoreSchema:
-    if "properties" not in node:
-        names = node.get("propertyNames", {})
-        keys = core_schema.str_schema(min_length=names.get("minLength"), max_length=names.get("maxLength"))
-        return core_schema.dict_schema(keys, _core(node["additionalProperties"], defs))
-    required = node.get("required", ())
-    fields = {
-        name: core_schema.typed_dict_field(
-            _core(_with_former_values(each), defs),
-            required=name in required,
-            validation_alias=_aliases(name, each),
-        )
-        for name, each in node["properties"].items()
-    }
-    return core_schema.typed_dict_schema(fields, extra_behavior="forbid")
-
-
-def _aliases(name: str, node: Schema) -> list[list[str | int]]:
-    return [[key] for key in _names_of(name, node)]
-
-
-def _with_former_values(node: Schema) -> Schema:
-    return {**node, "enum": [*node["enum"], *node[_FORMER_VALUES]]} if _FORMER_VALUES in node else node
-
-
-def _array(node: Schema, defs: Schema) -> CoreSchema:
-    if "prefixItems" in node:
-        return core_schema.tuple_schema([_core(item, defs) for item in node["prefixItems"]])
-    return core_schema.list_schema(_core(node["items"], defs), min_length=node.get("minItems"))
-
-
-def _bounds(node: Schema) -> dict[str, Any]:
-    names = {"minimum": "ge", "maximum": "le", "exclusiveMinimum": "gt", "exclusiveMaximum": "lt"}
-    return {names[name]: value for name, value in node.items() if name in names}
-
-
-def _string(node: Schema, _: Schema) -> CoreSchema:
-    return core_schema.str_schema(
-        min_length=node.get("minLength"), max_length=node.get("maxLength"), pattern=node.get("pattern")
-    )
-
-
-_BUILDERS: Final = {
-    "array": _array,
-    "boolean": lambda _, __: core_schema.bool_schema(),
-    "integer": lambda node, _: core_schema.int_schema(**_bounds(node)),
-    "number": lambda node, _: core_schema.float_schema(allow_inf_nan=False, **_bounds(node)),
-    "object": _object,
-    "string": _string,
-}
+    return validator(programs()[program])

@@ -3,20 +3,23 @@
 `tfdist validate` prints them, and the admission webhook returns them to `kubectl apply`; neither rejects the job.
 """
 
+import json
 from collections.abc import Iterator, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
-from tfdist.api.pod_fields import PodFields
 from tfdist.api.v1 import TFDistJob
 from tfdist.contract import JOB_ENV, MAIN_CONTAINER, Role
 from tfdist.render.template import main_container
+from tfdist.validation.api_server_rules import all_containers, container_ports
 from tfdist.validation.errors import FieldError
-from tfdist.validation.field_source import source_path
+from tfdist.validation.field_source import pod_field_path, source_path
 from tfdist.validation.merged_pods import role_templates
 from tfdist.validation.programs import program_warnings
 
 _NO_DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType({})
+_PROBES: Final = ("startupProbe", "readinessProbe", "livenessProbe")
 _READS_TRAINING: Final = ("tfdist_trainer", JOB_ENV)
 """A command that contains one of these starts the bundled trainer, or reads `training`."""
 
@@ -34,7 +37,7 @@ def warnings(
     templates = role_templates(job, pod_defaults)
     found: dict[FieldError, None] = dict.fromkeys(program_warnings(job, templates) if programs else ())
     for role, template in templates.items():
-        for check in (_host_network, _training_ignored):
+        for check in (_host_network, _training_ignored, _unknown_port_names):
             found |= dict.fromkeys(check(job, role, template))
     return list(found)
 
@@ -45,7 +48,7 @@ def _host_network(job: TFDistJob, role: Role, template: Mapping[str, Any]) -> It
             "pods with hostNetwork are not subject to the job's NetworkPolicy, and two replicas on one node need the "
             "same ports; remove it unless the program requires it"
         )
-        yield FieldError(_level_of_pod_field(job, role, "hostNetwork"), text)
+        yield FieldError(pod_field_path(job, role, "hostNetwork"), text)
 
 
 def _training_ignored(job: TFDistJob, role: Role, template: Mapping[str, Any]) -> Iterator[FieldError]:
@@ -64,12 +67,28 @@ def _training_ignored(job: TFDistJob, role: Role, template: Mapping[str, Any]) -
     yield FieldError(source_path(job, role, MAIN_CONTAINER, lambda c: ".command" if "command" in c else None), text)
 
 
-def _level_of_pod_field(job: TFDistJob, role: Role, name: str) -> str:
-    """Return the path of a pod field in the highest level that sets it, or `spec` where the installation sets it."""
-    own: PodFields | None = job.spec.fields_of(role)
-    title = Role.WORKER if role is Role.EVALUATION else role
-    for path, fields in ((f"spec.{title}", own), ("spec", job.spec)):
-        template = fields.template if fields else None
-        if template and template.spec and name in (template.spec.model_extra or {}):
-            return f"{path}.template.spec.{name}"
-    return "spec"
+def _unknown_port_names(job: TFDistJob, role: Role, template: Mapping[str, Any]) -> Iterator[FieldError]:
+    """Yield probes and hooks with the name of a port that their container does not have: they never succeed."""
+    for container in all_containers(template):
+        known = {port["name"] for port in container_ports(template, container) if port.get("name")}
+        for place, port in _ports_by_name(container):
+            if port not in known:
+                listed = f"it has {', '.join(sorted(known))}" if known else "it has none with a name"
+                text = f"the container has no port {json.dumps(port)}, {listed}; correct the name, or write the number"
+                find = partial(_place_of_port_name, place)
+                yield FieldError(source_path(job, role, container["name"], find), text)
+
+
+def _ports_by_name(container: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the path and the value of each port that a probe or hook of a container refers to by name."""
+    handlers = {name: container[name] for name in _PROBES if name in container}
+    handlers |= {f"lifecycle.{name}": handler for name, handler in container.get("lifecycle", {}).items()}
+    for place, handler in handlers.items():
+        for action in ("httpGet", "tcpSocket"):
+            port = handler.get(action, {}).get("port") if isinstance(handler, dict) else None
+            if isinstance(port, str) and not port.isdecimal():
+                yield f".{place}.{action}.port", port
+
+
+def _place_of_port_name(place: str, container: Mapping[str, Any]) -> str | None:
+    return place if place in dict(_ports_by_name(container)) else None

@@ -21,6 +21,9 @@ MAX_LOGGED: Final = 5
 """Bad records that are logged one by one; further ones are only counted."""
 
 
+_MAX_SHOWN: Final = 100
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """One value of each example: an array of `shape`."""
@@ -47,8 +50,15 @@ class Column:
         if self.positive:
             bad |= ~(values >= 0)
         if self.choices:
-            bad |= ~np.isin(values, self.choices)
+            bad |= self._not_chosen(values)
         return np.asarray(bad.any(axis=tuple(range(1, bad.ndim))), np.bool_)
+
+    def _not_chosen(self, values: Array) -> npt.NDArray[np.bool_]:
+        if values.dtype != object:
+            return ~np.isin(values, self.choices)
+        # For objects `np.isin` compares every value with every choice.
+        choices = frozenset(self.choices)
+        return np.array([value not in choices for value in values.flat], np.bool_).reshape(values.shape)
 
     def complain(self, value: Array) -> str:
         """Return an error message for one example's `value`, for which `wrong` is true."""
@@ -61,18 +71,25 @@ class Column:
             expected = f"one of {', '.join(self.choices[:10])}{', ...' if len(self.choices) > 10 else ''}"  # noqa: PLR2004
         else:
             expected = "a number that is not negative" if self.positive else "a finite number"
-        return f"{self.name!r} is {value.item() if value.size == 1 else value!r}, expected {expected}"
+        return f"{self.name!r} is {shown(value.item() if value.size == 1 else value)}, expected {expected}"
 
     def final(self, values: Array) -> Array:
         """Return `values` as the program receives them: of the column's type, or indices in `choices`."""
         if self.choices:
             order = np.argsort(self.choices)
-            return order[np.searchsorted(np.asarray(self.choices)[order], values)].astype(np.int64)
+            found = np.searchsorted(np.asarray(self.choices)[order], values.astype(str))
+            return order[found].astype(np.int64)
         return values.astype(object if self.kind == "string" else self.kind)
 
     def empty(self) -> Array:
         """Return the column of zero examples."""
         return self.final(np.empty((0, *self.shape), str if self.kind == "string" else self.kind))
+
+
+def shown(value: object) -> str:
+    """Return `value` for a message, shortened: a field may be a whole document."""
+    text = repr(value)
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}... ({len(text)} characters)"
 
 
 class BadRecords:
@@ -81,6 +98,8 @@ class BadRecords:
     def __init__(self, *, skip: bool) -> None:
         self.skip = skip
         self.count = 0
+        self.first: str | None = None
+        """The first bad record that was skipped, with its reason."""
 
     def found(self, where: str, message: str, count: int = 1) -> None:
         """Record `count` bad records; `where` starts with the file's name.
@@ -92,6 +111,7 @@ class BadRecords:
             raise DataMalformedError(f"{where}: {message}")
         if self.count < MAX_LOGGED:
             log.event("bad-record-skipped", where=where, message=message, count=count)
+        self.first = self.first or f"{where}: {message}"
         self.count += count
 
 
@@ -113,5 +133,5 @@ def check_rows(
     bad_rows = wrong.any(axis=0)
     for row in np.flatnonzero(bad_rows):
         column = columns[int(np.flatnonzero(wrong[:, row])[0])]
-        bad.found(where(int(row)), column.complain(values[column.name][row]))
+        bad.found(where(int(row)), column.complain(np.asarray(values[column.name][row])))
     return {column.name: column.final(values[column.name][~bad_rows]) for column in columns}

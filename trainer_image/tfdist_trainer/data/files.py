@@ -69,7 +69,12 @@ def expand(patterns: Sequence[str], field: str, worker: int | None = None) -> tu
 
 
 def file_assignment(
-    patterns: Sequence[str], field: str, shard: Shard, wanted: Callable[[str], bool] = lambda _name: True
+    patterns: Sequence[str],
+    field: str,
+    shard: Shard,
+    wanted: Callable[[str], bool] = lambda _name: True,
+    *,
+    by_record: bool = False,
 ) -> FileAssignment:
     """Return the assignment of pipeline `shard` among the `wanted` files that match `patterns`.
 
@@ -79,9 +84,9 @@ def file_assignment(
         ConfigurationError: only some patterns have `{worker}`, or there are files for more workers than exist.
         DataMissingError: as in `expand`.
     """
-    own = [bool(WORKER.search(pattern)) for pattern in patterns]
+    own = [is_partitioned([pattern]) for pattern in patterns]
     if not any(own):
-        return assign_files(tuple(filter(wanted, expand(patterns, field))), shard)
+        return assign_files(tuple(filter(wanted, expand(patterns, field))), shard, by_record=by_record)
     if not all(own):
         raise ConfigurationError(f"{field}: give {{worker}} in all patterns or in none")
     for pattern in patterns:
@@ -93,14 +98,19 @@ def file_assignment(
     return FileAssignment(files=tuple(filter(wanted, expand(patterns, field, shard.index))), stride=1, offset=0)
 
 
-def assign_files(files: Sequence[str], shard: Shard) -> FileAssignment:
+def is_partitioned(patterns: Sequence[str]) -> bool:
+    """Return whether `patterns` name the files of each worker, by `{worker}`."""
+    return any(WORKER.search(pattern) for pattern in patterns)
+
+
+def assign_files(files: Sequence[str], shard: Shard, *, by_record: bool = False) -> FileAssignment:
     """Return the assignment of pipeline `shard` among `files`.
 
-    Whole files if that is even, or nearly so. Otherwise every `shard.count`-th record of all files, which is always
-    even up to one record, but makes every pipeline read every byte.
+    Whole files if their number is even, or nearly so. Otherwise, and with `by_record`, every `shard.count`-th record of
+    all files, which is always even up to one record, but makes every pipeline read every byte.
     """
     even = len(files) % shard.count == 0
-    if even or len(files) >= MANY_FILES * shard.count:
+    if shard.count == 1 or (not by_record and (even or len(files) >= MANY_FILES * shard.count)):
         return FileAssignment(files=tuple(files[shard.index :: shard.count]), stride=1, offset=0)
     return FileAssignment(files=tuple(files), stride=shard.count, offset=shard.index)
 

@@ -16,12 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdist_trainer.data.columns import Array, BadRecords, Column, check_rows
+from tfdist_trainer.data.content import GZIP_MAGIC
 from tfdist_trainer.errors import DataMalformedError, DataMissingError
 
 UINT8: Final = 0x08
 """The type code of unsigned bytes, the only one that image data sets use."""
-
-_GZIP_MAGIC: Final = b"\x1f\x8b"
 
 
 def labels_of(name: str) -> Path:
@@ -70,7 +69,7 @@ def read(path: Path) -> npt.NDArray[np.uint8]:
         content = path.read_bytes()
     except OSError as error:
         raise DataMissingError(f"cannot open {path}: {error.strerror}") from None
-    if content[:2] == _GZIP_MAGIC:
+    if content[:2] == GZIP_MAGIC:
         try:
             content = gzip.decompress(content)
         except (OSError, EOFError, zlib.error) as error:

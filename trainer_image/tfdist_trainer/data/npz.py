@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdist_trainer.data.columns import Array, BadRecords, Column, check_rows
-from tfdist_trainer.errors import DataMalformedError
+from tfdist_trainer.errors import ColumnAbsentError, DataMalformedError
 
 _UNREADABLE: Final = (ValueError, OSError, EOFError, AttributeError, TypeError, zipfile.BadZipFile, zlib.error)
 _KINDS: Final = {"uint8": "u", "int64": "iub", "float32": "fiub", "string": "USiu"}
@@ -21,7 +21,7 @@ def read(name: str, columns: Sequence[Column], bad: BadRecords) -> dict[str, Arr
 
     Raises:
         DataMalformedError: the file is not `.npz`, lacks an array, an array is not of its column's type and shape,
-            or a value is bad and `bad` does not skip.
+            or a value is bad and `bad` does not skip. `ColumnAbsentError` if it lacks an array.
     """
     values = _load(name, columns)
     for column in columns:
@@ -42,7 +42,7 @@ def _load(name: str, columns: Sequence[Column]) -> dict[str, Array]:
         with np.load(name, allow_pickle=False) as arrays:
             missing = sorted({column.name for column in columns} - set(arrays.files))
             if missing:
-                raise DataMalformedError(f"{name}: has no array {missing[0]!r}; it has {sorted(arrays.files)}")
+                raise ColumnAbsentError(f"{name}: has no array {missing[0]!r}; it has {sorted(arrays.files)}")
             return {column.name: arrays[column.name] for column in columns}
     except _UNREADABLE as error:
         raise DataMalformedError(f"{name}: not a readable .npz file: {error}") from None

@@ -43,6 +43,8 @@ class ExampleSource:
     """A batch of elements -> features [batch, ...], labels [batch, ...], and optionally example weights [batch]."""
     skipped: int = 0
     """Number of bad records that were skipped."""
+    first_skipped: str | None = None
+    """The first of them, with its reason."""
     parallel: int | None = None
     """Number of batches decoded in parallel; None decodes sequentially, for decoding that costs next to nothing."""
 

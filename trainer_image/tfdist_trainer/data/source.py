@@ -19,7 +19,7 @@ from tfdist_trainer.data.batches import BatchOrder, indexed_batches, streamed_ba
 from tfdist_trainer.data.columns import Array, BadRecords, Column
 from tfdist_trainer.data.files import FileAssignment, still_readable
 from tfdist_trainer.data.formats import Format
-from tfdist_trainer.errors import DataMalformedError
+from tfdist_trainer.errors import ColumnAbsentError, DataMalformedError
 
 Read = Callable[[str, Sequence[Column], BadRecords], dict[str, Array]]
 READERS: Final[Mapping[str, Read]] = {"npz": npz.read, "csv": csvs.read, "idx": idx.read_columns}
@@ -48,6 +48,8 @@ class FileSource(ABC):
     """Number of examples."""
     skipped: int
     """Number of bad records that were skipped."""
+    first_skipped: str | None = None
+    """The first of them, with its reason."""
 
     parallel: int | None = None
     """Number of batches decoded in parallel; see `pipeline.ExampleSource`."""
@@ -82,7 +84,8 @@ def open_source(part: FileAssignment, options: ReadOptions) -> FileSource:
 
     Raises:
         DataMissingError: an idx file has no file of labels.
-        DataMalformedError: a file or record does not match `options`, and bad records are not skipped.
+        DataMalformedError: a file or record does not match `options`, and bad records are not skipped; or no record of
+            a file has a column.
     """
     source = TFRecordSource(part, options) if options.format == "tfrecord" else InMemorySource(part, options)
     if source.skipped:
@@ -108,6 +111,7 @@ class InMemorySource(FileSource):
         self.count = len(next(iter(arrays.values())))
         # Pipelines that share files find the same bad records; only one reports them.
         self.skipped = bad.count if part.offset == 0 else 0
+        self.first_skipped = bad.first
         with tf.device("CPU:0"):
             kinds = {key: tf.string if array.dtype == object else array.dtype for key, array in arrays.items()}
             self._columns = {key: tf.constant(array, kinds[key]) for key, array in arrays.items()}
@@ -126,7 +130,7 @@ def _read(name: str, options: ReadOptions, bad: BadRecords) -> dict[str, Array]:
     try:
         return READERS[options.format](name, options.columns, bad)
     except DataMalformedError as error:
-        if not bad.skip:
+        if not bad.skip or isinstance(error, ColumnAbsentError):
             raise
         bad.found(name, str(error).removeprefix(f"{name}: "))
         return {column.name: column.empty() for column in options.columns}
@@ -150,6 +154,7 @@ class TFRecordSource(FileSource):
         total = sum(self._readable) - len(self._bad)
         self.count = len(range(part.offset, total, part.stride))
         self.skipped = bad.count if part.offset == 0 else 0
+        self.first_skipped = bad.first
         self._cached = self._in_memory() if options.cache else None
         self.parallel = PARALLEL_CALLS
 

@@ -13,9 +13,10 @@ import tensorflow as tf
 
 from tfdist_trainer.autograph import graph
 from tfdist_trainer.data.columns import Array, BadRecords, Column
+from tfdist_trainer.data.content import tfrecord_hint
 from tfdist_trainer.data.framing import frames
-from tfdist_trainer.data.tfrecord_check import explain
-from tfdist_trainer.errors import DataMalformedError, one_line
+from tfdist_trainer.data.tfrecord_check import explain, feature_names
+from tfdist_trainer.errors import ColumnAbsentError, DataMalformedError, one_line
 
 _CHECK_BATCH: Final = 1024
 _WRONG: Final = (tf.errors.InvalidArgumentError, UnicodeDecodeError)
@@ -39,7 +40,8 @@ def count(name: str, *, gzip: bool) -> int:
     except OSError as error:
         raise DataMalformedError(f"{name}: cannot be read: {error.strerror}") from None
     if found.problem is not None:
-        raise DataMalformedError(_damaged(name, gzip, found.count, found.problem))
+        hint = "" if found.count else tfrecord_hint(name, compressed=gzip)
+        raise DataMalformedError(f"{_damaged(name, gzip, found.count, found.problem)}{hint}")
     return found.count
 
 
@@ -58,6 +60,7 @@ def check(name: str, columns: Sequence[Column], bad: BadRecords, *, gzip: bool) 
 
     Raises:
         DataMalformedError: a record is bad, and `bad` does not skip; the message has its index.
+        ColumnAbsentError: no record has a column.
     """
     checked = graph(lambda batch: decode(batch, columns), reduce_retracing=True)
     wrong: list[int] = []
@@ -72,7 +75,10 @@ def check(name: str, columns: Sequence[Column], bad: BadRecords, *, gzip: bool) 
     except _DAMAGED as error:
         seen += _whole_after(name, seen, gzip=gzip)
         lost = max(1, frames(name, gzip=gzip).count - seen)
-        bad.found(name, _damaged("", gzip, seen, one_line(error.message)).removeprefix(": "), lost)
+        hint = "" if seen else tfrecord_hint(name, compressed=gzip)
+        bad.found(name, f"{_damaged('', gzip, seen, one_line(error.message)).removeprefix(': ')}{hint}", lost)
+    if wrong and len(wrong) >= seen:
+        _check_columns_exist(name, seen, columns, gzip=gzip)
     return seen, tuple(number for number in wrong if number < seen)
 
 
@@ -143,6 +149,18 @@ def _find(name: str, seen: int, batch: Sequence[bytes], columns: Sequence[Column
             yield seen + offset
     if not found:
         raise DataMalformedError(f"{name}: a record between {seen} and {seen + len(batch)} cannot be parsed")
+
+
+def _check_columns_exist(name: str, count: int, columns: Sequence[Column], *, gzip: bool) -> None:
+    """Raise `ColumnAbsentError` if none of the first `count` records has one of `columns`."""
+    absent, names = {column.name for column in columns}, set[str]()
+    for record in tf.data.TFRecordDataset(name, compression(gzip)).take(count).as_numpy_iterator():
+        names |= feature_names(record)
+        absent -= names
+        if not absent:
+            return
+    if names:
+        raise ColumnAbsentError(f"{name}: no record has a feature {min(absent)!r}; they have {sorted(names)[:50]}")
 
 
 def _whole_after(name: str, seen: int, *, gzip: bool) -> int:

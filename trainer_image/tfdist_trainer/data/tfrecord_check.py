@@ -7,8 +7,10 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from tfdist_trainer.data.columns import Array, Column
+from tfdist_trainer.data.content import image_kind
 
 _LISTS = {"bytes_list": "strings", "float_list": "numbers", "int64_list": "integers", None: "nothing"}
+_MAX_NAMES = 50
 _WANTED = {"uint8": "bytes_list", "string": "bytes_list", "float32": "float_list", "int64": "int64_list"}
 
 
@@ -21,8 +23,16 @@ def explain(serialized: bytes, columns: Sequence[Column]) -> str | None:
         return f"not an Example with {names}"
     missing = [column.name for column in columns if column.name not in features]
     if missing:
-        return f"not an Example with {names}: it has no {missing[0]!r}"
+        return f"not an Example with {names}: it has no {missing[0]!r}; it has {sorted(features)[:_MAX_NAMES]}"
     return next((text for column in columns if (text := _explain(column, features[column.name]))), None)
+
+
+def feature_names(serialized: bytes) -> frozenset[str]:
+    """Return the names of the features of the record `serialized`; none if it is not an Example."""
+    try:
+        return frozenset(tf.train.Example.FromString(serialized).features.feature)
+    except DecodeError:
+        return frozenset()
 
 
 def _explain(column: Column, feature: tf.train.Feature) -> str | None:
@@ -32,11 +42,23 @@ def _explain(column: Column, feature: tf.train.Feature) -> str | None:
     values = list(getattr(feature, kind).value)
     size = int(np.prod(column.shape))
     if column.kind == "uint8":
-        found = len(values[0]) if len(values) == 1 else -1
-        return None if found == size else f"{column.name!r} has {found} bytes, expected {size} of {list(column.shape)}"
+        return _wrong_pixels(column, values, size)
     if len(values) != size:
         return f"{column.name!r} has {len(values)} values, expected {size}"
     return _wrong(column, values)
+
+
+def _wrong_pixels(column: Column, values: list[bytes], size: int) -> str | None:
+    """Return why `values` are not the raw bytes of one array of `size` bytes, or None."""
+    found = len(values[0]) if len(values) == 1 else -1
+    if found == size:
+        return None
+    expected = f"expected {size} of {list(column.shape)}"
+    kind = image_kind(values[0]) if values else None
+    if kind is None:
+        return f"{column.name!r} has {found} bytes, {expected}"
+    remedy = "decode images before they are written: tf.io.decode_image(image).numpy().tobytes()"
+    return f"{column.name!r} is a {kind} file of {len(values[0])} bytes, {expected} as raw pixels; {remedy}"
 
 
 def _wrong(column: Column, values: list[bytes] | list[int] | list[float]) -> str | None:

@@ -73,7 +73,7 @@ class DataConfig(StrictModel):
             )
         return patterns
 
-    def part(self, split: Split, shard: Shard) -> FileAssignment:
+    def part(self, split: Split, shard: Shard, *, by_record: bool = False) -> FileAssignment:
         """Return the files of `split` that pipeline `shard` reads; errors as of `file_assignment`.
 
         idx files of labels are left out: they are read with their file of images.
@@ -83,6 +83,7 @@ class DataConfig(StrictModel):
             field_of(split),
             shard,
             wanted=lambda name: self.format_of(name) != "idx" or not is_labels(name),
+            by_record=by_record,
         )
 
     def kind(self, split: Split, files: tuple[str, ...]) -> tuple[Format, bool]:

@@ -11,7 +11,7 @@ import tensorflow as tf
 from tfdist_trainer.autograph import autograph_converted
 from tfdist_trainer.data.batches import BatchOrder
 from tfdist_trainer.data.columns import Column
-from tfdist_trainer.data.files import Shard, Split
+from tfdist_trainer.data.files import FileAssignment, Shard, Split, is_partitioned
 from tfdist_trainer.data.pipeline import ExampleSource
 from tfdist_trainer.data.source import FileSource, ReadOptions, open_source
 from tfdist_trainer.keras_compat import keras
@@ -32,6 +32,7 @@ class FromFiles(BuiltIn):
     def __init__(self, config: Any) -> None:
         super().__init__(config)
         self._sources: dict[tuple[Split, Shard], FileSource] = {}
+        self._by_record: set[Split] = set()
 
     @abstractmethod
     def columns(self) -> tuple[Column, ...]:
@@ -41,12 +42,28 @@ class FromFiles(BuiltIn):
     def example(self, columns: dict[str, tf.Tensor]) -> tuple[Any, tf.Tensor]:
         """Return features and labels, [batch, ...] each, of a batch of `columns`; traced into the input's graph."""
 
+    def assignment(self, split: Split, shard: Shard) -> FileAssignment:
+        """Return the files that pipeline `shard` reads for `split`."""
+        part: FileAssignment = self.config.data.part(split, shard, by_record=split in self._by_record)
+        return part
+
+    def shard_by_record(self, split: Split, shard: Shard) -> bool:
+        """Assign records instead of whole files from now on; return False if that changes nothing.
+
+        Sources that are open are dropped. All pipelines have to do this at the same point.
+        """
+        if is_partitioned(self.config.data.patterns(split)) or self.assignment(split, shard).stride > 1:
+            return False
+        self._by_record.add(split)
+        self._sources = {key: source for key, source in self._sources.items() if key[0] is not split}
+        return True
+
     def source(self, split: Split, shard: Shard) -> FileSource:
         """Return the file source of pipeline `shard` for `split`; opened once."""
         key = (split, shard)
         if key not in self._sources:
             data = self.config.data
-            part = data.part(split, shard)
+            part = self.assignment(split, shard)
             kind, gzip = data.kind(split, part.files)
             options = ReadOptions(
                 columns=self._all_columns(),
@@ -79,6 +96,7 @@ class FromFiles(BuiltIn):
             batches=batches,
             decode=decode,
             skipped=source.skipped,
+            first_skipped=source.first_skipped,
             parallel=source.parallel,
         )
 

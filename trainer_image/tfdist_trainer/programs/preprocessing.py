@@ -20,7 +20,7 @@ import tensorflow as tf
 
 from tfdist.contract import Task
 from tfdist_trainer import atomic, log
-from tfdist_trainer.context import Context
+from tfdist_trainer.context import Context, example_counts
 from tfdist_trainer.data.columns import Array
 from tfdist_trainer.data.files import Split
 from tfdist_trainer.errors import ConfigurationError, StorageError
@@ -144,6 +144,8 @@ def prepare(context: Context) -> None:
         log.event("preprocessing-restored", path=path)
     else:
         source = program.source(Split.TRAIN, context.shard)
+        # Before adapting: later attempts would load a stored state of no examples.
+        example_counts(context.gang, source, "training.config.data.train")
         reducer = Reducer(context.gang.all_reduce_sum, context.member.rank, context.member.size)
         state = program.adapt(source.batches, reducer)
         if path is not None and context.member.is_chief:

@@ -12,14 +12,16 @@ from tfdist.cli.documents import Document
 from tfdist.cli.errors import DocumentError
 from tfdist.cli.findings import Finding, finding
 from tfdist.cli.output import message
-from tfdist.convert import CannotConvert, convert
+from tfdist.convert import CannotConvert, PodLabels, convert, notes_on_other, tfjob
 from tfdist.validation import ValidationFailed
 
 
 def execute(files: Sequence[str], *, in_json: bool) -> int:
     """Print the converted documents and return the exit code: 0, 1 a failed conversion, 2 an unreadable file."""
     unreadable: list[DocumentError] = []
-    results = [_result(each) for each in documents.read_all(files, unreadable.append)]
+    found = list(documents.read_all(files, unreadable.append))
+    jobs = dict(each for document in found for each in _pod_labels(document))
+    results = [_result(each, jobs) for each in found]
     if in_json:
         manifests.write_json(sys.stdout, [r.manifest for r in results if r.manifest is not None])
     else:
@@ -51,9 +53,12 @@ class _Result:
             yield f"- {path}{note.message}"
 
 
-def _result(document: Document) -> _Result:
+def _result(document: Document, jobs: PodLabels) -> _Result:
     try:
-        if classify(document.value) is not DocumentKind.TFJOB:
+        kind = classify(document.value)
+        if kind is DocumentKind.OTHER:
+            return _unchanged(document, jobs)
+        if kind is DocumentKind.JOB:
             return _Result(document.value)
     except UnknownKind as error:
         return _failure(document, [(error.path, error.message)])
@@ -65,6 +70,12 @@ def _result(document: Document) -> _Result:
     invalid = [finding(document, "", text) for text in _validation_errors(conversion.manifest)]
     heading = f"Converted from {_name(document)}. What changes:"
     return _Result(conversion.manifest, heading, bool(invalid), notes + invalid)
+
+
+def _unchanged(document: Document, jobs: PodLabels) -> _Result:
+    """Return a document as it is, with notes on what it relies on that the jobs no longer have."""
+    notes = [finding(document, note.path, note.message) for note in notes_on_other(document.value, jobs)]
+    return _Result(document.value, f"{_name(document)} is unchanged. What to correct:", notes=notes)
 
 
 def _failure(document: Document, problems: list[tuple[str, str]]) -> _Result:
@@ -79,6 +90,16 @@ def _validation_errors(manifest: dict[str, Any]) -> Iterator[str]:
     except ValidationFailed as error:
         for problem in error.problems:
             yield f"the converted TFDistJob is invalid, correct it there: {problem}"
+
+
+def _pod_labels(document: Document) -> Iterator[tuple[str, list[dict[str, str]]]]:
+    """Yield the name of a TFJob that can be converted, and the labels of the pod template of each replica type."""
+    try:
+        if classify(document.value) is DocumentKind.TFJOB:
+            job = tfjob.read(document.value, lambda _path, _message: None)[0]
+            yield job.metadata.name, [r.template.metadata.labels for r in job.spec.tf_replica_specs.values()]
+    except (UnknownKind, CannotConvert):
+        return
 
 
 def _name(document: Document) -> str:

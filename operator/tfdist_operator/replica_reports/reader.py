@@ -1,0 +1,97 @@
+"""Receives and parses the responses of replicas in a thread with an event loop of its own.
+
+The main event loop renews the Lease and answers probes. What pods send is received, parsed and validated elsewhere, so
+that no stream of a pod, and no number of pods, can keep the main loop busy: the interpreter switches threads every
+five milliseconds.
+"""
+
+import asyncio
+import logging
+import socket
+import threading
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+import uvloop
+
+from tfdist.observed.probe import Unreported
+from tfdist.report_response import SEGMENT_BYTES, ReportResponse, report_request
+
+log = logging.getLogger(__name__)
+
+_PAUSE_SECONDS: Final = 0.005
+"""Between two segments of a response: a pod that sends single bytes costs 400 segments within a deadline of 2 s."""
+
+T = TypeVar("T")
+
+
+class ReportReader:
+    """A thread that reads responses of replicas, from its creation until `close`."""
+
+    def __init__(self) -> None:
+        self._loop = uvloop.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="replica reports", daemon=True)
+        self._thread.start()
+
+    async def read(
+        self, address: tuple[str, int], path: str, limit: int, seconds: float, parse: Callable[[bytes], T]
+    ) -> T | Unreported:
+        """Return what `parse` makes of the body at `path`; called in another event loop, which stays free.
+
+        Args:
+            address: IP address and port of the replica.
+            path: path of the request.
+            limit: largest body in bytes.
+            seconds: time limit, from the connection to the last byte.
+            parse: called in the thread; raises ValueError for a body that is rejected.
+        """
+        reading = _read(address, path, limit, seconds, parse)
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(reading, self._loop))
+
+    async def close(self) -> None:
+        """Cancel all reads and end the thread."""
+        if self._loop.is_closed():
+            return
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_cancel_others(), self._loop))
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        await asyncio.to_thread(self._thread.join)
+        self._loop.close()
+
+
+async def _cancel_others() -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+
+
+async def _read(
+    address: tuple[str, int], path: str, limit: int, seconds: float, parse: Callable[[bytes], T]
+) -> T | Unreported:
+    response = ReportResponse(limit)
+    try:
+        async with asyncio.timeout(seconds):
+            return parse(await _receive(address, path, response))
+    except (OSError, TimeoutError, ValueError) as error:
+        reason = f"{type(error).__name__}: {error}"[:500]
+    log.debug("no report", extra={"ip": address[0], "path": path, "answered": response.began, "reason": reason})
+    return Unreported.UNREADABLE if response.began else Unreported.NO_ANSWER
+
+
+async def _receive(address: tuple[str, int], path: str, response: ReportResponse) -> bytes:
+    """Return the body of the response to a request.
+
+    Raises:
+        OSError: the replica cannot be reached, or has closed the connection.
+        ResponseError: it does not answer with a report.
+    """
+    loop = asyncio.get_running_loop()
+    with socket.socket(socket.AF_INET6 if ":" in address[0] else socket.AF_INET) as connection:
+        connection.setblocking(False)
+        await loop.sock_connect(connection, address)
+        await loop.sock_sendall(connection, report_request(*address, path))
+        while True:
+            response.feed(await loop.sock_recv(connection, SEGMENT_BYTES))
+            if response.body is not None:
+                return response.body
+            await asyncio.sleep(_PAUSE_SECONDS)

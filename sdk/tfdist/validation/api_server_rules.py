@@ -1,0 +1,133 @@
+"""Rules of the API server between fields of a pod: privileges, port names, host ports, resize policies.
+
+A pod that breaks one is rejected as a whole, so the job could never start. The defaults of TFDist are taken into
+account: the port names of the container `tensorflow`, and `restartPolicy: Never`.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+from tfdist import messages
+from tfdist.api.v1 import TFDistJob
+from tfdist.contract import MAIN_CONTAINER, REPORT_PORT, Role
+from tfdist.podspec import merge
+from tfdist.render.defaults import default_ports
+from tfdist.validation.errors import FieldError
+from tfdist.validation.field_source import pod_field_path, source_path
+
+Template = Mapping[str, Any]
+Json = Mapping[str, Any]
+
+_SYS_ADMIN: Final = "CAP_SYS_ADMIN"
+"""The API server compares only this spelling; the container runtime gives the privileges of `SYS_ADMIN` too."""
+
+
+def api_server_problems(job: TFDistJob, role: Role, template: Template) -> Iterator[FieldError]:
+    """Yield the errors for which the API server would reject the pods of `role`."""
+    for check in (_process_namespaces, _privileges, _resize_policies, _port_names, _host_ports):
+        yield from check(job, role, template)
+
+
+def _process_namespaces(job: TFDistJob, role: Role, template: Template) -> Iterator[FieldError]:
+    spec = template.get("spec", {})
+    if spec.get("hostPID") is True and spec.get("shareProcessNamespace") is True:
+        path = pod_field_path(job, role, "shareProcessNamespace")
+        yield FieldError(
+            path, messages.invalid(value=True, rule="must not be true with hostPID: true; remove one of the two")
+        )
+
+
+def _privileges(job: TFDistJob, role: Role, template: Template) -> Iterator[FieldError]:
+    """Yield a container without privilege escalation that has all privileges already."""
+    for container in all_containers(template):
+        security = container.get("securityContext", {})
+        if security.get("allowPrivilegeEscalation") is not False:
+            continue
+        if security.get("privileged") is True:
+            held = "privileged: true"
+        elif _SYS_ADMIN in security.get("capabilities", {}).get("add", ()):
+            held = f"capabilities.add: [{_SYS_ADMIN}]"
+        else:
+            continue
+        text = messages.invalid(value=False, rule=f"must not be false with {held}; remove one of the two")
+        yield FieldError(source_path(job, role, container["name"], _place_of_escalation), text)
+
+
+def _place_of_escalation(container: Json) -> str | None:
+    """Return the field of a level that sets it; where the installation does, `privileged` or `capabilities`."""
+    security = container.get("securityContext", {})
+    for name in ("allowPrivilegeEscalation", "privileged", "capabilities"):
+        if name in security:
+            return f".securityContext.{name}"
+    return None
+
+
+def _resize_policies(job: TFDistJob, role: Role, template: Template) -> Iterator[FieldError]:
+    """Yield a policy that restarts a container in place: the pod has `restartPolicy: Never`."""
+    for container in all_containers(template):
+        for policy in container.get("resizePolicy", ()):
+            if policy.get("restartPolicy") == "RestartContainer" and container.get("restartPolicy") != "Always":
+                text = messages.invalid("RestartContainer", "must be NotRequired: pods have restartPolicy Never")
+                place = partial(_place_in, "resizePolicy", policy, ".restartPolicy")
+                yield FieldError(source_path(job, role, container["name"], place), text)
+
+
+def _port_names(job: TFDistJob, role: Role, template: Template) -> Iterator[FieldError]:
+    """Yield ports of a container with the same name, one of them possibly a default of TFDist."""
+    for container in all_containers(template):
+        seen: dict[str, Json] = {}
+        for port in container_ports(template, container):
+            first = seen.setdefault(port.get("name", ""), port)
+            if first is port or not port.get("name"):
+                continue
+            detail = f"port {first['containerPort']} of the container has this name; use another name"
+            place = partial(_place_in, "ports", port, ".name")
+            path = source_path(job, role, container["name"], place)
+            yield FieldError(path, messages.duplicate(port["name"], detail))
+
+
+def _host_ports(job: TFDistJob, role: Role, template: Template) -> Iterator[FieldError]:
+    """Yield a port that two containers of a pod would open on the node."""
+    spec = template.get("spec", {})
+    seen: dict[tuple[Any, ...], str] = {}
+    for container in _main_first(spec.get("containers", ())):
+        for port in container_ports(template, container):
+            number = port["containerPort"] if spec.get("hostNetwork") else port.get("hostPort")
+            key = (port.get("protocol", "TCP"), port.get("hostIP", ""), number)
+            first = seen.setdefault(key, container["name"])
+            if number is None or first == container["name"]:
+                continue
+            who = "TFDist's progress report" if number == REPORT_PORT else f"the container {first}"
+            text = f"with the pod's network this port of the node is used by {who}; use another port"
+            place = partial(_place_in, "ports", port, ".containerPort")
+            yield FieldError(source_path(job, role, container["name"], place), messages.duplicate(str(number), text))
+
+
+def container_ports(template: Template, container: Json) -> Sequence[Json]:
+    """Return the ports of a container, with TFDist's default ones, which come first as in the merged pod."""
+    own: Sequence[Json] = container.get("ports", ())
+    if container["name"] != MAIN_CONTAINER:
+        return own
+    defaults = {"ports": default_ports(template)}
+    merged: Sequence[Json] = merge(defaults, {"ports": list(own)}, "Container")["ports"]
+    return merged
+
+
+def all_containers(template: Template) -> Iterator[Json]:
+    """Yield the containers of a pod, the init containers first."""
+    spec = template.get("spec", {})
+    yield from spec.get("initContainers", ())
+    yield from spec.get("containers", ())
+
+
+def _main_first(containers: Sequence[Json]) -> list[Json]:
+    """Return the containers, `tensorflow` first and always present: it has default ports."""
+    main = next((c for c in containers if c["name"] == MAIN_CONTAINER), {"name": MAIN_CONTAINER})
+    return [main, *(c for c in containers if c["name"] != MAIN_CONTAINER)]
+
+
+def _place_in(name: str, item: Json, field: str, container: Json) -> str | None:
+    """Return the path of `field` of the item of a level's list that equals `item` in every field that it sets."""
+    places: Iterator[tuple[int, Json]] = enumerate(container.get(name, ()))
+    return next((f".{name}[{i}]{field}" for i, each in places if each.items() <= item.items()), None)

@@ -1,0 +1,106 @@
+"""Training examples are balanced over the members where whole files are uneven, and the log has each share."""
+
+from pathlib import Path
+from threading import Barrier, Thread
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tfdist_trainer import training_input
+from tfdist_trainer.context import InputPipeline
+from tfdist_trainer.data import npz
+from tfdist_trainer.data.files import Shard
+from tfdist_trainer.programs import choose
+
+pytestmark = [pytest.mark.trainer, pytest.mark.usefixtures("two_devices")]
+
+
+class Gang:
+    """A member of a gang of threads."""
+
+    replicas_per_member = 1
+
+    def __init__(self, rank: int, shared: list[float], barrier: Barrier) -> None:
+        self.rank, self._shared, self._barrier = rank, shared, barrier
+        self.replicas = len(shared)
+
+    def all_gather(self, value: float) -> list[float]:
+        self._shared[self.rank] = value
+        self._barrier.wait(60)
+        found = list(self._shared)
+        self._barrier.wait(60)
+        return found
+
+
+class Context:
+    """The part of a context that opens the input."""
+
+    def __init__(self, program: Any, gang: Gang) -> None:
+        self.program, self.gang, self.config = program, gang, program.config
+        self.shard = Shard(gang.rank, gang.replicas)
+
+
+def opened(pattern: str, members: int) -> list[InputPipeline]:
+    """Return the input of each of `members` that open it at the same time."""
+    shared, barrier = [0.0] * members, Barrier(members)
+    found: list[Any] = [None] * members
+
+    def run(rank: int) -> None:
+        config = {"data": {"train": pattern}, "numeric": ["x"], "label": "x2", "batchSizePerReplica": 10}
+        program = choose("tabular", config).create()
+        context: Any = Context(program, Gang(rank, shared, barrier))
+        found[rank] = training_input.open_training_input(context)
+
+    threads = [Thread(target=run, args=(rank,)) for rank in range(members)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    return found
+
+
+def write(folder: Path, *sizes: int) -> None:
+    numbers = np.split(np.arange(float(sum(sizes))), np.cumsum(sizes)[:-1])
+    for part, values in enumerate(numbers):
+        npz.save(str(folder / f"part-{part}.npz"), x=values, x2=values)
+
+
+def test_records_are_assigned_where_whole_files_are_uneven(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path, 20, 2000)
+    pipelines = opened(f"{tmp_path}/part-*", 2)
+    assert [pipeline.examples.count for pipeline in pipelines] == [1010, 1010]
+    assert {pipeline.steps for pipeline in pipelines} == {101}
+    log = capsys.readouterr().out
+    assert log.count("input-uneven examples=20,2000 ") == 2
+    assert 'remedy="write more files, or files with equal numbers of records"' in log
+    assert log.count("input files=2 sharding=record examples=1010 of=2020 stepsPerEpoch=101") == 2
+
+
+@pytest.mark.parametrize("sizes", [(100, 100), (90, 110), (130, 70)])
+def test_whole_files_are_read_where_they_are_even_or_nearly_so(
+    sizes: tuple[int, int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path, *sizes)
+    pipelines = opened(f"{tmp_path}/part-*", 2)
+    assert [pipeline.examples.count for pipeline in pipelines] == list(sizes)
+    log = capsys.readouterr().out
+    assert "input-uneven" not in log
+    assert f"input files=1 sharding=file examples={sizes[0]} of=200 stepsPerEpoch={max(sizes) // 10}" in log
+
+
+def test_partitioned_data_stays_with_its_workers_and_the_log_has_the_remedy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path, 20, 2000)
+    pipelines = opened(f"{tmp_path}/part-{{worker}}.npz", 2)
+    assert [pipeline.examples.count for pipeline in pipelines] == [20, 2000]
+    log = capsys.readouterr().out
+    assert "an epoch takes 200 steps instead of 101, most with a part of the global batch" in log
+    assert 'remedy="partition the data evenly"' in log
+
+
+def test_every_example_is_read_once_also_where_most_files_are_empty(tmp_path: Path) -> None:
+    write(tmp_path, 0, 0, 25)
+    pipelines = opened(f"{tmp_path}/*", 3)
+    assert sorted(pipeline.examples.count for pipeline in pipelines) == [8, 8, 9]

@@ -1,0 +1,64 @@
+"""Standard error of a command that is not Python: copied on, and its end kept as the cause of a failure."""
+
+import contextlib
+import os
+from pathlib import Path
+from typing import Final
+
+from tfdist.failure_text import cause_in
+
+_KEPT_BYTES: Final = 4096
+_READ_BYTES: Final = 64 * 1024
+_STANDARD_ERROR: Final = 2
+
+
+class CapturedErrors:
+    """A pipe for the standard error of one process, whose content is copied to that of this process."""
+
+    def __init__(self) -> None:
+        self._reading, self._writing = os.pipe()
+        os.set_blocking(self._reading, False)
+        self._end = b""
+
+    def fileno(self) -> int:
+        """Return the descriptor to wait for."""
+        return self._reading
+
+    def attach(self) -> None:
+        """Make the pipe the standard error of this process, the fork."""
+        os.close(self._reading)
+        os.dup2(self._writing, _STANDARD_ERROR)
+        os.close(self._writing)
+
+    def begin(self) -> None:
+        """Leave the writing end to the fork."""
+        os.close(self._writing)
+
+    def copy(self) -> bool:
+        """Copy what the process has written; return whether it may write more."""
+        while True:
+            try:
+                part = os.read(self._reading, _READ_BYTES)
+            except BlockingIOError:
+                return True
+            if not part:
+                return False
+            self._end = (self._end + part)[-_KEPT_BYTES:]
+            with contextlib.suppress(OSError):  # the reader of the log is gone, and the process need not know
+                while part:
+                    part = part[os.write(_STANDARD_ERROR, part) :]
+
+    def finish(self, message: Path | None) -> None:
+        """Copy the rest, and write the cause in it as the termination message if there is none; None writes nothing."""
+        self.copy()
+        os.close(self._reading)
+        cause = cause_in(self._end.decode("utf-8", "replace"))
+        if message is not None and cause:
+            write_unless_present(message, cause)
+
+
+def write_unless_present(path: Path, cause: str) -> None:
+    """Write a cause as the termination message at `path`, unless the program has written one."""
+    with contextlib.suppress(OSError):
+        if not path.exists() or not path.stat().st_size:
+            path.write_text(cause, encoding="utf-8")

@@ -1,0 +1,63 @@
+"""Opens the training examples of all members, and balances them where whole files are uneven.
+
+A step takes a batch from every member. If one member has most of the examples, the others take part in most steps with
+examples of weight zero: an epoch takes more steps, each with a part of the global batch. The number of records is known
+only after a file was opened, so the decision follows from the counts of all members, which all of them know.
+"""
+
+from typing import Final
+
+from tfdist_trainer import log
+from tfdist_trainer.context import Context, InputPipeline, input_pipeline_of
+from tfdist_trainer.data.files import Split
+from tfdist_trainer.data.pipeline import steps_needed
+from tfdist_trainer.programs.from_files import FromFiles
+
+UNEVEN: Final = 1.5
+"""Ratio of the steps of an epoch to those of even shares from which on records are assigned instead of whole files.
+
+It is not lower because each member then reads all files.
+"""
+
+_FIELD: Final = "training.config.data.train"
+_MAX_COUNTS: Final = 16
+
+
+def open_training_input(context: Context) -> InputPipeline:
+    """Return the training examples of this member; a collective. Errors as of `input_pipeline_of`."""
+    program, shard = context.program, context.shard
+    pipeline = input_pipeline_of(context, program.examples(Split.TRAIN, shard), _FIELD)
+    counts, even = pipeline.counts, even_steps(pipeline)
+    if pipeline.steps > UNEVEN * even:
+        # Every member takes the same branch: it depends on the counts of all and on the configuration.
+        if isinstance(program, FromFiles) and program.shard_by_record(Split.TRAIN, shard):
+            pipeline = input_pipeline_of(context, program.examples(Split.TRAIN, shard), _FIELD)
+            message = "whole files are uneven, so each worker reads all files and uses a part of their records"
+            remedy = "write more files, or files with equal numbers of records"
+        else:
+            message = f"an epoch takes {pipeline.steps} steps instead of {even}, most with a part of the global batch"
+            remedy = "partition the data evenly"
+        log.event("input-uneven", examples=_text(counts), message=message, remedy=remedy)
+    _log_share(context, pipeline)
+    return pipeline
+
+
+def even_steps(pipeline: InputPipeline) -> int:
+    """Return the steps of an epoch if all members had equally many examples."""
+    share = -(-sum(pipeline.counts) // len(pipeline.counts))
+    return steps_needed([share], pipeline.batch_size, pipeline.gang.replicas_per_member)
+
+
+def _log_share(context: Context, pipeline: InputPipeline) -> None:
+    """Log the share of this member: files where they are known, examples, and steps of an epoch."""
+    program, files, sharding = context.program, None, None
+    if isinstance(program, FromFiles):
+        part = program.assignment(Split.TRAIN, context.shard)
+        files, sharding = len(part.files), "record" if part.stride > 1 else "file"
+    count, total = pipeline.examples.count, sum(pipeline.counts)
+    log.event("input", files=files, sharding=sharding, examples=count, of=total, stepsPerEpoch=pipeline.steps)
+
+
+def _text(counts: tuple[int, ...]) -> str:
+    shown = ",".join(map(str, counts[:_MAX_COUNTS]))
+    return shown if len(counts) <= _MAX_COUNTS else f"{shown},..."
