@@ -175,6 +175,8 @@ class TerminationMessage(ReportModel):
     reason: ShortMessage
     message: LongMessage
     step: Count | None = None
+    total_steps: Count | None = None
+    """A job may end before its report was requested."""
     epoch: Count | None = None
     attempt: SmallCount | None = None
     metrics: Metrics = Field(default_factory=dict)

@@ -66,6 +66,11 @@ def format_value(value: object) -> str:
     return f"a value of type {type(value).__name__}"
 
 
+def count(number: int, noun: str) -> str:
+    """Return `1 replica`, `2 replicas`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def shorten(text: str) -> str:
     """Return `text`, truncated where it is too long for a line."""
     return text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 3]}..."

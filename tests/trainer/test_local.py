@@ -206,6 +206,9 @@ from tfdist_trainer.script import current_report
 report = current_report()
 assert (report.step, report.total_steps, report.metrics, report.phase) == (3, 10, {"loss": 1.0}, "training"), report
 assert report.step_time_millis >= 0
+tfdist_trainer.report(step=-1, total_steps=float("inf"), examples="many", metrics={"loss": [1], "f1": None})
+report = current_report()
+assert (report.step, report.total_steps, report.examples, report.metrics) == (3, 10, None, {}), report
 """
     (tmp_path / "train.py").write_text(text)
     done = run("train.py", folder=tmp_path)

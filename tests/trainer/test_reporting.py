@@ -85,6 +85,12 @@ def test_the_termination_message_is_json_of_at_most_1_kib(text: str) -> None:
     assert message.message == text or len(encoded.encode()) > 1012, "more was cut than necessary"
 
 
+def test_the_termination_message_has_the_total_for_jobs_that_end_before_a_report_is_read() -> None:
+    report = REPORT.model_copy(update={"total_steps": 470})
+    message = TerminationMessage.model_validate_json(termination.compose("Completed", "", report))
+    assert (message.step, message.total_steps) == (470, 470)
+
+
 def test_training_metrics_give_way_to_the_cause() -> None:
     report = REPORT.model_copy(update={"metrics": {f"metric-{number}": 0.1 for number in range(200)}})
     message = TerminationMessage.model_validate_json(termination.compose("Bug", "the cause", report))

@@ -5,8 +5,10 @@ from pathlib import Path
 
 from support.factories import manifest
 
+from tfdist.contract import Phase
 from tfdist.contract_reports import ProgressReport
 from tfdist.local import progress
+from tfdist.local.engine import stopping_text
 from tfdist.local.logs import Tail
 from tfdist.local.ports import Addresses, FreePorts
 from tfdist.render.gang import training_gang
@@ -71,3 +73,20 @@ def test_progress_in_a_line() -> None:
     assert progress.line("Running", REPORT) == expected
     assert progress.line("Running", REPORT.model_copy(update={"step": None})) == "Running  training"
     assert progress.line("Running", None) == "Running"
+
+
+def test_a_finished_training_has_no_remaining_time() -> None:
+    finished = REPORT.model_copy(update={"phase": Phase.FINISHED})
+    assert "left" in progress.details(REPORT)
+    assert "left" not in progress.details(finished)
+
+
+def test_a_job_that_stops_shows_no_progress() -> None:
+    assert progress.unless_stopping("Running", REPORT) is REPORT
+    assert progress.unless_stopping("Suspending", REPORT) is None
+
+
+def test_the_message_about_stopped_replicas_agrees_with_their_number() -> None:
+    one, two = (stopping_text(names, 30, "Ctrl-C") for names in (["worker-0"], ["worker-0", "worker-1"]))
+    assert one == "stopping worker-0: it may save for 30 s; a second Ctrl-C kills it"
+    assert two == "stopping worker-0, worker-1: they may save for 30 s; a second Ctrl-C kills them"

@@ -280,6 +280,11 @@ def test_the_launcher_of_a_command_is_kept_only_with_in_place(command: list[str]
     assert (ReplicaJob.model_validate_json(replica.environment[JOB_ENV]).launch is not None) is launcher
 
 
+def test_the_members_of_a_gang_are_excluded_from_proxies_by_their_local_addresses() -> None:
+    made = prepared(manifest(command=["train"], env=[{"name": "no_proxy", "value": "internal.example"}]))
+    assert made.replicas["worker-0"].environment["no_grpc_proxy"] == "internal.example,localhost,127.0.0.1"
+
+
 def test_a_variable_that_only_the_paths_of_this_machine_make_too_large_is_rejected() -> None:
     config = {"data": {"train": [f"/d/{number:04}.csv" for number in range(3000)]}, "numeric": ["x"]}
     document = alone(

@@ -188,3 +188,18 @@ def test_the_epoch_after_the_end_is_that_of_the_last_step(message: dict[str, Any
     job.reconcile(BOTH, report=report(20, 30, epoch=1))
     job.reconcile([pod("worker-0", "S", message=termination_message(**message)), pod("worker-1", "S")])
     assert job.status["progress"].get("epoch") == epoch
+
+
+def test_a_job_that_ends_before_a_report_is_read_has_its_total() -> None:
+    job = Lifecycle(BOTH)
+    ended = termination_message(step=24, totalSteps=24)
+    job.reconcile([pod("worker-0", "S", message=ended), pod("worker-1", "S")])
+    progress = job.status["progress"]
+    assert (progress["step"], progress["totalSteps"], progress["percent"]) == (24, 24, 100)
+
+
+def test_training_that_stops_early_is_complete_at_its_last_step() -> None:
+    job = Lifecycle(BOTH)
+    job.reconcile(BOTH, report=report(20, 80))
+    job.reconcile([pod("worker-0", "S", message=termination_message(step=24, totalSteps=24)), pod("worker-1", "S")])
+    assert (job.status["progress"]["totalSteps"], job.status["progress"]["percent"]) == (24, 100)

@@ -3,6 +3,8 @@
 import pytest
 from support.factories import EVALUATED, Lifecycle, condition, created, deleted, event_reasons, pod
 
+from tfdist.messages import count
+
 BOTH = "worker-0:R worker-1:R"
 EVALUATING = "worker-0:S worker-1:S evaluation-0:R evaluation-1:R"
 
@@ -115,7 +117,7 @@ def test_a_resize_between_two_reconciles_restarts_the_gang_for_every_member_need
     todo = story.reconcile(BOTH, generation=4)
     assert created(todo) == [f"worker-{i}-r1" for i in range(workers)]
     assert sorted(deleted(todo)) == deletes
-    assert f"worker: {workers} replicas instead of 2" in story.message("Restarting")
+    assert f"worker: {count(workers, 'replica')} instead of 2" in story.message("Restarting")
     assert story.status["restarts"]["counted"] == 0
 
 

@@ -3,60 +3,127 @@
 It uses the Keras that TensorFlow uses: `tf_keras` where `TF_USE_LEGACY_KERAS=1` is set, else Keras 3.
 """
 
+import functools
 import os
 import time
+from collections.abc import Callable
 from typing import Any
 
-from tfdist_trainer.script import report
+from tfdist_trainer import log
+from tfdist_trainer.fit_progress import FitProgress
+from tfdist_trainer.scalars import count, finite_numbers
+from tfdist_trainer.script import clear, report
 
 
 def Progress(every_seconds: float = 0.5) -> Any:  # noqa: N802  used like a class
     """Return a callback for `model.fit(callbacks=[...])` that reports step, epoch and metrics.
 
+    The callback never fails the script: an exception in it is logged once, and training continues.
+
     Args:
         every_seconds: minimum time between two reports within an epoch; the end of each epoch is always reported.
     """
 
-    class ProgressCallback(_callbacks().Callback):  # type: ignore[misc]
-        """Counts batches, starting at the iterations of the optimizer."""
+    class ProgressCallback(_ProgressHooks, _callbacks().Callback):  # type: ignore[misc]
+        """The hooks as a callback of the Keras in use."""
 
-        def __init__(self) -> None:
-            super().__init__()
-            self.step = 0
-            self.reported_at = 0.0
+    return ProgressCallback(every_seconds)
 
-        def on_train_begin(self, logs: Any = None) -> None:  # noqa: ARG002  as Keras calls it
-            self.step = int(self.model.optimizer.iterations)
-            steps, epochs = self.params.get("steps"), self.params.get("epochs")
-            report(step=self.step, total_steps=self.step + steps * epochs if steps and epochs else None)
 
-        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:  # noqa: ARG002
-            self.step += 1
-            if time.monotonic() - self.reported_at >= every_seconds:
-                self.reported_at = time.monotonic()
-                report(step=self.step, metrics=_numbers(logs))
+def _safe(hook: Callable[..., None]) -> Callable[..., None]:
+    """Return the hook with exceptions logged instead of raised; the first one only."""
 
-        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-            report(step=self.step, epoch=epoch + 1, metrics=_numbers(logs))
+    @functools.wraps(hook)
+    def call(self: "_ProgressHooks", *args: Any, **kwargs: Any) -> None:
+        try:
+            hook(self, *args, **kwargs)
+        except Exception as error:  # a report never fails a script
+            if not self.has_failed:
+                self.has_failed = True
+                log.event("no-report", hook=hook.__name__, reason=f"{type(error).__name__}: {error}")
 
-        def on_test_begin(self, logs: Any = None) -> None:  # noqa: ARG002
-            report(phase="evaluating")
+    return call
 
-        def on_train_end(self, logs: Any = None) -> None:  # noqa: ARG002
-            report(step=self.step, phase="finished")
 
-    return ProgressCallback()
+class _ProgressHooks:
+    """Reports from the hooks that Keras calls."""
+
+    model: Any
+    params: dict[str, Any]
+
+    def __init__(self, every_seconds: float) -> None:
+        super().__init__()
+        # Batches are reported now and then: tf_keras need not convert the values of each batch, which waits for the
+        # devices, and it rejects callbacks of batches under ParameterServerStrategy otherwise.
+        self._supports_tf_logs = True
+        self.has_failed = False
+        self._every_seconds = every_seconds
+        self._reported_at = 0.0
+        self._fit = FitProgress(None, None)
+
+    @_safe
+    def on_train_begin(self, logs: Any = None) -> None:  # noqa: ARG002  as Keras calls it
+        """Forget an earlier `fit` of this process. The step is not known: another callback may restore the model."""
+        self._fit = FitProgress(count(self.params.get("steps")), count(self.params.get("epochs")))
+        clear("total_steps", "epoch")
+
+    @_safe
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002
+        self._fit.begin_epoch(epoch, self._iterations())
+        report(step=self._fit.step, epoch=epoch)
+
+    @_safe
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:  # noqa: ARG002
+        if self._fit.begin_batch(batch):
+            report(step=self._fit.step, total_steps=self._fit.total)
+
+    @_safe
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self._fit.end_batch(batch)
+        if time.monotonic() - self._reported_at >= self._every_seconds:
+            self._reported_at = time.monotonic()
+            metrics = finite_numbers(logs) if self._has_batch_metrics() else None
+            report(step=self._fit.step, total_steps=self._fit.total, metrics=metrics)
+
+    @_safe
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self._fit.end_epoch()
+        report(step=self._fit.step, total_steps=self._fit.total, epoch=epoch + 1, metrics=finite_numbers(logs))
+
+    @_safe
+    def on_test_begin(self, logs: Any = None) -> None:  # noqa: ARG002
+        report(phase="evaluating")
+
+    @_safe
+    def on_train_end(self, logs: Any = None) -> None:  # noqa: ARG002
+        self._fit.end(self._iterations())
+        report(step=self._fit.step, total_steps=self._fit.total, phase="finished")
+
+    def _iterations(self) -> int | None:
+        """Return the batches that the optimizer has seen; None without one optimizer, as in some custom steps."""
+        optimizer = getattr(self.model, "optimizer", None)
+        iterations = count(getattr(optimizer, "iterations", None))
+        per_iteration = count(getattr(optimizer, "gradient_accumulation_steps", None)) or 1
+        return None if iterations is None else iterations * per_iteration
+
+    def _has_batch_metrics(self) -> bool:
+        """Return whether the metrics of a batch are right: tf_keras adds those of several replicas up.
+
+        No division corrects them: some are sums, some the value of all replicas already. Those of an epoch are right.
+        """
+        strategy = getattr(self.model, "distribute_strategy", None)
+        return not _is_legacy() or getattr(strategy, "num_replicas_in_sync", 1) == 1
+
+
+def _is_legacy() -> bool:
+    return os.environ.get("TF_USE_LEGACY_KERAS", "").lower() in {"1", "true"}
 
 
 def _callbacks() -> Any:
-    if os.environ.get("TF_USE_LEGACY_KERAS", "").lower() in {"1", "true"}:
+    if _is_legacy():
         import tf_keras  # noqa: PLC0415  only one of the two is wanted
 
         return tf_keras.callbacks
     import keras  # noqa: PLC0415
 
     return keras.callbacks
-
-
-def _numbers(logs: Any) -> dict[str, float]:
-    return {str(name): float(value) for name, value in (logs or {}).items()}

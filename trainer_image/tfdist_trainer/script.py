@@ -2,7 +2,7 @@
 
 Reports are optional. With them the job's status shows the progress, and the controller detects a stalled script. In a
 job the first call starts the report server; otherwise `report` only stores the values. A report never fails a script:
-a server that cannot start is logged once.
+a server that cannot start is logged once, and a value that is not one finite number is left out.
 """
 
 import atexit
@@ -17,6 +17,7 @@ from tfdist.contract import JOB_ENV, REPORT_PORT_ENV, Phase, Role
 from tfdist.contract_reports import ProgressReport
 from tfdist_trainer import environment, errors, heartbeat, log, report_server, termination
 from tfdist_trainer.reporter import Reporter, first_report, now_text
+from tfdist_trainer.scalars import count, finite_number, finite_numbers
 
 _ALONE: Final = ProgressReport(role=Role.WORKER, index=0, attempt=0, phase=Phase.STARTING)
 
@@ -88,6 +89,8 @@ def report(
 ) -> None:
     """Report the progress of this script; cheap enough for every step.
 
+    Numbers may be tensors, variables or NumPy scalars. A value that is not one finite number is left out.
+
     Args:
         step: finished steps since the start of training.
         total_steps: steps of the whole training.
@@ -100,14 +103,24 @@ def report(
     Raises:
         ValueError: `phase` is not a phase.
     """
-    if not _scripts:
-        _scripts.append(Script())
-    given: dict[str, float | None] = {"step": step, "total_steps": total_steps, "epoch": epoch, "examples": examples}
-    given |= {"examples_per_second": examples_per_second}
+    counts = {"step": step, "total_steps": total_steps, "epoch": epoch, "examples": examples}
+    given: dict[str, float | None] = {name: count(value) for name, value in counts.items()}
+    given |= {"examples_per_second": finite_number(examples_per_second)}
     fields: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if metrics is not None:
-        fields["metrics"] = {str(name): float(value) for name, value in metrics.items()}
-    _scripts[0].report(phase=Phase(phase) if phase else Phase.TRAINING, **fields)
+        fields["metrics"] = finite_numbers(metrics)
+    _script().report(phase=Phase(phase) if phase else Phase.TRAINING, **fields)
+
+
+def clear(*fields: str) -> None:
+    """Remove fields from the report: those of an earlier training of this script do not hold for the next one."""
+    _script().report(**dict.fromkeys(fields))
+
+
+def _script() -> Script:
+    if not _scripts:
+        _scripts.append(Script())
+    return _scripts[0]
 
 
 def current_report() -> ProgressReport:

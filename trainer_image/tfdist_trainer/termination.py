@@ -25,6 +25,7 @@ def compose(reason: str, message: str, report: ProgressReport, gang_end: GangEnd
         reason=reason,
         message=message,
         step=report.step,
+        total_steps=report.total_steps,
         epoch=report.epoch,
         attempt=report.attempt,
         metrics=report.metrics,

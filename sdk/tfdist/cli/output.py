@@ -23,11 +23,6 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def count(number: int, noun: str) -> str:
-    """Return `1 document`, `2 documents`."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
 def message(text: Any) -> None:
     """Write a message for the user to standard error, separate from the result on standard output."""
     print(text, file=sys.stderr)

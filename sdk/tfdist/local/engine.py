@@ -7,12 +7,14 @@ plan: writes the status, creates and deletes pods. Objects other than pods have 
 
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from tfdist.api.status import ConditionType
+from tfdist.contract_reports import ProgressReport
+from tfdist.local import progress
 from tfdist.local.console import Console
 from tfdist.local.interrupt import Interrupts
 from tfdist.local.job import BUNDLED, LocalJob
@@ -125,9 +127,17 @@ class Engine:
             view, self._view = self._view, with_reports(self._view, self._pods.running())
             due = due or view is not self._view
             report = self._view.report
-            self._console.progress(self.status.get("phase", ""), report.content if report else None)
+            self._show_progress(report.content if report else None)
         if due:
             self._turn_at = float("-inf")
+
+    def _show_progress(self, report: ProgressReport | None) -> None:
+        """Show the progress until the job has ended; its last line follows."""
+        if is_terminal(self.status):
+            self._console.close()
+        else:
+            phase = self.status.get("phase", "")
+            self._console.progress(phase, progress.unless_stopping(phase, report))
 
     def _follow_logs(self) -> None:
         for name in self._processes.running:
@@ -145,9 +155,7 @@ class Engine:
         if self._interrupts.count > 1:
             self._processes.kill(running)
         elif running:
-            again = f"a second {self._interrupts.name} kills them"
-            text = f"stopping {', '.join(running)}: they may save for {self._grace_seconds:.0f} s; {again}"
-            self._console.message(text)
+            self._console.message(stopping_text(running, self._grace_seconds, self._interrupts.name))
 
     def _report(self, event: Event) -> None:
         if event.reason not in _IN_THE_LAST_LINE:
@@ -156,6 +164,13 @@ class Engine:
     def _log_of(self, _: str, pod: PodSummary) -> str:
         name = FETCH if pod.container == FETCH_CONTAINER else pod.replica
         return short(self._directory.log(name))
+
+
+def stopping_text(names: Sequence[str], grace_seconds: float, signal_name: str) -> str:
+    """Return the message about the replicas that a first signal stops."""
+    they, them = ("it", "it") if len(names) == 1 else ("they", "them")
+    saving = f"{they} may save for {grace_seconds:.0f} s"
+    return f"stopping {', '.join(names)}: {saving}; a second {signal_name} kills {them}"
 
 
 def _suspended(view: JobView) -> JobView:

@@ -7,8 +7,11 @@ from typing import Any, Final
 
 from tfdist.local.ports import LOCAL_HOST
 from tfdist.local.volumes import contents
+from tfdist.render.proxy import NO_GRPC_PROXY_ENV
 from tfdist.validation import FieldError
 
+LOOPBACK_HOSTS: Final = (LOCAL_HOST, "localhost", "::1")
+"""Hosts of the replicas of a local run; an HTTP proxy cannot reach them."""
 _REFERENCE: Final = re.compile(r"\$(\$|\(([^()\s]+)\))")
 
 
@@ -93,6 +96,22 @@ def _field(path: str, sources: EnvSources) -> str | None:
         "spec.serviceAccountName": "default",
     }
     return simple.get(path, LOCAL_HOST if path.endswith(("IP", "IPs")) else None)
+
+
+def without_proxies(environ: Mapping[str, str], hosts: Iterable[str] = LOOPBACK_HOSTS) -> dict[str, str]:
+    """Return `environ` with `hosts` excluded from all proxies; what it excludes already stays excluded.
+
+    TensorFlow's gRPC reads `no_grpc_proxy`, or `no_proxy` if that is not set, and knows no `*`. Other clients read
+    `no_proxy`, or `NO_PROXY` if that is not set: both get the entries of both. `*` is valid only alone.
+    """
+    listed = [*_entries(environ, "no_proxy"), *_entries(environ, "NO_PROXY"), *hosts]
+    value = "*" if "*" in listed else ",".join(dict.fromkeys(listed))
+    grpc = ",".join(dict.fromkeys((*_entries(environ, NO_GRPC_PROXY_ENV), *listed)))
+    return {**environ, "no_proxy": value, "NO_PROXY": value, NO_GRPC_PROXY_ENV: grpc}
+
+
+def _entries(environ: Mapping[str, str], name: str) -> list[str]:
+    return [entry.strip() for entry in environ.get(name, "").split(",") if entry.strip()]
 
 
 def inherited(environ: Mapping[str, str], program_folder: str, drop: Iterable[str]) -> dict[str, str]:

@@ -15,6 +15,7 @@ from typing import Final, Self
 
 from tfdist.contract import TERMINATION_LOG_ENV
 from tfdist.local import init_process
+from tfdist.local.env import without_proxies
 from tfdist.local.replica_plan import ReplicaPlan
 from tfdist.local.run_directory import RunDirectory
 
@@ -49,7 +50,7 @@ class Processes:
         """Start a replica; its output goes to its log file."""
         self._directory.begin(replica.name, replica.folders)
         termination_log = str(self._directory.termination(replica.name))
-        environment = {**self._inherited, **replica.environment, TERMINATION_LOG_ENV: termination_log}
+        environment = without_proxies({**self._inherited, **replica.environment, TERMINATION_LOG_ENV: termination_log})
         command = [sys.executable, "-I", "-S", _INIT_PROCESS, str(self._lifeline), str(replica.grace_seconds)]
         with self._directory.log(replica.name).open("ab") as log:
             self._running[replica.name] = subprocess.Popen(

@@ -3,10 +3,18 @@
 from collections.abc import Mapping
 from typing import Final
 
+from tfdist.api.status import JobPhase
+from tfdist.contract import Phase
 from tfdist.contract_reports import ProgressReport
 from tfdist.progress import duration, eta_seconds, percent
 
 _BAR: Final = 20
+_STOPPING: Final = frozenset({JobPhase.SUSPENDING, JobPhase.SUSPENDED})
+
+
+def unless_stopping(phase: str, report: ProgressReport | None) -> ProgressReport | None:
+    """Return the report, or None in a phase in which the job stops: its remaining time would be wrong."""
+    return None if phase in _STOPPING else report
 
 
 def line(phase: str, report: ProgressReport | None) -> str:
@@ -21,7 +29,7 @@ def details(report: ProgressReport) -> str:
     """Return step, remaining time, speed and metrics, or the phase of the replica before the first step."""
     if report.step is None:
         return str(report.phase)
-    remaining = eta_seconds(report)
+    remaining = None if report.phase is Phase.FINISHED else eta_seconds(report)
     parts = (
         f"step {report.step}" + (f" of {report.total_steps}" if report.total_steps else ""),
         f"{duration(remaining)} left" if remaining else "",

@@ -14,6 +14,7 @@ from tfdist.local.paths import Paths
 from tfdist.local.ports import Addresses
 from tfdist.local.volumes import Folder, Sources
 from tfdist.render import defaults, source
+from tfdist.render.proxy import NO_GRPC_PROXY_ENV
 from tfdist.render.template import main_container
 from tfdist.validation import FieldError
 
@@ -133,6 +134,9 @@ class ContainerToProcess:
     def _variable(self, name: str, value: str) -> str:
         if _PORT_VARIABLE.fullmatch(name):
             return str(self._addresses.port(self._name, int(value)))
+        if name == NO_GRPC_PROXY_ENV:  # the loopback addresses in it remain
+            domain = f".{self._pod['spec']['subdomain']}.{self._pod['metadata']['namespace']}.svc"
+            return ",".join(entry for entry in value.split(",") if entry != domain)
         if name == contract.JOB_ENV:
             replica_job = json.loads(self._addresses.translate(value))
             parts = [part for part in _PARTS_WITH_PATHS if part in replica_job]

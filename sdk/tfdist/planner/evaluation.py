@@ -5,6 +5,7 @@ from typing import Any
 
 from tfdist.api.status import ConditionType
 from tfdist.api.training import EVALUATOR_DEADLINE_SECONDS, EvaluationSpec
+from tfdist.messages import count
 from tfdist.observed.gang_state import GangState
 from tfdist.planner.builder import PlanBuilder
 from tfdist.planner.context import PlanContext
@@ -168,4 +169,4 @@ def _has_final_result(context: PlanContext, builder: PlanBuilder) -> bool:
 
 def _result_text(result: dict[str, Any]) -> str:
     metrics = ", ".join(f"{name}={number(value)}" for name, value in sorted(result["metrics"].items()))
-    return f"evaluated {result['examples']} examples of the checkpoint at step {result['step']}: {metrics}"
+    return f"evaluated {count(result['examples'], 'example')} of the checkpoint at step {result['step']}: {metrics}"

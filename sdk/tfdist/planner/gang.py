@@ -5,6 +5,7 @@ from typing import Final
 
 from tfdist.api.status import ConditionType
 from tfdist.contract import Role
+from tfdist.messages import count
 from tfdist.observed.gang_state import GangState, member_of
 from tfdist.observed.pod import CANNOT_START, PodState, PodSummary
 from tfdist.planner import event_replay, inplace_restart, pod_rejection
@@ -68,7 +69,7 @@ def _resized_roles(context: PlanContext, state: GangState) -> str:
     roles = state.gang.sizes()
     oldest = state.record.last_full_restart
     begun = any(p.role in roles and p.attempt >= oldest for p in context.view.pods)  # of removed replicas too
-    return ", ".join(f"{role}: {n} replicas instead of {old[role]}" for role, n in changed.items() if begun)
+    return ", ".join(f"{role}: {count(n, 'replica')} instead of {old[role]}" for role, n in changed.items() if begun)
 
 
 def _creation(context: PlanContext, state: GangState) -> GangDecision:
@@ -148,7 +149,7 @@ def _image_path(context: PlanContext, role: Role) -> str:
 
 def _running(context: PlanContext, state: GangState) -> GangDecision:
     waits = inplace_restart.rendezvous_wait(context, state)
-    text = f"all {len(state.gang.members)} replicas run (attempt {state.attempt}){_first_rendezvous(waits)}"
+    text = f"{state.gang.all_run_text()} (attempt {state.attempt}){_first_rendezvous(waits)}"
     text += _older_specification(context, state)
     conditions = [Condition(ConditionType.PODS_READY, True, ConditionReason.ALL_REPLICAS_RUNNING, "all replicas run")]
     if waits and waits.restart:
@@ -222,7 +223,7 @@ def _older_specification(context: PlanContext, state: GangState) -> str:
 
 def _starting_condition(context: PlanContext, state: GangState) -> Condition:
     """Return the condition of a gang that starts; after a while it names a replica that has not started."""
-    text = f"{state.gang.name} starts with {len(state.gang.members)} replicas (attempt {state.attempt})"
+    text = f"{state.gang.name} starts with {count(len(state.gang.members), 'replica')} (attempt {state.attempt})"
     if _until_slow(context, state) is None:
         text += f"; {_not_started(state)}"
     return not_ready(ConditionReason.STARTING, text)
@@ -259,7 +260,8 @@ def _interrupted(context: PlanContext, state: GangState, waits: Condition) -> tu
     names = ", ".join(m.name for m in absent[:_NAMED]) + (", ..." if len(absent) > _NAMED else "")
     if continues_without(context, state, absent):
         run = len(state.gang.members) - len(absent)
-        text = f"{run} of {len(state.gang.members)} replicas run, and train without {names} (attempt {state.attempt})"
+        verbs = "runs, and trains" if run == 1 else "run, and train"
+        text = f"{run} of {len(state.gang.members)} replicas {verbs} without {names} (attempt {state.attempt})"
         return (Condition(ConditionType.RUNNING, True, ConditionReason.WORKER_MISSING, text),)
     text = f"training waits for {names}: {waits.message}"
     return (

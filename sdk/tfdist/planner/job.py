@@ -148,5 +148,5 @@ def _active_for_too_long(context: PlanContext, builder: PlanBuilder) -> Failure 
 
 def _started(state: GangState) -> Event:
     leader = state.gang.leader.name
-    text = f"all {len(state.gang.members)} replicas run; {leader} leads"
+    text = f"{state.gang.all_run_text()}; {leader} leads"
     return Event(EventReason.RUNNING, text, identity=str(state.attempt))

@@ -5,6 +5,7 @@ from typing import Any
 
 from tfdist.api.policies import SuccessPolicy
 from tfdist.api.status import ConditionType
+from tfdist.messages import count
 from tfdist.observed.gang_state import GangState
 from tfdist.planner.context import PlanContext
 from tfdist.reasons import ConditionReason
@@ -65,4 +66,4 @@ def training_succeeded_condition(context: PlanContext, progress: Mapping[str, An
 def training_text(progress: Mapping[str, Any]) -> str:
     """Return the message about the success of training."""
     steps = progress.get("step")
-    return "training succeeded" if steps is None else f"training succeeded after {steps} steps"
+    return "training succeeded" if steps is None else f"training succeeded after {count(steps, 'step')}"

@@ -48,6 +48,11 @@ class Gang:
         """The member that coordinates: the chief, otherwise worker 0."""
         return self.members[0]
 
+    def all_run_text(self) -> str:
+        """Return `all 2 replicas run`, or `the only replica runs`."""
+        size = len(self.members)
+        return "the only replica runs" if size == 1 else f"all {size} replicas run"
+
     def sizes(self) -> dict[str, int]:
         """Return the number of replicas by role."""
         roles = [member.role for member in self.members]

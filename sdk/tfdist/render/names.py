@@ -53,9 +53,13 @@ def address(job: TFDistJob, role: Role, index: int, port: int, cluster_domain: s
 
     Without `cluster_domain` the search path that Kubernetes gives every pod completes the name.
     """
-    meta = job.metadata
+    return f"{hostname(role, index)}.{domain(job, cluster_domain)}:{port}"
+
+
+def domain(job: TFDistJob, cluster_domain: str = "") -> str:
+    """Return the domain of the replicas' names: that of the job's Service."""
     suffix = f".{cluster_domain}" if cluster_domain else ""
-    return f"{hostname(role, index)}.{meta.name}.{meta.namespace}.svc{suffix}:{port}"
+    return f"{job.metadata.name}.{job.metadata.namespace}.svc{suffix}"
 
 
 def worker_selector(uid: str) -> str:

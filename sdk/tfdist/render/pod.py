@@ -16,6 +16,7 @@ from tfdist.render.gang import Gang, Member, addresses, cluster_spec, tensorflow
 from tfdist.render.installation import Installation
 from tfdist.render.launch import NO_HISTORY, GangHistory, pod_launch_settings
 from tfdist.render.metadata import Manifest, owner_reference
+from tfdist.render.proxy import NO_GRPC_PROXY_ENV, no_grpc_proxy
 from tfdist.render.replica_job import replica_job
 from tfdist.render.template import role_template
 from tfdist.tf_config import tf_config
@@ -49,6 +50,7 @@ class PodRenderer:
         self._addresses = addresses(job, gang, installation.cluster_domain)
         self._cluster = cluster_spec(job, gang, installation.cluster_domain)
         self._launch = pod_launch_settings(job, gang, history, installation.cluster_domain)
+        self._domain = names.domain(job, installation.cluster_domain)
         self._templates: dict[Role, Manifest] = {}
 
     def pod(self, member: Member, attempt: Attempt) -> Manifest:
@@ -56,7 +58,7 @@ class PodRenderer:
         job, template = self._job, self._template(member.role)
         meta, spec = template.get("metadata", {}), dict(template["spec"])
         generated = self.variables(member, attempt.number)
-        spec["containers"] = [_with_variables(container, generated) for container in spec["containers"]]
+        spec["containers"] = [self._with_variables(container, generated) for container in spec["containers"]]
         if attempt.excluded_nodes:
             spec["affinity"] = _excluding_nodes(spec.get("affinity", {}), attempt.excluded_nodes)
         spec |= {
@@ -100,18 +102,20 @@ class PodRenderer:
             values["GRPC_FAIL_FAST"] = "use_caller"  # otherwise a lost worker blocks the coordinator forever
         return values
 
+    def _with_variables(self, container: Manifest, generated: dict[str, str]) -> Manifest:
+        """Return the container `tensorflow` with the generated variables appended: its own cannot refer to them."""
+        if container["name"] != contract.MAIN_CONTAINER:
+            return container
+        direct = no_grpc_proxy(container, self._domain) if contract.TF_CONFIG_ENV in generated else None
+        if direct is not None:
+            generated = generated | {NO_GRPC_PROXY_ENV: direct}
+        own = [v for v in container.get("env", ()) if v["name"] not in generated]
+        return container | {"env": [*own, *({"name": k, "value": v} for k, v in sorted(generated.items()))]}
+
 
 def pod(job: TFDistJob, gang: Gang, member: Member, attempt: Attempt, installation: Installation) -> Manifest:
     """Return the pod that runs `member` of `gang` in `attempt`; for several use a `PodRenderer`."""
     return PodRenderer(job, gang, installation).pod(member, attempt)
-
-
-def _with_variables(container: Manifest, generated: dict[str, str]) -> Manifest:
-    """Return the container `tensorflow` with the generated variables appended: none of its own can refer to them."""
-    if container["name"] != contract.MAIN_CONTAINER:
-        return container
-    own = [v for v in container.get("env", ()) if v["name"] not in generated]
-    return container | {"env": [*own, *({"name": k, "value": v} for k, v in sorted(generated.items()))]}
 
 
 def _excluding_nodes(affinity: Manifest, nodes: tuple[str, ...]) -> Manifest:

@@ -29,6 +29,8 @@ def final_progress(stored: dict[str, Any], message: TerminationMessage) -> dict[
         result.pop("epoch", None)  # of an earlier step
     if message.epoch is not None:
         result["epoch"] = message.epoch
+    if message.total_steps is not None:
+        result["totalSteps"] = message.total_steps
     if message.step is not None:
         result["step"] = message.step
         done = percent(message.step, result.get("totalSteps"))

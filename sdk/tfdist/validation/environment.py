@@ -7,6 +7,7 @@ from typing import Any, Final
 from tfdist import messages
 from tfdist.api.v1 import TFDistJob
 from tfdist.contract import JOB_ENV, TF_CONFIG_ENV
+from tfdist.messages import count
 from tfdist.render.gang import cluster_spec, gangs, tensorflow_role
 from tfdist.render.installation import Installation
 from tfdist.render.pod import PodRenderer
@@ -108,6 +109,7 @@ def _too_many_addresses(job: TFDistJob) -> Iterator[FieldError]:
         yield FieldError(
             f"spec.{role if role in {'ps', 'worker'} else 'worker'}.replicas",
             f"{TF_CONFIG_ENV} has the addresses of all replicas, and Linux limits an environment variable to "
-            f"{MAX_VARIABLE_BYTES} bytes: use at most {fit} replicas, or shorter names of the job and its namespace",
+            f"{MAX_VARIABLE_BYTES} bytes: use at most {count(fit, 'replica')}, or shorter names of the job and its "
+            "namespace",
         )
         return

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, cast
+from types import UnionType
+from typing import Any, Final, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel
 
@@ -82,9 +83,21 @@ def _lowered(text: str) -> str:
 
 def _unknown(location: Sequence[str | int], model: type[BaseModel]) -> str:
     kubectl = ".".join(["tfdistjob", *(p for p in location[:-1] if isinstance(p, str))])
-    return messages.unknown_field(
-        str(location[-1]), _fields_at(model, location[:-1]), f"see `kubectl explain {kubectl}`"
-    )
+    name, place = str(location[-1]), _only_place(model, str(location[-1]))
+    advice = f"did you mean {place}?" if place else f"see `kubectl explain {kubectl}`"
+    return messages.unknown_field(name, _fields_at(model, location[:-1]), advice)
+
+
+def _only_place(model: type[BaseModel], name: str) -> str | None:
+    """Return the path of the field `name` of the specification, the shortest one; None if there is none or several."""
+    level = [["spec"]]
+    while level:
+        paths = [[*path, field] for path in level for field in _fields_at(model, path)]
+        found = [messages.join_path(path) for path in paths if path[-1] == name]
+        if found:
+            return found[0] if len(found) == 1 else None
+        level = [path for path in paths if takes_object(model, path)]
+    return None
 
 
 def _fields_at(model: type[BaseModel], location: Sequence[str | int]) -> list[str]:
@@ -98,7 +111,8 @@ def takes_object(model: type[BaseModel], location: Sequence[str | int]) -> bool:
     parent = _model_at(model, location[:-1])
     fields = parent.model_fields.values() if parent else ()
     found = next((f.annotation for f in fields if f.alias == location[-1]), None)
-    return any(map(_is_model, (found, *getattr(found, "__args__", ()))))
+    alternatives = get_args(found) if get_origin(found) in {Union, UnionType} else (found,)
+    return any(map(_is_model, alternatives))
 
 
 def _model_at(model: type[BaseModel], location: Sequence[str | int]) -> type[BaseModel] | None:

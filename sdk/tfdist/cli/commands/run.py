@@ -18,7 +18,7 @@ from tfdist.cli.console import RunConsole
 from tfdist.cli.documents import Document
 from tfdist.cli.errors import CommandError
 from tfdist.cli.findings import finding
-from tfdist.cli.output import count, message
+from tfdist.cli.output import message
 from tfdist.local.commands import launcher_installed
 from tfdist.local.env import inherited
 from tfdist.local.gpus import devices
@@ -28,6 +28,7 @@ from tfdist.local.replica_plan import FETCH
 from tfdist.local.run import run
 from tfdist.local.run_directory import RunDirectory, RunDirectoryLocked, short
 from tfdist.local.volumes import Sources
+from tfdist.messages import count
 from tfdist.render.gang import gangs
 
 _FOLDER: Final = ".tfdist"

@@ -10,7 +10,8 @@ from tfdist.cli.document_kind import DocumentKind, classify
 from tfdist.cli.documents import Document
 from tfdist.cli.errors import DocumentError
 from tfdist.cli.findings import Finding, findings
-from tfdist.cli.output import count, message
+from tfdist.cli.output import message
+from tfdist.messages import count
 
 
 def execute(files: Sequence[str], *, quiet: bool, in_json: bool) -> int:
