@@ -65,7 +65,7 @@ class Leader:
         self.not_before = 0.0
         self._independent, self._standby, self._reachability = independent, standby, Reachability()
         self._links: dict[Link, Slot] = {}
-        self._first_failure = 0.0
+        self._failed_at = 0.0
         self._stop_at: float | None = None
         """When the processes of an ending round are stopped, as long as `PeerLost` is its only failure."""
         self._events = RoundEvents()
@@ -191,10 +191,8 @@ class Leader:
             slot.heartbeat = Heartbeat(alive=False, report=message.report)
         result = message.outcome
         if self.state is GangState.RUNNING:
-            self._first_failure, self._events.unresponsive = now, slots.first_unresponsive(self.slots)
-        failure = process_failure(
-            slot.member, result, now - self._first_failure, slots.done(self.slots, self._independent)
-        )
+            self._failed_at, self._events.unresponsive = now, slots.first_unresponsive(self.slots)
+        failure = process_failure(slot.member, result, now - self._failed_at, slots.done(self.slots, self._independent))
         if result.ok or classify(failure, self.restart_policy.failure_policy).action is Action.IGNORE:
             slot.done = True
             return self._finish(GangSucceeded()) if self._has_succeeded() else []
