@@ -29,7 +29,7 @@ class ConditionReason(Reason):
     ALL_REPLICAS_RUNNING = (
         "AllReplicasRunning",
         "`PodsReady=True`, `Running=True`, `Restarting=False`",
-        "all replicas run",
+        "all replicas run or have ended; the message names those that have ended and those that are not ready",
     )
     FAILED_CREATE = (
         "FailedCreate",

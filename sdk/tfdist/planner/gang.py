@@ -1,7 +1,8 @@
 """Plans one gang: creates missing pods, waits for them, restarts the gang, or fails it."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from tfdist.api.status import ConditionType
 from tfdist.contract import Role
@@ -11,6 +12,7 @@ from tfdist.planner import event_replay, inplace_restart, pod_rejection
 from tfdist.planner.context import PlanContext
 from tfdist.planner.decision import Failure, GangDecision, min_delay, not_ready
 from tfdist.planner.failure_policy import continues_without, handle_failure, restart_resized, restart_stalled
+from tfdist.planner.messages import in_place_restart_text, named, running_text
 from tfdist.planner.plan import Event
 from tfdist.planner.planned_restart import (
     ANNOTATION,
@@ -28,8 +30,6 @@ _SLOW_SECONDS: Final = 30.0
 """After this time the status names a replica that has not started."""
 _IMAGE_DEADLINE_SECONDS: Final = 300
 """Start deadline of a replica whose image or configuration has an error, where the job sets no deadline."""
-_NAMED: Final = 3
-"""Maximum number of replicas that a message names."""
 
 
 def plan_gang(context: PlanContext, state: GangState) -> GangDecision:
@@ -37,11 +37,12 @@ def plan_gang(context: PlanContext, state: GangState) -> GangDecision:
     if state.gang.name is not GangName.TRAINING:
         return _run(context, state)
     update = inplace_restart.apply_launcher_report(context, state)
-    decision = _run(context, replace(state, record=update.record))
+    decision = _run(context, replace(state, record=update.record), update.failures)
     return replace(decision, failures=(*update.failures, *decision.failures), events=(*update.events, *decision.events))
 
 
-def _run(context: PlanContext, state: GangState) -> GangDecision:
+def _run(context: PlanContext, state: GangState, recorded: Sequence[Mapping[str, Any]] = ()) -> GangDecision:
+    """Return the decision about a gang; `recorded` are failures of its launchers that the status does not have yet."""
     sizes = _resized_roles(context, state)
     if sizes:
         return restart_resized(context, state, sizes)
@@ -54,7 +55,7 @@ def _run(context: PlanContext, state: GangState) -> GangDecision:
         return _creation(context, state)
     if not state.all_started:
         return _starting(context, state)
-    return _running(context, state)
+    return _running(context, state, recorded)
 
 
 def _resized_roles(context: PlanContext, state: GangState) -> str:
@@ -146,13 +147,13 @@ def _image_path(context: PlanContext, role: Role) -> str:
     return f"spec.{name}.image" if fields and fields.image else "spec.image"
 
 
-def _running(context: PlanContext, state: GangState) -> GangDecision:
+def _running(context: PlanContext, state: GangState, recorded: Sequence[Mapping[str, Any]]) -> GangDecision:
     waits = inplace_restart.rendezvous_wait(context, state)
-    text = f"all {len(state.gang.members)} replicas run (attempt {state.attempt}){_first_rendezvous(waits)}"
-    text += _older_specification(context, state)
-    conditions = [Condition(ConditionType.PODS_READY, True, ConditionReason.ALL_REPLICAS_RUNNING, "all replicas run")]
+    run = running_text(state)
+    text = f"{run} (attempt {state.attempt}){_first_rendezvous(waits)}{_older_specification(context, state)}"
+    conditions = [Condition(ConditionType.PODS_READY, True, ConditionReason.ALL_REPLICAS_RUNNING, run)]
     if waits and waits.restart:
-        restarts = f"the launchers restart the gang in place, and wait: {waits.text}"
+        restarts = in_place_restart_text(context, state, recorded, waits.text)
         conditions.append(Condition(ConditionType.RESTARTING, True, ConditionReason.IN_PLACE_RESTART, restarts))
     elif state.attempt or is_true(context.view.status, ConditionType.RESTARTING):
         conditions.append(Condition(ConditionType.RESTARTING, False, ConditionReason.ALL_REPLICAS_RUNNING, text))
@@ -256,7 +257,7 @@ def _interrupted(context: PlanContext, state: GangState, waits: Condition) -> tu
     absent = [m for m in state.gang.members if m not in there and m.name not in state.record.completed]
     if not absent:
         return ()
-    names = ", ".join(m.name for m in absent[:_NAMED]) + (", ..." if len(absent) > _NAMED else "")
+    names = named([m.name for m in absent])
     if continues_without(context, state, absent):
         run = len(state.gang.members) - len(absent)
         text = f"{run} of {len(state.gang.members)} replicas run, and train without {names} (attempt {state.attempt})"
