@@ -198,7 +198,7 @@ def test_a_corrected_job_that_is_suspended_is_no_longer_invalid() -> None:
 
 
 def saved(name: str, step: int, code: int) -> PodSummary:
-    """Return a pod that saved a checkpoint when it was told to end."""
+    """Return a pod that saved a checkpoint when it was terminated."""
     message = termination_message(step=step, lastCheckpoint={"step": step, "path": f"/ckpt/{step}"})
     return pod(name, "S" if code == 0 else "F", exit_code=code, deleting=True, message=message)
 

@@ -3,6 +3,12 @@
 - apiGroups:
   - ''
   resources:
+  - events
+  verbs:
+  - create
+- apiGroups:
+  - ''
+  resources:
   - pods
   verbs:
   - create
@@ -30,12 +36,6 @@
   - list
   - patch
   - watch
-- apiGroups:
-  - events.k8s.io
-  resources:
-  - events
-  verbs:
-  - create
 - apiGroups:
   - networking.k8s.io
   resources:

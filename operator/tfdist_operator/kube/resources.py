@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any
 
 from tfdist.api.v1 import API_VERSION, GROUP, KIND, PLURAL, VERSION
 from tfdist.planner import Event
+from tfdist.timestamps import rfc3339
 from tfdist_operator.kube.client import MERGE_PATCH, Client, Json
 from tfdist_operator.kube.errors import AlreadyExists, JobGone, NameTaken, NotFound, Unavailable
 from tfdist_operator.kube.job_cache import StoredJob
@@ -18,7 +20,7 @@ _CREATIONS = 3
 
 
 NOTE_BYTES = 1024
-"""Maximum length of an event's note that the API server accepts."""
+"""Maximum length of an event's message that the API server accepts."""
 
 
 def _cut(text: str, most_bytes: int) -> str:
@@ -112,22 +114,30 @@ class ResourceClient:
         with _job_gone():
             await self._client.request("DELETE", path, resource=PLURAL, body=body)
 
-    async def create_event(self, job: StoredJob, event: Event, now: str) -> None:
-        """Create an event; its name is derived from its content, so that a repetition is rejected as a duplicate."""
+    async def create_event(self, job: StoredJob, event: Event, now: datetime) -> None:
+        """Create an event; its name is derived from its content, so that a repetition is rejected as a duplicate.
+
+        It is created by the API group "": `events.k8s.io` rejects an event with `lastTimestamp`, by which tools and
+        `kubectl get events --sort-by=.lastTimestamp` sort. Both groups serve it.
+        """
         ns, name = job.key
         identity = f"-{event.identity}" if event.identity else ""
+        seconds = rfc3339(now)
         body: dict[str, Any] = {
-            "apiVersion": "events.k8s.io/v1",
+            "apiVersion": "v1",
             "kind": "Event",
             "metadata": {"name": f"{name}.{job.uid[:8]}.{event.reason.lower()}{identity}", "namespace": ns},
-            "eventTime": now,
-            "reportingController": _REPORTER,
+            "eventTime": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+            "firstTimestamp": seconds,
+            "lastTimestamp": seconds,
+            "count": 1,
+            "reportingComponent": _REPORTER,
             "reportingInstance": self._instance,
             "action": event.reason,
             "reason": event.reason,
             "type": "Warning" if event.warning else "Normal",
-            "note": _cut(event.message, NOTE_BYTES),
-            "regarding": {
+            "message": _cut(event.message, NOTE_BYTES),
+            "involvedObject": {
                 "apiVersion": API_VERSION,
                 "kind": KIND,
                 "namespace": ns,
@@ -135,5 +145,4 @@ class ResourceClient:
                 "uid": job.uid,
             },
         }
-        path = f"/apis/events.k8s.io/v1/namespaces/{ns}/events"
-        await self._client.request("POST", path, resource="events", body=body)
+        await self._client.request("POST", f"/api/v1/namespaces/{ns}/events", resource="events", body=body)

@@ -29,7 +29,7 @@ def progress_of(report: TimestampedReport, stored: Mapping[str, Any]) -> dict[st
 def ended_progress(stored: dict[str, Any], gang: Gang, pods: Iterable[PodSummary]) -> dict[str, Any] | None:
     """Return `status.progress` after the last leader of training has ended; None while it runs, or without a message.
 
-    The newest checkpoint is often the one that replicas save when they are told to end: no report has it, since they
+    The newest checkpoint is often the one that replicas save when they are terminated: no report has it, since they
     end before the next poll. Pods that are older than the last leader do not count: training may have been reset.
     """
     roles = {member.role for member in gang.members}
