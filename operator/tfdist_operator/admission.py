@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tfdist.api.v1 import TFDistJob
+from tfdist.planner.finished_job import unused_change_warning
 from tfdist.validation import FieldError, ValidationFailed, parse, warnings
 
 log = logging.getLogger(__name__)
@@ -43,12 +44,10 @@ def review(
     """
     try:
         job, found = _parsed(manifest, pod_defaults, programs=programs)
+        unused = unused_change_warning(old, manifest) if old else ""
         if job is not None:
-            return Review(
-                warnings=tuple(
-                    str(each)[:_WARNING_CHARACTERS] for each in warnings(job, pod_defaults, programs=programs)
-                )
-            )
+            given = [str(each)[:_WARNING_CHARACTERS] for each in warnings(job, pod_defaults, programs=programs)]
+            return Review(warnings=(*filter(None, (unused,)), *given))
         return _compared(found, _parsed(old, pod_defaults, programs=programs)[1] if old else ())
     except Exception as error:
         log.exception("a job cannot be validated at admission; it is admitted")

@@ -170,6 +170,11 @@ class EventReason(Reason):
     INVALID = "Invalid", "Warning", "the specification is invalid, or the API server rejects its pods"
     EVALUATION_FAILED = "EvaluationFailed", "Warning", "the evaluator failed during training, which continues"
     SUCCEEDED = "Succeeded", "Normal; Warning after a failed evaluation", "the job succeeded"
+    CHANGE_NOT_APPLIED = (
+        "ChangeNotApplied",
+        "Warning",
+        "the specification of a finished job was changed; it does not run: delete the job and create it again",
+    )
     FAILED = "Failed", "Warning", "the job failed; the message has the root cause"
     REPAIRED = "Repaired", "Normal", "an object of the job was deleted or changed, and is restored"
     MULTIPLE_CONTROLLERS = (

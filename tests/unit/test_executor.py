@@ -53,7 +53,7 @@ async def test_events_are_published_right_after_the_status_and_survive_a_later_f
 
 
 async def test_an_event_has_the_times_by_which_kubectl_and_other_tools_sort_events(bench: Bench) -> None:
-    """Given a job that starts; then its event has the time of events.k8s.io, and first and last time of the core API."""
+    """Given a job that starts; then its event has the times of events.k8s.io and of the core API."""
     await running(bench)
     (event,) = (found for path, found in bench.api.objects.items() if path.startswith(EVENTS))
     seconds = rfc3339(NOW)
