@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tfdist.api.v1 import TFDistJob
+from tfdist.contract_model import printable
 from tfdist.planner.finished_job import unused_change_warning
 from tfdist.validation import FieldError, ValidationFailed, parse, warnings
 
@@ -29,6 +30,11 @@ class Review:
 
     problems: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Replace control characters, which a manifest may have: kubectl prints these texts."""
+        object.__setattr__(self, "problems", tuple(map(printable, self.problems)))
+        object.__setattr__(self, "warnings", tuple(map(printable, self.warnings)))
 
 
 def review(

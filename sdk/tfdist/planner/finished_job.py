@@ -17,7 +17,7 @@ _CHANGED: Final = "; the specification of generation "
 def report_unused_change(view: JobView, now: str) -> tuple[dict[str, Any] | None, tuple[Event, ...]]:
     """Return the status that reports a change after the end, with its event; (None, ()) where none is new.
 
-    The message of the condition of the end gets the remedy: that is where users look who applied a corrected manifest.
+    The message of the condition of the end gets the remedy: users who applied a corrected manifest read that.
     """
     if view.generation <= view.status.get("observedGeneration", view.generation):
         return None, ()

@@ -8,6 +8,7 @@ from tfdist.contract import Role
 from tfdist.desired.objects import ObjectName
 from tfdist.desired.pods import Patch
 from tfdist.render.metadata import Manifest
+from tfdist.status.text import message
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,10 @@ class Event:
     identity: str = ""
     cause: str = ""
     """Reason of the root cause, in an event of a restart."""
+
+    def __post_init__(self) -> None:
+        """Make the message readable: each event passes here, whoever records it."""
+        object.__setattr__(self, "message", message(self.message))
 
 
 @dataclass(frozen=True, slots=True)

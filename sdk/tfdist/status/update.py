@@ -13,6 +13,7 @@ from tfdist.status.conditions import Condition, is_true, merge
 from tfdist.status.counts import replica_counts
 from tfdist.status.phase import evaluation_failed, is_terminal, phase_of, training_succeeded
 from tfdist.status.summary import summary
+from tfdist.status.text import printable_status
 
 MAX_FAILURES: Final = 10
 
@@ -62,7 +63,7 @@ def compose_status(
         result["selector"] = worker_selector(view.job.metadata.uid)
         result["replicas"] = replica_counts(gangs(view.job), states, stored.get("replicas", {}))
     result["summary"] = _summary(view, states, result)
-    return result
+    return dict(printable_status(result))  # the only place that every text of a status passes
 
 
 def throttled_write(view: JobView, status: dict[str, Any]) -> StatusWrite:
