@@ -12,7 +12,7 @@ NAME: Final = "tfdist-controller"
 NAMESPACE: Final = "tfdist-system"
 
 RULES: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
-    ("", "events", ("create",)),
+    ("", "events", ("create", "list")),
     ("", "pods", ("create", "delete", "list", "patch", "watch")),
     ("", "services", ("create", "delete", "list", "patch", "watch")),
     ("apps", "deployments", ("create", "delete", "list", "patch", "watch")),

@@ -45,7 +45,8 @@ class ConditionReason(Reason):
     CONFIG_ERROR = (
         "ConfigError",
         "`PodsReady=False`, `Failed=True`",
-        "a container cannot be created, as without its ConfigMap or Secret. `Failed` after the start deadline",
+        "a container cannot be created, as without its ConfigMap or Secret, also one of a volume. `Failed` after the "
+        "start deadline",
     )
     UNSCHEDULABLE = (
         "Unschedulable",

@@ -6,6 +6,7 @@
   - events
   verbs:
   - create
+  - list
 - apiGroups:
   - ''
   resources:

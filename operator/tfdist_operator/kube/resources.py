@@ -23,6 +23,15 @@ NOTE_BYTES = 1024
 """Maximum length of an event's message that the API server accepts."""
 
 
+_MAX_EVENTS = 50
+"""Maximum number of events of a pod that are read; repetitions are one event."""
+
+
+def _event_time(event: Json) -> str:
+    """Return when an event was last observed, in either of its formats."""
+    return str(event.get("lastTimestamp") or event.get("eventTime") or "")
+
+
 def _cut(text: str, most_bytes: int) -> str:
     """Return `text`, cut to `most_bytes` of UTF-8 at the end of a character."""
     return text.encode()[:most_bytes].decode(errors="ignore")
@@ -113,6 +122,18 @@ class ResourceClient:
         body = {"propagationPolicy": "Background", "preconditions": {"uid": job.uid}}
         with _job_gone():
             await self._client.request("DELETE", path, resource=PLURAL, body=body)
+
+    async def newest_warning(self, namespace: str, pod_uid: str) -> str:
+        """Return the newest warning event of a pod as `REASON: MESSAGE`; "" without one.
+
+        The cause of a failed mount comes before the kubelet's summary that volumes are not mounted in time.
+        """
+        query = {"fieldSelector": f"involvedObject.uid={pod_uid},type=Warning", "limit": str(_MAX_EVENTS)}
+        path = f"/api/v1/namespaces/{namespace}/events"
+        page = await self._client.request("GET", path, resource="events", query=query)
+        found = [(str(e.get("message") or ""), e) for e in page["items"] or ()]
+        newest = max(found, key=lambda each: (each[0].startswith("MountVolume"), _event_time(each[1])), default=None)
+        return f"{newest[1].get('reason', '')}: {' '.join(newest[0].split())}"[:NOTE_BYTES] if newest else ""
 
     async def create_event(self, job: StoredJob, event: Event, now: datetime) -> None:
         """Create an event; its name is derived from its content, so that a repetition is rejected as a duplicate.

@@ -47,6 +47,7 @@ class PlanBuilder:
         self._events: list[Event] = []
         self._probes: tuple[ProbeTarget, ...] = ()
         self._probe_id = ""
+        self._unexplained_pod = ""
         self._deletes: list[str] = []
         self._requeue_delays: list[float | None] = []
         self._ended = False
@@ -62,6 +63,7 @@ class PlanBuilder:
         self._probes, self._probe_id = (
             (decision.probes, decision.probe_id) if decision.probes else (self._probes, self._probe_id)
         )
+        self._unexplained_pod = self._unexplained_pod or decision.unexplained_pod
         self.set_conditions(*decision.conditions)
         self.requeue_after(decision.requeue_after_seconds)
 
@@ -163,6 +165,7 @@ class PlanBuilder:
             deletes=deletes,
             probes=self._probes,
             probe_id=self._probe_id,
+            unexplained_pod="" if self._ended else self._unexplained_pod,
             events=tuple(self._events),
             tensorboard=() if view.problems else tensorboard_objects(job, context.installation),
             obsolete=() if view.problems else tuple(obsolete_objects(job)),

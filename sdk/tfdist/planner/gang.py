@@ -21,6 +21,12 @@ from tfdist.planner.planned_restart import (
     restart_without_specification,
 )
 from tfdist.planner.progress_deadline import Progressing, Stalled, check_progress
+from tfdist.planner.unexplained_pod import (
+    kubelet_problem,
+    kubelet_text,
+    seconds_until_unexplained,
+    unexplained_pod,
+)
 from tfdist.reasons import ConditionReason
 from tfdist.render.gang import GangName
 from tfdist.status.conditions import Condition, find, is_true
@@ -91,7 +97,12 @@ def _creation(context: PlanContext, state: GangState) -> GangDecision:
 
 def _starting(context: PlanContext, state: GangState) -> GangDecision:
     """Wait for the replicas to start."""
-    return _awaiting(context, state, _problem(context, state.unstartable) if state.unstartable else None)
+    if state.unstartable:
+        return _awaiting(context, state, _problem(context, state.unstartable))
+    slow = unexplained_pod(context, state)
+    decision = _awaiting(context, state, kubelet_problem(context, slow))
+    again = min_delay([decision.requeue_after_seconds, seconds_until_unexplained(context, state)])
+    return replace(decision, unexplained_pod=slow.name if slow else "", requeue_after_seconds=again)
 
 
 def _awaiting(context: PlanContext, state: GangState, problem: Failure | None) -> GangDecision:
@@ -111,7 +122,7 @@ def _awaiting(context: PlanContext, state: GangState, problem: Failure | None) -
     left = limit - context.seconds_since(since) if since else float(limit)
     if left > 0:
         return replace(decision, requeue_after_seconds=min_delay([left, decision.requeue_after_seconds]))
-    known = problem or Failure(ConditionReason.START_DEADLINE_EXCEEDED, _not_started(state))
+    known = problem or Failure(ConditionReason.START_DEADLINE_EXCEEDED, _not_started(context, state))
     return replace(decision, failure=Failure(known.reason, f"{known.message}; gave up after {limit} s{field}"))
 
 
@@ -225,7 +236,7 @@ def _starting_condition(context: PlanContext, state: GangState) -> Condition:
     """Return the condition of a gang that starts; after a while it names a replica that has not started."""
     text = f"{state.gang.name} starts with {len(state.gang.members)} replicas (attempt {state.attempt})"
     if _until_slow(context, state) is None:
-        text += f"; {_not_started(state)}"
+        text += f"; {_not_started(context, state)}"
     return not_ready(ConditionReason.STARTING, text)
 
 
@@ -236,14 +247,14 @@ def _until_slow(context: PlanContext, state: GangState) -> float | None:
     return left if left > 0 else None
 
 
-def _not_started(state: GangState) -> str:
+def _not_started(context: PlanContext, state: GangState) -> str:
     """Return a message about the replica that has not started; of several the last, which probably starts last."""
     pending = [p for p in state.pods if p.state is PodState.PENDING]
     if not pending:
         return f"{', '.join(m.name for m in state.missing[-1:])} of the {state.gang.name} has no pod"
-    pod = pending[-1]
+    pod = next((p for p in pending if kubelet_text(context, p)), pending[-1])
     node = f", node {pod.node}" if pod.node else ""
-    why = ": ".join(filter(None, (pod.reason, pod.message)))
+    why = ": ".join(filter(None, (pod.reason, pod.message or kubelet_text(context, pod))))
     if not why:
         why = f"the kubelet of node {pod.node} has not reported it" if pod.node else "no node has been assigned to it"
     return f"{pod.replica} (pod {pod.name}{node}) has not started: {why}"

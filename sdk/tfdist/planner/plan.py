@@ -60,6 +60,8 @@ class Plan:
     """Replicas to probe; the next reconcile needs their answers."""
     probe_id: str = ""
     """Identity of the stall or peer failure that the probes are about."""
+    unexplained_pod: str = ""
+    """Name of a pod that has not started for long without a reason in its status: its events may have one."""
     events: tuple[Event, ...] = ()
     completed: Mapping[str, tuple[int, frozenset[str]]] = field(default_factory=dict)
     """Replicas that succeeded, by gang, with the attempt; kept in memory until the status has them."""
