@@ -175,8 +175,10 @@ class AdmissionPolicies(Values):
 
     enabled: bool = Field(
         False,
-        description="Create a ValidatingAdmissionPolicy that rejects TFDistJobs with privileged containers, hostPath "
-        "volumes, host namespaces, or a ServiceAccount that is not in `serviceAccounts`. Requires Kubernetes 1.30.",
+        description="Create a ValidatingAdmissionPolicy that rejects TFDistJobs with what the Pod Security Standard "
+        "`baseline` forbids (privileged containers, hostPath volumes, host namespaces and ports, additional "
+        "capabilities, and others), or with a ServiceAccount that is not in `serviceAccounts`. Requires Kubernetes "
+        "1.30.",
     )
     service_accounts: list[str] = Field(
         default_factory=lambda: ["default"], description="ServiceAccounts that pods of jobs may use."

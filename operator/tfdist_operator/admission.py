@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tfdist.api.v1 import TFDistJob
+from tfdist.contract_model import printable
+from tfdist.planner.finished_job import unused_change_warning
 from tfdist.validation import FieldError, ValidationFailed, parse, warnings
 
 log = logging.getLogger(__name__)
@@ -29,6 +31,11 @@ class Review:
     problems: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        """Replace control characters, which a manifest may have: kubectl prints these texts."""
+        object.__setattr__(self, "problems", tuple(map(printable, self.problems)))
+        object.__setattr__(self, "warnings", tuple(map(printable, self.warnings)))
+
 
 def review(
     manifest: Mapping[str, Any],
@@ -43,12 +50,10 @@ def review(
     """
     try:
         job, found = _parsed(manifest, pod_defaults, programs=programs)
+        unused = unused_change_warning(old, manifest) if old else ""
         if job is not None:
-            return Review(
-                warnings=tuple(
-                    str(each)[:_WARNING_CHARACTERS] for each in warnings(job, pod_defaults, programs=programs)
-                )
-            )
+            given = [str(each)[:_WARNING_CHARACTERS] for each in warnings(job, pod_defaults, programs=programs)]
+            return Review(warnings=(*filter(None, (unused,)), *given))
         return _compared(found, _parsed(old, pod_defaults, programs=programs)[1] if old else ())
     except Exception as error:
         log.exception("a job cannot be validated at admission; it is admitted")

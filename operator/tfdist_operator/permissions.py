@@ -12,10 +12,10 @@ NAME: Final = "tfdist-controller"
 NAMESPACE: Final = "tfdist-system"
 
 RULES: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
+    ("", "events", ("create", "list")),
     ("", "pods", ("create", "delete", "list", "patch", "watch")),
     ("", "services", ("create", "delete", "list", "patch", "watch")),
     ("apps", "deployments", ("create", "delete", "list", "patch", "watch")),
-    ("events.k8s.io", "events", ("create",)),
     ("networking.k8s.io", "networkpolicies", ("create", "delete", "list", "patch", "watch")),
     (GROUP, PLURAL, ("delete", "list", "watch")),
     (GROUP, f"{PLURAL}/status", ("patch",)),

@@ -79,9 +79,12 @@ Amount = Annotated[float, Field(ge=0, le=_MAX_AMOUNT, allow_inf_nan=False)]
 """A rate or a duration, finite and not negative."""
 
 _UNPRINTABLE: Final = re.compile(
-    "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u2028\\u2029\\u202a-\\u202e\\u2066-\\u2069\\ud800-\\udfff]"
+    "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\xad\\u061c\\u180e\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff"
+    "\\ufff9-\\ufffb\\ud800-\\udfff\\U00013430-\\U0001343f\\U0001bca0-\\U0001bca3\\U0001d173-\\U0001d17a"
+    "\\U000e0000-\\U000e007f]"
 )
-"""Control characters except tab and line feed, bidirectional controls, and surrogates."""
+"""Unicode's control and format characters, line and paragraph separators, and surrogates (Cc, Cf, Zl, Zp, Cs), except
+tab and line feed, the joiners that scripts and emoji need (U+200C, U+200D), and the visible signs before numbers."""
 
 
 def printable(text: str) -> str:

@@ -15,6 +15,7 @@ from typing import Final, Protocol, TypeVar
 from tfdist import regex
 from tfdist.api.policies import FailurePolicy, FailureRule
 from tfdist.contract import ExitCode, Role
+from tfdist.start_error import exec_error
 
 
 class TerminatedReplica(Protocol):
@@ -158,6 +159,11 @@ RULES: Final = (
         "the kernel or kubelet killed it, or one of its processes, because memory ran out (`OOMKilled`)",
         lambda pod: pod.reason == OOM_KILLED or reports_out_of_memory(pod.message),
         Classification(OUT_OF_MEMORY, Action.RESTART),
+    ),
+    ExitRule(
+        "its command cannot be executed: `exec: ...` in the message of `StartError` or `ContainerCannotRun`",
+        lambda pod: exec_error(pod.reason, pod.message) is not None,
+        Classification("UserError", Action.FAIL),
     ),
     ExitRule(
         f"{_codes(_USER_CODES)}: an error of the user that every restart would repeat",

@@ -29,7 +29,7 @@ class ConditionReason(Reason):
     ALL_REPLICAS_RUNNING = (
         "AllReplicasRunning",
         "`PodsReady=True`, `Running=True`, `Restarting=False`",
-        "all replicas run",
+        "all replicas run or have ended; the message names those that have ended and those that are not ready",
     )
     FAILED_CREATE = (
         "FailedCreate",
@@ -45,7 +45,8 @@ class ConditionReason(Reason):
     CONFIG_ERROR = (
         "ConfigError",
         "`PodsReady=False`, `Failed=True`",
-        "a container cannot be created, as without its ConfigMap or Secret. `Failed` after the start deadline",
+        "a container cannot be created, as without its ConfigMap or Secret, also one of a volume. `Failed` after the "
+        "start deadline",
     )
     UNSCHEDULABLE = (
         "Unschedulable",
@@ -170,6 +171,11 @@ class EventReason(Reason):
     INVALID = "Invalid", "Warning", "the specification is invalid, or the API server rejects its pods"
     EVALUATION_FAILED = "EvaluationFailed", "Warning", "the evaluator failed during training, which continues"
     SUCCEEDED = "Succeeded", "Normal; Warning after a failed evaluation", "the job succeeded"
+    CHANGE_NOT_APPLIED = (
+        "ChangeNotApplied",
+        "Warning",
+        "the specification of a finished job was changed; it does not run: delete the job and create it again",
+    )
     FAILED = "Failed", "Warning", "the job failed; the message has the root cause"
     REPAIRED = "Repaired", "Normal", "an object of the job was deleted or changed, and is restored"
     MULTIPLE_CONTROLLERS = (

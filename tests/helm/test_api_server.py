@@ -148,6 +148,34 @@ def in_worker(**spec: Any) -> Json:
     return {"worker": {"template": {"spec": spec}}}
 
 
+def secured(**context: Any) -> Json:
+    """Return a job whose container has this securityContext."""
+    return in_worker(containers=[{"name": "tensorflow", "securityContext": context}])
+
+
+APP_ARMOR = "container.apparmor.security.beta.kubernetes.io"
+BASELINE: Json = {
+    "securityContext": {
+        "runAsNonRoot": True,
+        "seccompProfile": {"type": "RuntimeDefault"},
+        "seLinuxOptions": {"level": "s0:c1", "type": "container_t"},
+        "sysctls": [{"name": "net.ipv4.tcp_syncookies", "value": "1"}],
+    },
+    "containers": [
+        {
+            "name": "tensorflow",
+            "ports": [{"containerPort": 9000}],
+            "livenessProbe": {"httpGet": {"path": "/", "port": 9000}},
+            "lifecycle": {"preStop": {"exec": {"command": ["true"]}}},
+            "securityContext": {
+                "capabilities": {"drop": ["ALL"], "add": ["NET_BIND_SERVICE"]},
+                "appArmorProfile": {"type": "Localhost", "localhostProfile": "training"},
+                "privileged": False,
+            },
+        }
+    ],
+}
+"""A pod at the limits of the Pod Security Standard "baseline"."""
 DENIED: dict[str, tuple[Json, str]] = {
     "privileged": (
         in_worker(containers=[{"name": "tensorflow", "securityContext": {"privileged": True}}]),
@@ -165,6 +193,37 @@ DENIED: dict[str, tuple[Json, str]] = {
     ),
     "hostNetwork": (in_worker(hostNetwork=True), "namespaces of the host"),
     "hostPID": ({"evaluator": {"template": {"spec": {"hostPID": True}}}}, "namespaces of the host"),
+    "hostPort": (
+        in_worker(containers=[{"name": "tensorflow", "ports": [{"containerPort": 2222, "hostPort": 2222}]}]),
+        "remove ports[].hostPort",
+    ),
+    "added capability": (secured(capabilities={"add": ["SYS_ADMIN"]}), "remove securityContext.capabilities.add"),
+    "all capabilities": (secured(capabilities={"drop": ["ALL"], "add": ["CHOWN", "ALL"]}), "additional capabilities"),
+    "no seccomp": (secured(seccompProfile={"type": "Unconfined"}), "without seccomp"),
+    "no seccomp of the pod": (in_worker(securityContext={"seccompProfile": {"type": "Unconfined"}}), "without seccomp"),
+    "no AppArmor": (secured(appArmorProfile={"type": "Unconfined"}), "without AppArmor"),
+    "no AppArmor by annotation": (
+        {"template": {"metadata": {"annotations": {f"{APP_ARMOR}/tensorflow": "unconfined"}}}},
+        "without AppArmor",
+    ),
+    "SELinux type": (secured(seLinuxOptions={"type": "spc_t"}), "remove securityContext.seLinuxOptions"),
+    "SELinux user": (in_worker(securityContext={"seLinuxOptions": {"user": "system_u"}}), "SELinux users"),
+    "procMount": (secured(procMount="Unmasked"), "remove securityContext.procMount"),
+    "sysctl": (
+        in_worker(securityContext={"sysctls": [{"name": "kernel.msgmax", "value": "1"}]}),
+        "remove securityContext.sysctls",
+    ),
+    "HostProcess": (secured(windowsOptions={"hostProcess": True}), "HostProcess containers"),
+    "probe of another host": (
+        in_worker(containers=[{"name": "tensorflow", "livenessProbe": {"tcpSocket": {"host": "10.0.0.1", "port": 1}}}]),
+        "probes and lifecycle hooks",
+    ),
+    "hook of another host": (
+        in_worker(
+            containers=[{"name": "tensorflow", "lifecycle": {"preStop": {"httpGet": {"host": "10.0.0.1", "port": 1}}}}]
+        ),
+        "probes and lifecycle hooks",
+    ),
     "a ServiceAccount": (in_worker(serviceAccountName="admin"), "use one of default, trainer"),
     "open ports": ({"networkPolicyIngress": [{}]}, "jobs may not open their pods"),
     "no policy": ({"networkPolicy": "Disabled"}, "jobs may not open their pods"),
@@ -197,3 +256,6 @@ def test_a_job_that_keeps_to_the_policies_is_accepted(guarded: Server) -> None:
     spec = in_worker(serviceAccountName="trainer", volumes=[{"name": "a", "emptyDir": {}}], hostNetwork=False)
     assert guarded.rejection(job(**spec)) == ""
     assert guarded.rejection(job()) == ""
+    annotations = {f"{APP_ARMOR}/tensorflow": "runtime/default", "team": "vision"}
+    allowed = {"worker": {"replicas": 2, "template": {"metadata": {"annotations": annotations}, "spec": BASELINE}}}
+    assert guarded.rejection(job(**allowed)) == ""

@@ -23,7 +23,7 @@ KEY = NamespacedName("team", "fashion")
 JOB = "/apis/tfdist.dev/v1/namespaces/team/tfdistjobs/fashion"
 SERVICE = "/api/v1/namespaces/team/services/fashion"
 POLICY = "/apis/networking.k8s.io/v1/namespaces/team/networkpolicies/fashion"
-EVENTS = "/apis/events.k8s.io/v1/namespaces/team/events"
+EVENTS = "/api/v1/namespaces/team/events"
 PODS = "/api/v1/namespaces/team/pods"
 
 

@@ -67,8 +67,8 @@ class FakeApi:
     def _list(self, request: web.Request) -> web.Response:
         path = request.path
         items = [o for p, o in self.objects.items() if p.split("/")[-2] == path.split("/")[-1]]  # of all namespaces
-        only = request.query.get("fieldSelector", "").removeprefix("metadata.name=")
-        items = [o for o in items if only in {"", o["metadata"]["name"]}]
+        wanted = [term.split("=") for term in request.query.get("fieldSelector", "").split(",") if term]
+        items = [o for o in items if all(_field(o, path) == value for path, value in wanted)]
         answer = {"items": items or None, "metadata": {"resourceVersion": str(self.version)}}
         return web.json_response(answer)  # with null for no items, as the real one for metadata alone
 
@@ -122,6 +122,10 @@ class FakeApi:
 
 async def _at_once(_method: str) -> None:
     pass
+
+
+def _field(stored: Json, path: str) -> Any:
+    return reduce(getitem, path.split("."), stored)
 
 
 def _merged(target: Json, patch: Json) -> Json:

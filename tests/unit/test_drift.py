@@ -56,7 +56,7 @@ def delete(bench: Bench, *paths: str) -> None:
 
 
 def events(bench: Bench) -> dict[str, str]:
-    return {o["reason"]: o["note"] for p, o in bench.api.objects.items() if p.startswith(EVENTS)}
+    return {o["reason"]: o["message"] for p, o in bench.api.objects.items() if p.startswith(EVENTS)}
 
 
 async def test_objects_without_drift_cost_no_request(bench: Bench) -> None:

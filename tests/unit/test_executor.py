@@ -6,9 +6,10 @@ from functools import partial
 from typing import Any
 
 import pytest
-from support.bench import JOB, KEY, PODS, Bench, bench_served, rejecting_pods
-from support.factories import CHECKPOINT, UID, condition, manifest, report
+from support.bench import EVENTS, JOB, KEY, PODS, Bench, bench_served, rejecting_pods
+from support.factories import CHECKPOINT, NOW, UID, condition, manifest, report
 
+from tfdist.timestamps import rfc3339
 from tfdist_operator.kube.slow_start import run_each
 from tfdist_operator.kube.workqueue import RETRY
 from tfdist_operator.reconcile import creation
@@ -49,6 +50,16 @@ async def test_events_are_published_right_after_the_status_and_survive_a_later_f
     bench.api.reject = lambda _method, _path: None
     assert await bench.reconcile()
     assert bench.api.requests("events") == ["POST"]
+
+
+async def test_an_event_has_the_times_by_which_kubectl_and_other_tools_sort_events(bench: Bench) -> None:
+    """Given a job that starts; then its event has the times of events.k8s.io and of the core API."""
+    await running(bench)
+    (event,) = (found for path, found in bench.api.objects.items() if path.startswith(EVENTS))
+    seconds = rfc3339(NOW)
+    times = [event[name] for name in ("firstTimestamp", "lastTimestamp", "eventTime")]
+    assert times == [seconds, seconds, seconds.replace("Z", ".000000Z")]
+    assert (event["count"], event["reportingComponent"]) == (1, "tfdist.dev/controller")
 
 
 # Writes of counters

@@ -1,9 +1,20 @@
 """Suspend and resume at any point of the life cycle."""
 
 import pytest
-from support.factories import EVALUATED, Lifecycle, condition, created, deleted, event_reasons, pod
+from support.factories import (
+    EVALUATED,
+    Lifecycle,
+    condition,
+    created,
+    deleted,
+    event_reasons,
+    pod,
+    report,
+    termination_message,
+)
 
 from tfdist.messages import count
+from tfdist.observed.pod import PodSummary
 
 BOTH = "worker-0:R worker-1:R"
 EVALUATING = "worker-0:S worker-1:S evaluation-0:R evaluation-1:R"
@@ -185,3 +196,43 @@ def test_a_corrected_job_that_is_suspended_is_no_longer_invalid() -> None:
     story.reconcile(generation=2)
     assert story.status["phase"] == "Suspended"
     assert story.condition_status("Invalid") == ("False", "SpecValid")
+
+
+def saved(name: str, step: int, code: int) -> PodSummary:
+    """Return a pod that saved a checkpoint when it was terminated."""
+    message = termination_message(step=step, lastCheckpoint={"step": step, "path": f"/ckpt/{step}"})
+    return pod(name, "S" if code == 0 else "F", exit_code=code, deleting=True, message=message)
+
+
+@pytest.mark.parametrize("code", [0, 42])
+@pytest.mark.parametrize("throttled", [0.0, 9.9])
+def test_the_last_checkpoint_of_a_suspended_job_is_the_one_that_its_replicas_saved_at_the_end(
+    code: int, throttled: float
+) -> None:
+    story = Lifecycle(BOTH)
+    story.reconcile(BOTH, report=report(5, last_checkpoint={"step": 4, "path": "/ckpt/4"}))
+    suspend(story, BOTH)
+    story.reconcile([saved("worker-0", 7, code)], generation=2, throttled_seconds=throttled)
+    story.reconcile("", generation=2)
+    assert story.status["phase"] == "Suspended"
+    assert story.status["progress"]["lastCheckpoint"] == {"step": 7, "path": "/ckpt/7"}
+    assert story.status["progress"]["step"] == 7
+
+
+def test_a_crash_after_a_save_keeps_its_checkpoint_and_the_reported_step() -> None:
+    story = Lifecycle(BOTH)
+    story.reconcile(BOTH, report=report(5, last_checkpoint={"step": 4, "path": "/ckpt/4"}))
+    suspend(story, BOTH)
+    story.reconcile([saved("worker-0", 7, 137)], generation=2)
+    assert (story.status["progress"]["lastCheckpoint"]["step"], story.status["progress"]["step"]) == (7, 5)
+
+
+def test_the_pods_before_the_last_leader_do_not_report_the_last_checkpoint() -> None:
+    story = Lifecycle(BOTH)
+    suspend(story, BOTH)
+    suspend(story)
+    resume(story)
+    pods = [saved("worker-0", 7, 42), pod("worker-0-r1"), pod("worker-1-r1")]
+    reset = report(2, attempt=1, last_checkpoint={"step": 1, "path": "/ckpt/1"})
+    story.reconcile(pods, generation=3, report=reset)
+    assert story.status["progress"]["lastCheckpoint"]["step"] == 1

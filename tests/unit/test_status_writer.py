@@ -43,7 +43,7 @@ def status(bench: Bench) -> Status:
 
 def events(bench: Bench) -> list[str]:
     made = [found for path, found in bench.api.objects.items() if "/events/" in path]
-    return [found["note"] for found in made if found["reason"] == "StatusRejected"]
+    return [found["message"] for found in made if found["reason"] == "StatusRejected"]
 
 
 def writes(bench: Bench) -> int:

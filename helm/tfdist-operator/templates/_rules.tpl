@@ -3,6 +3,13 @@
 - apiGroups:
   - ''
   resources:
+  - events
+  verbs:
+  - create
+  - list
+- apiGroups:
+  - ''
+  resources:
   - pods
   verbs:
   - create
@@ -30,12 +37,6 @@
   - list
   - patch
   - watch
-- apiGroups:
-  - events.k8s.io
-  resources:
-  - events
-  verbs:
-  - create
 - apiGroups:
   - networking.k8s.io
   resources:

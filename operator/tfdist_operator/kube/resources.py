@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any
 
 from tfdist.api.v1 import API_VERSION, GROUP, KIND, PLURAL, VERSION
 from tfdist.planner import Event
+from tfdist.timestamps import rfc3339
 from tfdist_operator.kube.client import MERGE_PATCH, Client, Json
 from tfdist_operator.kube.errors import AlreadyExists, JobGone, NameTaken, NotFound, Unavailable
 from tfdist_operator.kube.job_cache import StoredJob
@@ -18,7 +20,16 @@ _CREATIONS = 3
 
 
 NOTE_BYTES = 1024
-"""Maximum length of an event's note that the API server accepts."""
+"""Maximum length of an event's message that the API server accepts."""
+
+
+_MAX_EVENTS = 50
+"""Maximum number of events of a pod that are read; repetitions are one event."""
+
+
+def _event_time(event: Json) -> str:
+    """Return when an event was last observed, in either of its formats."""
+    return str(event.get("lastTimestamp") or event.get("eventTime") or "")
 
 
 def _cut(text: str, most_bytes: int) -> str:
@@ -112,22 +123,42 @@ class ResourceClient:
         with _job_gone():
             await self._client.request("DELETE", path, resource=PLURAL, body=body)
 
-    async def create_event(self, job: StoredJob, event: Event, now: str) -> None:
-        """Create an event; its name is derived from its content, so that a repetition is rejected as a duplicate."""
+    async def newest_warning(self, namespace: str, pod_uid: str) -> str:
+        """Return the newest warning event of a pod as `REASON: MESSAGE`; "" without one.
+
+        The cause of a failed mount comes before the kubelet's summary that volumes are not mounted in time.
+        """
+        query = {"fieldSelector": f"involvedObject.uid={pod_uid},type=Warning", "limit": str(_MAX_EVENTS)}
+        path = f"/api/v1/namespaces/{namespace}/events"
+        page = await self._client.request("GET", path, resource="events", query=query)
+        found = [(str(e.get("message") or ""), e) for e in page["items"] or ()]
+        newest = max(found, key=lambda each: (each[0].startswith("MountVolume"), _event_time(each[1])), default=None)
+        return f"{newest[1].get('reason', '')}: {' '.join(newest[0].split())}"[:NOTE_BYTES] if newest else ""
+
+    async def create_event(self, job: StoredJob, event: Event, now: datetime) -> None:
+        """Create an event; its name is derived from its content, so that a repetition is rejected as a duplicate.
+
+        It is created by the API group "": `events.k8s.io` rejects an event with `lastTimestamp`, by which tools and
+        `kubectl get events --sort-by=.lastTimestamp` sort. Both groups serve it.
+        """
         ns, name = job.key
         identity = f"-{event.identity}" if event.identity else ""
+        seconds = rfc3339(now)
         body: dict[str, Any] = {
-            "apiVersion": "events.k8s.io/v1",
+            "apiVersion": "v1",
             "kind": "Event",
             "metadata": {"name": f"{name}.{job.uid[:8]}.{event.reason.lower()}{identity}", "namespace": ns},
-            "eventTime": now,
-            "reportingController": _REPORTER,
+            "eventTime": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+            "firstTimestamp": seconds,
+            "lastTimestamp": seconds,
+            "count": 1,
+            "reportingComponent": _REPORTER,
             "reportingInstance": self._instance,
             "action": event.reason,
             "reason": event.reason,
             "type": "Warning" if event.warning else "Normal",
-            "note": _cut(event.message, NOTE_BYTES),
-            "regarding": {
+            "message": _cut(event.message, NOTE_BYTES),
+            "involvedObject": {
                 "apiVersion": API_VERSION,
                 "kind": KIND,
                 "namespace": ns,
@@ -135,5 +166,4 @@ class ResourceClient:
                 "uid": job.uid,
             },
         }
-        path = f"/apis/events.k8s.io/v1/namespaces/{ns}/events"
-        await self._client.request("POST", path, resource="events", body=body)
+        await self._client.request("POST", f"/api/v1/namespaces/{ns}/events", resource="events", body=body)

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from tfdist.contract_reports import ProgressReport
 from tfdist.desired.objects import ObjectName
-from tfdist.observed.job_view import ProbeResult, StepCadence, TimestampedReport
+from tfdist.observed.job_view import KubeletWarning, ProbeResult, StepCadence, TimestampedReport
 from tfdist_operator.kube.event_budget import EventBudget
 from tfdist_operator.kube.keys import NamespacedName
 
@@ -43,6 +43,10 @@ class JobRuntimeState:
     """Fields of the status that the API server rejects (`reconcile.status_writer`)."""
     omitted_until: float = 0.0
     """When they are written again, on the monotonic clock."""
+    kubelet_warning: KubeletWarning | None = None
+    """The newest warning event of a pod that does not start."""
+    pod_events_read_at: float = -math.inf
+    """When events of a pod were last read, on the monotonic clock."""
     create_error: str = ""
     """Message of the API server at the last creation, if it was rejected."""
     rejected_generation: int | None = None

@@ -30,7 +30,7 @@ class Publisher:
                 log.debug("event is beyond the budget of its job", extra=fields)
                 RESTARTS.labels(reason=event.cause).inc()
                 return
-            await self._deps.resources.create_event(job, event, self._deps.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
+            await self._deps.resources.create_event(job, event, self._deps.now())
         except AlreadyExists:
             return  # counted when it was first published
         except ApiError as error:

@@ -24,6 +24,7 @@ from tfdist_operator.reconcile.creation import Creation
 from tfdist_operator.reconcile.dependencies import Dependencies
 from tfdist_operator.reconcile.events import Publisher
 from tfdist_operator.reconcile.owned import OwnedExecutor
+from tfdist_operator.reconcile.pod_events import PodEvents
 from tfdist_operator.reconcile.status_writer import StatusWriter
 from tfdist_operator.reconcile.tensorboard import TensorBoards
 
@@ -39,6 +40,7 @@ class Executor:
         self._status = StatusWriter(deps, self._events)
         self._owned = OwnedExecutor(deps, self._events)
         self._creation = Creation(deps, self._owned)
+        self._pod_events = PodEvents(deps)
         self._tensorboards = TensorBoards(deps, self._owned, self._events)
 
     async def execute(self, job: StoredJob, todo: Plan) -> None:
@@ -72,6 +74,8 @@ class Executor:
             await self._deps.resources.delete_job(job)
         if todo.probes:
             self._deps.diagnosis.start(job.key, todo.probe_id, todo.probes, partial(self._store_diagnosis, job))
+        if todo.unexplained_pod:
+            await self._pod_events.read(job, todo.unexplained_pod)
         if todo.requeue_after_seconds is not None:
             self._deps.queue.add_after(job.key, todo.requeue_after_seconds)
         state.reconciled = True

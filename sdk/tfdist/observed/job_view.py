@@ -51,6 +51,14 @@ class ProbeResult:
     """Names of the replicas that did not answer; an unreadable answer counts as an answer."""
 
 
+@dataclass(frozen=True, slots=True)
+class KubeletWarning:
+    """The newest warning event of a pod that does not start: its status has no reason for it."""
+
+    pod_uid: str
+    text: str
+
+
 def kubectl_logs(namespace: str, pod: PodSummary) -> str:
     """Return the command that shows the log of a pod."""
     return f"kubectl logs -n {namespace} {pod.name} -c {pod.container}"
@@ -100,6 +108,8 @@ class JobView:
     """When this process first reconciled the job, RFC 3339."""
     token: str = ""
     """Launcher token for an attempt that begins now; random, and new with each reconcile."""
+    kubelet_warning: KubeletWarning | None = None
+    """Why a pod of this job does not start, by the event that was read last (`Plan.unexplained_pod`)."""
     create_error: str = ""
     """Error of the last creation; "" after a success."""
     rejected: bool = False

@@ -9,6 +9,7 @@ from tfdist.contract_reports import TerminationMessage
 from tfdist.failure_classification import EVICTED, OOM_KILLED, exceeded_own_storage
 from tfdist.failure_text import cause_in
 from tfdist.observed.pod import PodSummary
+from tfdist.start_error import START_ERRORS, exec_error
 
 _STORAGE_REMEDY: Final = "; raise resources.limits.ephemeral-storage, or the sizeLimit of the emptyDir"
 
@@ -28,6 +29,9 @@ def failure_message(pod: PodSummary) -> str:
 
     A killed container could not write a message: the end of its log, which Kubernetes substitutes, has no reason.
     """
+    unexecutable = exec_error(pod.reason, pod.message)
+    if unexecutable:
+        return f"{unexecutable.text}; {unexecutable.remedy}"
     parsed = termination_message(pod)
     if parsed:
         text = parsed.message.removeprefix(f"{pod.replica}: ")
@@ -52,5 +56,5 @@ def describe_failure(pod: PodSummary) -> str:
 
 
 def has_log(pod: PodSummary) -> bool:
-    """Return whether there is a log: the container ended by itself, and its pod was neither rejected nor evicted."""
-    return pod.ended and pod.exit_code is not None and pod.reason != EVICTED
+    """Return whether there is a log: the container started and ended by itself, and its pod was not evicted."""
+    return pod.ended and pod.exit_code is not None and pod.reason not in {EVICTED, *START_ERRORS}

@@ -18,7 +18,7 @@ from tfdist.desired.pods import (
 from tfdist.observed.cadence import cadence_of, to_status
 from tfdist.observed.gang_record import GangRecord, stored_record
 from tfdist.observed.gang_state import GangState
-from tfdist.observed.pod import PodState, PodSummary
+from tfdist.observed.pod import PodSummary
 from tfdist.observed.termination import termination_message
 from tfdist.planner.context import PlanContext
 from tfdist.planner.decision import Failure, GangDecision, min_delay
@@ -29,7 +29,7 @@ from tfdist.render import names
 from tfdist.render.gang import GangName, Member
 from tfdist.status.conditions import Condition, is_true
 from tfdist.status.phase import training_succeeded
-from tfdist.status.progress import evaluation_of, final_progress, progress_of
+from tfdist.status.progress import ended_progress, evaluation_of, progress_of
 from tfdist.status.update import StatusUpdate, compose_status, throttled_write
 from tfdist.timestamps import rfc3339
 
@@ -47,6 +47,7 @@ class PlanBuilder:
         self._events: list[Event] = []
         self._probes: tuple[ProbeTarget, ...] = ()
         self._probe_id = ""
+        self._unexplained_pod = ""
         self._deletes: list[str] = []
         self._requeue_delays: list[float | None] = []
         self._ended = False
@@ -62,6 +63,7 @@ class PlanBuilder:
         self._probes, self._probe_id = (
             (decision.probes, decision.probe_id) if decision.probes else (self._probes, self._probe_id)
         )
+        self._unexplained_pod = self._unexplained_pod or decision.unexplained_pod
         self.set_conditions(*decision.conditions)
         self.requeue_after(decision.requeue_after_seconds)
 
@@ -163,6 +165,7 @@ class PlanBuilder:
             deletes=deletes,
             probes=self._probes,
             probe_id=self._probe_id,
+            unexplained_pod="" if self._ended else self._unexplained_pod,
             events=tuple(self._events),
             tensorboard=() if view.problems else tensorboard_objects(job, context.installation),
             obsolete=() if view.problems else tuple(obsolete_objects(job)),
@@ -184,16 +187,17 @@ class PlanBuilder:
         return compose_status(view, tuple(self._states.values()), changes, self.progress(), rfc3339(context.now))
 
     def progress(self) -> dict[str, Any]:
-        """Return `status.progress`: from the leader's termination message, else its report, else as stored."""
+        """Return `status.progress`: from termination messages where the last leader has ended, else from its report."""
         view = self._context.view
         stored: dict[str, Any] = dict(view.status.get("progress", {}))
         training = self._states.get(GangName.TRAINING)
-        leader = training.leader if training else None
-        message = termination_message(leader) if leader and leader.state is PodState.SUCCEEDED else None
-        if message is not None:
-            return final_progress(stored, message)
-        report = view.report
-        if report is None or training is None or training_succeeded(view.status):
+        if training is None:
+            return stored
+        ended = ended_progress(stored, training.gang, view.pods)
+        if ended is not None:
+            return ended
+        report, leader = view.report, training.leader
+        if report is None or training_succeeded(view.status):
             return stored
         if leader is None or report.content.attempt != leader.attempt:
             return stored

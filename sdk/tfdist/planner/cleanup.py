@@ -13,25 +13,32 @@ from tfdist.observed.job_view import JobView
 from tfdist.observed.pod import PodSummary
 from tfdist.planner.decision import min_delay
 from tfdist.planner.event_replay import terminal_events
+from tfdist.planner.finished_job import report_unused_change
 from tfdist.planner.plan import Plan
 from tfdist.render.gang import GangName
 from tfdist.status.conditions import is_true
 from tfdist.status.counts import final_counts
-from tfdist.timestamps import parse_time
+from tfdist.timestamps import parse_time, rfc3339
 
 
 def clean_up_finished_job(view: JobView, now: datetime, settle_seconds: float) -> Plan:
-    """Return the plan of a finished job; of its status only `replicas` changes, until all pods have ended."""
+    """Return the plan of a finished job.
+
+    Of its status, `replicas` changes until all pods have ended, and the message of its end after a change of its
+    specification.
+    """
     view = view if view.job else replace(view, job=view.partial)
+    status, edited = report_unused_change(view, rfc3339(now))
+    view = replace(view, status=status or view.status)
     age = (now - _ended_at(view)).total_seconds()
     ttl = view.job.spec.run_policy.ttl_seconds_after_finished if view.job else None
     if ttl is not None and age >= ttl:
         return Plan(delete_job=True)
     tensorboard_seconds = _tensorboard_seconds(view, age)
     wait = min_delay([None if ttl is None else ttl - age, tensorboard_seconds or None])
-    events = terminal_events(view, now)
+    events = (*terminal_events(view, now), *edited)
     unneeded = [p for p in _pods_to_delete(view) if not p.deleting]
-    status = _final_counts(view, age >= settle_seconds)
+    status = _final_counts(view, age >= settle_seconds) or status
     patches = tuple(sidecar_patches(view.pods, [p.name for p in unneeded]))
     settle = settle_seconds if is_true(view.status, ConditionType.SUCCEEDED) else 0.0
     name = view.job.metadata.name if view.job else view.name

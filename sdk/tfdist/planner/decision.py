@@ -31,6 +31,8 @@ class GangDecision:
     events: tuple[Event, ...] = ()
     probes: tuple[ProbeTarget, ...] = ()
     probe_id: str = ""
+    unexplained_pod: str = ""
+    """Name of a pod whose events may have the reason why it has not started."""
     requeue_after_seconds: float | None = None
 
 

@@ -100,10 +100,9 @@ def restart_resized(context: PlanContext, state: GangState, sizes: str) -> GangD
     """Return the restart of a gang whose pods were created with other replica counts."""
     record = state.record.next_attempt()
     following = gang_state(state.gang, record, context.view.pods)
-    text = f"the {state.gang.name} was resized, {sizes}: attempt {record.attempt} follows"
-    event = Event(
-        EventReason.RESTARTING, text, identity=f"{state.gang.name}-{record.attempt}", cause=ConditionReason.RESIZED
-    )
+    text, identity = f"the {state.gang.name} was resized, {sizes}", f"{state.gang.name}-{record.attempt}"
+    note = f"{text}; attempt {record.attempt} follows"
+    event = Event(EventReason.RESTARTING, note, identity=identity, cause=ConditionReason.RESIZED)
     conditions = _restart_conditions(state, ConditionReason.RESIZED, text, f"attempt {record.attempt} follows: {text}")
     return GangDecision(following, create=following.missing, conditions=conditions, events=(event,))
 

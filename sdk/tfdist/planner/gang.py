@@ -1,7 +1,8 @@
 """Plans one gang: creates missing pods, waits for them, restarts the gang, or fails it."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from tfdist.api.status import ConditionType
 from tfdist.contract import Role
@@ -12,6 +13,7 @@ from tfdist.planner import event_replay, inplace_restart, pod_rejection
 from tfdist.planner.context import PlanContext
 from tfdist.planner.decision import Failure, GangDecision, min_delay, not_ready
 from tfdist.planner.failure_policy import continues_without, handle_failure, restart_resized, restart_stalled
+from tfdist.planner.messages import in_place_restart_text, named, running_text
 from tfdist.planner.plan import Event
 from tfdist.planner.planned_restart import (
     ANNOTATION,
@@ -20,6 +22,12 @@ from tfdist.planner.planned_restart import (
     restart_without_specification,
 )
 from tfdist.planner.progress_deadline import Progressing, Stalled, check_progress
+from tfdist.planner.unexplained_pod import (
+    kubelet_problem,
+    kubelet_text,
+    seconds_until_unexplained,
+    unexplained_pod,
+)
 from tfdist.reasons import ConditionReason
 from tfdist.render.gang import GangName
 from tfdist.status.conditions import Condition, find, is_true
@@ -29,8 +37,6 @@ _SLOW_SECONDS: Final = 30.0
 """After this time the status names a replica that has not started."""
 _IMAGE_DEADLINE_SECONDS: Final = 300
 """Start deadline of a replica whose image or configuration has an error, where the job sets no deadline."""
-_NAMED: Final = 3
-"""Maximum number of replicas that a message names."""
 
 
 def plan_gang(context: PlanContext, state: GangState) -> GangDecision:
@@ -38,11 +44,12 @@ def plan_gang(context: PlanContext, state: GangState) -> GangDecision:
     if state.gang.name is not GangName.TRAINING:
         return _run(context, state)
     update = inplace_restart.apply_launcher_report(context, state)
-    decision = _run(context, replace(state, record=update.record))
+    decision = _run(context, replace(state, record=update.record), update.failures)
     return replace(decision, failures=(*update.failures, *decision.failures), events=(*update.events, *decision.events))
 
 
-def _run(context: PlanContext, state: GangState) -> GangDecision:
+def _run(context: PlanContext, state: GangState, recorded: Sequence[Mapping[str, Any]] = ()) -> GangDecision:
+    """Return the decision about a gang; `recorded` are failures of its launchers that the status does not have yet."""
     sizes = _resized_roles(context, state)
     if sizes:
         return restart_resized(context, state, sizes)
@@ -55,7 +62,7 @@ def _run(context: PlanContext, state: GangState) -> GangDecision:
         return _creation(context, state)
     if not state.all_started:
         return _starting(context, state)
-    return _running(context, state)
+    return _running(context, state, recorded)
 
 
 def _resized_roles(context: PlanContext, state: GangState) -> str:
@@ -91,7 +98,12 @@ def _creation(context: PlanContext, state: GangState) -> GangDecision:
 
 def _starting(context: PlanContext, state: GangState) -> GangDecision:
     """Wait for the replicas to start."""
-    return _awaiting(context, state, _problem(context, state.unstartable) if state.unstartable else None)
+    if state.unstartable:
+        return _awaiting(context, state, _problem(context, state.unstartable))
+    slow = unexplained_pod(context, state)
+    decision = _awaiting(context, state, kubelet_problem(context, slow))
+    again = min_delay([decision.requeue_after_seconds, seconds_until_unexplained(context, state)])
+    return replace(decision, unexplained_pod=slow.name if slow else "", requeue_after_seconds=again)
 
 
 def _awaiting(context: PlanContext, state: GangState, problem: Failure | None) -> GangDecision:
@@ -111,7 +123,7 @@ def _awaiting(context: PlanContext, state: GangState, problem: Failure | None) -
     left = limit - context.seconds_since(since) if since else float(limit)
     if left > 0:
         return replace(decision, requeue_after_seconds=min_delay([left, decision.requeue_after_seconds]))
-    known = problem or Failure(ConditionReason.START_DEADLINE_EXCEEDED, _not_started(state))
+    known = problem or Failure(ConditionReason.START_DEADLINE_EXCEEDED, _not_started(context, state))
     return replace(decision, failure=Failure(known.reason, f"{known.message}; gave up after {limit} s{field}"))
 
 
@@ -147,13 +159,13 @@ def _image_path(context: PlanContext, role: Role) -> str:
     return f"spec.{name}.image" if fields and fields.image else "spec.image"
 
 
-def _running(context: PlanContext, state: GangState) -> GangDecision:
+def _running(context: PlanContext, state: GangState, recorded: Sequence[Mapping[str, Any]]) -> GangDecision:
     waits = inplace_restart.rendezvous_wait(context, state)
-    text = f"{state.gang.all_run_text()} (attempt {state.attempt}){_first_rendezvous(waits)}"
-    text += _older_specification(context, state)
-    conditions = [Condition(ConditionType.PODS_READY, True, ConditionReason.ALL_REPLICAS_RUNNING, "all replicas run")]
+    run = running_text(state)
+    text = f"{run} (attempt {state.attempt}){_first_rendezvous(waits)}{_older_specification(context, state)}"
+    conditions = [Condition(ConditionType.PODS_READY, True, ConditionReason.ALL_REPLICAS_RUNNING, run)]
     if waits and waits.restart:
-        restarts = f"the launchers restart the gang in place, and wait: {waits.text}"
+        restarts = in_place_restart_text(context, state, recorded, waits.text)
         conditions.append(Condition(ConditionType.RESTARTING, True, ConditionReason.IN_PLACE_RESTART, restarts))
     elif state.attempt or is_true(context.view.status, ConditionType.RESTARTING):
         conditions.append(Condition(ConditionType.RESTARTING, False, ConditionReason.ALL_REPLICAS_RUNNING, text))
@@ -225,7 +237,7 @@ def _starting_condition(context: PlanContext, state: GangState) -> Condition:
     """Return the condition of a gang that starts; after a while it names a replica that has not started."""
     text = f"{state.gang.name} starts with {count(len(state.gang.members), 'replica')} (attempt {state.attempt})"
     if _until_slow(context, state) is None:
-        text += f"; {_not_started(state)}"
+        text += f"; {_not_started(context, state)}"
     return not_ready(ConditionReason.STARTING, text)
 
 
@@ -236,14 +248,14 @@ def _until_slow(context: PlanContext, state: GangState) -> float | None:
     return left if left > 0 else None
 
 
-def _not_started(state: GangState) -> str:
+def _not_started(context: PlanContext, state: GangState) -> str:
     """Return a message about the replica that has not started; of several the last, which probably starts last."""
     pending = [p for p in state.pods if p.state is PodState.PENDING]
     if not pending:
         return f"{', '.join(m.name for m in state.missing[-1:])} of the {state.gang.name} has no pod"
-    pod = pending[-1]
+    pod = next((p for p in pending if kubelet_text(context, p)), pending[-1])
     node = f", node {pod.node}" if pod.node else ""
-    why = ": ".join(filter(None, (pod.reason, pod.message)))
+    why = ": ".join(filter(None, (pod.reason, pod.message or kubelet_text(context, pod))))
     if not why:
         why = f"the kubelet of node {pod.node} has not reported it" if pod.node else "no node has been assigned to it"
     return f"{pod.replica} (pod {pod.name}{node}) has not started: {why}"
@@ -257,7 +269,7 @@ def _interrupted(context: PlanContext, state: GangState, waits: Condition) -> tu
     absent = [m for m in state.gang.members if m not in there and m.name not in state.record.completed]
     if not absent:
         return ()
-    names = ", ".join(m.name for m in absent[:_NAMED]) + (", ..." if len(absent) > _NAMED else "")
+    names = named([m.name for m in absent])
     if continues_without(context, state, absent):
         run = len(state.gang.members) - len(absent)
         verbs = "runs, and trains" if run == 1 else "run, and train"

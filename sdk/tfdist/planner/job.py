@@ -14,6 +14,7 @@ from tfdist.planner.context import PlanContext
 from tfdist.planner.decision import Failure, GangDecision
 from tfdist.planner.gang import plan_gang
 from tfdist.planner.invalid_spec import context_of_invalid_job, set_validity, stays_suspended
+from tfdist.planner.messages import running_text
 from tfdist.planner.plan import Event, Plan
 from tfdist.planner.planned_restart import acknowledge
 from tfdist.planner.revision import SpecRevision
@@ -148,5 +149,5 @@ def _active_for_too_long(context: PlanContext, builder: PlanBuilder) -> Failure 
 
 def _started(state: GangState) -> Event:
     leader = state.gang.leader.name
-    text = f"{state.gang.all_run_text()}; {leader} leads"
+    text = f"{running_text(state)}; {leader} leads"
     return Event(EventReason.RUNNING, text, identity=str(state.attempt))

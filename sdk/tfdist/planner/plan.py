@@ -8,6 +8,7 @@ from tfdist.contract import Role
 from tfdist.desired.objects import ObjectName
 from tfdist.desired.pods import Patch
 from tfdist.render.metadata import Manifest
+from tfdist.status.text import message
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,10 @@ class Event:
     identity: str = ""
     cause: str = ""
     """Reason of the root cause, in an event of a restart."""
+
+    def __post_init__(self) -> None:
+        """Make the message readable: each event passes here, whoever records it."""
+        object.__setattr__(self, "message", message(self.message))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,8 @@ class Plan:
     """Replicas to probe; the next reconcile needs their answers."""
     probe_id: str = ""
     """Identity of the stall or peer failure that the probes are about."""
+    unexplained_pod: str = ""
+    """Name of a pod that has not started for long without a reason in its status: its events may have one."""
     events: tuple[Event, ...] = ()
     completed: Mapping[str, tuple[int, frozenset[str]]] = field(default_factory=dict)
     """Replicas that succeeded, by gang, with the attempt; kept in memory until the status has them."""

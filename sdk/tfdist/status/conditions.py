@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfdist.api.status import ConditionType
+from tfdist.status.text import message
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ def merge(
             "type": str(condition.type),
             "status": status,
             "reason": condition.reason,
-            "message": condition.message[:4096],
+            "message": message(condition.message)[:4096],
             "observedGeneration": generation,
             "lastTransitionTime": old["lastTransitionTime"] if old and same_status else now,
         }

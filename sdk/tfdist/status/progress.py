@@ -1,11 +1,15 @@
 """Progress and evaluation results: from reports while replicas run, and from termination messages at the end."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tfdist.contract import ExitCode
 from tfdist.contract_reports import EvaluationReport, ProgressReport, TerminationMessage
 from tfdist.observed.job_view import TimestampedReport
+from tfdist.observed.pod import PodState, PodSummary
+from tfdist.observed.termination import termination_message
 from tfdist.progress import eta_seconds, percent
+from tfdist.render.gang import Gang
 
 
 def progress_of(report: TimestampedReport, stored: Mapping[str, Any]) -> dict[str, Any]:
@@ -20,6 +24,32 @@ def progress_of(report: TimestampedReport, stored: Mapping[str, Any]) -> dict[st
     fields["reportedAt"] = report.read_at
     known = {k: v for k, v in stored.items() if k == "lastCheckpoint"}
     return known | {k: v for k, v in fields.items() if v not in (None, {})}
+
+
+def ended_progress(stored: dict[str, Any], gang: Gang, pods: Iterable[PodSummary]) -> dict[str, Any] | None:
+    """Return `status.progress` after the last leader of training has ended; None while it runs, or without a message.
+
+    The newest checkpoint is often the one that replicas save when they are terminated: no report has it, since they
+    end before the next poll. Pods that are older than the last leader do not count: training may have been reset.
+    """
+    roles = {member.role for member in gang.members}
+    of_training = [p for p in pods if p.role in roles]
+    leaders = [p for p in of_training if (p.role, p.index) == (gang.leader.role, gang.leader.index)]
+    leader = max(leaders, key=lambda p: p.attempt, default=None)
+    if leader is None or not leader.ended:
+        return None
+    last = [p for p in of_training if p.ended and p.attempt >= leader.attempt]
+    messages = {p.name: message for p in last if (message := termination_message(p)) is not None}
+    if not messages:
+        return None
+    own = messages.get(leader.name)
+    saved = leader.state is PodState.SUCCEEDED or leader.exit_code == ExitCode.PREEMPTED
+    result = final_progress(stored, own) if own and saved else dict(stored)
+    checkpoints = [m.last_checkpoint for m in messages.values() if m.last_checkpoint is not None]
+    newest = max(checkpoints, key=lambda c: c.step, default=None)
+    if newest is not None and newest.step > result.get("lastCheckpoint", {}).get("step", -1):
+        result["lastCheckpoint"] = newest.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return result
 
 
 def final_progress(stored: dict[str, Any], message: TerminationMessage) -> dict[str, Any]:

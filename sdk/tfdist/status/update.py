@@ -13,11 +13,14 @@ from tfdist.status.conditions import Condition, is_true, merge
 from tfdist.status.counts import replica_counts
 from tfdist.status.phase import evaluation_failed, is_terminal, phase_of, training_succeeded
 from tfdist.status.summary import summary
+from tfdist.status.text import printable_status
 
 MAX_FAILURES: Final = 10
 
 _THROTTLED: Final = frozenset({"replicas", "progress", "evaluation", "summary"})
 """Fields that change often: a change of these alone is written at most every few seconds."""
+
+_STOPPING: Final = frozenset({JobPhase.SUSPENDING, JobPhase.SUSPENDED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,7 @@ def compose_status(
         result["selector"] = worker_selector(view.job.metadata.uid)
         result["replicas"] = replica_counts(gangs(view.job), states, stored.get("replicas", {}))
     result["summary"] = _summary(view, states, result)
-    return result
+    return dict(printable_status(result))  # the only place that every text of a status passes
 
 
 def throttled_write(view: JobView, status: dict[str, Any]) -> StatusWrite:
@@ -108,9 +111,11 @@ def _written_at_once(status: Mapping[str, Any]) -> dict[str, Any]:
     """Return the part of a status whose changes are written at once.
 
     The success of one more replica is not: either the end of the job follows, or no action does. Neither is the start
-    of an evaluation gang: a reconcile before its write creates a deleted member again in the same attempt.
+    of an evaluation gang: a reconcile before its write creates a deleted member again in the same attempt. The last
+    checkpoint of a suspended job is: the pod that reports it is gone soon after.
     """
-    rest = {k: v for k, v in status.items() if k not in _THROTTLED}
+    throttled = _THROTTLED - {"progress"} if status.get("phase") in _STOPPING else _THROTTLED
+    rest = {k: v for k, v in status.items() if k not in throttled}
     records = rest.get("gangs", {}).items()
     rest["gangs"] = {name: {k: v for k, v in r.items() if k not in _THROTTLED_OF_GANG} for name, r in records}
     return rest

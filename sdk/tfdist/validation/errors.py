@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from tfdist.contract_model import printable
+
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
@@ -11,7 +13,7 @@ class FieldError:
     message: str
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.message}"
+        return printable(f"{self.path}: {self.message}")
 
 
 class ValidationFailed(ValueError):  # noqa: N818  named as the outcome, as in the condition `Invalid`

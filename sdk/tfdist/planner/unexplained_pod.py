@@ -1,0 +1,58 @@
+"""Pods that are assigned to a node and do not start, without a reason in their status.
+
+A volume whose ConfigMap or Secret does not exist keeps a pod in `ContainerCreating`: only the kubelet's event has the
+reason. The controller reads the events of one such pod, not before it has waited, and at most once a minute.
+"""
+
+import re
+from typing import Final
+
+from tfdist.observed.gang_state import GangState
+from tfdist.observed.pod import PodState, PodSummary
+from tfdist.planner.context import PlanContext
+from tfdist.planner.decision import Failure
+from tfdist.reasons import ConditionReason
+
+UNEXPLAINED_SECONDS: Final = 30.0
+"""How long a pod may be in `ContainerCreating` before its events are read: volumes are attached in this time."""
+REREAD_SECONDS: Final = 60.0
+_UNEXPLAINED: Final = frozenset({"ContainerCreating", "PodInitializing"})
+_MISSING: Final = re.compile(r'(?:configmap|secret) "[^"]*" not found|references non-existent (?:config|secret) key')
+
+
+def unexplained_pod(context: PlanContext, state: GangState) -> PodSummary | None:
+    """Return the first pod of a gang that has waited for its containers for long; None for none."""
+    return next((p for p in state.pods if _waits(p) and _age(context, p) >= UNEXPLAINED_SECONDS), None)
+
+
+def seconds_until_unexplained(context: PlanContext, state: GangState) -> float | None:
+    """Return when to reconcile again for `unexplained_pod`, or for newer events; None where no pod waits so."""
+    ages = [_age(context, p) for p in state.pods if _waits(p)]
+    if not ages:
+        return None
+    left = UNEXPLAINED_SECONDS - max(ages)
+    return left if left > 0 else REREAD_SECONDS
+
+
+def kubelet_problem(context: PlanContext, pod: PodSummary | None) -> Failure | None:
+    """Return why a pod does not start, where its events report a missing ConfigMap or Secret, or a key of one."""
+    text = kubelet_text(context, pod)
+    if pod is None or not _MISSING.search(text):
+        return None
+    remedy = "create it, or correct the volume"
+    return Failure(ConditionReason.CONFIG_ERROR, f"{pod.replica} cannot start: {text}; {remedy}")
+
+
+def kubelet_text(context: PlanContext, pod: PodSummary | None) -> str:
+    """Return the newest warning event of a pod; "" where none is known."""
+    known = context.view.kubelet_warning
+    return known.text if known is not None and pod is not None and known.pod_uid == pod.uid else ""
+
+
+def _waits(pod: PodSummary) -> bool:
+    waits = pod.state is PodState.PENDING and pod.reason in _UNEXPLAINED
+    return waits and bool(pod.node and pod.created_at) and not pod.deleting
+
+
+def _age(context: PlanContext, pod: PodSummary) -> float:
+    return context.seconds_since(pod.created_at)

@@ -1,0 +1,39 @@
+"""Texts of conditions, events and records: they are printed to terminals, and have parts that others have written.
+
+Termination messages, the kubelet, the API server and manifests contribute to them. Their control characters would be
+executed by a terminal, or reorder the text around them; a part that two of them report would be read twice.
+"""
+
+from typing import Any
+
+from tfdist.contract_model import printable
+
+_LEAST_WORDS = 2
+"""A clause of one word, such as a name, may be repeated."""
+
+
+def message(text: str) -> str:
+    """Return the message of a condition or event: without control characters, and each clause once."""
+    kept: list[str] = []
+    for clause in map(str.strip, printable(text).split("; ")):
+        if len(clause.split()) < _LEAST_WORDS or not any(_has(known, clause) for known in kept):
+            kept.append(clause)
+    return "; ".join(kept)
+
+
+def _has(known: str, clause: str) -> bool:
+    """Return whether a clause is `known`, or the part of it that follows an object: `worker-0: CLAUSE`."""
+    return known == clause or known.endswith(f": {clause}")
+
+
+def printable_status(value: Any) -> Any:
+    """Return a JSON value, such as a status, with every text in it printable."""
+    match value:
+        case str():
+            return printable(value)
+        case dict():
+            return {printable(name): printable_status(inner) for name, inner in value.items()}
+        case list() | tuple():
+            return [printable_status(inner) for inner in value]
+        case _:
+            return value
