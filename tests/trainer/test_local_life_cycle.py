@@ -127,11 +127,12 @@ def test_parameter_servers_are_stopped_when_the_chief_has_succeeded(start_run: L
 
 def test_a_gang_restarts_in_place_up_to_the_backoff_limit(start_run: LocalRuns) -> None:
     pytest.importorskip("tfdist_launch", reason="the launcher is not part of this environment")
-    program = f"import os, sys\nif '\"index\":1' in os.environ['TF_CONFIG']: sys.exit('no luck')\n{POLITE}"
+    word = "''.join(chr(97 + byte % 26) for byte in os.urandom(9))"  # the same words twice would be a RepeatedError
+    program = f"import os, sys\nif '\"index\":1' in os.environ['TF_CONFIG']: sys.exit('no luck: ' + {word})\n{POLITE}"
     run = start_run(program, "--in-place", runPolicy={"backoffLimit": 1})
     code, output = run.end()
     assert code == 1, output
-    assert run.log("worker-1").splitlines().count("no luck") == 2
+    assert run.log("worker-1").count("no luck: ") == 2
     status = run.status()
     assert status["restarts"]["counted"] == 1
     assert run.condition("Failed")["reason"] == "BackoffLimitExceeded"
