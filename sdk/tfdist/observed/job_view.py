@@ -51,6 +51,17 @@ class ProbeResult:
     """Names of the replicas that did not answer; an unreadable answer counts as an answer."""
 
 
+@dataclass(frozen=True, slots=True)
+class DirectoryUser:
+    """Another job of the namespace with the same checkpoint directory on the same storage."""
+
+    name: str
+    status: Mapping[str, Any]
+    suspended: bool
+    """`runPolicy.suspend`."""
+    is_older: bool
+
+
 def kubectl_logs(namespace: str, pod: PodSummary) -> str:
     """Return the command that shows the log of a pod."""
     return f"kubectl logs -n {namespace} {pod.name} -c {pod.container}"
@@ -106,5 +117,6 @@ class JobView:
     """Whether that error is permanent: the API server rejects the pods of this generation as invalid."""
     log_of: Callable[[str, PodSummary], str] = kubectl_logs
     """Returns where the log of a pod is, given its namespace, for messages; a local run has files."""
+    directory_users: tuple[DirectoryUser, ...] = ()
     taken_over: bool = False
     """Whether another process wrote the status: this one replays events that it may not have published."""

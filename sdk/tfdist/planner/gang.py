@@ -10,6 +10,7 @@ from tfdist.observed.pod import CANNOT_START, PodState, PodSummary
 from tfdist.planner import event_replay, inplace_restart, pod_rejection
 from tfdist.planner.context import PlanContext
 from tfdist.planner.decision import Failure, GangDecision, min_delay, not_ready
+from tfdist.planner.directory_in_use import RETRY_SECONDS, directory_in_use
 from tfdist.planner.failure_policy import continues_without, handle_failure, restart_resized, restart_stalled
 from tfdist.planner.plan import Event
 from tfdist.planner.planned_restart import (
@@ -72,7 +73,11 @@ def _resized_roles(context: PlanContext, state: GangState) -> str:
 
 
 def _creation(context: PlanContext, state: GangState) -> GangDecision:
-    """Create missing pods, after the back-off delay."""
+    """Create missing pods, after the back-off delay and the end of another job that uses the checkpoint directory."""
+    in_use = directory_in_use(context)
+    if in_use is not None:
+        decision = _awaiting(context, state, in_use)
+        return replace(decision, requeue_after_seconds=min_delay([decision.requeue_after_seconds, RETRY_SECONDS]))
     if context.revision is None:
         text = f"a pod of the {state.gang.name} is missing; none is created until the specification is corrected"
         return _awaiting(context, state, Failure(ConditionReason.FAILED_CREATE, text))
