@@ -278,3 +278,18 @@ def test_the_launcher_of_a_command_is_kept_only_with_in_place(command: list[str]
     below = ["tfdist-launch", *options, "--"] if launcher else []
     assert list(replica.command) == [*below, "train", "--cold"]
     assert (ReplicaJob.model_validate_json(replica.environment[JOB_ENV]).launch is not None) is launcher
+
+
+@pytest.mark.parametrize(
+    ("env", "inherited", "level"),
+    [
+        pytest.param([], {}, "1", id="the default"),
+        pytest.param([], {"TF_CPP_MIN_LOG_LEVEL": "0"}, None, id="the user's environment precedes it"),
+        pytest.param(
+            [{"name": "TF_CPP_MIN_LOG_LEVEL", "value": "3"}], {"TF_CPP_MIN_LOG_LEVEL": "0"}, "3", id="the job"
+        ),
+    ],
+)
+def test_the_log_level_of_tensorflow_is_a_default(env: Any, inherited: dict[str, str], level: str | None) -> None:
+    local = prepared(alone(command=["python", "train.py"], env=env), environ=inherited)
+    assert local.replicas["worker-0"].environment.get("TF_CPP_MIN_LOG_LEVEL") == level

@@ -188,3 +188,13 @@ def test_the_epoch_after_the_end_is_that_of_the_last_step(message: dict[str, Any
     job.reconcile(BOTH, report=report(20, 30, epoch=1))
     job.reconcile([pod("worker-0", "S", message=termination_message(**message)), pod("worker-1", "S")])
     assert job.status["progress"].get("epoch") == epoch
+
+
+def test_the_members_that_the_leader_waits_for_without_a_launcher_are_named() -> None:
+    story = Lifecycle("worker-0:R worker-1:R")
+    waits = report(phase=Phase.RENDEZVOUS, waiting_for=["fashion-worker-1.team:2222"])
+    story.reconcile("worker-0:R worker-1:R", report=waits)
+    waiting = "worker-0 waits for fashion-worker-1.team:2222 to connect"
+    assert waiting in story.message("Running")
+    story.reconcile("worker-0:R worker-1:R", report=report(step=1))
+    assert waiting not in story.message("Running")
