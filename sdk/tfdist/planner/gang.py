@@ -20,6 +20,7 @@ from tfdist.planner.planned_restart import (
     restart_without_specification,
 )
 from tfdist.planner.progress_deadline import Progressing, Stalled, check_progress
+from tfdist.planner.running_message import pending_members, unreported_progress
 from tfdist.reasons import ConditionReason
 from tfdist.render.gang import GangName
 from tfdist.status.conditions import Condition, find, is_true
@@ -154,7 +155,8 @@ def _image_path(context: PlanContext, role: Role) -> str:
 def _running(context: PlanContext, state: GangState) -> GangDecision:
     waits = inplace_restart.rendezvous_wait(context, state)
     text = f"all {len(state.gang.members)} replicas run (attempt {state.attempt}){_first_rendezvous(waits)}"
-    text += _pending_members(context, state) + _older_specification(context, state)
+    unreported = unreported_progress(context, state)
+    text += pending_members(context, state) + unreported.text + _older_specification(context, state)
     conditions = [Condition(ConditionType.PODS_READY, True, ConditionReason.ALL_REPLICAS_RUNNING, "all replicas run")]
     if waits and waits.restart:
         restarts = f"the launchers restart the gang in place, and wait: {waits.text}"
@@ -186,7 +188,7 @@ def _running(context: PlanContext, state: GangState) -> GangDecision:
         probes=found.probes,
         probe_id=found.probe_id,
         events=_replayed_events(context, state),
-        requeue_after_seconds=min_delay([found.requeue_after_seconds]),
+        requeue_after_seconds=min_delay([found.requeue_after_seconds, unreported.requeue_after_seconds]),
     )
 
 
@@ -210,15 +212,6 @@ def _unresponsive_leader(state: GangState) -> str:
 def _first_rendezvous(waits: inplace_restart.RendezvousWait | None) -> str:
     """Return the part of a message about the first rendezvous of the launchers; "" without one."""
     return f"; their launchers wait: {waits.text}" if waits and not waits.restart else ""
-
-
-def _pending_members(context: PlanContext, state: GangState) -> str:
-    """Return the part of a message about the members that the leader waits for without a launcher; "" for none."""
-    report, leader = context.view.report, state.leader
-    if state.gang.name is not GangName.TRAINING or report is None or leader is None:
-        return ""
-    members = report.content.waiting_for if report.content.attempt == leader.attempt else ()
-    return f"; {leader.replica} waits for {', '.join(members)} to connect" if members else ""
 
 
 def _older_specification(context: PlanContext, state: GangState) -> str:
