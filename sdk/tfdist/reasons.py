@@ -37,6 +37,12 @@ class ConditionReason(Reason):
         "a pod cannot be created: a quota, a policy, a missing permission of the controller, another pod of that name, "
         "or an invalid specification. `Failed` after `startDeadlineSeconds`",
     )
+    CHECKPOINT_DIRECTORY_IN_USE = (
+        "CheckpointDirectoryInUse",
+        "`PodsReady=False`, `Failed=True`",
+        "another job writes into `checkpoint.directory`; the message names it. The job starts after its end. `Failed` "
+        "after `startDeadlineSeconds`",
+    )
     IMAGE_ERROR = (
         "ImageError",
         "`PodsReady=False`, `Failed=True`",

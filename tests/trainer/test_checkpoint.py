@@ -10,6 +10,7 @@ from tfdist.contract import Role
 from tfdist_trainer.checkpoint import CheckpointReader, CheckpointWriter, DataCursor, read_record
 from tfdist_trainer.errors import CheckpointUnwritableError, StorageError
 from tfdist_trainer.fence import Fence, Writer
+from tfdist_trainer.writer_heartbeat import WriterHeartbeat
 
 TIME = "2026-01-02T03:04:05.678Z"
 
@@ -76,7 +77,8 @@ def test_an_interrupted_write_leaves_no_checkpoint(tmp_path: Path) -> None:
         writer.write(DataCursor(step=1), TIME, die)
     assert CheckpointReader(tmp_path).newest() is None
     store(tmp_path, writer=by(attempt=1))
-    assert [p.name for p in tmp_path.iterdir()] == ["fence.json"], "the next attempt clears up"
+    names = sorted(p.name for p in tmp_path.iterdir())
+    assert names == ["fence.json", "writer-uid-1.heartbeat"], "the next attempt clears up"
 
 
 def test_an_earlier_attempt_cannot_write_any_more(tmp_path: Path) -> None:
@@ -117,6 +119,7 @@ def test_a_write_that_a_successor_removes_is_not_a_storage_failure(tmp_path: Pat
 
 def test_a_new_job_may_take_over_a_directory_and_the_old_one_stops(tmp_path: Path) -> None:
     old = store(tmp_path, writer=by(attempt=3))
+    WriterHeartbeat(tmp_path, "uid-1").stop()  # it has ended, as far as a reader can know
     new = store(tmp_path, writer=by(attempt=0, job="uid-2"))
     new.write(DataCursor(step=1), TIME, save)
     with pytest.raises(CheckpointUnwritableError, match="job uid-2"):

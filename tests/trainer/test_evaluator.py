@@ -18,6 +18,7 @@ from tfdist_trainer.errors import ConfigurationError, StorageError
 from tfdist_trainer.evaluation_store import BestPolicy, EvaluationResult
 from tfdist_trainer.fence import Writer
 from tfdist_trainer.reporter import Reporter
+from tfdist_trainer.writer_heartbeat import WriterHeartbeat
 
 if TYPE_CHECKING:
     from trainer.conftest import Launch
@@ -183,6 +184,7 @@ def test_checkpoints_of_another_job_are_ignored(tmp_path: Path) -> None:
 
 def test_the_last_checkpoint_of_a_finished_training_is_evaluated_also_if_another_job_wrote_it(tmp_path: Path) -> None:
     last = EvaluatedTraining(tmp_path, "uid-0").save(90)
+    WriterHeartbeat(tmp_path, "uid-0").stop()
     training = EvaluatedTraining(tmp_path)
     training.chief.finish(last, total_steps=90)
     assert training.start().evaluate_pending()

@@ -12,6 +12,7 @@ from tfdist.contract import CheckpointSettings, Role
 from tfdist_trainer.checkpoint import CheckpointReader, CheckpointWriter, DataCursor
 from tfdist_trainer.errors import StorageError
 from tfdist_trainer.fence import Writer
+from tfdist_trainer.writer_heartbeat import WriterHeartbeat
 
 pytestmark = pytest.mark.trainer
 
@@ -35,6 +36,7 @@ def write(directory: Path, job: str, *steps: int, keep: int = 9) -> CheckpointWr
     made.claim()
     for step in steps:
         made.write(DataCursor(step=step), TIME, save)
+    WriterHeartbeat(directory, job).stop()  # the job has ended
     return made
 
 

@@ -302,3 +302,18 @@ def test_an_own_variable_that_expansion_makes_too_large_is_rejected() -> None:
     env = [{"name": "A", "value": "x" * 30_000}, {"name": "B", "value": "$(A)" * 5}]
     text = rejection(alone(command=["python", "-V"], env=env))
     assert text.startswith("spec.env: B takes 150003 bytes, and Linux limits an environment variable to 131072 bytes")
+
+
+@pytest.mark.parametrize(
+    ("env", "inherited", "level"),
+    [
+        pytest.param([], {}, "1", id="the default"),
+        pytest.param([], {"TF_CPP_MIN_LOG_LEVEL": "0"}, None, id="the user's environment precedes it"),
+        pytest.param(
+            [{"name": "TF_CPP_MIN_LOG_LEVEL", "value": "3"}], {"TF_CPP_MIN_LOG_LEVEL": "0"}, "3", id="the job"
+        ),
+    ],
+)
+def test_the_log_level_of_tensorflow_is_a_default(env: Any, inherited: dict[str, str], level: str | None) -> None:
+    local = prepared(alone(command=["python", "train.py"], env=env), environ=inherited)
+    assert local.replicas["worker-0"].environment.get("TF_CPP_MIN_LOG_LEVEL") == level

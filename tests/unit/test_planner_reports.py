@@ -203,3 +203,43 @@ def test_training_that_stops_early_is_complete_at_its_last_step() -> None:
     job.reconcile(BOTH, report=report(20, 80))
     job.reconcile([pod("worker-0", "S", message=termination_message(step=24, totalSteps=24)), pod("worker-1", "S")])
     assert (job.status["progress"]["totalSteps"], job.status["progress"]["percent"]) == (24, 100)
+
+
+def test_the_members_that_the_leader_waits_for_without_a_launcher_are_named() -> None:
+    story = Lifecycle("worker-0:R worker-1:R")
+    waits = report(phase=Phase.RENDEZVOUS, waiting_for=["fashion-worker-1.team:2222"])
+    story.reconcile("worker-0:R worker-1:R", report=waits)
+    waiting = "worker-0 waits for fashion-worker-1.team:2222 to connect"
+    assert waiting in story.message("Running")
+    story.reconcile("worker-0:R worker-1:R", report=report(step=1))
+    assert waiting not in story.message("Running")
+
+
+SCRIPT: dict[str, Any] = {"without": ["training"], "command": ["python", "train.py"]}
+NO_PROGRESS = (
+    "the program reports no progress; the log of worker-0: kubectl logs -n team fashion-worker-0 -c tensorflow"
+)
+
+
+def test_after_a_minute_without_a_report_the_status_of_a_script_names_the_log() -> None:
+    # given
+    story = Lifecycle(BOTH, **SCRIPT)
+    assert story.condition_status("Running")[0] == "True"
+    # when
+    todo = story.reconcile(BOTH, after=20)
+    # then
+    assert todo.requeue_after_seconds == 40
+    assert "progress" not in story.message("Running")
+    story.reconcile(BOTH, after=40)
+    assert story.message("Running") == f"all 2 replicas run (attempt 0); {NO_PROGRESS}"
+    assert story.reconcile(BOTH, after=3600).status is None, "written once"
+    story.reconcile(BOTH, report=report(step=1))
+    assert story.message("Running") == "all 2 replicas run (attempt 0)"
+    story.reconcile(BOTH, after=3600)
+    assert story.message("Running") == "all 2 replicas run (attempt 0)", "a new controller has no report yet"
+
+
+def test_a_job_with_training_waits_for_its_reports() -> None:
+    story = Lifecycle(BOTH)
+    story.reconcile(BOTH, after=3600)
+    assert story.message("Running") == "all 2 replicas run (attempt 0)"

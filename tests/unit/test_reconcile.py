@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from prometheus_client import REGISTRY
 from support.bench import JOB, KEY, SERVICE, Bench, bench_served, rejecting_pods
-from support.factories import UID, condition, launcher_report, manifest
+from support.factories import CHECKPOINT, FIRST_ATTEMPT, UID, condition, launcher_report, manifest
 from support.factories import failure_in_place as failure
 
 from tfdist.contract import Restarts
@@ -258,3 +258,25 @@ async def test_a_restart_is_counted_once_although_a_new_process_reports_it_again
     bench.start()
     await bench.reconcile()
     assert counted("tfdist_restarts_total", reason="Crash") - before == 1
+
+
+async def test_the_newer_of_two_jobs_with_one_checkpoint_directory_gets_no_pods(bench: Bench) -> None:
+    # given an older job that trains into the same directory of the same claim
+    shared = CHECKPOINT | {"directory": "/ckpt/shared"}
+    older = manifest("older", checkpoint=shared)
+    older["metadata"] |= {"uid": "uid-older", "generation": 1, "resourceVersion": "1"}
+    older["metadata"]["creationTimestamp"] = "2000-01-01T00:00:00Z"
+    bench.jobs.upsert(older | {"status": FIRST_ATTEMPT})
+    bench.job(spec=manifest(checkpoint=shared)["spec"])
+    # when
+    assert await bench.reconcile()
+    # then
+    assert bench.api.requests("pods") == []
+    waits = condition(bench.api.objects[JOB]["status"], "PodsReady")
+    assert waits["reason"] == "CheckpointDirectoryInUse"
+    assert "is written by the job older;" in waits["message"]
+    # when it is deleted
+    bench.jobs.on_delete(older)
+    assert await bench.reconcile()
+    # then
+    assert bench.api.requests("pods") == ["POST", "POST"]

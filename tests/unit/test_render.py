@@ -110,3 +110,22 @@ def test_evaluation_after_training_does_not_restore_the_checkpoint_that_training
     settings = ReplicaJob.model_validate_json(env(rendered(-1, **spec | {"checkpoint": begins})[0])["TFDIST_JOB"])
     assert settings.checkpoint is not None
     assert settings.checkpoint.restore == expected
+
+
+SCRIPT: dict[str, Any] = {"without": ["training"], "command": ["python", "train.py"]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "level"),
+    [
+        pytest.param(SCRIPT, "1", id="a script: no INFO messages of TensorFlow, but warnings and errors"),
+        pytest.param(SCRIPT | {"env": [{"name": "TF_CPP_MIN_LOG_LEVEL", "value": "0"}]}, "0", id="set by the job"),
+        pytest.param(
+            SCRIPT | {"worker": {"env": [{"name": "TF_CPP_MIN_LOG_LEVEL", "value": "3"}]}}, "3", id="by a role"
+        ),
+        pytest.param(SCRIPT | {"envFrom": [{"configMapRef": {"name": "c"}}]}, None, id="a ConfigMap may set it"),
+        pytest.param({}, None, id="the trainer sets it, by runtime.logDevicePlacement"),
+    ],
+)
+def test_the_log_level_of_tensorflow_is_a_default(spec: dict[str, Any], level: str | None) -> None:
+    assert env(rendered(**spec)[0]).get("TF_CPP_MIN_LOG_LEVEL") == level

@@ -4,6 +4,7 @@
                                      variables.*         tf.train.Checkpoint
     <directory>/final.json                               the last checkpoint of a finished training
     <directory>/fence.json                               the job and attempt that may write
+    <directory>/writer-<uid>.heartbeat                   changes while that job runs, see `writer_heartbeat`
     <directory>/best.json, evaluation/                   results of evaluations, see `evaluation_store`
     <directory>/set-aside-by-<uid>/checkpoint-*          checkpoints of other jobs that job <uid> was not to resume from
 
@@ -152,6 +153,7 @@ class CheckpointWriter(CheckpointReader):
 
         Raises:
             CheckpointUnwritableError: the directory cannot be written, or a later attempt has claimed it.
+            ConfigurationError: another job writes there.
         """
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
@@ -213,13 +215,14 @@ class CheckpointWriter(CheckpointReader):
         (self.directory / FINAL).unlink(missing_ok=True)
 
     def finish(self, report: CheckpointReport, total_steps: int) -> None:
-        """Write `final.json`, naming the checkpoint of `report`."""
+        """Write `final.json`, naming the checkpoint of `report`, and let other jobs write into the directory."""
         final = FinalRecord(
             step=report.step, path=report.path, time=report.time, total_steps=total_steps, job=self._writer.job
         )
         try:
             self._fence.check()
             atomic.write_text(self.directory / FINAL, final.to_json(), tag=self._tag)
+            self._fence.release()
         except OSError as error:
             raise atomic.storage_failure(error, self.directory) from error
 

@@ -66,7 +66,14 @@ class Context:
         """This replica as the writer of a checkpoint."""
         job, host = self.member.job, socket.gethostname()
         return Writer(
-            job=job.uid, role=job.role, index=job.index, attempt=job.attempt, round=self.member.round, host=host
+            job=job.uid,
+            name=job.name,
+            namespace=job.namespace,
+            role=job.role,
+            index=job.index,
+            attempt=job.attempt,
+            round=self.member.round,
+            host=host,
         )
 
 

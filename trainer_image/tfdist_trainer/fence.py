@@ -4,8 +4,13 @@ A pod on a node that does not respond may continue to train while its successor 
 in `fence.json` before its first step, and checks the claim before every write; a chief that finds a later claim stops.
 The window between check and rename is short, and a file system without locks allows no better: the successor has read
 the directory before, and a checkpoint of the old attempt is still valid.
+
+Another job may claim the directory only after its writer has ended (`writer_heartbeat`). A job of the same name has
+replaced the former: Kubernetes allows one job of a name at a time.
 """
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -13,8 +18,8 @@ import pydantic
 
 from tfdist.contract import Role, replica_name
 from tfdist.contract_model import ContractModel
-from tfdist_trainer import atomic
-from tfdist_trainer.errors import CheckpointUnwritableError, StorageError
+from tfdist_trainer import atomic, log, writer_heartbeat
+from tfdist_trainer.errors import CheckpointUnwritableError, ConfigurationError, StorageError
 
 FILE: Final = "fence.json"
 
@@ -24,6 +29,9 @@ class Writer(ContractModel):
 
     job: str
     """The job's UID."""
+    name: str = ""
+    """The job's name; "" in the record of an earlier version."""
+    namespace: str = ""
     role: Role
     index: int
     attempt: int
@@ -31,25 +39,41 @@ class Writer(ContractModel):
     host: str
 
     def __str__(self) -> str:
-        return f"attempt {self.attempt} of job {self.job} ({replica_name(self.role, self.index)} on {self.host})"
+        job = f"{self.namespace}/{self.name} (UID {self.job}, " if self.name else f"{self.job} ("
+        return f"attempt {self.attempt} of job {job}{replica_name(self.role, self.index)} on {self.host})"
+
+    def replaces(self, other: "Writer") -> bool:
+        """Return whether this is the same job as `other`, or a new one of its name, for which it was deleted."""
+        if self.job == other.job:
+            return True
+        return bool(self.name) and (self.namespace, self.name) == (other.namespace, other.name)
 
 
 class Fence:
     """The claim of one writer on a directory."""
 
-    def __init__(self, directory: Path, writer: Writer) -> None:
+    def __init__(self, directory: Path, writer: Writer, pause: Callable[[float], object] = time.sleep) -> None:
         self._path = directory / FILE
         self._writer = writer
+        self._pause = pause
+        self._heartbeat = writer_heartbeat.WriterHeartbeat(directory, writer.job)
 
     def claim(self) -> None:
-        """Claim the directory for this writer.
+        """Claim the directory for this writer, after the end of another job that writes there.
 
         Raises:
             CheckpointUnwritableError: a later attempt of the same job has claimed the directory.
+            ConfigurationError: another job writes there.
         """
         holder = self._holder()
+        if holder is not None and not self._writer.replaces(holder):
+            self._await_end(holder)
+            holder = self._holder()  # a third job may have claimed it meanwhile, and is noticed by the next check
         if holder is not None and holder.job == self._writer.job and _rank(holder) > _rank(self._writer):
             raise self._fenced_off(holder)
+        # First the heartbeat: a claim without one counts as that of a job that has ended.
+        writer_heartbeat.remove_others(self._path.parent, self._writer.job)
+        self._heartbeat.start()
         tag = f"{self._writer.attempt}-{self._writer.host}"
         atomic.write_text(self._path, self._writer.to_json(), tag=tag)
 
@@ -58,6 +82,19 @@ class Fence:
         holder = self._holder()
         if holder is not None and (holder.job, *_rank(holder)) != (self._writer.job, *_rank(self._writer)):
             raise self._fenced_off(holder)
+
+    def release(self) -> None:
+        """Let other jobs claim the directory at once; the record of the last writer stays."""
+        self._heartbeat.stop()
+
+    def _await_end(self, holder: Writer) -> None:
+        where = f"checkpoint.directory: {self._path.parent}"
+        log.event("checking-writer", message=f"{where} was last written by {holder}")
+        if not writer_heartbeat.has_ended(self._path.parent, holder.job, self._pause):
+            raise ConfigurationError(
+                f"{where} is written by {holder}, which is running; wait for its end, delete it, or choose another "
+                "directory"
+            )
 
     def _holder(self) -> Writer | None:
         try:

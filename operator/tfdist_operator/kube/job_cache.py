@@ -6,10 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tfdist.api.policies import CONTROLLER_NAME
 from tfdist.api.v1 import TFDistJob
+from tfdist.observed.job_view import DirectoryUser
+from tfdist.render.checkpoint_location import CheckpointLocation, checkpoint_location
 from tfdist.render.fingerprint import fingerprint
 from tfdist.validation import FieldError, ValidationFailed, parse
-from tfdist_operator.kube.cache import ObjectCache, OnChange, Raw, ignore_changes
+from tfdist_operator.kube.cache import Name, ObjectCache, OnChange, Raw, ignore_changes
 from tfdist_operator.kube.keys import NamespacedName
 from tfdist_operator.kube.specifications import older_specifications, partial, restart_request
 
@@ -40,6 +43,8 @@ class StoredJob:
     """The valid fields of an invalid specification."""
     restarted_at: str = ""
     """Value of the annotation that requests a restart."""
+    location: CheckpointLocation | None = None
+    """Where it writes checkpoints; None for an invalid job, too."""
     counters_only: bool = False
     """Whether this version is a write of this process that changed only counters of the status."""
 
@@ -65,10 +70,29 @@ class JobCache(ObjectCache[StoredJob]):
         super().__init__(on_change, clock)
         self._pod_defaults = pod_defaults or {}
         self._check_programs = check_programs
+        self._by_location: dict[tuple[str, CheckpointLocation], set[Name]] = {}
+        """Names by namespace and location: every job there, and some whose specification has changed since."""
 
     def all(self) -> list[StoredJob]:
         """Return every job."""
         return [job for _, job in self._objects.values()]
+
+    def directory_users(self, job: StoredJob) -> tuple[DirectoryUser, ...]:
+        """Return the other jobs that write checkpoints where this one does; jobs of other controllers do not count."""
+        if job.location is None:
+            return ()
+        names = sorted(self._by_location.get((job.key.namespace, job.location), ()))
+        others = (other for other in map(self.get, names) if other and other.uid != job.uid)
+        return tuple(
+            DirectoryUser(
+                name=other.key.name,
+                status=other.status,
+                suspended=other.job is not None and other.job.spec.run_policy.suspend,
+                is_older=(other.created_at, other.uid) < (job.created_at, job.uid),
+            )
+            for other in others
+            if other.location == job.location and not _is_foreign(other)
+        )
 
     def on_update(self, raw: Raw) -> None:
         """Store a job from kopf's event, and report the change.
@@ -101,7 +125,16 @@ class JobCache(ObjectCache[StoredJob]):
         known = self.get(job.key)
         if known is not None and known.uid == job.uid:
             del self._objects[job.key]
+            self._on_removed(job.key, job.key, known, None)
             self._bury(known.uid, known.resource_version)
+
+    def _on_removed(self, name: Name, key: NamespacedName, found: StoredJob, successor: StoredJob | None) -> None:
+        if found.location is None or (successor is not None and successor.location == found.location):
+            return
+        names = self._by_location.get((key.namespace, found.location), set())
+        names.discard(name)
+        if not names:
+            self._by_location.pop((key.namespace, found.location), None)
 
     def _parse(self, raw: Raw) -> tuple[NamespacedName, StoredJob]:
         meta = raw["metadata"]
@@ -109,11 +142,14 @@ class JobCache(ObjectCache[StoredJob]):
         known = self.get(key)
         if known is not None and (known.uid, known.generation) == (meta["uid"], meta["generation"]):
             job, problems, template = known.job, known.problems, known.template
-            manager, valid = known.managed_by, known.partial
+            manager, valid, location = known.managed_by, known.partial, known.location
         else:
             job, problems = self._parsed(raw)
             template = fingerprint(job) if job else ""
             manager, valid = _managed_by(raw), None if job else partial(raw, problems)
+            location = checkpoint_location(job) if job else None
+        if location is not None:
+            self._by_location.setdefault((key.namespace, location), set()).add(key)
         return key, StoredJob(
             key=key,
             uid=meta["uid"],
@@ -129,6 +165,7 @@ class JobCache(ObjectCache[StoredJob]):
             older=older_specifications(raw, _specifications(known, meta["uid"]), self._pod_defaults),
             partial=valid,
             restarted_at=restart_request(raw),
+            location=location,
         )
 
     def _parsed(self, raw: Mapping[str, Any]) -> tuple[TFDistJob | None, tuple[FieldError, ...]]:
@@ -149,6 +186,11 @@ def _specifications(known: StoredJob | None, uid: str) -> Mapping[int, TFDistJob
     if known is None or known.uid != uid:
         return {}
     return {**known.older, known.generation: known.job} if known.job else known.older
+
+
+def _is_foreign(job: StoredJob) -> bool:
+    """Return whether another controller manages the job: its status here does not show whether it runs."""
+    return job.managed_by not in {None, CONTROLLER_NAME}
 
 
 def _managed_by(raw: Mapping[str, Any]) -> str | None:

@@ -98,6 +98,7 @@ class Reconciler:
             completed=state.completed,
             failure_seen_at=state.failure_seen_at,
             leader_unresponsive=state.silent,
+            directory_users=self._deps.jobs.directory_users(job),
             taken_over=not state.reconciled,
         )
 

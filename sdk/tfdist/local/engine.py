@@ -18,12 +18,13 @@ from tfdist.local import progress
 from tfdist.local.console import Console
 from tfdist.local.interrupt import Interrupts
 from tfdist.local.job import BUNDLED, LocalJob
-from tfdist.local.logs import Tail
+from tfdist.local.logs import Tail, shows_info, without_info
 from tfdist.local.pods import Pods
 from tfdist.local.processes import Processes
 from tfdist.local.replica_plan import FETCH
 from tfdist.local.reports import probe, with_reports
 from tfdist.local.run_directory import RunDirectory, short
+from tfdist.local.silence import SilenceDetector, listening_ports, silence_message, tensorflow_port
 from tfdist.observed.job_view import JobView
 from tfdist.observed.pod import PodSummary
 from tfdist.planner import Event, plan
@@ -67,6 +68,11 @@ class Engine:
         )
         self._grace_seconds = max(replica.grace_seconds for replica in local.replicas.values())
         self._tails: dict[str, Tail] = {}
+        self._silence = SilenceDetector(time.monotonic())
+        environments = {name: processes.environment(replica) for name, replica in local.replicas.items()}
+        self._ports = {name: tensorflow_port(environment) for name, environment in environments.items()}
+        placement = local.job.spec.runtime.log_device_placement  # logged as INFO by TensorFlow
+        self._info = {name for name, each in environments.items() if placement or shows_info(each)}
         self._turn_at = self._report_at = float("-inf")
 
     @property
@@ -105,7 +111,9 @@ class Engine:
             self._pods.create(manifest, now)
         for name in todo.deletes:
             self._pods.delete(name, now)
-        changed = self._pods.start() or changed
+        if self._pods.start():
+            self._silence.on_output(time.monotonic())
+            changed = True
         if todo.probes:
             self._view = replace(self._view, probe_result=probe(todo, self._pods.running()))
         self._follow_logs()
@@ -119,7 +127,10 @@ class Engine:
         """Observe logs, ended processes and reports; what has changed makes a turn due."""
         codes = self._processes.ended()
         for name, tail in self._tails.items():
-            self._console.log(name, list(tail.lines(last=name in codes)))
+            lines = list(tail.lines(last=name in codes))
+            if lines:
+                self._silence.on_output(time.monotonic())
+            self._console.log(name, lines if name in self._info else list(without_info(iter(lines))))
         self._pods.record_ends(codes, datetime.now(UTC))
         due = bool(codes)
         if time.monotonic() >= self._report_at:
@@ -128,6 +139,8 @@ class Engine:
             due = due or view is not self._view
             report = self._view.report
             self._show_progress(report.content if report else None)
+            if report is None or report.content.step is None:  # else the progress shows what the run does
+                self._report_silence()
         if due:
             self._turn_at = float("-inf")
 
@@ -138,6 +151,14 @@ class Engine:
         else:
             phase = self.status.get("phase", "")
             self._console.progress(phase, progress.unless_stopping(phase, report))
+
+    def _report_silence(self) -> None:
+        seconds = self._silence.due(time.monotonic())
+        if seconds is not None and self._processes.running:
+            ports = {name: self._ports.get(name) for name in self._processes.running}
+            listening = listening_ports()
+            unreachable = [name for name, port in ports.items() if port is not None and port not in listening]
+            self._console.message(silence_message(seconds, list(ports), unreachable))
 
     def _follow_logs(self) -> None:
         for name in self._processes.running:

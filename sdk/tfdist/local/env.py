@@ -7,11 +7,13 @@ from typing import Any, Final
 
 from tfdist.local.ports import LOCAL_HOST
 from tfdist.local.volumes import contents
+from tfdist.render.defaults import LOG_LEVEL, LOG_LEVEL_ENV
 from tfdist.render.proxy import NO_GRPC_PROXY_ENV
 from tfdist.validation import FieldError
 
 LOOPBACK_HOSTS: Final = (LOCAL_HOST, "localhost", "::1")
 """Hosts of the replicas of a local run; an HTTP proxy cannot reach them."""
+_DEFAULT_LOG_LEVEL: Final = {"name": LOG_LEVEL_ENV, "value": LOG_LEVEL}
 _REFERENCE: Final = re.compile(r"\$(\$|\(([^()\s]+)\))")
 
 
@@ -35,6 +37,8 @@ def container_env(container: Mapping[str, Any], sources: EnvSources) -> tuple[di
     for source in container.get("envFrom", ()):
         result |= dict(_env_from(source, sources, problems))
     for variable in container.get("env", ()):
+        if variable == _DEFAULT_LOG_LEVEL and LOG_LEVEL_ENV in sources.inherited:
+            continue  # the user's environment is the base of a local run, and precedes defaults
         if "valueFrom" in variable:
             _add(result, variable["name"], variable["valueFrom"], sources, problems)
         else:

@@ -4,12 +4,18 @@ Replicas write directly to their files and not through a pipe to this process: a
 after the run has been killed would otherwise fail with EPIPE.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from tfdist.render.defaults import LOG_LEVEL, LOG_LEVEL_ENV
+
 _CHUNK: Final = 1 << 16
 _LONGEST_LINE: Final = 1 << 16
+
+_TENSORFLOW_INFO: Final = re.compile(r"I0000 00:00:|WARNING: All log messages before absl::InitializeLog\(\) is called")
+"""An INFO message of TensorFlow, which never initializes absl's log: its prefix has no date. Some ignore the level."""
 
 
 class Tail:
@@ -33,6 +39,16 @@ class Tail:
         if last and self._rest:
             yield _text(self._rest)
             self._rest = b""
+
+
+def shows_info(environment: Mapping[str, str]) -> bool:
+    """Return whether a replica with this environment is to show INFO messages of TensorFlow."""
+    return environment.get(LOG_LEVEL_ENV, LOG_LEVEL) == "0"
+
+
+def without_info(lines: Iterator[str]) -> Iterator[str]:
+    """Yield the lines without INFO messages of TensorFlow; the log file has them."""
+    return (line for line in lines if not _TENSORFLOW_INFO.match(line))
 
 
 def _text(line: bytes) -> str:

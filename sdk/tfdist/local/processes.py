@@ -46,11 +46,15 @@ class Processes:
         """Names of the replicas whose termination has not been observed."""
         return list(self._running)
 
+    def environment(self, replica: ReplicaPlan) -> dict[str, str]:
+        """Return the environment of a replica: the user's, overridden by that of its pod."""
+        return without_proxies({**self._inherited, **replica.environment})
+
     def start(self, replica: ReplicaPlan) -> None:
         """Start a replica; its output goes to its log file."""
         self._directory.begin(replica.name, replica.folders)
         termination_log = str(self._directory.termination(replica.name))
-        environment = without_proxies({**self._inherited, **replica.environment, TERMINATION_LOG_ENV: termination_log})
+        environment = self.environment(replica) | {TERMINATION_LOG_ENV: termination_log}
         command = [sys.executable, "-I", "-S", _INIT_PROCESS, str(self._lifeline), str(replica.grace_seconds)]
         with self._directory.log(replica.name).open("ab") as log:
             self._running[replica.name] = subprocess.Popen(

@@ -28,7 +28,8 @@ def line(phase: str, report: ProgressReport | None) -> str:
 def details(report: ProgressReport) -> str:
     """Return step, remaining time, speed and metrics, or the phase of the replica before the first step."""
     if report.step is None:
-        return str(report.phase)
+        waits = f", waiting for {', '.join(report.waiting_for)}" if report.waiting_for else ""
+        return f"{report.phase}{waits}"
     remaining = None if report.phase is Phase.FINISHED else eta_seconds(report)
     parts = (
         f"step {report.step}" + (f" of {report.total_steps}" if report.total_steps else ""),

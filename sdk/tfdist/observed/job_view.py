@@ -59,6 +59,17 @@ class KubeletWarning:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class DirectoryUser:
+    """Another job of the namespace with the same checkpoint directory on the same storage."""
+
+    name: str
+    status: Mapping[str, Any]
+    suspended: bool
+    """`runPolicy.suspend`."""
+    is_older: bool
+
+
 def kubectl_logs(namespace: str, pod: PodSummary) -> str:
     """Return the command that shows the log of a pod."""
     return f"kubectl logs -n {namespace} {pod.name} -c {pod.container}"
@@ -116,5 +127,6 @@ class JobView:
     """Whether that error is permanent: the API server rejects the pods of this generation as invalid."""
     log_of: Callable[[str, PodSummary], str] = kubectl_logs
     """Returns where the log of a pod is, given its namespace, for messages; a local run has files."""
+    directory_users: tuple[DirectoryUser, ...] = ()
     taken_over: bool = False
     """Whether another process wrote the status: this one replays events that it may not have published."""

@@ -12,6 +12,7 @@ from tfdist.observed.pod import CANNOT_START, PodState, PodSummary
 from tfdist.planner import event_replay, inplace_restart, pod_rejection
 from tfdist.planner.context import PlanContext
 from tfdist.planner.decision import Failure, GangDecision, min_delay, not_ready
+from tfdist.planner.directory_in_use import RETRY_SECONDS, directory_in_use
 from tfdist.planner.failure_policy import continues_without, handle_failure, restart_resized, restart_stalled
 from tfdist.planner.messages import in_place_restart_text, named, running_text
 from tfdist.planner.plan import Event
@@ -22,6 +23,7 @@ from tfdist.planner.planned_restart import (
     restart_without_specification,
 )
 from tfdist.planner.progress_deadline import Progressing, Stalled, check_progress
+from tfdist.planner.running_message import pending_members, unreported_progress
 from tfdist.planner.unexplained_pod import (
     kubelet_problem,
     kubelet_text,
@@ -80,7 +82,11 @@ def _resized_roles(context: PlanContext, state: GangState) -> str:
 
 
 def _creation(context: PlanContext, state: GangState) -> GangDecision:
-    """Create missing pods, after the back-off delay."""
+    """Create missing pods, after the back-off delay and the end of another job that uses the checkpoint directory."""
+    in_use = directory_in_use(context)
+    if in_use is not None:
+        decision = _awaiting(context, state, in_use)
+        return replace(decision, requeue_after_seconds=min_delay([decision.requeue_after_seconds, RETRY_SECONDS]))
     if context.revision is None:
         text = f"a pod of the {state.gang.name} is missing; none is created until the specification is corrected"
         return _awaiting(context, state, Failure(ConditionReason.FAILED_CREATE, text))
@@ -161,8 +167,10 @@ def _image_path(context: PlanContext, role: Role) -> str:
 
 def _running(context: PlanContext, state: GangState, recorded: Sequence[Mapping[str, Any]]) -> GangDecision:
     waits = inplace_restart.rendezvous_wait(context, state)
+    unreported = unreported_progress(context, state)
     run = running_text(state)
-    text = f"{run} (attempt {state.attempt}){_first_rendezvous(waits)}{_older_specification(context, state)}"
+    text = f"{run} (attempt {state.attempt}){_first_rendezvous(waits)}{pending_members(context, state)}"
+    text += unreported.text + _older_specification(context, state)
     conditions = [Condition(ConditionType.PODS_READY, True, ConditionReason.ALL_REPLICAS_RUNNING, run)]
     if waits and waits.restart:
         restarts = in_place_restart_text(context, state, recorded, waits.text)
@@ -194,7 +202,7 @@ def _running(context: PlanContext, state: GangState, recorded: Sequence[Mapping[
         probes=found.probes,
         probe_id=found.probe_id,
         events=_replayed_events(context, state),
-        requeue_after_seconds=min_delay([found.requeue_after_seconds]),
+        requeue_after_seconds=min_delay([found.requeue_after_seconds, unreported.requeue_after_seconds]),
     )
 
 

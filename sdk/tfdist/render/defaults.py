@@ -19,6 +19,11 @@ DEFAULT_COMMAND: Final = (LAUNCHER, "--", *TRAINER_COMMAND)
 NODE_LOSS_SECONDS: Final = 30
 """Toleration of an unreachable node; Kubernetes' default is 300 s."""
 
+LOG_LEVEL_ENV: Final = "TF_CPP_MIN_LOG_LEVEL"
+LOG_LEVEL: Final = "1"
+"""TensorFlow's log level of a script: without INFO, which is half of the lines of a short run. Warnings stay: one of
+them explains why GPUs are not used. With `training` the trainer sets the level, by `runtime.logDevicePlacement`."""
+
 TEMPORARY: Final = "tfdist-tmp"
 """Volume of the temporary directory."""
 _TEMPORARY_PATH: Final = "/tmp"  # noqa: S108  a directory of the container, mounted from an emptyDir
@@ -49,6 +54,8 @@ def default_template(
     }
     if bundled:
         container["command"] = list(DEFAULT_COMMAND)
+    if job.spec.training is None and "envFrom" not in main_container(merged):  # `env` would override what that sets
+        container["env"] = [{"name": LOG_LEVEL_ENV, "value": LOG_LEVEL}]
     # with a ServiceAccount of its own the pod has the token, unless that ServiceAccount or the template forbids it
     token = {} if "serviceAccountName" in requested.get("spec", {}) else {"automountServiceAccountToken": False}
     spec: dict[str, Any] = token | {

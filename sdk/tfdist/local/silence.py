@@ -1,0 +1,69 @@
+"""A run without output: what is known about its replicas meanwhile; pure but for `listening_ports`.
+
+A script imports TensorFlow, connects and compiles for up to minutes without a line, and a gang that lacks a member
+waits for it silently. Without a report, output and listening ports are all that is known.
+"""
+
+import json
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Final
+
+from tfdist.contract import TF_CONFIG_ENV
+from tfdist.progress import duration
+
+FIRST_SECONDS: Final = 30.0
+_LISTEN: Final = "0A"
+"""State of a listening socket in `/proc/net/tcp` (`proc(5)`)."""
+
+
+class SilenceDetector:
+    """The time of the last output of any replica; a silence is reported after 30 s, and each time it has doubled.
+
+    One replica without output is no silence: often only the chief prints.
+    """
+
+    def __init__(self, now: float) -> None:
+        self._since, self._next = now, FIRST_SECONDS
+
+    def on_output(self, now: float) -> None:
+        """Record output, or the start, of a replica."""
+        self._since, self._next = now, FIRST_SECONDS
+
+    def due(self, now: float) -> float | None:
+        """Return the seconds of a silence that is to be reported now, else None."""
+        seconds = now - self._since
+        if seconds < self._next:
+            return None
+        while self._next <= seconds:
+            self._next *= 2
+        return seconds
+
+
+def silence_message(seconds: float, running: Collection[str], unreachable: Collection[str]) -> str:
+    """Return a message about silent replicas; `unreachable` are those that do not listen on their TensorFlow port."""
+    text = f"no output for {duration(seconds)}, since the last line or start of a replica; {', '.join(running)} run"
+    if unreachable:
+        verb = "does" if len(unreachable) == 1 else "do"
+        text += f"; {', '.join(unreachable)} {verb} not listen on the address in TF_CONFIG yet"
+    return text
+
+
+def tensorflow_port(environment: Mapping[str, str]) -> int | None:
+    """Return the port of a replica's own address in `TF_CONFIG`; None without one."""
+    try:
+        config = json.loads(environment[TF_CONFIG_ENV])
+        address = config["cluster"][config["task"]["type"]][config["task"]["index"]]
+        return int(str(address).rpartition(":")[2])
+    except (KeyError, IndexError, TypeError, ValueError):
+        return None
+
+
+def listening_ports(tables: Collection[Path] = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))) -> set[int]:
+    """Return the TCP ports of this machine on which a process listens, without a connection to any of them."""
+    found = set()
+    for table in tables:
+        if table.exists():
+            rows = [row.split() for row in table.read_text(encoding="ascii").splitlines()[1:]]
+            found |= {int(row[1].rpartition(":")[2], 16) for row in rows if row[3] == _LISTEN}
+    return found
