@@ -17,13 +17,12 @@ from tfdist.planner.failure_policy import continues_without, handle_failure, res
 from tfdist.planner.messages import in_place_restart_text, named, running_text
 from tfdist.planner.plan import Event
 from tfdist.planner.planned_restart import (
-    ANNOTATION,
     has_drained,
     planned_restart,
     restart_without_specification,
 )
 from tfdist.planner.progress_deadline import Progressing, Stalled, check_progress
-from tfdist.planner.running_message import pending_members, unreported_progress
+from tfdist.planner.running_message import older_specification, pending_members, unreported_progress
 from tfdist.planner.unexplained_pod import (
     kubelet_problem,
     kubelet_text,
@@ -170,7 +169,7 @@ def _running(context: PlanContext, state: GangState, recorded: Sequence[Mapping[
     unreported = unreported_progress(context, state)
     run = running_text(state)
     text = f"{run} (attempt {state.attempt}){_first_rendezvous(waits)}{pending_members(context, state)}"
-    text += unreported.text + _older_specification(context, state)
+    text += unreported.text + older_specification(context, state)
     conditions = [Condition(ConditionType.PODS_READY, True, ConditionReason.ALL_REPLICAS_RUNNING, run)]
     if waits and waits.restart:
         restarts = in_place_restart_text(context, state, recorded, waits.text)
@@ -226,19 +225,6 @@ def _unresponsive_leader(state: GangState) -> str:
 def _first_rendezvous(waits: inplace_restart.RendezvousWait | None) -> str:
     """Return the part of a message about the first rendezvous of the launchers; "" without one."""
     return f"; their launchers wait: {waits.text}" if waits and not waits.restart else ""
-
-
-def _older_specification(context: PlanContext, state: GangState) -> str:
-    """Return the part of a message about pods of an older revision; "" where they use the newest."""
-    revision = context.revision
-    if revision is None or context.view.problems or not context.is_outdated(state):
-        return ""
-    used = f"generation {state.record.generation}" if state.record.generation else "an earlier generation"
-    applies = f"the next attempt applies generation {revision.generation}"
-    return (
-        f"; running pods use the specification of {used}; {applies}: to apply it now, set runPolicy.updateStrategy to "
-        f"Restart or change the annotation {ANNOTATION}"
-    )
 
 
 def _starting_condition(context: PlanContext, state: GangState) -> Condition:

@@ -1,4 +1,4 @@
-"""Parts of the message of a gang that runs: what is known about it before its first step."""
+"""Parts of the message of a gang that runs: what is known before its first step, and about its specification."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -6,6 +6,7 @@ from typing import Final
 from tfdist.api.status import ConditionType
 from tfdist.observed.gang_state import GangState
 from tfdist.planner.context import PlanContext
+from tfdist.planner.planned_restart import ANNOTATION
 from tfdist.render.gang import GangName
 from tfdist.status.conditions import find
 
@@ -47,3 +48,16 @@ def unreported_progress(context: PlanContext, state: GangState) -> UnreportedPro
         return UnreportedProgress(requeue_after_seconds=left)
     log = view.log_of(context.job.metadata.namespace, leader)
     return UnreportedProgress(f"; the program reports no progress; the log of {leader.replica}: {log}")
+
+
+def older_specification(context: PlanContext, state: GangState) -> str:
+    """Return the part of a message about pods of an older revision; "" where they use the newest."""
+    revision = context.revision
+    if revision is None or context.view.problems or not context.is_outdated(state):
+        return ""
+    used = f"generation {state.record.generation}" if state.record.generation else "an earlier generation"
+    applies = f"the next attempt applies generation {revision.generation}"
+    return (
+        f"; running pods use the specification of {used}; {applies}: to apply it now, set runPolicy.updateStrategy to "
+        f"Restart or change the annotation {ANNOTATION}"
+    )
