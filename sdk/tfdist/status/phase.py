@@ -14,6 +14,7 @@ PROBLEMS: Final = frozenset(
         ConditionReason.FAILED_CREATE,
         ConditionReason.IMAGE_ERROR,
         ConditionReason.CONFIG_ERROR,
+        ConditionReason.CHECKPOINT_DIRECTORY_IN_USE,
         ConditionReason.UNSCHEDULABLE,
     }
 )
