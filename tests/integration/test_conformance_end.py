@@ -200,5 +200,6 @@ def test_c82_the_timer_is_set_to_the_end_of_the_time_to_live(
 
 
 def test_c82_while_the_job_runs_there_is_no_such_timer() -> None:
-    given = tfjob(types(worker=1), policy={"ttlSecondsAfterFinished": 5})
-    assert planned("worker-0:R", job=parse(convert(given).manifest)).requeue_after_seconds is None
+    given, without = (tfjob(types(worker=1), policy=policy) for policy in ({"ttlSecondsAfterFinished": 5}, {}))
+    timers = [planned("worker-0:R", job=parse(convert(job).manifest)).requeue_after_seconds for job in (given, without)]
+    assert timers[0] == timers[1]

@@ -83,14 +83,22 @@ def _of(namespace: str, items: list[Json]) -> list[Json]:
     return [item for item in items if item["metadata"]["namespace"] == namespace]
 
 
+_RUNNING = re.compile(
+    r"(all \d+|\d+ of \d+) replicas run(; [\w, -]+ (has|have) ended)?(; [\w, -]+ (is|are) not ready)?"
+)
+
+
 def timeless(value: Any) -> Any:
-    """Return a status without its times, tokens, nodes and the selector with the UID, conditions by their types."""
+    """Return a status without what differs from run to run, with conditions by their types.
+
+    These are times, tokens, nodes, the selector with the UID, and how many replicas ran when a message was written.
+    """
     if isinstance(value, dict):
         return {k: timeless(v) for k, v in value.items() if k not in TIMES}
     if isinstance(value, list):
         found = [timeless(v) for v in value]
         return sorted(found, key=lambda v: str(v.get("type"))) if found and isinstance(found[0], dict) else found
-    return re.sub(r"node [\w.-]+", "a node", value) if isinstance(value, str) else value
+    return re.sub(r"node [\w.-]+", "a node", _RUNNING.sub("replicas run", value)) if isinstance(value, str) else value
 
 
 def live(api: Api, runs: list[Run]) -> dict[str, tuple[Seen, Seen]]:

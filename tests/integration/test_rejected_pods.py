@@ -72,7 +72,9 @@ def place(api: Api, namespace: str, name: str, spec: Json) -> None:
 def scene(api: Api, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     name = f"test-{uuid.uuid4().hex[:8]}"
     api.do("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
-    theirs = {"metadata": {"name": "taken-worker-0"}, "spec": {"containers": [{"name": "web", "image": "web"}]}}
+    # It waits for no node: kwok deletes pods by their names, and might delete the job's pod after this one.
+    spec = {"containers": [{"name": "web", "image": "web"}], "schedulingGates": [{"name": "example.com/wait"}]}
+    theirs = {"metadata": {"name": "taken-worker-0"}, "spec": spec}
     wait_for("the namespace's ServiceAccount", lambda: api.send("POST", PODS.format(ns=name), theirs).ok)
     with controllers.controller(api, tmp_path_factory.mktemp("controller")) as running:
         for job, spec in SPECS.items():
