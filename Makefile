@@ -99,7 +99,7 @@ test-unit: setup ## Pure code, on all cores
 test-trainer: setup ## Launchers, and TensorFlow processes of this machine
 	$(SUITE) tests/launch tests/trainer -m "not long"
 test-api-server: ## The two suites with a real API server, one after the other
-	@MAKEFLAGS= $(MAKE) --no-print-directory programs test-integration test-helm
+	@MAKEFLAGS= $(MAKE) --no-print-directory test-integration test-helm
 test-integration: setup programs ## The controller against a real API server
 	$(SUITE) tests/integration -m "not long"
 test-helm: setup programs ## The chart: values, templates, alerts, and how a real API server handles it

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tfdist.api.policies import CONTROLLER_NAME
+from tfdist.api.policies import is_foreign
 from tfdist.api.v1 import TFDistJob
 from tfdist.observed.job_view import DirectoryUser
 from tfdist.render.checkpoint_location import CheckpointLocation, checkpoint_location
@@ -91,7 +91,7 @@ class JobCache(ObjectCache[StoredJob]):
                 is_older=(other.created_at, other.uid) < (job.created_at, job.uid),
             )
             for other in others
-            if other.location == job.location and not _is_foreign(other)
+            if other.location == job.location and not is_foreign(other.managed_by)
         )
 
     def on_update(self, raw: Raw) -> None:
@@ -186,11 +186,6 @@ def _specifications(known: StoredJob | None, uid: str) -> Mapping[int, TFDistJob
     if known is None or known.uid != uid:
         return {}
     return {**known.older, known.generation: known.job} if known.job else known.older
-
-
-def _is_foreign(job: StoredJob) -> bool:
-    """Return whether another controller manages the job: its status here does not show whether it runs."""
-    return job.managed_by not in {None, CONTROLLER_NAME}
 
 
 def _managed_by(raw: Mapping[str, Any]) -> str | None:

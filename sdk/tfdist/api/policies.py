@@ -26,6 +26,11 @@ CONTROLLER_NAME: Final = "tfdist.dev/controller"
 """Value of `runPolicy.managedBy` that selects this controller."""
 
 
+def is_foreign(managed_by: str | None) -> bool:
+    """Return whether another controller manages a job: this one neither writes its status nor knows from it."""
+    return managed_by not in {None, CONTROLLER_NAME}
+
+
 AUTO_OR_SECONDS: Final = "must be a number of seconds of at least 1, or Auto"
 
 

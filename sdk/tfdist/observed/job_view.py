@@ -128,5 +128,6 @@ class JobView:
     log_of: Callable[[str, PodSummary], str] = kubectl_logs
     """Returns where the log of a pod is, given its namespace, for messages; a local run has files."""
     directory_users: tuple[DirectoryUser, ...] = ()
+    """The other jobs that write checkpoints where this one does."""
     taken_over: bool = False
     """Whether another process wrote the status: this one replays events that it may not have published."""

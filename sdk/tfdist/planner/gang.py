@@ -14,7 +14,14 @@ from tfdist.planner.context import PlanContext
 from tfdist.planner.decision import Failure, GangDecision, min_delay, not_ready
 from tfdist.planner.directory_in_use import RETRY_SECONDS, directory_in_use
 from tfdist.planner.failure_policy import continues_without, handle_failure, restart_resized, restart_stalled
-from tfdist.planner.messages import in_place_restart_text, named, running_text
+from tfdist.planner.messages import (
+    in_place_restart_text,
+    named,
+    older_specification,
+    pending_members,
+    running_text,
+    unreported_progress,
+)
 from tfdist.planner.plan import Event
 from tfdist.planner.planned_restart import (
     has_drained,
@@ -22,7 +29,6 @@ from tfdist.planner.planned_restart import (
     restart_without_specification,
 )
 from tfdist.planner.progress_deadline import Progressing, Stalled, check_progress
-from tfdist.planner.running_message import older_specification, pending_members, unreported_progress
 from tfdist.planner.unexplained_pod import (
     kubelet_problem,
     kubelet_text,

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from tfdist.api.policies import CONTROLLER_NAME
+from tfdist.api.policies import is_foreign
 from tfdist.api.status import ConditionType
 from tfdist.contract import Task
 from tfdist.observed.gang_state import GangState
@@ -37,7 +37,7 @@ def plan(view: JobView, now: datetime, installation: Installation) -> Plan:
         now: the current time, with a time zone.
         installation: the settings of the installation.
     """
-    if view.deleting or _is_foreign(view):
+    if view.deleting or is_foreign(view.managed_by):
         return Plan()
     if is_terminal(view.status):
         return clean_up_finished_job(view, now, installation.settle_seconds)
@@ -53,11 +53,6 @@ def plan(view: JobView, now: datetime, installation: Installation) -> Plan:
     if (context.spec.run_policy.suspend or stays_suspended(context)) and not is_job_complete(context):
         return suspend_job(context, builder)
     return _go_on(context, builder)
-
-
-def _is_foreign(view: JobView) -> bool:
-    """Return whether another controller manages the job (`managedBy`); its status is not touched either."""
-    return view.managed_by not in {None, CONTROLLER_NAME}
 
 
 def _invalid(view: JobView, now: datetime) -> Plan:

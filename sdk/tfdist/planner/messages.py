@@ -1,7 +1,8 @@
-"""Messages of a running gang: how many of its replicas run, and why its launchers restart it."""
+"""Messages of a running gang: how many replicas run, what it waits for, and why its launchers restart it."""
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from tfdist.api.status import ConditionType
@@ -9,11 +10,15 @@ from tfdist.contract import Role, replica_name
 from tfdist.observed.gang_state import GangState
 from tfdist.observed.pod import PodState
 from tfdist.planner.context import PlanContext
+from tfdist.planner.planned_restart import ANNOTATION
+from tfdist.render.gang import GangName
 from tfdist.status.conditions import find
 from tfdist.timestamps import parse_time
 
 MAX_NAMED: Final = 3
 """Maximum number of replicas that a message names."""
+_UNREPORTED_SECONDS: Final = 60.0
+"""After this time without a report the message of a script names the command that shows its output."""
 _IN_PLACE: Final = "the launchers restart the gang in place, and wait: "
 
 
@@ -39,6 +44,55 @@ def running_text(state: GangState) -> str:
 
 def _plural(one: str, many: str, names: Sequence[str]) -> str:
     return one if len(names) == 1 else many
+
+
+@dataclass(frozen=True, slots=True)
+class UnreportedProgress:
+    """A part of a message, "" if there is none now, and the seconds until there may be one."""
+
+    text: str = ""
+    requeue_after_seconds: float | None = None
+
+
+def pending_members(context: PlanContext, state: GangState) -> str:
+    """Return the part about the members that the leader's trainer waits for, without a launcher; "" for none."""
+    report, leader = context.view.report, state.leader
+    if state.gang.name is not GangName.TRAINING or report is None or leader is None:
+        return ""
+    members = report.content.waiting_for if report.content.attempt == leader.attempt else ()
+    return f"; {leader.replica} waits for {', '.join(members)} to connect" if members else ""
+
+
+def unreported_progress(context: PlanContext, state: GangState) -> UnreportedProgress:
+    """Return the part about a script that reports nothing: it may start, connect or train, and its log shows which.
+
+    The stored progress counts too: a new controller has received no report yet.
+    """
+    view, leader = context.view, state.leader
+    if state.gang.name is not GangName.TRAINING or context.spec.training is not None or leader is None:
+        return UnreportedProgress()
+    if view.report is not None or view.status.get("progress"):
+        return UnreportedProgress()
+    running = find(view.status, ConditionType.RUNNING)
+    since = str(running["lastTransitionTime"]) if running is not None and running["status"] == "True" else ""
+    left = _UNREPORTED_SECONDS - context.seconds_since(since) if since else _UNREPORTED_SECONDS
+    if left > 0:
+        return UnreportedProgress(requeue_after_seconds=left)
+    log = view.log_of(context.job.metadata.namespace, leader)
+    return UnreportedProgress(f"; the program reports no progress; the log of {leader.replica}: {log}")
+
+
+def older_specification(context: PlanContext, state: GangState) -> str:
+    """Return the part of a message about pods of an older revision; "" where they use the newest."""
+    revision = context.revision
+    if revision is None or context.view.problems or not context.is_outdated(state):
+        return ""
+    used = f"generation {state.record.generation}" if state.record.generation else "an earlier generation"
+    applies = f"the next attempt applies generation {revision.generation}"
+    return (
+        f"; running pods use the specification of {used}; {applies}: to apply it now, set runPolicy.updateStrategy to "
+        f"Restart or change the annotation {ANNOTATION}"
+    )
 
 
 def in_place_restart_text(

@@ -4,7 +4,7 @@ Lowest first: the job's pod fields, its `template`, the role's pod fields, the r
 merge by key as `kubectl apply` does (`tfdist.podspec`). `pod` adds the fields that the controller sets.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from tfdist import contract
@@ -38,6 +38,13 @@ def main_container(template: Mapping[str, Any]) -> dict[str, Any]:
     """Return the container `tensorflow` of a template; empty where the template has none."""
     containers = template.get("spec", {}).get("containers", ())
     return next((c for c in containers if c["name"] == contract.MAIN_CONTAINER), {})
+
+
+def all_containers(template: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the containers of a template, the init containers first."""
+    spec = template.get("spec", {})
+    yield from spec.get("initContainers", ())
+    yield from spec.get("containers", ())
 
 
 def runs_bundled_trainer(template: Mapping[str, Any]) -> bool:

@@ -13,6 +13,7 @@ from tfdist.api.v1 import TFDistJob
 from tfdist.contract import MAIN_CONTAINER, REPORT_PORT, Role
 from tfdist.podspec import merge
 from tfdist.render.defaults import default_ports
+from tfdist.render.template import all_containers
 from tfdist.validation.errors import FieldError
 from tfdist.validation.field_source import pod_field_path, source_path
 
@@ -112,13 +113,6 @@ def container_ports(template: Template, container: Json) -> Sequence[Json]:
     defaults = {"ports": default_ports(template)}
     merged: Sequence[Json] = merge(defaults, {"ports": list(own)}, "Container")["ports"]
     return merged
-
-
-def all_containers(template: Template) -> Iterator[Json]:
-    """Yield the containers of a pod, the init containers first."""
-    spec = template.get("spec", {})
-    yield from spec.get("initContainers", ())
-    yield from spec.get("containers", ())
 
 
 def _main_first(containers: Sequence[Json]) -> list[Json]:

@@ -15,7 +15,7 @@ from tfdist.contract import LAUNCH_PORT, MAIN_CONTAINER, REPORT_PORT, STANDBY_PO
 from tfdist.podspec import gpu_count, merge, parse_quantity
 from tfdist.render.defaults import DEFAULT_COMMAND
 from tfdist.render.gang import gangs
-from tfdist.render.template import main_container, role_template, tensorflow_port
+from tfdist.render.template import all_containers, main_container, role_template, tensorflow_port
 from tfdist.validation.api_server_rules import api_server_problems
 from tfdist.validation.environment import environment_problems
 from tfdist.validation.errors import FieldError
@@ -71,13 +71,7 @@ def without_image(template: Template) -> list[str]:
     """Return the names of the containers without an image, except `tensorflow`, which has a default image."""
     spec = template.get("spec", {})
     main = [c for c in spec.get("containers", ()) if c["name"] == MAIN_CONTAINER and "image" not in c]
-    return [c["name"] for c in _containers(template) if not c.get("image") and not any(c is m for m in main)]
-
-
-def _containers(template: Template) -> Iterator[Mapping[str, Any]]:
-    spec = template.get("spec", {})
-    yield from spec.get("initContainers", ())
-    yield from spec.get("containers", ())
+    return [c["name"] for c in all_containers(template) if not c.get("image") and not any(c is m for m in main)]
 
 
 def _init_container_names(job: TFDistJob, role: Role, template: Template) -> Iterator[FieldError]:
@@ -93,7 +87,7 @@ def _init_container_names(job: TFDistJob, role: Role, template: Template) -> Ite
 
 def _sub_paths(job: TFDistJob, role: Role, template: Template) -> Iterator[FieldError]:
     """Yield mounts of a path outside the volume."""
-    for container in _containers(template):
+    for container in all_containers(template):
         for mount in container.get("volumeMounts", ()):
             for field in _SUB_PATHS:
                 if _OUTSIDE.search(str(mount.get(field, ""))):
@@ -131,7 +125,7 @@ def _place_of_port(container: Mapping[str, Any]) -> str | None:
 
 def _mounts(job: TFDistJob, role: Role, template: Template) -> Iterator[FieldError]:
     volumes = {v["name"] for v in template.get("spec", {}).get("volumes", ())}
-    for container in _containers(template):
+    for container in all_containers(template):
         for mount in container.get("volumeMounts", ()):
             if mount["name"] not in volumes:
                 path = source_path(job, role, container["name"], partial(_place_of_mount, mount["name"]))
@@ -147,7 +141,7 @@ def _place_of_mount(name: str, container: Mapping[str, Any]) -> str | None:
 
 def _requests(job: TFDistJob, role: Role, template: Template) -> Iterator[FieldError]:
     """Yield requests beyond their limit."""
-    for container in _containers(template):
+    for container in all_containers(template):
         resources = container.get("resources", {})
         limits = resources.get("limits", {})
         for name, request in resources.get("requests", {}).items():

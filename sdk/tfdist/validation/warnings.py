@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from tfdist.api.v1 import TFDistJob
 from tfdist.contract import JOB_ENV, MAIN_CONTAINER, Role
-from tfdist.render.template import main_container
-from tfdist.validation.api_server_rules import all_containers, container_ports
+from tfdist.render.template import all_containers, main_container
+from tfdist.validation.api_server_rules import container_ports
 from tfdist.validation.errors import FieldError
 from tfdist.validation.field_source import pod_field_path, source_path
 from tfdist.validation.merged_pods import role_templates
