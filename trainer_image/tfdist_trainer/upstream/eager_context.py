@@ -24,7 +24,15 @@ HANDLE: Final = Hook(
     reason="A process whose runtime has started has threads, and must not be forked. The public ways to ask start it.",
     missing="the runtime counts as started: the launcher starts new processes instead of forks",
 )
-HOOKS: Final = (CONFIG, HANDLE)
+SEED: Final = Hook(
+    package="tensorflow",
+    name=f"{_MODULE}:global_seed",
+    reason="A script that has set no global seed gets one that is equal on all workers. The public `get_seed` draws a "
+    "number, which changes those that follow.",
+    missing="the seed counts as set: without one of its own, a script shuffles differently on each worker",
+    parameters=(),
+)
+HOOKS: Final = (CONFIG, HANDLE, SEED)
 
 
 def server_config() -> Any:
@@ -45,6 +53,12 @@ def runtime_is_started() -> bool:
     if module is None:
         return "tensorflow" in sys.modules
     return getattr(_context(module), "_context_handle", True) is not None
+
+
+def has_global_seed() -> bool:
+    """Return whether `tf.random.set_seed` was called in this process."""
+    module = importlib.import_module(_MODULE)
+    return not hasattr(module, "global_seed") or module.global_seed() is not None
 
 
 def _context(module: Any) -> Any:

@@ -1,0 +1,212 @@
+"""A script that trains in each way of `CASES`, and writes the results of all as JSON into the file of its argument.
+
+It has no line about TFDist: the interpreter is started with `enable_on_import`, as by the launcher.
+"""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+STRATEGY: Final = (
+    tf.distribute.MultiWorkerMirroredStrategy() if "--alone" not in sys.argv else tf.distribute.get_strategy()
+)
+INDEX: Final = STRATEGY.cluster_resolver.task_id if STRATEGY.cluster_resolver else 0
+FOLDER: Final = Path(sys.argv[1]).parent
+RANDOM: Final = np.random.RandomState(0)
+X: Final = RANDOM.randn(193, 8).astype("float32")
+"""By batches of 64 the last one has a single example: one of two workers has none."""
+Y: Final = (X.sum(1) > 0.3).astype("float32")[:, None]
+layers = keras.layers
+
+
+def data(*arrays: Any) -> tf.data.Dataset:
+    return tf.data.Dataset.from_tensor_slices(arrays or (X, Y)).batch(64)
+
+
+def classifier(*middle: Any, **options: Any) -> Any:
+    keras.utils.set_random_seed(1)
+    with STRATEGY.scope():
+        hidden = layers.Dense(16, activation="relu", kernel_regularizer="l2")
+        made = [each() for each in middle]
+        model = keras.Sequential([keras.Input([8]), hidden, *made, layers.Dense(1, activation="sigmoid")])
+        settings = {"loss": "binary_crossentropy", "metrics": ["accuracy", keras.metrics.AUC(name="auc")]} | options
+        optimizer = settings.pop("optimizer", lambda: "adam")
+        model.compile(optimizer=optimizer(), **settings)
+    return model
+
+
+def outcome(model: Any, history: Any) -> dict[str, Any]:
+    return {"history": history.history, "weights": [weight.tolist() for weight in model.get_weights()]}
+
+
+def fitted(model: Any, *arguments: Any, **options: Any) -> dict[str, Any]:
+    options = {"epochs": 2, "verbose": 0} | options
+    return outcome(model, model.fit(*(arguments or (data(),)), **options))
+
+
+class OwnStep(keras.Model):  # type: ignore[misc]
+    """A `train_step` in the manner of Keras' guide, with the mean of the local batch as loss."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dense = layers.Dense(1)
+
+    def call(self, x: Any) -> Any:
+        return self.dense(x)
+
+    def train_step(self, batch: Any) -> dict[str, Any]:
+        x, y = batch
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(self(x, training=True) - y))
+        gradients = tape.gradient(loss, self.trainable_variables)
+        self.optimizer.apply(gradients, self.trainable_variables)
+        return {"distance": loss}
+
+
+def own_step() -> dict[str, Any]:
+    keras.utils.set_random_seed(1)
+    with STRATEGY.scope():
+        model = OwnStep()
+        model.compile("sgd")
+    history = model.fit(data(X[:128], Y[:128]), epochs=2, verbose=0)
+    return outcome(model, history)
+
+
+def masked() -> dict[str, Any]:
+    keras.utils.set_random_seed(1)
+    words = np.random.RandomState(3).randint(0, 5, [50, 7])
+    with STRATEGY.scope():
+        inputs = keras.Input([7], dtype="int32")
+        hidden = layers.Embedding(5, 4, mask_zero=True)(inputs)
+        model = keras.Model(inputs, layers.Dense(5)(layers.LSTM(4, return_sequences=True)(hidden)))
+        model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    return fitted(model, data(words, words))
+
+
+def each_batch() -> dict[str, Any]:
+    seen = []
+
+    class Seen(keras.callbacks.Callback):  # type: ignore[misc]
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            seen.append([batch, float(logs["loss"])])
+
+    return fitted(classifier(), callbacks=[Seen()]) | {"seen": seen}
+
+
+def last_batches() -> dict[str, Any]:
+    """The batches that a callback sees at the end of an epoch of unknown length."""
+    model = classifier()
+    seen = []
+
+    class Seen(keras.callbacks.ProgbarLogger):  # type: ignore[misc]
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002
+            seen.append(self.seen)
+
+    # Keras itself counts a step too many at the end of a data set of unknown length.
+    batches = data() if "--alone" in sys.argv else data().filter(lambda *_: True)
+    result = fitted(model, batches, epochs=4, callbacks=[Seen()])
+    return result | {"seen": seen}
+
+
+def sharded_by_file() -> dict[str, Any]:
+    """The mean of all labels, in files of different lengths, and without any training."""
+    folder = FOLDER / f"files-{INDEX}"
+    folder.mkdir()
+    for name, labels in (("a", Y[:120]), ("b", Y[120:])):
+        (folder / name).write_text("".join(f"{value}\n" for value in labels.ravel()))
+    lines = tf.data.TextLineDataset([str(folder / "a"), str(folder / "b")]).map(tf.strings.to_number)
+    label = keras.metrics.MeanMetricWrapper
+    with STRATEGY.scope():
+        model = keras.Sequential([keras.Input([1]), layers.Dense(1)])
+        model.compile(keras.optimizers.SGD(0.0), "mse", metrics=[label(lambda y, _: y, name="label")])
+    batches = lines.map(lambda value: (value[None], value[None])).batch(64)
+    history = model.fit(batches, epochs=2, validation_data=batches, verbose=0).history
+    return {"labels": [*history["label"], *history["val_label"]]}
+
+
+def prediction() -> dict[str, Any]:
+    model = classifier()
+    expected = model(X).numpy()
+    found = {"array": model.predict(X, verbose=0), "data": model.predict(data(X), batch_size=None, verbose=0)}
+    return {name: float(np.abs(values - expected).max()) for name, values in found.items()}
+
+
+def decision_of_one_worker() -> dict[str, Any]:
+    class Differs(keras.callbacks.Callback):  # type: ignore[misc]
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002
+            if INDEX == 1:
+                self.model.optimizer.learning_rate = 0.5
+                self.model.stop_training = True
+
+    return fitted(classifier(), callbacks=[Differs()])
+
+
+def files() -> dict[str, Any]:
+    """Files of callbacks, then one that only the chief saves; the workers have folders of their own."""
+    folder = FOLDER / f"worker-{INDEX}"
+    model = classifier()
+    table, logs = keras.callbacks.CSVLogger(folder / "log.csv"), keras.callbacks.TensorBoard(folder / "logs")
+    folder.mkdir()
+    checkpoint = keras.callbacks.ModelCheckpoint(folder / "best.keras", monitor="loss", save_best_only=True)
+    fitted(model, callbacks=[table, logs, checkpoint])
+    if INDEX == 0:
+        model.save(folder / "last.keras")
+        model.export(folder / "exported", verbose=False)
+    model.save_weights(folder / "last.weights.h5")
+    result = fitted(model, epochs=1)
+    return result | {"files": sorted(path.name for path in folder.iterdir())}
+
+
+def error_of(action: Callable[[], Any]) -> str:
+    try:
+        action()
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def compiled_outside() -> dict[str, Any]:
+    with STRATEGY.scope():
+        model = keras.Sequential([keras.Input([8]), layers.Dense(1)])
+    model.compile("adam", "mse")
+    return {"error": error_of(lambda: model.fit(data(), verbose=0))}
+
+
+Adam = keras.optimizers.Adam
+CASES: Final[dict[str, Callable[[], dict[str, Any]]]] = {
+    "data_set": lambda: fitted(classifier(), validation_data=(X[:77], Y[:77])),
+    "arrays": lambda: fitted(classifier(), X, Y, batch_size=50, validation_split=0.2),
+    "class_weight": lambda: fitted(classifier(), X, Y, class_weight={0: 1.0, 1: 3.0}),
+    "sum_of_losses": lambda: fitted(classifier(loss=keras.losses.BinaryCrossentropy(reduction="sum"))),
+    "mean_over_weights": lambda: fitted(
+        classifier(loss=keras.losses.BinaryCrossentropy(reduction="mean_with_sample_weight")),
+        data(X, Y, np.abs(X[:, 0])),
+    ),
+    "masked": masked,
+    "accumulation": lambda: fitted(classifier(optimizer=lambda: Adam(gradient_accumulation_steps=2, clipnorm=0.1))),
+    "loss_scale": lambda: fitted(classifier(optimizer=lambda: keras.optimizers.LossScaleOptimizer(Adam()))),
+    "moving_average": lambda: fitted(classifier(optimizer=lambda: Adam(use_ema=True, global_clipnorm=1.0))),
+    "steps_per_execution": lambda: fitted(classifier(steps_per_execution=3)),
+    "jit_compile": lambda: fitted(classifier(jit_compile=True)),
+    "run_eagerly": lambda: fitted(classifier(run_eagerly=True), data(X[:128], Y[:128]), epochs=1),
+    "own_train_step": own_step,
+    "each_batch": each_batch,
+    "unknown_length": last_batches,
+    "predict": prediction,
+    "sharded_by_file": sharded_by_file,
+    "batch_normalization": lambda: fitted(classifier(layers.BatchNormalization)),
+    "decision_of_one_worker": decision_of_one_worker,
+    "files": files,
+    "compiled_outside": compiled_outside,
+}
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(json.dumps({name: case() for name, case in CASES.items()}))
+    if "--fail" in sys.argv:
+        classifier().fit(data(X, Y[:, :0]), verbose=0)

@@ -1,0 +1,131 @@
+"""`fit` of Keras 3 by two workers: equal on both, and equal to one process on the same batches."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pytest
+from support.ports import free_ports
+
+pytestmark = pytest.mark.trainer
+
+PROGRAM: Final = Path(__file__).parents[1] / "support/programs/keras_fit.py"
+START: Final = (
+    "import os, runpy, sys\n"
+    "from tfdist_trainer.keras.on_import import enable_on_import\n"
+    "enable_on_import(os.environ)\n"
+    "sys.argv.pop(0)\n"
+    "runpy.run_path(sys.argv[0], run_name='__main__')"
+)
+"""What the launcher does before it runs a script."""
+EQUAL: Final = (
+    *("data_set", "arrays", "class_weight", "sum_of_losses", "mean_over_weights", "masked", "accumulation"),
+    *("loss_scale", "moving_average", "steps_per_execution", "jit_compile", "run_eagerly", "own_train_step"),
+    *("each_batch", "unknown_length", "decision_of_one_worker"),
+)
+"""Ways to train in which the mathematics of two workers is that of one process."""
+Results = dict[str, dict[str, Any]]
+
+
+def start(arguments: list[str], tf_config: dict[str, Any] | None) -> subprocess.Popen[str]:
+    environ = os.environ | {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "2"}
+    environ |= {"TF_CONFIG": json.dumps(tf_config)} if tf_config else {}
+    command = [sys.executable, "-c", START, str(PROGRAM), *arguments]
+    return subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def workers(arguments: list[list[str]]) -> list[subprocess.Popen[str]]:
+    """Start a worker for each list of arguments."""
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(len(arguments))]
+    return [
+        start(own, {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}})
+        for index, own in enumerate(arguments)
+    ]
+
+
+@pytest.fixture(scope="module")
+def outputs(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Results, str, int]]:
+    """Results, output and exit code of both workers, and of one process without a strategy."""
+    folder = tmp_path_factory.mktemp("fits")
+    files = [folder / f"{name}.json" for name in ("first", "second", "alone")]
+    (folder / "alone").mkdir()
+    files[2] = folder / "alone/results.json"
+    running = [
+        *workers([[str(files[0]), "--fail"], [str(files[1]), "--fail"]]),
+        start([str(files[2]), "--alone"], None),
+    ]
+    texts = [process.communicate()[0] for process in running]
+    for file, text in zip(files, texts, strict=True):
+        assert file.exists(), text
+    return [
+        (json.loads(file.read_text()), text, process.returncode)
+        for file, text, process in zip(files, texts, running, strict=True)
+    ]
+
+
+@pytest.fixture(scope="module")
+def results(outputs: list[tuple[Results, str, int]]) -> tuple[Results, Results, Results]:
+    first, second, alone = (result for result, _, _ in outputs)
+    return first, second, alone
+
+
+def flat(value: Any) -> list[float]:
+    if isinstance(value, dict):
+        return [number for key in sorted(value) for number in flat(value[key])]
+    return [number for each in value for number in flat(each)] if isinstance(value, list) else [float(value)]
+
+
+@pytest.mark.parametrize("way", EQUAL)
+def test_two_workers_train_as_one_process(results: tuple[Results, Results, Results], way: str) -> None:
+    first, second, alone = results
+    assert first[way] == second[way]
+    assert set(first[way]["history"]) == set(alone[way]["history"])
+    np.testing.assert_allclose(flat(first[way]), flat(alone[way]), rtol=1e-5, atol=1e-5)
+
+
+def test_each_example_of_a_data_set_that_is_sharded_by_file_counts_once(
+    results: tuple[Results, Results, Results],
+) -> None:
+    first, second, alone = (result["sharded_by_file"]["labels"] for result in results)
+    assert first == second == pytest.approx(alone, abs=1e-6)
+
+
+def test_predictions_are_in_the_order_of_the_rows(results: tuple[Results, Results, Results]) -> None:
+    for result in results[:2]:
+        assert result["predict"] == pytest.approx({"array": 0.0, "data": 0.0}, abs=1e-6)
+
+
+def test_statistics_of_batch_normalization_are_equal_on_all_workers(results: tuple[Results, Results, Results]) -> None:
+    first, second, _ = results
+    assert first["batch_normalization"] == second["batch_normalization"]
+    assert np.isfinite(flat(first["batch_normalization"])).all()
+
+
+def test_a_decision_of_another_worker_than_the_chief_is_in_the_log(outputs: list[tuple[Results, str, int]]) -> None:
+    assert "decision-differs worker=1 of=learning_rate value=0.5 chief=0.001" in outputs[0][1]
+
+
+def test_only_the_chief_writes_files(results: tuple[Results, Results, Results]) -> None:
+    first, second, _ = results
+    expected = ["best.keras", "exported", "last.keras", "last.weights.h5", "log.csv", "logs"]
+    assert first["files"]["files"] == expected
+    assert second["files"]["files"] == []
+    assert first["files"]["history"] == second["files"]["history"]
+
+
+def test_an_optimizer_made_outside_of_the_scope_is_an_error_that_names_the_remedy(
+    results: tuple[Results, Results, Results],
+) -> None:
+    for result in results[:2]:
+        assert result["compiled_outside"]["error"].startswith("The optimizer 'adam")
+        assert "inside of `with strategy.scope():`" in result["compiled_outside"]["error"]
+
+
+def test_a_failed_fit_ends_the_process_with_the_exception_and_code_1(outputs: list[tuple[Results, str, int]]) -> None:
+    for _, text, code in outputs[:2]:
+        assert code == 1, text
+        assert "Error" in text.splitlines()[-1], text

@@ -1,0 +1,131 @@
+"""Callbacks of a script under several workers: all workers follow the chief, and only the chief writes files."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import keras
+
+from tfdist_trainer import log
+from tfdist_trainer.strategies.replica_group import HostCollectives
+from tfdist_trainer.upstream.strategy_worker import Worker
+
+_CHIEF_ONLY: Final = ("CSVLogger", "RemoteMonitor", "TensorBoard")
+"""Callbacks of Keras that write, and decide nothing: the other workers do without."""
+
+_EPOCHS_SUFFICE: Final = (
+    *("CSVLogger", "EarlyStopping", "History", "LearningRateScheduler", "ProgbarLogger", "ReduceLROnPlateau"),
+    *("RemoteMonitor", "TerminateOnNaN", "TensorBoard"),
+)
+"""Callbacks of Keras that may see the last batch of several instead of each one."""
+
+TRAIN_BATCH: Final = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
+TEST_BATCH: Final = ("on_test_batch_begin", "on_test_batch_end")
+
+
+def batch_callbacks(callbacks: Iterable[Any], methods: Sequence[str]) -> list[str]:
+    """Return the names of the classes of those `callbacks` that must see each batch in one of the `methods`."""
+    return [type(each).__name__ for each in callbacks if any(_needs_each_batch(each, name) for name in methods)]
+
+
+def _needs_each_batch(callback: Any, method: str) -> bool:
+    if method in vars(callback):  # of LambdaCallback
+        return True
+    owner = next((each for each in type(callback).__mro__ if method in vars(each)), keras.callbacks.Callback)
+    if owner is keras.callbacks.Callback or getattr(owner, "sees_blocks", False):
+        return False
+    if owner in {keras.callbacks.ModelCheckpoint, keras.callbacks.BackupAndRestore}:
+        return bool(callback.save_freq != "epoch")
+    return owner not in {getattr(keras.callbacks, name) for name in _EPOCHS_SUFFICE}
+
+
+def on_worker(callback: Any, worker: Worker) -> list[Any]:
+    """Return what this worker calls instead of `callback`, a list of callbacks."""
+    if worker.is_chief:
+        return [callback]
+    if isinstance(callback, tuple(getattr(keras.callbacks, name) for name in _CHIEF_ONLY)):
+        return []
+    if isinstance(callback, keras.callbacks.BackupAndRestore):
+        return [RestoreOnly(callback)]
+    return [callback]
+
+
+class RestoreOnly(keras.callbacks.Callback):  # type: ignore[misc]
+    """`BackupAndRestore` of a worker that is not the chief: it restores, and leaves the files to the chief."""
+
+    def __init__(self, callback: Any) -> None:
+        super().__init__()
+        self._callback = callback
+
+    def set_model(self, model: Any) -> None:
+        """Restore `model`."""
+        super().set_model(model)
+        self._callback.set_model(model)
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        """Restore the newest backup."""
+        self._callback.on_train_begin(logs)
+
+
+class FollowChief(keras.callbacks.Callback):  # type: ignore[misc]
+    """Makes the decisions of the chief those of all workers: to stop, and the learning rate.
+
+    Keras reads them after these methods. A worker that decided otherwise would wait for the others for ever.
+    """
+
+    sees_blocks: Final = True
+
+    def __init__(self, worker: Worker, strategy: Any, *, each_batch: bool) -> None:
+        """Compare after each batch if `each_batch`, else after each epoch."""
+        super().__init__()
+        self._collectives = HostCollectives(strategy, worker.index, worker.count)
+        self._each_batch = each_batch
+
+    def on_train_begin(self, logs: Any = None) -> None:  # noqa: ARG002
+        """Check that all workers begin at one step.
+
+        Raises:
+            ValueError: a callback has restored another state on this worker than on the chief.
+        """
+        iterations = self._collectives.all_gather(_iterations(self.model))[:, 0]
+        if (iterations != iterations[0]).any():
+            steps = ", ".join(f"worker {rank}: {int(count)}" for rank, count in enumerate(iterations))
+            raise ValueError(
+                f"The workers begin at different steps ({steps}). A backup must be in a directory that all workers "
+                "share, for example on a volume with access mode ReadWriteMany."
+            )
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002
+        """Compare what callbacks such as `LearningRateScheduler` have set."""
+        self._follow()
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002
+        """Compare what callbacks such as `EarlyStopping` have set."""
+        self._follow()
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:  # noqa: ARG002
+        """Compare what callbacks of the script have set."""
+        if self._each_batch:
+            self._follow()
+
+    def _follow(self) -> None:
+        rate = _learning_rate(self.model)
+        rows = self._collectives.all_gather(float(bool(self.model.stop_training)), 0.0 if rate is None else rate)
+        for worker, row in enumerate(rows[1:], start=1):
+            for name, mine, chiefs in zip(("stop_training", "learning_rate"), row, rows[0], strict=True):
+                if mine != chiefs and not (mine != mine and chiefs != chiefs):  # noqa: PLR0124  both NaN
+                    log.event("decision-differs", worker=worker, of=name, value=float(mine), chief=float(chiefs))
+        stop, chiefs_rate = rows[0]
+        self.model.stop_training = bool(stop)
+        if rate is not None and rate != chiefs_rate:
+            self.model.optimizer.learning_rate = float(chiefs_rate)
+
+
+def _iterations(model: Any) -> float:
+    optimizer = getattr(model, "optimizer", None)
+    return -1.0 if optimizer is None else float(optimizer.iterations.numpy())
+
+
+def _learning_rate(model: Any) -> float | None:
+    """Return the learning rate; None if it is a schedule, which is a function of the step."""
+    rate: Any = getattr(getattr(model, "optimizer", None), "learning_rate", None)
+    return float(rate.numpy()) if isinstance(rate, keras.Variable) else None

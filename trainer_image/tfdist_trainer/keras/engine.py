@@ -1,0 +1,172 @@
+"""Installs the engine: `fit`, `evaluate` and `predict` of Keras 3 under several workers.
+
+Each function of Keras that is replaced asks for the strategy first: a model of one worker, or of another strategy, is
+left to Keras. docs/keras.md has what is replaced and why.
+"""
+
+import functools
+import inspect
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from tfdist_trainer import log
+from tfdist_trainer.keras import losses, optimizers, process_exit, seeds
+from tfdist_trainer.keras.checks import check
+from tfdist_trainer.keras.compiled_step import train_step
+from tfdist_trainer.keras.decisions import TEST_BATCH, TRAIN_BATCH, FollowChief, batch_callbacks, on_worker
+from tfdist_trainer.keras.epochs import Batches, StepsPerExecution
+from tfdist_trainer.keras.files import by_chief
+from tfdist_trainer.keras.replica_step import current
+from tfdist_trainer.keras.step_function import StepFunction
+from tfdist_trainer.upstream import keras_fit
+from tfdist_trainer.upstream.strategy_worker import worker_of
+
+
+@functools.cache
+def install() -> None:
+    """Replace the functions of Keras, once in each process."""
+    seeds.set_common_seed(os.environ)
+    process_exit.install()
+    keras_fit.wrap(keras_fit.REDUCE_LOSS, losses.reduce_weighted_values)
+    keras_fit.wrap(keras_fit.SCALE, losses.scale)
+    keras_fit.wrap(keras_fit.UNSCALE, losses.scale)
+    keras_fit.wrap(keras_fit.APPLY, optimizers.apply)
+    keras_fit.wrap(keras_fit.APPLY_SCALED, optimizers.apply)
+    keras_fit.wrap(keras_fit.ALL_REDUCE, optimizers.keep_gradients)
+    keras_fit.wrap(keras_fit.NEXT_SEED, seeds.next_seed)
+    keras_fit.wrap(keras_fit.ASSIGN, _record_assignment)
+    keras_fit.wrap(keras_fit.EPOCH_ITERATOR, _epoch_iterator)
+    keras_fit.wrap(keras_fit.SYMBOLIC_BUILD, _build)
+    keras_fit.wrap(keras_fit.TRAIN_FUNCTION, functools.partial(_step_function, "train"))
+    keras_fit.wrap(keras_fit.TEST_FUNCTION, functools.partial(_step_function, "test"))
+    keras_fit.wrap(keras_fit.FIT, _fit)
+    keras_fit.wrap(keras_fit.EVALUATE, _evaluate)
+    keras_fit.wrap(keras_fit.TRAIN_BATCH_END, functools.partial(_batch_end, "train"))
+    keras_fit.wrap(keras_fit.TEST_BATCH_END, functools.partial(_batch_end, "test"))
+    for hook in (keras_fit.SAVE, keras_fit.SAVE_WEIGHTS, keras_fit.EXPORT):
+        keras_fit.wrap(hook, by_chief)
+
+
+def _fit(original: Callable[..., Any]) -> Callable[..., Any]:
+    signature = inspect.signature(original)
+
+    def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
+        worker = worker_of(self.distribute_strategy)
+        if worker is None:
+            return original(self, *args, **kwargs)
+        bound = signature.bind(self, *args, **kwargs)
+        check(self)
+        callbacks = _listed(bound.arguments.get("callbacks"))
+        sees_each = batch_callbacks(callbacks, TRAIN_BATCH)
+        self.make_train_function()
+        self.train_function.steps_per_execution = _steps_per_execution(self, sees_each)
+        mine = [each for callback in callbacks for each in on_worker(callback, worker)]
+        follow = FollowChief(worker, self.distribute_strategy, each_batch=bool(sees_each))
+        bound.arguments["callbacks"] = [*mine, follow]
+        return process_exit.noting_failure(original, *bound.args, **bound.kwargs)
+
+    return fit
+
+
+def _evaluate(original: Callable[..., Any]) -> Callable[..., Any]:
+    signature = inspect.signature(original)
+
+    def evaluate(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if worker_of(self.distribute_strategy) is not None:
+            bound = signature.bind(self, *args, **kwargs)
+            self.make_test_function()
+            self.test_function.steps_per_execution = _steps_per_execution(
+                self, batch_callbacks(_listed(bound.arguments.get("callbacks")), TEST_BATCH)
+            )
+        return original(self, *args, **kwargs)
+
+    return evaluate
+
+
+def _batch_end(kind: str, original: Callable[..., None]) -> Callable[..., None]:
+    def end(self: Any, batch: int, logs: Any = None) -> None:
+        function = getattr(self.model, f"{kind}_function", None)
+        missing = function.missing if isinstance(function, StepFunction) else 0
+        original(self, batch - missing, logs)
+
+    return end
+
+
+def _listed(callbacks: Any) -> list[Any]:
+    """Return the callbacks of an argument of `fit`, which may be one of them, a list, or Keras' own container."""
+    if isinstance(callbacks, keras.callbacks.CallbackList):
+        return list(callbacks.callbacks)
+    if callbacks is None:
+        return []
+    return list(tf.nest.flatten(callbacks))
+
+
+def _steps_per_execution(model: Any, sees_each: Sequence[str]) -> StepsPerExecution:
+    """Return the steps per execution of a model: those of `compile`, or one if callbacks must see each batch."""
+    if model.steps_per_execution > 1:
+        return StepsPerExecution(model.steps_per_execution)
+    if sees_each:
+        log.event("one-step-per-call", because=", ".join(dict.fromkeys(sees_each)))
+        return StepsPerExecution(1)
+    return StepsPerExecution(None)
+
+
+def _step_function(kind: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    def make(self: Any, force: bool = False) -> Any:
+        worker = worker_of(self.distribute_strategy)
+        if worker is None:
+            return original(self, force)
+        if force or getattr(self, f"{kind}_function") is None:
+            step = train_step(self) if kind == "train" else self.test_step
+            setattr(
+                self,
+                f"{kind}_function",
+                StepFunction(self, step, worker, _steps_per_execution(self, ())),
+            )
+        return None
+
+    return make
+
+
+def _epoch_iterator(original: Any) -> Callable[..., Any]:
+    def create(*args: Any, distribute_strategy: Any = None, **kwargs: Any) -> Any:
+        worker = worker_of(distribute_strategy)
+        if worker is None:
+            return original(*args, distribute_strategy=distribute_strategy, **kwargs)
+
+        def make_batches(dataset: Any, steps: int) -> Batches:
+            # `predict` has no labels, and its rows must come out in order.
+            return Batches(dataset, distribute_strategy, worker, steps=steps, ordered="y" not in kwargs)
+
+        return keras_fit.epoch_iterator(original, *args, make_batches=make_batches, **kwargs)
+
+    return create
+
+
+def _build(original: Callable[..., None]) -> Callable[..., None]:
+    def build(self: Any, iterator: Any = None, data_batch: Any = None) -> None:
+        if worker_of(self.distribute_strategy) is None:
+            original(self, iterator, data_batch)
+        else:
+            keras_fit.build(self, data_batch if iterator is None else iterator.batches.example())
+
+    return build
+
+
+def _record_assignment(original: Callable[..., None]) -> Callable[..., None]:
+    def assign(self: Any, value: Any) -> None:
+        step = current()
+        if step is None:
+            original(self, value)
+            return
+        step.assigned.append(self)
+        if self.aggregation == "only_first_replica":  # a counter, equal on all replicas
+            keras_fit.assign_locally(self, value)
+        else:
+            original(self, value)
+
+    return assign

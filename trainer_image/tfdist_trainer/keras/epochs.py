@@ -1,0 +1,88 @@
+"""The batches of an epoch in blocks of several steps, as Keras' `EpochIterator` yields them to `fit` and `evaluate`."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import tensorflow as tf
+
+from tfdist_trainer.keras.local_data import may_be_empty, rows_of_worker, takes_rows
+from tfdist_trainer.steps_per_execution import StepsPerExecutionTuner
+from tfdist_trainer.upstream.strategy_worker import Worker
+
+
+class StepsPerExecution:
+    """How many steps run in one call: a constant number, or as many as take about half a second.
+
+    The durations are means over all workers, so that all of them choose the same number.
+    """
+
+    def __init__(self, steps: int | None) -> None:
+        """Run `steps` in each call; with None tune the number."""
+        self._fixed = steps
+        self._tuner = StepsPerExecutionTuner()
+
+    @property
+    def steps(self) -> int:
+        """Steps of the next call."""
+        return self._fixed or self._tuner.steps
+
+    def observe(self, seconds: float) -> None:
+        """Record the mean duration of a step of an earlier call; 0 if none is known."""
+        if seconds > 0:
+            self._tuner.observe(1, seconds)
+
+
+@dataclass(slots=True)
+class Block:
+    """Some steps of an epoch, on the data of this worker."""
+
+    source: "Batches"
+    iterator: Any
+    steps: int
+    finished: int = field(init=False)
+    """Finished steps: less than `steps` if the data ends within the block."""
+
+    def __post_init__(self) -> None:
+        self.finished = self.steps
+
+    def __next__(self) -> Any:
+        """Return the next batch of this worker, as `predict` reads it."""
+        return next(self.iterator)
+
+
+class Batches:
+    """The batches of this worker, of a data set of global batches."""
+
+    def __init__(self, dataset: Any, strategy: Any, worker: Worker, *, steps: int, ordered: bool) -> None:
+        self.steps_per_execution = StepsPerExecution(steps)
+        self.may_be_empty = may_be_empty(dataset, worker)
+        self.takes_rows = takes_rows(dataset, worker, ordered=ordered)
+        """Whether `dataset` has this worker's rows of each global batch."""
+        if self.takes_rows:
+            dataset = rows_of_worker(dataset, worker)
+        elif isinstance(dataset, tf.data.Dataset):
+            dataset = strategy.experimental_distribute_dataset(dataset)
+        self.dataset = dataset
+        self._strategy = strategy
+
+    def blocks(self, iterator: Any, steps: int | None) -> Iterator[tuple[int, Block]]:
+        """Yield the first step of each block and the block, up to `steps`, or without end."""
+        begin = 0
+        while steps is None or begin < steps:
+            size = (
+                self.steps_per_execution.steps if steps is None else min(self.steps_per_execution.steps, steps - begin)
+            )
+            block = Block(self, iterator, size)
+            yield begin, block
+            if block.finished < block.steps:
+                return
+            begin += size
+
+    def example(self) -> Any:
+        """Return a batch, or what has the shapes and types of one without reading data."""
+        specs = tf.nest.flatten(self.dataset.element_spec)
+        if all(isinstance(spec, tf.TensorSpec) and spec.shape.rank and None not in spec.shape[1:] for spec in specs):
+            return self.dataset.element_spec
+        first = next(iter(self.dataset))
+        return tf.nest.map_structure(lambda part: self._strategy.experimental_local_results(part)[0], first)

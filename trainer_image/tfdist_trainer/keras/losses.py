@@ -1,0 +1,42 @@
+"""Losses of Keras in a step of several replicas: means of the local batch, which the exchange makes exact."""
+
+from typing import Any
+
+import tensorflow as tf
+
+from tfdist_trainer.keras.replica_step import current
+from tfdist_trainer.upstream.keras_fit import Loss, masked_weights
+
+
+def reduce_weighted_values(original: Loss) -> Loss:
+    """Return Keras' reduction of a loss with the scale that makes it exact on several replicas."""
+
+    def reduce(
+        values: Any,
+        sample_weight: Any = None,
+        mask: Any = None,
+        reduction: str = "sum_over_batch_size",
+        dtype: Any = None,
+    ) -> Any:
+        loss = original(values, sample_weight, mask, reduction, dtype)
+        step = current()
+        if step is None:
+            return loss
+        if reduction == "sum":
+            return step.of_sum(loss)
+        if reduction == "mean_with_sample_weight" and (sample_weight is not None or mask is not None):
+            return step.of_mean(loss, tf.reduce_sum(masked_weights(sample_weight, mask, loss.dtype, reduction)))
+        if reduction in {"mean", "sum_over_batch_size"} and mask is not None:
+            return step.of_mean(loss, tf.reduce_sum(tf.cast(mask, tf.float32)))
+        return loss
+
+    return reduce
+
+
+def scale(original: Any) -> Any:
+    """Return Keras' scale of a loss by the number of replicas, without effect in a step, whose exchange has weights."""
+
+    def scaled(value: Any) -> Any:
+        return original(value) if current() is None else value
+
+    return scaled

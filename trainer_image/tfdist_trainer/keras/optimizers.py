@@ -1,0 +1,34 @@
+"""Optimizers of Keras in a step of several replicas: `apply` exchanges the gradients first.
+
+So clipping, loss scaling and accumulation see the gradient of the global batch, as they do on one worker.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from tfdist_trainer.keras.replica_step import current
+from tfdist_trainer.upstream.keras_fit import variables_of
+
+
+def apply(original: Callable[..., None]) -> Callable[..., None]:
+    """Return `Optimizer.apply` with an exchange of the gradients before it."""
+
+    def exchange_and_apply(self: Any, grads: Any, trainable_variables: Any = None) -> None:
+        step = current()
+        if step is None or step.is_exchanged or all(gradient is None for gradient in grads):
+            original(self, grads, trainable_variables)
+            return
+        gradients = step.exchange(list(grads), variables_of(self, trainable_variables))
+        with step.exchanged():
+            original(self, gradients, trainable_variables)
+
+    return exchange_and_apply
+
+
+def keep_gradients(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return Keras' own sum of gradients over replicas, without effect in a step."""
+
+    def reduce(self: Any, grads_and_vars: Any) -> Any:
+        return original(self, grads_and_vars) if current() is None else list(grads_and_vars)
+
+    return reduce

@@ -1,0 +1,131 @@
+"""One step of a model on one replica, and what makes it exact: weights of local batches, and one exchange of gradients.
+
+Keras divides the loss of each replica by the number of replicas and adds the gradients up. That is the gradient of the
+global batch only if all local batches are equally large. Here a loss is that of the local batch, and `exchange`
+computes the mean of the gradients, weighted by the number of examples of each replica. A loss that is not a mean over
+the examples (a sum, or a mean over unmasked values) is scaled so that this weighted mean is exact as well.
+"""
+
+import contextlib
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import tensorflow as tf
+
+from tfdist_trainer.strategies.reduction import all_reduce_mean, all_reduce_sum
+
+_active: Final = threading.local()
+
+
+class ReplicaStep:
+    """The step that a replica is computing; tensors inside the graph."""
+
+    def __init__(self, examples: tf.Tensor, replicas: int, replica: tf.Tensor) -> None:
+        """Begin a step on a batch.
+
+        Args:
+            examples: number of examples of the local batch, float32 []; 0 if the data of this worker has ended.
+            replicas: number of replicas of all workers.
+            replica: number of this replica, from 0, int32 [].
+        """
+        self.examples = examples
+        self.replica = replica
+        self.assigned: list[Any] = []
+        """Keras variables that the step has assigned, other than by an optimizer."""
+        self._replicas = replicas
+        self._is_exchanged = False
+        self._is_compiling = False
+
+    def exchange(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
+        """Return the gradients of the global batch for `variables`; a collective. Those that are None stay None."""
+        present = [pair for pair in zip(gradients, variables, strict=True) if pair[0] is not None]
+        # Sparse rows of an embedding become dense, without a static shape.
+        dense = [tf.ensure_shape(tf.convert_to_tensor(gradient), variable.shape) for gradient, variable in present]
+        weighted = [self._weighted(gradient) for gradient in dense]
+        *means, _ = all_reduce_mean([*weighted, tf.zeros([0]), self.examples], self._replicas)
+        reduced = iter(means)
+        return [None if gradient is None else next(reduced) for gradient in gradients]
+
+    @contextlib.contextmanager
+    def compiling(self) -> Iterator[None]:
+        """XLA compiles what is traced inside, which can have no collective."""
+        self._is_compiling = True
+        try:
+            yield
+        finally:
+            self._is_compiling = False
+
+    @contextlib.contextmanager
+    def exchanged(self) -> Iterator[None]:
+        """The gradients are those of the global batch inside: an optimizer that wraps another one exchanges once."""
+        self._is_exchanged = True
+        try:
+            yield
+        finally:
+            self._is_exchanged = False
+
+    @property
+    def is_exchanged(self) -> bool:
+        """Whether the gradients have been exchanged."""
+        return self._is_exchanged
+
+    def of_sum(self, loss: Any) -> Any:
+        """Scale a `loss` that is a sum over the local batch; a collective."""
+        self._check_collective()
+        (total,) = all_reduce_sum([self.examples], self._replicas)
+        return loss * tf.cast(tf.math.divide_no_nan(total, self.examples), loss.dtype)
+
+    def of_mean(self, loss: Any, values: tf.Tensor) -> Any:
+        """Scale a `loss` that is a mean over so many `values` of the local batch, not its examples; a collective."""
+        self._check_collective()
+        values = tf.stop_gradient(tf.cast(values, tf.float32))
+        total, examples = all_reduce_sum([values, self.examples], self._replicas)
+        return loss * tf.cast(tf.math.divide_no_nan(values * examples, total * self.examples), loss.dtype)
+
+    def weighted_means(self, values: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+        """Return the means over all replicas of numbers of each local batch, in float32; a collective."""
+        weighted = [self._weighted(tf.cast(value, tf.float32)) for value in values]
+        *totals, examples = all_reduce_sum([*weighted, self.examples], self._replicas)
+        return [tf.math.divide_no_nan(total, examples) for total in totals]
+
+    def _check_collective(self) -> None:
+        if self._is_compiling:
+            raise ValueError(
+                "jit_compile=True on several workers needs a loss that is a mean over the examples. This one is a sum, "
+                "or a mean over unmasked values or weights: compile the model without jit_compile."
+            )
+
+    def _weighted(self, value: tf.Tensor) -> tf.Tensor:
+        """Without examples the value may be NaN, a mean over nothing."""
+        weight = tf.cast(self.examples, value.dtype)
+        return tf.where(weight > 0, value * weight, tf.zeros_like(value))
+
+
+@contextlib.contextmanager
+def computing(step: ReplicaStep) -> Iterator[None]:
+    """`current()` is `step` inside; each local replica is traced in a thread of its own."""
+    _active.step = step
+    try:
+        yield
+    finally:
+        _active.step = None
+
+
+def current() -> ReplicaStep | None:
+    """Return the step that this thread is computing; None outside of `fit` and `evaluate` under several workers."""
+    return getattr(_active, "step", None)
+
+
+def running() -> ReplicaStep:
+    """Return the step that this thread is computing, where there must be one."""
+    step: ReplicaStep = _active.step
+    return step
+
+
+def examples_in(batch: Any) -> tf.Tensor:
+    """Return the number of examples in a `batch` of tensors, int32 []."""
+    first = next(part for part in tf.nest.flatten(batch) if part is not None)
+    if isinstance(first, tf.RaggedTensor):
+        return tf.cast(first.nrows(), tf.int32)
+    return tf.cast(first.dense_shape[0] if isinstance(first, tf.SparseTensor) else tf.shape(first)[0], tf.int32)

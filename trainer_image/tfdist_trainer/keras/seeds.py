@@ -1,0 +1,50 @@
+"""Random numbers under several workers: equal where all read the same data, different in each replica's step."""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import tensorflow as tf
+
+from tfdist.contract import JOB_ENV, TF_CONFIG_ENV
+from tfdist_trainer import environment, errors
+from tfdist_trainer.keras.replica_step import current
+from tfdist_trainer.upstream.eager_context import has_global_seed
+
+_FACTOR: Final = 0x9E3779B9
+"""2**32 divided by the golden ratio: seeds of neighbouring replicas differ in many bits."""
+
+
+def next_seed(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `SeedGenerator.next` with a seed of the replica's own in a step; the first replica has that of Keras."""
+
+    def draw(self: Any, ordered: bool = True) -> Any:
+        seed = original(self, ordered)
+        step = current()
+        if step is None:
+            return seed
+        offset = tf.cast(step.replica, tf.uint32) * tf.constant(_FACTOR, tf.uint32)
+        return seed + tf.cast(tf.stack([offset, tf.zeros_like(offset)]), seed.dtype)
+
+    return draw
+
+
+def set_common_seed(environ: Mapping[str, str]) -> None:
+    """Set the global seed of TensorFlow to one that is equal on all workers, unless the script has set one.
+
+    Each worker shuffles the whole data set and takes its rows: with different orders, some examples would be trained on
+    twice and others never. A later `keras.utils.set_random_seed` replaces this seed.
+    """
+    if not has_global_seed():
+        tf.random.set_seed(int.from_bytes(hashlib.sha256(_common_text(environ).encode()).digest()[:4]))
+
+
+def _common_text(environ: Mapping[str, str]) -> str:
+    """Return a text that is equal on all workers, and different in each job."""
+    if JOB_ENV in environ:
+        try:
+            return environment.read_member(environ).job.uid
+        except errors.TrainerError:
+            pass
+    return json.dumps(json.loads(environ.get(TF_CONFIG_ENV, "{}")).get("cluster"), sort_keys=True)

@@ -1,0 +1,177 @@
+"""The train and test functions of a model under several workers: several steps in one `tf.function`, then one log.
+
+Each step has one exchange, of the gradients. The logs are the metrics over all replicas, exchanged once for each call.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from tfdist_trainer.autograph import graph
+from tfdist_trainer.keras.epochs import Block, StepsPerExecution
+from tfdist_trainer.keras.replica_step import ReplicaStep, computing, examples_in
+from tfdist_trainer.strategies.reduction import all_reduce_sum
+from tfdist_trainer.upstream.keras_fit import metric_results, raw, statistics, without_optionals
+from tfdist_trainer.upstream.strategy_worker import Worker, local_updates
+
+
+class StepFunction:
+    """Runs the steps of a `Block`, as Keras calls it: `function(block)` returns the logs."""
+
+    def __init__(
+        self, model: Any, step: Callable[[Any], Any], worker: Worker, steps_per_execution: StepsPerExecution
+    ) -> None:
+        """Use `step`, the model's `train_step` or `test_step`."""
+        self.steps_per_execution = steps_per_execution
+        self.missing = 0
+        """Steps that the last call lacks because the data ended."""
+        self._model = model
+        self._step = without_optionals(model, step)
+        self._worker = worker
+        self._strategy = model.distribute_strategy
+        self._seconds = 0.0
+        self._assigned: list[Any] = []
+        compiled = graph if not model.run_eagerly else _eager
+        self._one = compiled(self._step_on, reduce_retracing=True)
+        self._several = graph(self._steps_on, reduce_retracing=True)
+        self._results = compiled(self._results_of)
+
+    def __call__(self, iterator: Any) -> Mapping[str, Any]:
+        """Run the steps of a block, or one step on each batch of any other iterator; return the logs.
+
+        Raises:
+            StopIteration: the data has ended.
+        """
+        if not isinstance(iterator, Block):
+            outputs = None
+            for batch in iterator:
+                outputs = self._one(batch, may_be_empty=True)
+            logs: Mapping[str, Any] = self._results(outputs, tf.constant(0.0))[0]
+            return logs
+        iterator.source.steps_per_execution = self.steps_per_execution
+        started = time.monotonic()
+        in_one_call = iterator.source.takes_rows and not self._model.run_eagerly
+        logs, seconds, done = (self._in_one_call if in_one_call else self._one_by_one)(iterator)
+        iterator.finished, self.missing = done, iterator.steps - done
+        if not done:
+            raise StopIteration
+        self.steps_per_execution.observe(float(seconds))
+        self._seconds = (time.monotonic() - started) / done
+        return logs
+
+    def _in_one_call(self, block: Block) -> tuple[Mapping[str, Any], Any, int]:
+        logs, seconds, done = self._several(
+            block.iterator, tf.constant(block.steps), tf.constant(self._seconds), block.source.may_be_empty
+        )
+        return logs, seconds, int(done)
+
+    def _one_by_one(self, block: Block) -> tuple[Mapping[str, Any], Any, int]:
+        outputs, done = None, 0
+        # The range first: it ends the block without taking a batch of the next one.
+        for done, batch in zip(range(1, block.steps + 1), block.iterator, strict=False):  # noqa: B007  the last one
+            outputs = self._one(batch, may_be_empty=block.source.may_be_empty)
+        return *self._results(outputs, tf.constant(self._seconds)), done
+
+    def _steps_on(self, iterator: Any, steps: tf.Tensor, seconds: tf.Tensor, may_be_empty: bool) -> Any:
+        """Run up to `steps` steps; return the logs, the mean duration of a step before, and the number of steps.
+
+        The end of the data is a condition of the loop: an error within the graph would cut off the updates of the step
+        before, and run those of the next one that do not depend on the batch.
+        """
+        carried = _Carried(self._one.get_concrete_function(iterator.element_spec, may_be_empty=may_be_empty))  # type: ignore[attr-defined]
+
+        def wanted(done: tf.Tensor, batch: Any, *_: tf.Tensor) -> tf.Tensor:
+            return tf.logical_and(done < steps, batch.has_value())
+
+        def one(done: tf.Tensor, batch: Any, *_: tf.Tensor) -> tuple[Any, ...]:
+            outputs = self._one(batch.get_value(), may_be_empty=may_be_empty)
+            following = tf.cond(done + 1 < steps, iterator.get_next_as_optional, lambda: batch)
+            return (done + 1, following, *carried.tensors(outputs))
+
+        first = iterator.get_next_as_optional()
+        done, _, *last = tf.while_loop(wanted, one, (tf.constant(0), first, *carried.zeros()))
+        return *self._results_of(carried.outputs(last), seconds), done
+
+    def _step_on(self, batch: Any, *, may_be_empty: bool) -> Any:
+        with local_updates(self._strategy):
+            return self._strategy.run(self._replica, args=(batch, may_be_empty))
+
+    def _replica(self, batch: Any, may_be_empty: bool) -> tuple[Any, tf.Tensor]:
+        """Run one step on one replica; return what the model's step returns, and the number of examples."""
+        context = tf.distribute.get_replica_context()
+        examples = tf.cast(examples_in(batch), tf.float32)
+        step = ReplicaStep(examples, self._worker.replicas, tf.cast(context.replica_id_in_sync_group, tf.int32))
+        before = self._state() if may_be_empty else {}
+        with computing(step):
+            outputs = self._step(batch)
+        self._assigned = statistics(self._model, step.assigned)
+        for variable in [*self._model.metrics_variables, *self._assigned] if may_be_empty else []:
+            value = raw(variable)
+            old = before.get(id(variable))
+            if old is not None:
+                value.assign(tf.where(examples > 0, value.read_value(), old))
+        return outputs, examples
+
+    def _state(self) -> dict[int, tf.Tensor]:
+        """Return what a step without examples must not change: it would be NaN, a mean over nothing."""
+        variables = [*self._model.metrics_variables, *self._model.non_trainable_variables]
+        return {id(variable): raw(variable).read_value() for variable in variables}
+
+    def _results_of(self, outputs: Any, seconds: tf.Tensor) -> tuple[Any, Any]:
+        """Return the logs after a step with these `outputs`, and the mean duration of a step of the last call."""
+        with local_updates(self._strategy):
+            states, seconds = self._strategy.run(self._sums, args=(seconds,))
+            logs = metric_results(self._model, self._local(states))
+            if outputs is not None:
+                own = self._local(outputs)[0]
+                if not isinstance(own, Mapping) or set(own) != set(logs):
+                    logs = self._local(self._strategy.run(self._means, args=(outputs,)))
+        return logs, self._local(seconds)
+
+    def _sums(self, seconds: tf.Tensor) -> Any:
+        """Add up the states of all metrics, and set statistics such as those of BatchNormalization to their mean."""
+        metrics = [raw(variable).read_value() for variable in self._model.metrics_variables]
+        averaged = [raw(variable) for variable in self._assigned]
+        replicas = self._worker.replicas
+        added = all_reduce_sum([*metrics, *(each.read_value() for each in averaged), tf.identity(seconds)], replicas)
+        means = added[len(metrics) : -1]
+        for variable, total in zip(averaged, means, strict=True):
+            variable.assign(total / tf.cast(replicas, total.dtype))
+        return added[: len(metrics)], added[-1] / replicas
+
+    def _means(self, outputs: tuple[Any, tf.Tensor]) -> Any:
+        values, examples = outputs
+        step = ReplicaStep(examples, self._worker.replicas, tf.constant(0))
+        return tf.nest.pack_sequence_as(values, step.weighted_means(tf.nest.flatten(values)))
+
+    def _local(self, value: Any) -> Any:
+        """Return the first local replica's part of each value."""
+        return tf.nest.map_structure(lambda each: self._strategy.experimental_local_results(each)[0], value)
+
+
+class _Carried:
+    """The outputs of a step as variables of a loop, which need values before the first step."""
+
+    def __init__(self, step: Any) -> None:
+        self._structure = step.structured_outputs
+        self._specs = tf.nest.flatten(self._structure, expand_composites=True)
+
+    def zeros(self) -> list[tf.Tensor]:
+        """Return values of the shapes and types of the outputs."""
+        return [tf.zeros([size or 0 for size in spec.shape], spec.dtype) for spec in self._specs if spec is not None]
+
+    def tensors(self, outputs: Any) -> list[tf.Tensor]:
+        """Return the tensors of the outputs of a step."""
+        return [each for each in tf.nest.flatten(outputs, expand_composites=True) if each is not None]
+
+    def outputs(self, tensors: list[tf.Tensor]) -> Any:
+        """Return the outputs with these tensors."""
+        rest = iter(tensors)
+        values = [None if spec is None else next(rest) for spec in self._specs]
+        return tf.nest.pack_sequence_as(self._structure, values, expand_composites=True)
+
+
+def _eager(function: Callable[..., Any], **_options: Any) -> Callable[..., Any]:
+    return function

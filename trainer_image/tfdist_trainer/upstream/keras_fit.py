@@ -1,0 +1,268 @@
+"""Private hooks of Keras' `fit`, `evaluate` and `predict`: what `tfdist_trainer.keras` replaces and reads of them.
+
+keras-team/keras#20585: `fit` fails under `MultiWorkerMirroredStrategy` with several workers, because
+`_maybe_symbolic_build` and `reduce_per_replica` reduce values that do not span all workers.
+"""
+
+import functools
+import importlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import keras
+import tensorflow as tf
+
+from tfdist_trainer.upstream.hook import Hook
+
+_TRAINER: Final = "keras.src.backend.tensorflow.trainer"
+_LOSS: Final = "keras.src.losses.loss"
+_KERAS_FIT: Final = "`fit` under several workers is left to Keras, and fails"
+
+Loss = Callable[..., Any]
+"""Keras' reduction of the losses of a batch: (values, sample_weight, mask, reduction, dtype) -> loss."""
+
+
+def _hook(name: str, reason: str, parameters: tuple[str, ...] | None = None) -> Hook:
+    return Hook(package="keras", name=name, reason=reason, missing=_KERAS_FIT, parameters=parameters)
+
+
+TRAIN_FUNCTION: Final = _hook(
+    f"{_TRAINER}:TensorFlowTrainer.make_train_function",
+    "Keras' loop of several steps carries an optional through `tf.cond`, which fails under the strategy.",
+    ("self", "force"),
+)
+TEST_FUNCTION: Final = _hook(
+    f"{_TRAINER}:TensorFlowTrainer.make_test_function", "As `make_train_function`.", ("self", "force")
+)
+SYMBOLIC_BUILD: Final = _hook(
+    f"{_TRAINER}:TensorFlowTrainer._maybe_symbolic_build",
+    "It reduces the first batch over replicas outside of a graph, which fails; it needs only shapes.",
+    ("self", "iterator", "data_batch"),
+)
+BUILD: Final = _hook(
+    f"{_TRAINER}:TensorFlowTrainer._symbolic_build",
+    "Builds model, metrics, loss and optimizer from the shapes of a batch.",
+    ("self", "iterator", "data_batch"),
+)
+EPOCH_ITERATOR: Final = _hook(
+    f"{_TRAINER}:TFEpochIterator",
+    "Keras distributes data sets in a way that loses the order of arrays, and yields blocks of one constant size.",
+    ("distribute_strategy", "args", "kwargs"),
+)
+ENUMERATE: Final = _hook(
+    f"{_TRAINER}:TFEpochIterator._enumerate_iterator", "Yields the blocks of steps of an epoch.", ("self",)
+)
+REDUCE_LOSS: Final = _hook(
+    f"{_LOSS}:reduce_weighted_values",
+    "A loss that is no mean over examples needs a scale of its own to be exact.",
+    ("values", "sample_weight", "mask", "reduction", "dtype"),
+)
+MASK: Final = _hook(
+    f"{_LOSS}:apply_mask", "The weights that such a loss divides by.", ("sample_weight", "mask", "dtype", "reduction")
+)
+SCALE: Final = _hook(
+    f"{_LOSS}:scale_loss_for_distribution",
+    "Keras divides by the number of replicas, which is exact for batches of one size only.",
+    ("value",),
+)
+UNSCALE: Final = _hook(f"{_LOSS}:unscale_loss_for_distribution", "Undoes that division for the logs.", ("value",))
+APPLY: Final = _hook(
+    "keras.src.optimizers.base_optimizer:BaseOptimizer.apply",
+    "Gradients are exchanged before they are clipped, scaled and accumulated.",
+    ("self", "grads", "trainable_variables"),
+)
+APPLY_SCALED: Final = _hook(
+    "keras.optimizers:LossScaleOptimizer.apply",
+    "As `Optimizer.apply`, which it overrides.",
+    ("self", "grads", "trainable_variables"),
+)
+ALL_REDUCE: Final = _hook(
+    "keras.optimizers:Optimizer._all_reduce_sum_gradients",
+    "The gradients are exchanged already.",
+    ("self", "grads_and_vars"),
+)
+NEXT_SEED: Final = _hook(
+    "keras.src.random.seed_generator:SeedGenerator.next",
+    "All replicas draw the same random numbers: they drop the same units.",
+    ("self", "ordered"),
+)
+ASSIGN: Final = _hook(
+    "keras.src.backend.tensorflow.core:Variable._direct_assign",
+    "Shows which statistics a step changes, such as those of BatchNormalization: they differ between replicas.",
+    ("self", "value"),
+)
+METRICS: Final = _hook(
+    f"{_TRAINER}:TensorFlowTrainer.get_metrics_result", "The logs of all metrics from given states.", ("self",)
+)
+TRAIN_STEP: Final = _hook(
+    f"{_TRAINER}:TensorFlowTrainer._compute_loss",
+    "With `jit_compile`, the loss and its gradients are compiled without the exchange that `train_step` contains.",
+    ("self", "x", "y", "y_pred", "sample_weight", "training"),
+)
+FIT: Final = _hook(
+    f"{_TRAINER}:TensorFlowTrainer.fit", "Callbacks of each worker, and errors before the first step, are set there."
+)
+EVALUATE: Final = _hook(f"{_TRAINER}:TensorFlowTrainer.evaluate", "As `fit`.")
+TRAIN_BATCH_END: Final = _hook(
+    "keras.callbacks:CallbackList.on_train_batch_end",
+    "`fit` names the last batch of a block before it runs, and the data may end within the block.",
+    ("self", "batch", "logs"),
+)
+TEST_BATCH_END: Final = _hook(
+    "keras.callbacks:CallbackList.on_test_batch_end", "As `on_train_batch_end`.", ("self", "batch", "logs")
+)
+SAVE: Final = _hook("keras.src.saving.saving_api:save_model", "Only the chief writes files.")
+SAVE_WEIGHTS: Final = _hook("keras.src.saving.saving_api:save_weights", "Only the chief writes files.")
+EXPORT: Final = _hook("keras:Model.export", "Only the chief writes files.")
+STRATEGY: Final = _hook(
+    "keras.optimizers:Adam()._distribution_strategy",
+    "Shows whether an optimizer was made in the scope of the strategy.",
+)
+OPTIONALS: Final = _hook(
+    f"{_TRAINER}:TensorFlowTrainer._autoconvert_optionals",
+    "Keras' data adapters pass missing labels and weights as optionals.",
+    ("self", "step_func"),
+)
+HOOKS: Final = (
+    TRAIN_FUNCTION, TEST_FUNCTION, SYMBOLIC_BUILD, BUILD, EPOCH_ITERATOR, ENUMERATE, REDUCE_LOSS, MASK, SCALE, UNSCALE,
+    APPLY, APPLY_SCALED, ALL_REDUCE, NEXT_SEED, ASSIGN, METRICS, OPTIONALS, FIT, EVALUATE, TRAIN_BATCH_END,
+    TEST_BATCH_END, SAVE, SAVE_WEIGHTS, EXPORT, STRATEGY, TRAIN_STEP,
+)  # fmt: skip
+
+
+def wrap(hook: Hook, around: Callable[[Any], Any]) -> None:
+    """Replace the function of `hook` by `around(function)`."""
+    module, _, path = hook.name.partition(":")
+    owner: Any = importlib.import_module(module)
+    *classes, attribute = path.split(".")
+    for name in classes:
+        owner = getattr(owner, name)
+    original = getattr(owner, attribute)
+    replacement = around(original)
+    setattr(owner, attribute, functools.wraps(original)(replacement))
+
+
+def epoch_iterator(original: Any, *args: Any, make_batches: Callable[[Any, int], Any], **kwargs: Any) -> Any:
+    """Return Keras' iterator of the epochs, of class `original`, over the blocks of `make_batches(data set, steps)`."""
+
+    class EpochIterator(original):  # type: ignore[misc]
+        """Keras' arguments and counts, and the blocks of steps of this worker's data."""
+
+        def __init__(self) -> None:
+            super(original, self).__init__(*args, **kwargs)
+            self._num_batches: int | None = self.data_adapter.num_batches
+            self.batches = make_batches(self.data_adapter.get_tf_dataset(), self.steps_per_execution)
+            self._distributed_dataset = self.batches.dataset
+
+        def _enumerate_iterator(self) -> Iterator[tuple[int, int, Any]]:
+            self.data_adapter.on_epoch_begin()
+            if self._current_iterator is None or self.steps_per_epoch is None:
+                self._restart()
+            for begin, block in self.batches.blocks(self._current_iterator, self.steps_per_epoch or self._num_batches):
+                if self._num_batches and self._steps_seen >= self._num_batches:
+                    self._interrupted_warning()
+                    break
+                yield begin, begin + block.steps - 1, block
+                self._count(block)
+            if self._num_batches and self._steps_seen >= self._num_batches:
+                self._restart()
+            self.data_adapter.on_epoch_end()
+
+        def _restart(self) -> None:
+            self._current_iterator = iter(self._distributed_dataset)
+            self._steps_seen = 0
+
+        def _count(self, block: Any) -> None:
+            self._steps_seen += block.finished
+            if block.finished == block.steps:
+                return
+            if self._num_batches is None:
+                self._num_batches = self._steps_seen
+            if self.steps_per_epoch:
+                self._interrupted_warning()
+
+    return EpochIterator()
+
+
+def build(model: Any, batch: Any) -> None:
+    """Build `model` and all that it is compiled with, under its strategy, for batches with the shapes of `batch`."""
+    with model.distribute_strategy.scope():
+        model._symbolic_build(data_batch=batch)
+
+
+class LossOf:
+    """The loss of a compiled model, as Keras' own `train_step` computes and tracks it."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    def __call__(self, x: Any, y: Any, weight: Any) -> tuple[Any, tf.Tensor]:
+        """Return the predictions for a batch in training, and their loss, float []."""
+        model = self._model
+        predictions = model(x, training=True) if model._call_has_training_arg else model(x)
+        loss = model._compute_loss(x=x, y=y, y_pred=predictions, sample_weight=weight, training=True)
+        return predictions, loss
+
+    def track(self, loss: tf.Tensor, x: Any) -> None:
+        """Add the `loss` of a batch with the features `x` to the metric `loss`."""
+        first = next(part for part in tf.nest.flatten(x) if part is not None)
+        self._model._loss_tracker.update_state(loss, sample_weight=tf.shape(first)[0])
+
+
+def has_own_train_step(model: Any) -> bool:
+    """Return whether the class of `model` overrides Keras' `train_step`."""
+    trainer = importlib.import_module(_TRAINER).TensorFlowTrainer
+    return type(model).train_step is not trainer.train_step
+
+
+def masked_weights(sample_weight: Any, mask: Any, dtype: Any, reduction: str) -> Any:
+    """Return the weights that a loss with `sample_weight` and `mask` divides by."""
+    loss = importlib.import_module(_LOSS)
+    weight = None if sample_weight is None else tf.cast(sample_weight, dtype)
+    return loss.apply_mask(weight, mask, dtype=dtype, reduction=reduction)
+
+
+def without_optionals(model: Any, step: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return `step` for data in which missing parts are optionals."""
+    converted: Callable[[Any], Any] = model._autoconvert_optionals(step)
+    return converted
+
+
+def metric_results(model: Any, states: Sequence[tf.Tensor]) -> Mapping[str, Any]:
+    """Return the logs of the metrics of `model` if their variables have the values `states`."""
+    mapping = list(zip(model.metrics_variables, states, strict=True))
+    with keras.StatelessScope(state_mapping=mapping):
+        results: Mapping[str, Any] = model.get_metrics_result()
+    return results
+
+
+def is_of_strategy(optimizer: Any, strategy: Any) -> bool:
+    """Return whether `optimizer` was made in the scope of `strategy`; True if Keras does not show it."""
+    return getattr(optimizer, "_distribution_strategy", strategy) is strategy
+
+
+def variables_of(optimizer: Any, given: Any) -> list[Any]:
+    """Return the variables that `apply` updates: those of its argument, or those that the optimizer was built with."""
+    return list(optimizer._trainable_variables if given is None else given)
+
+
+def assign_locally(variable: Any, value: Any) -> None:
+    """Assign a Keras `variable` on this replica, and not on the others, which assign the same value."""
+
+    def assign(local: Any, new: tf.Tensor) -> None:
+        local.assign(new)
+
+    strategy = tf.distribute.get_strategy()
+    strategy.extended.update(raw(variable), assign, args=(tf.cast(value, variable.dtype),), group=False)
+
+
+def raw(variable: Any) -> Any:
+    """Return the TensorFlow variable of a Keras variable."""
+    return variable.value
+
+
+def statistics(model: Any, assigned: Iterable[Any]) -> list[Any]:
+    """Return those of the `assigned` variables that a layer keeps statistics in: not trained, of floating point."""
+    layers = {id(variable) for variable in model.non_trainable_variables}
+    found = {id(variable): variable for variable in assigned if id(variable) in layers}
+    return [variable for variable in found.values() if tf.as_dtype(variable.dtype).is_floating]
