@@ -150,7 +150,7 @@ class ConditionReason(Reason):
         "the job was active for longer than `activeDeadlineSeconds`",
     )
     SUCCEEDED = "Succeeded", "`Succeeded=True`", "the job did all its work"
-    JOB_FINISHED = "JobFinished", "`False` of `PodsReady`, `Restarting`, `Stalled`", "the job has finished"
+    JOB_FINISHED = "JobFinished", "`False` of `PodsReady`, `Restarting`, `Stalled`, `Suspended`", "the job has finished"
 
 
 class EventReason(Reason):

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from support.factories import INSTALLATION, NOW, UID, manifest
-from support.fake_api import FakeApi, Rejection, served
+from support.fake_api import FakeApi, Json, Rejection, served
 from tfdist_operator.kube.client import Client
 from tfdist_operator.kube.job_cache import JobCache
 from tfdist_operator.kube.keys import NamespacedName
@@ -36,6 +36,10 @@ class Bench:
         self._resources = ResourceClient(client, "test")
         self._diagnosis = diagnosis
         self.start()
+
+    def another(self) -> "Bench":
+        """Return a second controller before the same API server, which knows what is stored."""
+        return Bench(self.api, self._client, self._diagnosis)
 
     def start(self, *, pods: bool = True) -> None:
         """Begin as a new process, which knows what is stored; without `pods`, its watch of them has brought none."""
@@ -98,10 +102,19 @@ class Bench:
 
     def fail(self, replica: str) -> None:
         """Let the container of a pod end with 137."""
-        path = f"/api/v1/namespaces/team/pods/fashion-{replica}"
-        ended = {"name": "tensorflow", "state": {"terminated": {"exitCode": 137, "finishedAt": "2030-01-02T03:04:00Z"}}}
-        status = {"phase": "Failed", "containerStatuses": [ended]}
-        self.pods.upsert(self.api.put(path, self.api.objects[path] | {"status": status}))
+        self.pods.upsert(self._end(replica, 137))
+
+    def remove(self, replica: str, exit_code: int) -> None:
+        """Let the container of a pod end, and remove the pod; the watch delivers only the deletion."""
+        last = self._end(replica, exit_code)
+        del self.api.objects[f"{PODS}/fashion-{replica}"]
+        self.pods.on_delete(last)
+
+    def _end(self, replica: str, exit_code: int) -> Json:
+        path, times = f"{PODS}/fashion-{replica}", {"finishedAt": "2030-01-02T03:04:00Z"}
+        ended = {"name": "tensorflow", "state": {"terminated": {"exitCode": exit_code} | times}}
+        status = {"phase": "Failed" if exit_code else "Succeeded", "containerStatuses": [ended]}
+        return self.api.put(path, self.api.objects[path] | {"status": status})
 
 
 @asynccontextmanager

@@ -86,8 +86,11 @@ def test_the_service_of_terminating_replicas_is_unchanged_while_they_save() -> N
     story.spec = {"runPolicy": {"suspend": True}}
     todo = story.reconcile(BOTH)
     assert deleted(todo) == ["worker-0", "worker-1"]
-    assert todo.objects == ()
+    (service,) = (made for made in todo.objects if made["kind"] == "Service")
+    assert service["spec"]["selector"]["tfdist.dev/address-generation"] == "0", "they resolve each other's addresses"
     assert not OF_REPLICAS & {*todo.obsolete}
+    stopped = story.reconcile("worker-0:F worker-1:F")
+    assert (story.status["phase"], stopped.objects) == ("Suspended", ())
 
 
 def test_a_job_is_deleted_by_its_own_timer() -> None:

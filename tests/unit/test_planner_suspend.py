@@ -209,7 +209,7 @@ def saved(name: str, step: int, code: int) -> PodSummary:
 def test_the_last_checkpoint_of_a_suspended_job_is_the_one_that_its_replicas_saved_at_the_end(
     code: int, throttled: float
 ) -> None:
-    story = Lifecycle(BOTH)
+    story = Lifecycle(BOTH, successPolicy="AllWorkers")
     story.reconcile(BOTH, report=report(5, last_checkpoint={"step": 4, "path": "/ckpt/4"}))
     suspend(story, BOTH)
     story.reconcile([saved("worker-0", 7, code)], generation=2, throttled_seconds=throttled)

@@ -121,3 +121,54 @@ def test_only_a_pod_with_the_name_that_its_job_would_give_it_is_a_replica(name: 
     with pytest.raises(ValueError, match="not the name"):
         pods.upsert(forged)
     assert pods.of_job(KEY, UID) == ()
+
+
+def ended(code: int) -> dict[str, Any]:
+    """Return the status of a pod whose container ended with this exit code."""
+    containers = [{"name": "tensorflow", "state": {"terminated": {"exitCode": code, "reason": "x"}}}]
+    return {"phase": "Failed" if code else "Succeeded", "containerStatuses": containers}
+
+
+def test_a_pod_that_succeeded_as_it_was_deleted_stays_until_a_reconcile_has_observed_it() -> None:
+    # given a running pod whose end only the event of its deletion reports
+    pods, changed = store()
+    pods.upsert(raw(5, phase="Running"))
+    changed.clear()
+    # when it is deleted
+    pods.on_delete(raw(7, **ended(0)))
+    # then the job has it as succeeded and deleted, and it takes no request
+    (found,) = pods.of_job(KEY, UID)
+    assert (found.state, found.deleting, pods.find(KEY, UID, found.name)) == ("succeeded", True, None)
+    assert KEY in changed
+    # and a reconcile that has observed it removes it
+    pods.forget_removed(KEY, pods.removed(KEY))
+    assert pods.of_job(KEY, UID) == ()
+
+
+@pytest.mark.parametrize("last", [ended(42), ended(137), {"phase": "Running"}])
+def test_a_deleted_pod_that_did_not_succeed_is_gone(last: dict[str, Any]) -> None:
+    pods, _ = store()
+    pods.upsert(raw(5, phase="Running"))
+    pods.on_delete(raw(7, **last))
+    assert pods.of_job(KEY, UID) == ()
+
+
+def test_a_success_before_a_gap_of_the_watch_stays_too() -> None:
+    pods, _ = store()
+    pods.upsert(raw(5, **ended(0)))
+    pods.replace(set(), 7)
+    assert len(pods.of_job(KEY, UID)) == 1
+
+
+def test_a_standby_keeps_deleted_pods_for_minutes_only() -> None:
+    # given the cache of a standby, in which nothing reconciles
+    now = [0.0]
+    pods = PodCache(lambda _: None, lambda: now[0])
+    pods.upsert(raw(5, 0, **ended(0)))
+    pods.on_delete(raw(6, 0, **ended(0)))
+    # when another pod is deleted ten minutes later
+    now[0] = 601.0
+    pods.upsert(raw(7, 1, "u2", **ended(0)))
+    pods.on_delete(raw(8, 1, "u2", **ended(0)))
+    # then only that one is kept
+    assert pods.removed(KEY) == {"u2"}

@@ -4,13 +4,15 @@ The response to a creation is stored before the watch delivers the pod, so that 
 regard it as missing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from typing import Any
 
 from tfdist.observed.pod import PodSummary, summarize
 from tfdist.render import names
 from tfdist_operator.kube.cache import Name, ObjectCache, Raw
 from tfdist_operator.kube.keys import NamespacedName
+from tfdist_operator.kube.removed_pods import RemovedPods
 
 
 class PodCache(ObjectCache[PodSummary]):
@@ -19,11 +21,29 @@ class PodCache(ObjectCache[PodSummary]):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self._by_job: dict[NamespacedName, dict[str, PodSummary]] = {}
+        self._removed = RemovedPods(self._clock)
 
     def of_job(self, key: NamespacedName, uid: str) -> tuple[PodSummary, ...]:
-        """Return the pods of the job with this key and UID, in order of their names."""
-        pods = self._by_job.get(key, {})
+        """Return the pods of the job with this key and UID, in order of their names.
+
+        A pod that succeeded before its deletion is one of them until `forget_removed`.
+        """
+        pods = {**self._removed.of_job(key), **self._by_job.get(key, {})}
         return tuple(pods[name] for name in sorted(pods) if pods[name].job_uid == uid)
+
+    def on_delete(self, raw: Raw) -> None:
+        """Remove a deleted pod; its last status, which no earlier event may have had, is in `raw`."""
+        with suppress(KeyError, TypeError, ValueError):  # of labels that have changed
+            self._store(raw)
+        super().on_delete(raw)
+
+    def removed(self, key: NamespacedName) -> frozenset[str]:
+        """Return the UIDs of the deleted pods that `of_job` returns."""
+        return frozenset(pod.uid for pod in self._removed.of_job(key).values())
+
+    def forget_removed(self, key: NamespacedName, uids: Collection[str]) -> None:
+        """Remove deleted pods whose success a reconcile has observed."""
+        self._removed.remove(key, uids)
 
     def find(self, key: NamespacedName, job_uid: str, name: str) -> PodSummary | None:
         """Return the pod of that name, if it belongs to the job."""
@@ -55,7 +75,9 @@ class PodCache(ObjectCache[PodSummary]):
             raise ValueError(f"{summary.name} is not the name of the replica that its labels describe: {expected}")
         return key, summary
 
-    def _on_removed(self, name: Name, key: NamespacedName, _found: PodSummary, _successor: PodSummary | None) -> None:
+    def _on_removed(self, name: Name, key: NamespacedName, found: PodSummary, successor: PodSummary | None) -> None:
+        if successor is None:
+            self._removed.add(key, found)
         pods = self._by_job[key]
         del pods[name[1]]
         if not pods:

@@ -34,13 +34,15 @@ class Reconciler:
 
     async def reconcile(self, key: NamespacedName) -> bool:
         """Reconcile one job; return whether that succeeded. A failure is to be retried later."""
-        job = self._deps.jobs.get(key)
+        job, removed = self._deps.jobs.get(key), self._deps.pods.removed(key)
         if job is None:
             self._deps.states.evict(key)
+            self._deps.pods.forget_removed(key, removed)
             return True
         try:
             with RECONCILE_SECONDS.time():
                 await self._executor.execute(job, self._plan(job))
+            self._forget_removed(key, removed)
         except JobGone:
             log.info("job has been deleted", extra={"job": "/".join(key)})
             self._deps.jobs.evict(job)
@@ -58,6 +60,12 @@ class Reconciler:
             log.exception("reconcile failed with an unexpected error", extra={"job": "/".join(key)})
             return False
         return True
+
+    def _forget_removed(self, key: NamespacedName, removed: frozenset[str]) -> None:
+        """Forget the deleted pods that this reconcile has observed, and reconcile again without them."""
+        if removed:
+            self._deps.pods.forget_removed(key, removed)
+            self._deps.queue.add(key)
 
     def _plan(self, job: StoredJob) -> Plan:
         view, now = self._view(job), self._deps.now()

@@ -28,7 +28,7 @@ from tfdist.reasons import ConditionReason, EventReason
 from tfdist.render import names
 from tfdist.render.gang import GangName, Member
 from tfdist.status.conditions import Condition, is_true
-from tfdist.status.phase import training_succeeded
+from tfdist.status.phase import is_suspended_or_suspending, training_succeeded
 from tfdist.status.progress import ended_progress, evaluation_of, progress_of
 from tfdist.status.update import StatusUpdate, compose_status, throttled_write
 from tfdist.timestamps import rfc3339
@@ -133,6 +133,8 @@ class PlanBuilder:
         for kind in (ConditionType.PODS_READY, ConditionType.RESTARTING, ConditionType.STALLED):
             if stated.get(kind, is_true(self._context.view.status, kind)):
                 yield Condition(kind, False, ConditionReason.JOB_FINISHED, "the job has ended")
+        if is_suspended_or_suspending(self._context.view.status):
+            yield Condition(ConditionType.SUSPENDED, False, ConditionReason.JOB_FINISHED, "the job has ended")
 
     def _stopped(self, failure: Failure) -> Condition:
         return Condition(ConditionType.RUNNING, False, failure.reason, failure.message)

@@ -1,7 +1,7 @@
 """The context of one reconcile of a job that has not finished: the input of all decisions."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -17,6 +17,7 @@ from tfdist.render.fingerprint import with_policies_of
 from tfdist.render.gang import Gang, GangName
 from tfdist.render.installation import Installation
 from tfdist.render.launch import uses_launcher
+from tfdist.status.phase import is_suspended_or_suspending
 from tfdist.timestamps import parse_time
 
 
@@ -30,6 +31,8 @@ class PlanContext:
     installation: Installation
     revision: SpecRevision | None
     """Revision for new attempts; None while the specification is invalid and no valid one is known."""
+    next_records: Mapping[GangName, GangRecord] = field(default_factory=dict)
+    """Records of gangs whose attempt has ended, though the status does not have it yet."""
 
     @property
     def spec(self) -> TFDistJobSpec:
@@ -37,21 +40,31 @@ class PlanContext:
         return self.job.spec
 
     def state(self, gang: Gang) -> GangState:
-        """Return the state of a gang; a replica counts as completed where failurePolicy ignores its failure."""
+        """Return the state of a gang; a replica counts as completed where failurePolicy ignores its failure.
+
+        The end of a pod that a suspension deletes is no failure, so that failurePolicy does not apply.
+        """
         record = self._record(gang)
         state = gang_state(gang, record, self.view.pods)
         ignored = {
             p.replica
             for p in state.failed_or_terminating
-            if classify(p, self.spec.failure_policy).action is Action.IGNORE
+            if not (p.deleting and self._stops) and classify(p, self.spec.failure_policy).action is Action.IGNORE
         }
         if not ignored:
             return state
         done = state.record.changed(completed=state.record.completed | ignored)
         return gang_state(gang, done, self.view.pods)
 
+    @property
+    def _stops(self) -> bool:
+        """Whether the job is suspended or being suspended."""
+        return self.spec.run_policy.suspend or is_suspended_or_suspending(self.view.status)
+
     def _record(self, gang: Gang) -> GangRecord:
         """Return the record of a gang: from the status, and the successes seen by this process since its last write."""
+        if gang.name in self.next_records:
+            return self.next_records[gang.name]
         record = stored_record(self.view.status, gang.name) or self._unrecorded(gang)
         attempt, completed = self.view.completed.get(str(gang.name), (-1, frozenset()))
         return record.changed(completed=record.completed | completed) if attempt == record.attempt else record

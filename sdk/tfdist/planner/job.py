@@ -19,7 +19,7 @@ from tfdist.planner.plan import Event, Plan
 from tfdist.planner.planned_restart import acknowledge
 from tfdist.planner.revision import SpecRevision
 from tfdist.planner.success_policy import is_job_complete, meets_success_policy
-from tfdist.planner.suspend import resume_conditions, suspend_job
+from tfdist.planner.suspend import resume_conditions, suspend_job, with_next_attempts
 from tfdist.reasons import ConditionReason, EventReason
 from tfdist.render.gang import evaluation_gang, evaluator_gang, training_gang
 from tfdist.render.installation import Installation
@@ -48,9 +48,11 @@ def plan(view: JobView, now: datetime, installation: Installation) -> Plan:
     else:
         revision = SpecRevision(view.job, view.generation, view.template)
         context = PlanContext(view, view.job, now, installation, revision)
+    suspended = (context.spec.run_policy.suspend or stays_suspended(context)) and not is_job_complete(context)
+    context = context if suspended else with_next_attempts(context)
     builder = PlanBuilder(context)
     set_validity(context, builder)
-    if (context.spec.run_policy.suspend or stays_suspended(context)) and not is_job_complete(context):
+    if suspended:
         return suspend_job(context, builder)
     return _go_on(context, builder)
 

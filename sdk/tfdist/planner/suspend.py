@@ -1,4 +1,8 @@
-"""Suspends and resumes a job: its pods are deleted, and the next attempt continues from the last checkpoint."""
+"""Suspends and resumes a job: its pods are deleted, and the next attempt continues from the last checkpoint.
+
+The attempt continues until its last pod has ended: replicas that complete their work within the grace period count
+as in any other attempt, and may complete the job. The next attempt is recorded when the job is suspended.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -11,27 +15,24 @@ from tfdist.planner.builder import PlanBuilder
 from tfdist.planner.context import PlanContext
 from tfdist.planner.plan import Event, Plan
 from tfdist.planner.planned_restart import acknowledge
-from tfdist.planner.success_policy import is_complete, training_succeeded_condition
+from tfdist.planner.success_policy import is_complete, is_job_complete, training_succeeded_condition
 from tfdist.reasons import ConditionReason, EventReason
 from tfdist.render.gang import GangName, gangs
-from tfdist.status.conditions import Condition, find
+from tfdist.status.conditions import Condition, find, is_true
 from tfdist.status.phase import evaluation_failure, is_suspended_or_suspending, training_succeeded
 
 
 def suspend_job(context: PlanContext, builder: PlanBuilder) -> Plan:
     """Return the plan of a suspended job: its pods end, and a resume starts a new attempt."""
     first = not is_suspended_or_suspending(context.view.status)
-    for gang in gangs(context.job):
-        if stored_record(context.view.status, gang.name) is None:
-            continue
-        state = context.state(gang)
-        if first and not is_complete(context, state):
-            state = replace(state, record=_next_record(context, state))
-        builder.track_gang(state)
-    builder.set_conditions(*training_succeeded_condition(context, builder.progress()), *_stopped(context))
     left = [p for p in context.view.pods if not p.ended]
+    stopping = bool(left) or any(p.sidecars_run for p in context.view.pods)
+    next_records = {} if stopping or is_true(context.view.status, ConditionType.SUSPENDED) else _next_records(context)
+    for state in _started(context):
+        builder.track_gang(replace(state, record=next_records.get(state.gang.name, state.record)))
+    builder.set_conditions(*training_succeeded_condition(context, builder.progress()), *_stopped(context))
     builder.delete_pods(left)
-    if left or any(p.sidecars_run for p in context.view.pods):
+    if stopping:
         builder.set_conditions(
             Condition(ConditionType.SUSPENDED, False, ConditionReason.SUSPENDING, "the replicas save and stop")
         )
@@ -57,8 +58,8 @@ def _stopped(context: PlanContext) -> Iterator[Condition]:
 
 
 def resume_conditions(context: PlanContext, builder: PlanBuilder) -> Sequence[Condition]:
-    """Return the conditions of a job that is resumed now; none of any other job."""
-    if not is_suspended_or_suspending(context.view.status):
+    """Return the conditions of a job that is resumed now; none of any other job, or of one that is complete."""
+    if not is_suspended_or_suspending(context.view.status) or is_job_complete(context):
         return ()
     builder.record_event(Event(EventReason.RESUMED, "the job is resumed", identity=str(context.view.generation)))
     known = evaluation_failure(context.view.status)
@@ -69,6 +70,29 @@ def resume_conditions(context: PlanContext, builder: PlanBuilder) -> Sequence[Co
         Condition(ConditionType.SUSPENDED, False, ConditionReason.RESUMED, "the job is resumed"),
         *((again,) if known else ()),
     )
+
+
+def with_next_attempts(context: PlanContext) -> PlanContext:
+    """Return the context of a job that is resumed before its pods have ended: its gangs are in their next attempt.
+
+    The pods of the attempt that the suspension ended are being deleted, which must not count as a failure.
+    """
+    suspended = find(context.view.status, ConditionType.SUSPENDED)
+    if suspended is None or suspended["reason"] != ConditionReason.SUSPENDING or is_job_complete(context):
+        return context
+    return replace(context, next_records=_next_records(context))
+
+
+def _started(context: PlanContext) -> Iterator[GangState]:
+    """Yield the states of the gangs that have started."""
+    known = (g for g in gangs(context.job) if stored_record(context.view.status, g.name) is not None)
+    return (context.state(gang) for gang in known)
+
+
+def _next_records(context: PlanContext) -> Mapping[GangName, GangRecord]:
+    """Return the records of the attempts after the suspension, of the gangs that are not complete."""
+    incomplete = (state for state in _started(context) if not is_complete(context, state))
+    return {state.gang.name: _next_record(context, state) for state in incomplete}
 
 
 def _before(known: Mapping[str, Any] | None) -> str:

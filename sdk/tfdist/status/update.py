@@ -112,12 +112,15 @@ def _written_at_once(status: Mapping[str, Any]) -> dict[str, Any]:
 
     The success of one more replica is not: either the end of the job follows, or no action does. Neither is the start
     of an evaluation gang: a reconcile before its write creates a deleted member again in the same attempt. The last
-    checkpoint of a suspended job is: the pod that reports it is gone soon after.
+    checkpoint of a job that is being suspended is, and so are its successes: the pod that reports them is gone soon
+    after, and another process has no other source.
     """
-    throttled = _THROTTLED - {"progress"} if status.get("phase") in _STOPPING else _THROTTLED
+    stopping = status.get("phase") in _STOPPING
+    throttled = _THROTTLED - {"progress"} if stopping else _THROTTLED
+    of_gang = _THROTTLED_OF_GANG - {"completed"} if stopping else _THROTTLED_OF_GANG
     rest = {k: v for k, v in status.items() if k not in throttled}
     records = rest.get("gangs", {}).items()
-    rest["gangs"] = {name: {k: v for k, v in r.items() if k not in _THROTTLED_OF_GANG} for name, r in records}
+    rest["gangs"] = {name: {k: v for k, v in r.items() if k not in of_gang} for name, r in records}
     return rest
 
 
