@@ -192,3 +192,33 @@ def test_a_restart_of_the_api_server_under_load_is_survived(api: Api, namespace:
         await_running(api, namespace, *before, *after)
         assert_one_pod_for_each_replica(api, namespace, 50)
         assert running.ready()
+
+
+def restart_events(api: Api, namespace: str) -> list[str]:
+    items = api.do("GET", f"/api/v1/namespaces/{namespace}/events", fieldSelector="reason=Restarting")["items"]
+    return [event["metadata"]["name"] for event in items]
+
+
+def test_two_controllers_that_act_on_one_job_record_a_failure_once(
+    api: Api, namespace: str, tmp_path: pathlib.Path
+) -> None:
+    # given two controllers that do not elect a leader, and their job
+    with (
+        run_controller(api, tmp_path / "first", TFDIST_NAMESPACE=namespace) as first,
+        run_controller(api, tmp_path / "second", TFDIST_NAMESPACE=namespace) as second,
+    ):
+        new_job(api, namespace, "one")
+        await_running(api, namespace, "one")
+        # when a replica fails
+        api.end_container(namespace, "one-worker-1", 137)
+        wait_for("the next attempt", lambda: api.job(namespace, "one")["status"].get("attempt") == 1)
+        await_running(api, namespace, "one")
+        # and both controllers have reconciled a later job, so that neither has work left
+        new_job(api, namespace, "later")
+        await_running(api, namespace, "later")
+        wait_for("both controllers to act", lambda: first.requests_made() and second.requests_made())
+    # then the failure, its restart and its event are there once
+    status = api.job(namespace, "one")["status"]
+    assert (status["attempt"], status["restarts"]["counted"], len(status["failures"])) == (1, 1, 1)
+    (event,) = restart_events(api, namespace)
+    assert event.endswith(".restarting-training-1")

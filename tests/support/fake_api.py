@@ -103,6 +103,9 @@ class FakeApi:
         if content_type != JSON_PATCH:
             if body["metadata"].get("uid", found["metadata"]["uid"]) != found["metadata"]["uid"]:
                 return _answer(409, "Conflict", "the UID in the precondition does not match")
+            version = found["metadata"]["resourceVersion"]
+            if body["metadata"].get("resourceVersion", version) != version:
+                return _answer(409, "Conflict", "the object has been modified")
             merged = _merged(found, body)
             if invalid := self.validate(merged):
                 return _invalid(invalid)
