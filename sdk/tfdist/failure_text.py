@@ -15,8 +15,12 @@ _EXCEPTION: Final = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit
 """First line of an exception outside of a traceback, by the names that Python's guide to style recommends."""
 _GRAPH_ERROR: Final = "Graph execution error:"
 _FRAME: Final = re.compile(r'^\s+File "')
-_NODE: Final = re.compile(r"\s*\[\[.*|\s*\[Op:\w+\]")
-"""A node of a TensorFlow graph, or the function that an operation belongs to, to the end of its line."""
+_NODE: Final = re.compile(r"\s*\[\[.*|\s*\[Op:\w+\]|\{\{function_node [^}]*\}\}\s*")
+"""A node of a TensorFlow graph, or the function that an operation belongs to, to the end of its line or before it."""
+GRAPH_TRACEBACK: Final = re.compile(
+    r"Detected at node .* defined at \(most recent call last\):|<stack traces unavailable>"
+)
+"""Lines of an error in a graph before its message; input pipelines have no frames between them."""
 _LOG: Final = re.compile(
     r"^(?:[IWEF]\d{4} \d\d:\d\d:\d\d"  # absl
     r"|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: [IWEF] "  # TensorFlow
@@ -67,5 +71,9 @@ def _raised(lines: Sequence[str]) -> str:
     following = lines[first + 1 :]
     frames = [number for number, line in enumerate(following) if _FRAME.match(line)]
     after = following[frames[-1] + 2 if frames else 0 :]  # a frame is followed by its line of source
-    texts = (text for line in after if (text := _NODE.sub("", line).strip()) and not _LOG.match(line))
+    texts = (text for line in after if (text := _NODE.sub("", line).strip()) and not _is_no_message(line))
     return f"{kind}: {next(texts, _GRAPH_ERROR)}"
+
+
+def _is_no_message(line: str) -> bool:
+    return bool(_LOG.match(line) or GRAPH_TRACEBACK.match(line))

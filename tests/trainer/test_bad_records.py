@@ -49,11 +49,13 @@ def test_a_bad_record_of_csv_is_reported_by_its_line_and_costs_no_other(
     assert skipping.first == str(caught.value)
 
 
-def test_a_text_of_any_length_is_read_and_takes_no_space_in_other_rows(tmp_path: Path) -> None:
+@pytest.mark.parametrize("skip", [False, True])
+def test_a_text_of_any_length_is_read_and_takes_no_space_in_other_rows(skip: bool, tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text("\n".join(["text,label", "a,0", f"{'word ' * 100_000},1", *["b,0"] * 1000]), encoding="utf-8")
-    found = csvs.read(str(path), COLUMNS, BadRecords(skip=False))
-    assert len(found["text"]) == 1002
+    bad = BadRecords(skip=skip)
+    found = csvs.read(str(path), COLUMNS, bad)
+    assert (len(found["text"]), bad.count) == (1002, 0)
     assert found["text"][1] == ("word " * 100_000).strip()
     assert found["text"].dtype == object, "an array of str has the width of the longest text in each row"
 

@@ -63,6 +63,16 @@ def test_a_graph_error_has_its_cause_without_the_traceback_of_the_graph() -> Non
     assert "[[" not in message
 
 
+def test_an_error_in_an_input_pipeline_has_its_cause_without_the_name_of_the_node() -> None:
+    text = (
+        "Graph execution error:\n\nDetected at node IteratorGetNext defined at (most recent call last):\n"
+        "<stack traces unavailable>\ncache lockfile already exists ('/cache/train_0.lockfile').\n"
+        "\t [[{{node IteratorGetNext}}]] [Op:__inference_execute_500]"
+    )
+    message = classify(tensorflow_error("AlreadyExistsError", text)).message
+    assert message == "AlreadyExistsError: cache lockfile already exists ('/cache/train_0.lockfile')."
+
+
 def test_a_keras_error_has_its_cause_without_the_arguments_of_the_call() -> None:
     cause = (
         "Exception encountered when calling Sequential.call().\n    \n    \x1b[1mInput 0 does not fit: x\x1b[0m\n    \n"

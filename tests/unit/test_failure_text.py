@@ -19,6 +19,14 @@ Detected at node dense/MatMul defined at (most recent call last):
 Incompatible shapes: [8,3] vs. [8,4]
 \t [[{{{{node dense/MatMul}}}}]] [Op:__inference_train_1234]
 """
+PIPELINE = f"""{FRAMES}tensorflow.python.framework.errors_impl.AlreadyExistsError: Graph execution error:
+
+Detected at node MultiDeviceIteratorGetNextFromShard defined at (most recent call last):
+<stack traces unavailable>
+cache lockfile already exists ('/cache/train_0.lockfile'). If you are sure
+\t [[{{{{node MultiDeviceIteratorGetNextFromShard}}}}]]
+\t [[IteratorGetNextAsOptional]] [Op:__inference_train_function_826]
+"""
 
 CAUSES = {
     "an exception": (f"epoch 1\n{FRAMES}ValueError: no column 'price'\n", "ValueError: no column 'price'"),
@@ -36,6 +44,15 @@ CAUSES = {
     "an error in a graph": (
         GRAPH,
         "tensorflow.python.framework.errors_impl.InvalidArgumentError: Incompatible shapes: [8,3] vs. [8,4]",
+    ),
+    "an error in an input pipeline, of which TensorFlow has no stack": (
+        PIPELINE,
+        "tensorflow.python.framework.errors_impl.AlreadyExistsError: cache lockfile already exists"
+        " ('/cache/train_0.lockfile'). If you are sure",
+    ),
+    "the function of an operation before the message": (
+        f"{FRAMES}InvalidArgumentError: {{{{function_node __wrapped__Merge_device_/job:worker/task:0}}}} no such file",
+        "InvalidArgumentError: no such file",
     ),
     "a node in the line of the exception": (
         f"{FRAMES}InvalidArgumentError: bad label [[{{{{node x}}}}]] [Op:f]",

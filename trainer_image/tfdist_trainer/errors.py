@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from tfdist.contract import ExitCode
+from tfdist.failure_text import GRAPH_TRACEBACK
 
 
 class TrainerError(Exception):
@@ -146,7 +147,8 @@ def cause_of(text: str) -> str:
         return text
     lines = text.splitlines()
     frames = [number for number, line in enumerate(lines) if line.startswith("  File ")]
-    message = [line for line in lines[frames[-1] + 1 if frames else 1 :] if not line.lstrip().startswith("[[")]
+    after = lines[frames[-1] + 1 if frames else 1 :]
+    message = [line for line in after if not line.lstrip().startswith("[[") and not GRAPH_TRACEBACK.match(line)]
     return "\n".join(message).strip() or text
 
 
