@@ -14,6 +14,7 @@ NAMESPACE: Final = "tfdist-system"
 RULES: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     ("", "events", ("create", "list")),
     ("", "pods", ("create", "delete", "list", "patch", "watch")),
+    ("", "secrets", ("create",)),
     ("", "services", ("create", "delete", "list", "patch", "watch")),
     ("apps", "deployments", ("create", "delete", "list", "patch", "watch")),
     ("networking.k8s.io", "networkpolicies", ("create", "delete", "list", "patch", "watch")),

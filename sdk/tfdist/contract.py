@@ -53,6 +53,8 @@ TERMINATION_MESSAGE_BYTES: Final = 1024
 LAUNCH_PORT: Final = 8791
 """Default port on which the launcher of member 0 accepts those of the other members."""
 LAUNCH_PORT_ENV: Final = "TFDIST_LAUNCH_PORT"
+LAUNCH_KEY_ENV: Final = "TFDIST_LAUNCH_KEY"
+"""Environment variable with the key of the job, from its Secret. The launcher removes it before a program starts."""
 
 
 MAX_LISTED_MEMBERS: Final = 1000
@@ -228,7 +230,11 @@ class LaunchSettings(ContractModel):
     """Whether a standby process for the next round is started while the current one trains. TensorFlow's servers then
     alternate between the ports of `TF_CONFIG` and `STANDBY_PORT_OFFSET` above them, round by round."""
     token: str | None = None
-    """Secret of the attempt, by which its launchers authenticate each other; None where the controller sets none."""
+    """Token of launchers without a key (`LAUNCH_KEY_ENV`), by which they authenticate each other; None for none.
+
+    In pods with a key it refers to that variable, for launchers that do not know the key: the kubelet expands it."""
+    gang_attempt: int = 0
+    """Attempt in which all replicas were last started together; a token that is derived from the key is of it."""
     gang: LeaderSettings | None = None
     """Set for rank 0 only: with hundreds of replicas it would be most of every pod's size."""
 

@@ -95,6 +95,12 @@ class ConditionReason(Reason):
         "`Restarting=True`, `Running=False`",
         "the annotation `tfdist.dev/restartedAt` requests a restart. Not counted",
     )
+    LAUNCHER_KEY_DELETED = (
+        "LauncherKeyDeleted",
+        "`Restarting=True`, `Running=False`",
+        "a pod cannot start because the Secret of the launchers was deleted: it is created again and the gang "
+        "restarts. Not counted",
+    )
     PROGRESS_DEADLINE_EXCEEDED = (
         "ProgressDeadlineExceeded",
         "`Stalled=True`",

@@ -44,6 +44,11 @@ def test_the_controller_s_cluster_role_is_the_list_of_its_calls(chart: Chart) ->
     assert chart.one("ClusterRole", "tfdist-controller")["rules"] == permissions.job_rules()
 
 
+def test_the_controller_creates_secrets_of_jobs_and_reads_none(chart: Chart) -> None:
+    rules = chart.one("ClusterRole", "tfdist-controller")["rules"]
+    assert [rule["verbs"] for rule in rules if {"secrets", "*"} & {*rule["resources"]}] == [["create"]]
+
+
 def test_users_see_jobs_by_the_role_view_and_write_them_by_edit_and_admin(chart: Chart) -> None:
     rights = {
         verb: {

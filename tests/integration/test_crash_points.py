@@ -27,7 +27,7 @@ from support.ports import free_ports
 pytestmark = pytest.mark.integration
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[1] / "support" / "dying_controller.py"
-TIMES = {"node", "token", "selector", "time", "lastTransitionTime", "startTime", "completionTime", "activeSince"}
+TIMES = {"node", "selector", "time", "lastTransitionTime", "startTime", "completionTime", "activeSince"}
 SECONDS = 240
 
 
@@ -91,7 +91,7 @@ _RUNNING = re.compile(
 def timeless(value: Any) -> Any:
     """Return a status without what differs from run to run, with conditions by their types.
 
-    These are times, tokens, nodes, the selector with the UID, and how many replicas ran when a message was written.
+    These are times, nodes, the selector with the UID, and how many replicas ran when a message was written.
     """
     if isinstance(value, dict):
         return {k: timeless(v) for k, v in value.items() if k not in TIMES}

@@ -1,5 +1,6 @@
 """The life of a job against a real API server, with the controller under the role that is shipped."""
 
+import base64
 import json
 import pathlib
 from collections.abc import Iterator
@@ -65,7 +66,7 @@ def test_a_job_trains_then_evaluates_and_reports_the_result(api: Api, namespace:
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
-def test_a_job_of_n_replicas_costs_at_most_n_plus_8_requests(
+def test_a_job_of_n_replicas_costs_at_most_n_plus_9_requests(
     api: Api, namespace: str, alone: Controller, workers: int
 ) -> None:
     new_job(api, namespace, worker={"replicas": workers})
@@ -74,7 +75,7 @@ def test_a_job_of_n_replicas_costs_at_most_n_plus_8_requests(
     await_phase(api, namespace, "Succeeded")
     wait_for("the last event", lambda: "Succeeded" in reasons(api, namespace))
     made = alone.requests_made()
-    assert sum(made.values()) <= workers + 8, made
+    assert sum(made.values()) <= workers + 9, made
 
 
 def test_with_evaluation_its_replicas_count_as_replicas_and_its_start_is_one_more_request(
@@ -89,7 +90,25 @@ def test_with_evaluation_its_replicas_count_as_replicas_and_its_start_is_one_mor
     await_phase(api, namespace, "Succeeded")
     wait_for("the last event", lambda: "Succeeded" in reasons(api, namespace))
     made = alone.requests_made()
-    assert sum(made.values()) <= 4 + 9, made
+    assert sum(made.values()) <= 4 + 10, made
+
+
+@pytest.mark.usefixtures("controller")
+def test_the_key_of_the_launchers_is_in_an_immutable_secret_that_is_deleted_with_the_job(
+    api: Api, namespace: str
+) -> None:
+    """Given a running job, when it is deleted, then its Secret is too, and neither job nor pods have shown the key."""
+    secrets = f"/api/v1/namespaces/{namespace}/secrets"
+    new_job(api, namespace)
+    job = await_phase(api, namespace, "Running")
+    (secret,) = api.do("GET", secrets)["items"]
+    assert secret["metadata"]["name"] == f"fashion-launcher-{job['metadata']['uid']}"
+    assert (secret["type"], secret["immutable"], [*secret["data"]]) == ("Opaque", True, ["key"])
+    shown = json.dumps([job, api.pods(namespace)])
+    assert secret["data"]["key"] not in shown
+    assert base64.b64decode(secret["data"]["key"]).decode() not in shown
+    api.do("DELETE", f"{JOBS.format(ns=namespace)}/fashion")
+    wait_for("the deletion of the Secret", lambda: not api.do("GET", secrets)["items"])
 
 
 def reasons(api: Api, namespace: str) -> list[str]:

@@ -12,7 +12,13 @@ from support.handshakes import HELLO, TOKEN, following, leading, speaking
 from support.polling import WAIT_SECONDS, until
 
 from tfdist_launch import connection, handshake
-from tfdist_launch.handshake import MAX_HANDSHAKE_BYTES, PROTOCOL, HandshakeError, authenticate_member
+from tfdist_launch.handshake import (
+    MAX_HANDSHAKE_BYTES,
+    PROTOCOL,
+    HandshakeError,
+    attempt_token,
+    authenticate_member,
+)
 from tfdist_launch.line_reader import LineReader
 from tfdist_launch.messages import (
     Challenge,
@@ -59,6 +65,42 @@ def test_a_member_is_accepted_and_both_receive_messages(token: str | None) -> No
             assert heard.leading is not None
             heard.leading.send(heard.links[0], Rejected(reason="enough"))
             await until(lambda: Rejected(reason="enough") in messages)
+
+    run(test)
+
+
+KEY: Final = "0a" * 32
+MINE: Final = attempt_token(KEY, "training", 2, HELLO.job)
+
+
+def test_launchers_that_derive_their_token_from_one_key_and_attempt_accept_each_other() -> None:
+    async def test() -> None:
+        theirs = attempt_token(KEY, "training", 2, HELLO.job)
+        async with leading(MINE) as (port, heard), following(port, theirs) as (_, admitted):
+            await admitted.wait()
+            await until(lambda: bool(heard.hellos))
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        attempt_token(KEY, "training", 1, HELLO.job),
+        attempt_token(KEY, "evaluation", 2, HELLO.job),
+        attempt_token(KEY, "training", 2, "another job"),
+        attempt_token("0b" * 32, "training", 2, HELLO.job),
+        KEY,
+    ],
+    ids=["another attempt", "another gang", "another job", "another key", "the key itself"],
+)
+def test_a_launcher_with_a_token_of_another_origin_is_not_accepted(
+    token: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def test() -> None:
+        async with leading(MINE) as (port, heard), following(port, token) as (_, admitted):
+            await until(lambda: "connection-rejected" in capsys.readouterr().out)
+            assert (heard.hellos, admitted.is_set()) == ([], False)
 
     run(test)
 

@@ -4,16 +4,46 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from support.launchers import end, exists
+from support.launchers import TOKEN, end, exists
 from support.polling import WAIT_SECONDS, wait_for
 
-from tfdist.contract import ExitCode
+from tfdist.contract import LAUNCH_KEY_ENV, ExitCode
 
 if TYPE_CHECKING:
     from launch.conftest import Launch
+
+
+KEY = "0a" * 32
+SHOWS_ENVIRONMENT = """
+(folder / f"environ-{rank}.new").write_text("\\n".join(f"{k}={v}" for k, v in os.environ.items()))
+(folder / f"environ-{rank}.new").rename(folder / f"environ-{rank}")
+ready()
+wait_for_end()
+"""
+
+
+def test_launchers_with_the_key_of_the_job_train_and_their_program_does_not_get_it(launch: "Launch") -> None:
+    """Given pods with the key, and a token for older launchers, when they train, then the program has neither."""
+    launchers = launch(2, script=SHOWS_ENVIRONMENT, environ_of=lambda _: {LAUNCH_KEY_ENV: KEY})
+    for rank in (0, 1):
+        launchers.program(rank, 0)
+        shown = (launchers.folder / f"environ-{rank}").read_text()
+        assert '"seat":' in shown
+        assert [secret for secret in (LAUNCH_KEY_ENV, KEY, TOKEN) if secret in shown] == []
+    end(launchers)
+
+
+def test_a_command_without_a_gang_does_not_get_the_key(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tfdist_launch", "--", "env"]
+    made = subprocess.run(
+        command, env={**os.environ, LAUNCH_KEY_ENV: KEY}, cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert "PATH=" in made.stdout
+    assert LAUNCH_KEY_ENV not in made.stdout
 
 
 @pytest.mark.parametrize("rank", [0, 1])

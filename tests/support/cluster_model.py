@@ -14,7 +14,7 @@ from typing import Any
 
 from support.factories import INSTALLATION, NOW, termination_message
 from support.launched import gang_report
-from support.model_checks import check_status
+from support.model_checks import check_secret, check_status
 from support.model_jobs import GANGS, JOBS, Edition, Job, parsed
 from support.owned_model import OwnedModel
 from tfdist.api.v1 import TFDistJob
@@ -48,6 +48,7 @@ class Cluster:
         self.served: str | None = None
         self.checkpoint = 0
         self.requests: Counter[str] = Counter()
+        self.secrets: set[str] = set()
         self.owned = OwnedModel(self.requests)
         self.events: list[str] = []
         self.hostile: int | None = None  # the hostile report that the leader gives
@@ -131,6 +132,8 @@ class Cluster:
             actions.append(bound(self._store, todo.status))
         actions += [bound(self._emit, event.reason, event.identity) for event in todo.events]
         actions += [bound(self._apply, made) for made in todo.objects]
+        secret = todo.launcher_secret
+        actions += [bound(self.secrets.add, secret["metadata"]["name"])] if secret else []
         actions += [bound(self._create, made) for made in todo.creates]
         actions += [bound(self._patch, patch.pod) for patch in todo.patches]
         actions += [bound(self.delete, name) for name in todo.deletes]
@@ -154,6 +157,7 @@ class Cluster:
         self.requests["create"] += 1
         assert not self.seen.deleting, "a job that is deleted gets a pod"
         name = made["metadata"]["name"]
+        check_secret(made, self.secrets)
         if name in self.pods:  # the API server rejects a second one
             return
         self.made_of[name] = next(v["value"] for v in made["spec"]["containers"][0]["env"] if v["name"] == "EDIT")

@@ -1,10 +1,11 @@
 """Invariants of `cluster_model`: of two successive statuses of its job, and of its pods."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from tfdist.api.status import TFDistJobStatus
+from tfdist.contract import LAUNCH_KEY_ENV
 from tfdist.observed.pod import PodSummary
 from tfdist.status.phase import is_terminal
 
@@ -32,3 +33,10 @@ def check_pods(pods: Sequence[PodSummary], served: str | None) -> None:
     assert all(n == 1 for n in resolved.values()), f"two pods share an address: {resolved}"
     live = Counter(p.replica for p in pods if not p.ended and not p.deleting)
     assert all(n == 1 for n in live.values()), f"a replica runs twice: {live}"
+
+
+def check_secret(pod: dict[str, Any], secrets: Collection[str]) -> None:
+    """Assert that the Secret of the launchers existed before a pod that gets the key from it."""
+    for variable in pod["spec"]["containers"][0]["env"]:
+        if variable["name"] == LAUNCH_KEY_ENV:
+            assert variable["valueFrom"]["secretKeyRef"]["name"] in secrets, "a pod was created before its Secret"

@@ -1,69 +1,35 @@
-"""The token of an attempt: all its launchers have the same one, launchers of other attempts have another, and the
-planner does not draw it."""
+"""How the launchers of an attempt authenticate: by a key in a Secret, which neither the status nor a pod shows."""
 
+import base64
 import json
+import re
 from typing import Any
 
-from support.factories import Lifecycle, created, deleted, launcher_report
+import pytest
+from support.factories import (
+    CHECKPOINT,
+    UID,
+    Lifecycle,
+    condition,
+    created,
+    deleted,
+    event_reasons,
+    launcher_report,
+    pod,
+)
 
-from tfdist.contract import JOB_ENV, ReplicaJob
+from tfdist.contract import JOB_ENV, LAUNCH_KEY_ENV, ReplicaJob
+from tfdist.local.env import expand
+from tfdist.observed.pod import PodState
 from tfdist.planner import Plan
+from tfdist.render.launcher_secret import KEY_REFERENCE
+from tfdist_launch.settings import read_settings, take_key
 
 BOTH = "worker-0:R worker-1:R"
-FIRST, SECOND, THIRD = "a" * 32, "b" * 32, "c" * 32
-
-
-def tokens(todo: Plan) -> list[str | None]:
-    """Return the token in the environment of each pod to be created."""
-    found: list[str | None] = []
-    for made in todo.creates:
-        env: list[dict[str, Any]] = made["spec"]["containers"][0]["env"]
-        settings = ReplicaJob.model_validate_json(next(v["value"] for v in env if v["name"] == JOB_ENV))
-        found.append(settings.launch.token if settings.launch else None)
-    return found
-
-
-def test_all_pods_of_an_attempt_get_the_token_that_the_status_stores() -> None:
-    job = Lifecycle()
-    assert tokens(job.reconcile(token=FIRST)) == [FIRST, FIRST]
-    assert job.status["gangs"]["training"]["token"] == FIRST
-
-
-def test_a_replica_that_another_controller_creates_gets_the_token_of_the_others() -> None:
-    """Given a gang without one of its pods, when another controller creates the pod, then it gets the same token."""
-    job = Lifecycle()
-    job.reconcile(token=FIRST)
-    todo = job.reconcile("worker-0:P", token=SECOND, taken_over=True)
-    assert (created(todo), tokens(todo)) == (["worker-1"], [FIRST])
-
-
-def test_the_next_attempt_gets_a_token_of_its_own() -> None:
-    job = Lifecycle(without=["training"], image="own:1", command=["tfdist-launch", "python", "train.py"])
-    job.reconcile(token=FIRST)
-    job.reconcile(BOTH, token=SECOND)
-    job.reconcile("worker-0:R worker-1:F", token=SECOND)
-    todo = job.reconcile("", after=60, token=THIRD)
-    assert job.status["gangs"]["training"]["attempt"] == 1
-    (token,) = set(tokens(todo)) or {job.status["gangs"]["training"]["token"]}
-    assert token in {SECOND, THIRD}
-    assert token == job.status["gangs"]["training"]["token"]
-
-
-def test_an_attempt_that_was_started_without_a_token_continues_without_one() -> None:
-    """Given pods without a token, when one is created again, then it has none: its launcher can join the others."""
-    job = Lifecycle()
-    job.reconcile(token="")
-    assert "token" not in job.status["gangs"]["training"]
-    todo = job.reconcile("worker-0:P", token=FIRST, taken_over=True)
-    assert (created(todo), tokens(todo)) == (["worker-1"], [None])
-
-
-def test_a_program_without_a_launcher_gets_no_token() -> None:
-    job = Lifecycle(without=["training"], image="own:1", command=["python", "train.py"])
-    (first, _) = job.reconcile(token=FIRST).creates
-    assert FIRST not in json.dumps(first)
-
-
+FIRST, SECOND, THIRD = "a" * 64, "b" * 64, "c" * 64
+OLD = "d" * 32
+"""A token as an earlier version stored it."""
+SECRET = f"fashion-launcher-{UID}"
 LAUNCHED: dict[str, Any] = {
     "without": ["training"],
     "image": "own:1",
@@ -71,51 +37,238 @@ LAUNCHED: dict[str, Any] = {
 }
 
 
-def overwritten(pods: str = BOTH) -> Lifecycle:
-    """Return a job whose pods have a token, and whose status was replaced by an empty one."""
+def environments(todo: Plan) -> list[list[dict[str, Any]]]:
+    return [made["spec"]["containers"][0]["env"] for made in todo.creates]
+
+
+def tokens(todo: Plan) -> list[str | None]:
+    """Return the token in the environment of each pod to be created."""
+    jobs = [next(v["value"] for v in env if v["name"] == JOB_ENV) for env in environments(todo)]
+    return [each.launch.token if each.launch else None for each in map(ReplicaJob.model_validate_json, jobs)]
+
+
+def derived(todo: Plan) -> set[str | None]:
+    """Return the tokens that launchers with the key derive in the pods to be created."""
+    jobs = [next(v["value"] for v in env if v["name"] == JOB_ENV) for env in environments(todo)]
+    return {read_settings({JOB_ENV: job}, FIRST).launch.token for job in jobs}
+
+
+def key_of(todo: Plan) -> str | None:
+    """Return the key in the Secret to be created; None without one."""
+    return todo.launcher_secret["stringData"]["key"] if todo.launcher_secret else None
+
+
+def begun_by_an_earlier_version(token: str = OLD) -> Lifecycle:
+    """Return a job whose first attempt has begun without a key."""
     job = Lifecycle(**LAUNCHED)
-    job.reconcile(token=FIRST)
-    job.reconcile(pods, token=SECOND)
+    job.reconcile()
+    del job.status["gangs"]["training"]["launcherKey"]
+    job.status["gangs"]["training"] |= {"token": token} if token else {}
+    return job
+
+
+def test_pods_refer_to_the_key_in_the_secret_before_the_variable_that_uses_it() -> None:
+    todo = Lifecycle().reconcile(launcher_key=FIRST)
+    for env in environments(todo):
+        names = [variable["name"] for variable in env]
+        reference = env[names.index(LAUNCH_KEY_ENV)]["valueFrom"]["secretKeyRef"]
+        assert reference == {"name": SECRET, "key": "key"}
+        assert names.index(LAUNCH_KEY_ENV) < names.index(JOB_ENV), "the kubelet expands earlier variables only"
+
+
+def test_the_secret_belongs_to_the_job_and_is_immutable() -> None:
+    secret = Lifecycle().reconcile(launcher_key=FIRST).launcher_secret
+    assert secret is not None
+    assert (secret["type"], secret["immutable"], secret["stringData"]) == ("Opaque", True, {"key": FIRST})
+    assert secret["metadata"]["name"] == SECRET
+    assert secret["metadata"]["labels"]["tfdist.dev/job-uid"] == UID
+    (owner,) = secret["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["uid"], owner["controller"]) == ("TFDistJob", UID, True)
+
+
+def test_neither_the_status_nor_a_pod_contains_the_key_or_a_token() -> None:
+    """Given several attempts, when the job is reconciled, then readers of jobs and pods find nothing to join with."""
+    job, shown = Lifecycle(**LAUNCHED), ""
+    for pods, after in (("", 0), (BOTH, 0), ("worker-0:R worker-1:F", 0), ("", 60)):
+        todo = job.reconcile(pods, after=after, launcher_key=FIRST)
+        shown += json.dumps([job.status, [*todo.creates], [*todo.objects]])
+        assert set(tokens(todo)) <= {KEY_REFERENCE}
+        assert "token" not in job.status["gangs"]["training"]
+    assert job.status["gangs"]["training"]["attempt"] == 1
+    assert FIRST not in shown
+    assert base64.b64encode(FIRST.encode()).decode() not in shown
+    assert not {found for found in re.findall(r"[0-9a-f]{32,}", shown) if found in derived(todo)}
+
+
+def test_the_secret_is_created_with_the_pods_of_an_attempt_and_at_no_other_time() -> None:
+    """Given a job without its pods, when they are created and run, then one plan has the Secret."""
+    job = Lifecycle(**LAUNCHED)
+    assert key_of(job.reconcile(launcher_key=FIRST)) == FIRST
+    assert key_of(job.reconcile("worker-0:P worker-1:P", launcher_key=SECOND)) is None
+    assert key_of(job.reconcile(BOTH, launcher_key=SECOND)) is None
+
+
+def test_a_controller_that_finds_some_pods_created_creates_the_secret_too() -> None:
+    """Given a controller killed among its requests, when the next one creates the rest, then a Secret exists."""
+    job = Lifecycle(**LAUNCHED)
+    job.reconcile(launcher_key=FIRST)
+    todo = job.reconcile("worker-0:P", launcher_key=SECOND, taken_over=True)
+    assert (created(todo), key_of(todo), tokens(todo)) == (["worker-1"], SECOND, [KEY_REFERENCE])
+
+
+def test_a_replica_that_is_replaced_alone_shares_the_token_of_the_others() -> None:
+    """Given a gang that runs, when one pod is replaced in a later attempt, then it derives the token of the others."""
+    job = Lifecycle(**LAUNCHED)
+    first = job.reconcile(launcher_key=FIRST)
+    job.reconcile(BOTH, report=launcher_report())
+    todo = job.reconcile("worker-0:R worker-1:F", report=launcher_report(), launcher_key=SECOND)
+    assert created(todo) == ["worker-1-r1"]
+    assert derived(todo) == derived(first)
+    assert key_of(todo) is None, "a new Secret would have another key than the others"
+
+
+def test_the_next_attempt_derives_a_token_of_its_own() -> None:
+    job = Lifecycle(**LAUNCHED)
+    first = job.reconcile()
+    job.reconcile(BOTH)
+    job.reconcile("worker-0:R worker-1:F")
+    following = job.reconcile("", after=60, launcher_key=THIRD)
+    assert created(following) == ["worker-0-r1", "worker-1-r1"]
+    assert len(derived(first)) == len(derived(following)) == 1
+    assert derived(first) != derived(following)
+    assert key_of(following) == THIRD
+
+
+@pytest.mark.parametrize("token", [OLD, ""], ids=["with a token", "without one"])
+def test_an_attempt_that_an_earlier_version_began_continues_as_it_began(token: str) -> None:
+    """Given pods with the token of the status or none, when one is created later, then it authenticates alike."""
+    job = begun_by_an_earlier_version(token)
+    todo = job.reconcile("worker-0:P", launcher_key=FIRST, taken_over=True)
+    assert (created(todo), tokens(todo), key_of(todo)) == (["worker-1"], [token or None], None)
+    assert LAUNCH_KEY_ENV not in json.dumps([*todo.creates])
+    assert job.status["gangs"]["training"].get("token", "") == token
+
+
+def test_a_launcher_without_a_key_uses_the_token_of_its_pod() -> None:
+    job = begun_by_an_earlier_version()
+    todo = job.reconcile("worker-0:P")
+    (variable,) = (v["value"] for v in environments(todo)[0] if v["name"] == JOB_ENV)
+    assert read_settings({JOB_ENV: variable}).launch.token == OLD
+
+
+def test_a_launcher_of_an_earlier_version_gets_the_key_as_its_token() -> None:
+    """Given a pod with the key, when the kubelet expands its variables, then a launcher that reads no key has it."""
+    for env in environments(Lifecycle(**LAUNCHED).reconcile(launcher_key=FIRST)):
+        (variable,) = (v["value"] for v in env if v["name"] == JOB_ENV)
+        expanded = {JOB_ENV: expand(variable, {LAUNCH_KEY_ENV: FIRST}), LAUNCH_KEY_ENV: FIRST}
+        assert read_settings(expanded).launch.token == FIRST
+        assert take_key(expanded) == FIRST
+        assert FIRST not in str(expanded)
+
+
+def test_the_next_attempt_after_one_of_an_earlier_version_has_a_key_and_no_token() -> None:
+    job = begun_by_an_earlier_version()
+    job.reconcile(BOTH)
+    job.reconcile("worker-0:R worker-1:F")
+    todo = job.reconcile("", after=60, launcher_key=FIRST)
+    assert (created(todo), key_of(todo)) == (["worker-0-r1", "worker-1-r1"], FIRST)
+    assert set(tokens(todo)) == {KEY_REFERENCE}
+    assert OLD not in json.dumps([job.status, *todo.creates])
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        {**LAUNCHED, "command": ["python", "train.py"]},
+        {"task": "Evaluate", "checkpoint": CHECKPOINT},
+    ],
+    ids=["another program", "an evaluation"],
+)
+def test_a_job_without_launchers_gets_neither_a_secret_nor_a_key(job: dict[str, Any]) -> None:
+    todo = Lifecycle(**job).reconcile(launcher_key=FIRST)
+    assert todo.creates
+    assert todo.launcher_secret is None
+    assert LAUNCH_KEY_ENV not in json.dumps([*todo.creates])
+
+
+def test_a_key_that_a_job_sets_itself_is_replaced() -> None:
+    todo = Lifecycle(**LAUNCHED, env=[{"name": LAUNCH_KEY_ENV, "value": "mine"}]).reconcile()
+    for env in environments(todo):
+        assert [v for v in env if v["name"] == LAUNCH_KEY_ENV and "value" in v] == []
+
+
+MISSING = f'secret "{SECRET}" not found'
+
+
+def waiting(message: str, reason: str = "CreateContainerConfigError") -> list[Any]:
+    """Return two pods of attempt 0, of which one runs and the other cannot start."""
+    stuck = pod("worker-1", "P", reason=reason, message=message)
+    assert stuck.state is PodState.PENDING
+    return [pod("worker-0", "R"), stuck]
+
+
+def test_a_deleted_secret_restarts_the_gang_with_a_new_one() -> None:
+    """Given a pod that waits for the deleted Secret, when the others have ended, then all start with a new one."""
+    job = Lifecycle(**LAUNCHED)
+    job.reconcile(launcher_key=FIRST)
+    todo = job.reconcile(waiting(MISSING), launcher_key=SECOND)
+    assert "Restarting" in event_reasons(todo)
+    assert condition(job.status, "Restarting")["reason"] == "LauncherKeyDeleted"
+    assert deleted(todo) == ["worker-0", "worker-1"]
+    todo = job.reconcile("", after=1, launcher_key=THIRD)
+    assert (created(todo), key_of(todo)) == (["worker-0-r1", "worker-1-r1"], THIRD)
+    assert job.status.get("restarts", {}).get("counted", 0) == 0
+
+
+@pytest.mark.parametrize("message", ['secret "other" not found', "couldn't find key key in Secret team/other", ""])
+def test_a_pod_that_waits_for_another_secret_restarts_nothing(message: str) -> None:
+    job = Lifecycle(**LAUNCHED)
+    job.reconcile(launcher_key=FIRST)
+    assert deleted(job.reconcile(waiting(message))) == []
+
+
+def overwritten(pods: str = BOTH) -> Lifecycle:
+    """Return a job whose pods have a key, and whose status was replaced by an empty one."""
+    job = Lifecycle(**LAUNCHED)
+    job.reconcile()
+    job.reconcile(pods)
     job.status = {}
     return job
 
 
 def test_an_overwritten_status_does_not_restart_a_running_gang() -> None:
-    todo = (job := overwritten()).reconcile(BOTH, token=SECOND)
+    todo = (job := overwritten()).reconcile(BOTH)
     assert (created(todo), deleted(todo)) == ([], [])
     assert job.status["phase"] == "Running"
     assert job.status["gangs"]["training"]["attempt"] == 0
 
 
 def test_an_overwritten_status_does_not_restart_a_starting_gang() -> None:
-    todo = overwritten("worker-0:P worker-1:P").reconcile("worker-0:P worker-1:P", token=SECOND)
+    todo = overwritten("worker-0:P worker-1:P").reconcile("worker-0:P worker-1:P")
     assert (created(todo), deleted(todo)) == ([], [])
 
 
 def test_after_an_overwritten_status_no_pod_is_created_that_the_others_reject() -> None:
-    """Given pods with a token that the status has lost, when one fails, then all restart, with a token of their own."""
+    """Given pods whose token the status does not define, when one fails, then all restart with a new token."""
     job = overwritten()
-    job.reconcile(BOTH, report=launcher_report(), token=SECOND)
-    todo = job.reconcile("worker-0:R worker-1:F", report=launcher_report(), after=1, token=THIRD)
+    job.reconcile(BOTH, report=launcher_report())
+    todo = job.reconcile("worker-0:R worker-1:F", report=launcher_report(), after=1, launcher_key=THIRD)
     assert created(todo) == ["worker-0-r1", "worker-1-r1"]
-    assert set(tokens(todo)) == {THIRD}
+    assert (set(tokens(todo)), key_of(todo)) == ({KEY_REFERENCE}, THIRD)
     assert deleted(todo) == ["worker-0"]
 
 
 def test_a_pod_that_was_not_created_before_the_status_was_overwritten_begins_the_next_attempt() -> None:
     job = overwritten("worker-0:P")
-    todo = job.reconcile("worker-0:P", token=SECOND)
+    todo = job.reconcile("worker-0:P")
     assert (created(todo), deleted(todo)) == ([], ["worker-0"])
-    todo = job.reconcile("", after=60, token=THIRD)
+    todo = job.reconcile("", after=60, launcher_key=THIRD)
     assert created(todo) == ["worker-0-r1", "worker-1-r1"]
-    assert set(tokens(todo)) == {SECOND}
+    assert (set(tokens(todo)), key_of(todo)) == ({KEY_REFERENCE}, THIRD)
 
 
 def test_attempts_go_on_counting_after_an_overwritten_status() -> None:
     job = overwritten()
-    job.reconcile("worker-0-r3:R worker-1-r3:R", token=SECOND)
+    job.reconcile("worker-0-r3:R worker-1-r3:R")
     assert job.status["gangs"]["training"]["attempt"] == 3
-    assert created(job.reconcile("worker-0-r3:R worker-1-r3:F", after=1, token=THIRD)) == [
-        "worker-0-r4",
-        "worker-1-r4",
-    ]
+    assert created(job.reconcile("worker-0-r3:R worker-1-r3:F", after=1)) == ["worker-0-r4", "worker-1-r4"]

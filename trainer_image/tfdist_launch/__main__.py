@@ -16,13 +16,14 @@ from tfdist_trainer import errors, log
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a replica's training process and exit with its code."""
     options = settings.parse(sys.argv[1:] if arguments is None else arguments)
+    key = settings.take_key(os.environ)
     if not settings.has_launch_settings(os.environ):
         _exec(options.command)
     # Imported late: it takes a moment, which a command without a gang need not wait for.
     from tfdist_launch.launcher import Launcher  # noqa: PLC0415
 
     try:
-        launcher = Launcher(settings.read_settings(os.environ), options, os.environ)
+        launcher = Launcher(settings.read_settings(os.environ, key), options, os.environ)
         code = asyncio.run(launcher.run())
     except errors.TrainerError as error:
         log.error(f"tfdist-launch: {error}")

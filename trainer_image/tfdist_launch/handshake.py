@@ -7,6 +7,8 @@ leader                                    member
   | -- Welcome(proof) -->                   |    proof: the same over b and a
 ```
 
+The token is derived from the job's key (`attempt_token`), which its pods get from a Secret.
+
 A launcher without a token (the controller that created its pod is too old) sends no challenge: `Hello` is then the
 first message, as in protocol 1. A peer that does not complete the handshake within `HANDSHAKE_TIMEOUT_SECONDS`, or
 sends a line of more than `MAX_HANDSHAKE_BYTES`, is disconnected. Later messages are not signed: the network between
@@ -26,6 +28,8 @@ PROTOCOL: Final = 2
 
 HANDSHAKE_TIMEOUT_SECONDS: Final = 5.0
 MAX_HANDSHAKE_BYTES: Final = 1 << 12
+_OTHER_VERSION: Final = "; where this lasts, use images of one TFDist version for all replicas"
+"""Launchers of earlier versions use the key itself as the token."""
 
 
 class HandshakeError(Exception):
@@ -40,6 +44,11 @@ class ProtocolMismatchError(HandshakeError):
             f"{whose} has version {theirs} of the launcher protocol and this launcher version {PROTOCOL}: "
             "use images of one TFDist version for all replicas"
         )
+
+
+def attempt_token(key: str, gang: str, attempt: int, job: str) -> str:
+    """Return the token of an attempt of a gang, given the key and the UID of its job."""
+    return _signed(key, "token", gang, str(attempt), job)
 
 
 async def authenticate_member(lines: LineReader, writer: asyncio.StreamWriter, token: str | None) -> Hello:
@@ -59,7 +68,7 @@ async def authenticate_member(lines: LineReader, writer: asyncio.StreamWriter, t
     if hello.protocol != PROTOCOL:
         raise ProtocolMismatchError(f"the launcher of rank {hello.rank}", hello.protocol)
     if not _same(hello.proof, _member_proof(token, nonce, hello)):
-        raise HandshakeError("it does not have the token of this attempt")
+        raise HandshakeError(f"it does not have the token of this attempt{_OTHER_VERSION}")
     writer.write(encode(Welcome(proof=_leader_proof(token, hello.nonce, nonce))))
     return hello
 
@@ -86,7 +95,7 @@ async def authenticate_to_leader(
     welcome = await _received(lines)
     expected = _leader_proof(token, mine.nonce, challenge.nonce)
     if not isinstance(welcome, Welcome) or not _same(welcome.proof, expected):
-        raise HandshakeError("the server at this address does not have the token of this attempt")
+        raise HandshakeError(f"the server at this address does not have the token of this attempt{_OTHER_VERSION}")
 
 
 async def _received(lines: LineReader) -> Message:

@@ -2,17 +2,20 @@
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import pydantic
 
-from tfdist.contract import JOB_ENV, LAUNCH_PORT, LAUNCH_PORT_ENV, LaunchSettings, ReplicaJob, Role
+from tfdist.contract import JOB_ENV, LAUNCH_KEY_ENV, LAUNCH_PORT, LAUNCH_PORT_ENV, LaunchSettings, ReplicaJob, Role
+from tfdist_launch.handshake import attempt_token
 from tfdist_trainer.errors import UsageError
 
 PARAMETER_SERVER: Final = "ParameterServer"
 MAX_PORT: Final = 65535
+_GANG: Final = "training"
+"""The only gang with launchers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +54,29 @@ def has_launch_settings(environ: Mapping[str, str]) -> bool:
         return False
 
 
-def read_settings(environ: Mapping[str, str]) -> LauncherSettings:
-    """Return the settings from the environment.
+def take_key(environ: MutableMapping[str, str]) -> str:
+    """Return the key of the launchers, "" for none, and remove it from the environment: no program needs it.
+
+    `TFDIST_JOB` has it too, as the token of launchers that do not know the key.
+    """
+    key = environ.pop(LAUNCH_KEY_ENV, "")
+    if key and JOB_ENV in environ:
+        environ[JOB_ENV] = _without_token(environ[JOB_ENV])
+    return key
+
+
+def _without_token(job: str) -> str:
+    """Return `TFDIST_JOB` without the token of the launchers; an invalid one as it is."""
+    try:
+        values = json.loads(job)
+        values["launch"].pop("token", None)
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return job
+    return json.dumps(values, separators=(",", ":"))
+
+
+def read_settings(environ: Mapping[str, str], key: str = "") -> LauncherSettings:
+    """Return the settings from the environment; with a key, the launchers authenticate by a token derived from it.
 
     Raises:
         UsageError: the environment is incomplete or invalid.
@@ -71,6 +95,8 @@ def read_settings(environ: Mapping[str, str]) -> LauncherSettings:
     text = environ.get(LAUNCH_PORT_ENV, "") or str(LAUNCH_PORT)
     if not text.isdecimal() or not 1 <= int(text) <= MAX_PORT:
         raise UsageError(f"{LAUNCH_PORT_ENV}: {text!r} is not a port; give a number from 1 to {MAX_PORT}")
+    if key:
+        launch = launch.model_copy(update={"token": attempt_token(key, _GANG, launch.gang_attempt, job.uid)})
     return LauncherSettings(job=job, launch=launch, port=int(text))
 
 

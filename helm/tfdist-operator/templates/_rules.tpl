@@ -20,6 +20,12 @@
 - apiGroups:
   - ''
   resources:
+  - secrets
+  verbs:
+  - create
+- apiGroups:
+  - ''
+  resources:
   - services
   verbs:
   - create

@@ -1,14 +1,14 @@
 """The controller's requests for jobs, pods and events, by name; `permissions` lists the rights that they need."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Any
 
 from tfdist.api.v1 import API_VERSION, GROUP, KIND, PLURAL, VERSION
 from tfdist.planner import Event
 from tfdist.timestamps import rfc3339
-from tfdist_operator.kube.client import MERGE_PATCH, Client, Json
+from tfdist_operator.kube.client import MERGE_PATCH, METADATA, Client, Json
 from tfdist_operator.kube.errors import AlreadyExists, JobGone, NameTaken, NotFound, Unavailable
 from tfdist_operator.kube.job_cache import StoredJob
 from tfdist_operator.kube.merge_patch import merge_patch
@@ -91,6 +91,12 @@ class ResourceClient:
                         return dict(found)
                     raise NameTaken(error.code, error.reason, name_conflict_message(found)) from error
         raise Unavailable(409, "AlreadyExists", f"pod {ns}/{name} was there and was gone, {_CREATIONS} times")
+
+    async def create_secret(self, manifest: Json) -> None:
+        """Create a Secret; one of that name is left as it is, because the role has no right to read or change it."""
+        path = f"/api/v1/namespaces/{manifest['metadata']['namespace']}/secrets"
+        with suppress(AlreadyExists):
+            await self._client.request("POST", path, resource="secrets", body=manifest, accept=METADATA)
 
     async def delete_pod(self, namespace: str, name: str, uid: str) -> Json:
         """Request the deletion of a pod and return it as stored; it terminates within its grace period.

@@ -28,7 +28,7 @@ _REJECTED_SECONDS: Final = 600.0
 
 
 class Creation:
-    """Creates the Services, NetworkPolicies and pods of jobs."""
+    """Creates the Services, NetworkPolicies, Secrets and pods of jobs."""
 
     def __init__(self, deps: Dependencies, owned: OwnedExecutor) -> None:
         self._deps = deps
@@ -49,6 +49,8 @@ class Creation:
                 return
         try:
             await self._owned.apply(job, todo.objects, at_once=bool(todo.creates))
+            if todo.launcher_secret is not None:
+                await self._deps.resources.create_secret(todo.launcher_secret)
             await slow_start(todo.creates, self._create_pod)
         except NamespaceTerminating:
             raise

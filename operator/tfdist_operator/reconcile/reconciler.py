@@ -97,7 +97,7 @@ class Reconciler:
             evaluated=state.evaluated,
             throttled_seconds=self._rate.throttled_seconds(state.status_written_at, self._deps.clock()),
             observed_since=state.observed_since,
-            token=secrets.token_hex(16),
+            launcher_key=secrets.token_hex(32),
             kubelet_warning=state.kubelet_warning,
             create_error=state.create_error,
             rejected=state.is_rejected(job.generation),

@@ -83,7 +83,10 @@ class GangStatus(ApiModel):
     )
     """Nodes on which two attempts in a row failed."""
     token: ShortText = Field(default_factory=str)
-    """Token by which the launchers of this attempt recognize each other; their pods have it too."""
+    """Deprecated and no longer written: the token of the launchers of an attempt that an earlier version began.
+    Launchers now derive it from a key in a Secret."""
+    launcher_key: bool = Field(default_factory=bool)
+    """Whether the pods of this attempt get the key of their launchers from the Secret of the job."""
     progress: GangProgress | None = None
     """Progress of the attempt, where `progressDeadlineSeconds` is set."""
 

@@ -54,7 +54,9 @@ def missing_pods(
     """
     record, generation = state.record, address_generation(records)
     excluded = tuple(dict.fromkeys(node for known in records.values() for node in known.excluded_nodes))
-    history = GangHistory(record.attempt_of, record.prior_restarts(), record.token)
+    history = GangHistory(
+        record.attempt_of, record.prior_restarts(), record.last_full_restart, record.launcher_key, record.token
+    )
     renderer = PodRenderer(job, state.gang, installation, history)
     return (renderer.pod(m, Attempt(record.attempt_of(m), generation, excluded)) for m in members)
 

@@ -5,7 +5,6 @@ code decides about them (`tfdist.planner`). Each turn makes a `JobView` from the
 plan: writes the status, creates and deletes pods. Objects other than pods have no meaning here.
 """
 
-import secrets
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -98,7 +97,7 @@ class Engine:
     def _turn(self) -> None:
         """Plan, and execute the plan; after a change the next turn follows at once, as after an event of a watch."""
         now = datetime.now(UTC)
-        self._view = replace(self._view, pods=self._pods.summaries(), token=secrets.token_hex(16))
+        self._view = replace(self._view, pods=self._pods.summaries())
         todo = plan(self._view, now, self._installation)
         self._view = replace(self._view, completed=todo.completed, failure_seen_at=todo.failure_seen_at)
         changed = self._pods.remove_ended()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tfdist.api.v1 import TFDistJob
-from tfdist.contract import LAUNCH_PORT, LAUNCH_PORT_ENV
+from tfdist.contract import LAUNCH_KEY_ENV, LAUNCH_PORT, LAUNCH_PORT_ENV
 from tfdist.local import gpus
 from tfdist.local.commands import with_commands
 from tfdist.local.env import EnvSources
@@ -61,6 +61,8 @@ class Machine:
     gpus: tuple[str, ...] = ()
     launcher: bool = False
     """Whether gangs restart in place."""
+    launcher_key: str = ""
+    """Key of the launchers, which pods get from a Secret."""
 
 
 class LocalJob:
@@ -112,7 +114,8 @@ class LocalJob:
             yield from (renderer.pod(member, Attempt(0, 0)) for member in gang.members)
 
     def _translation(self, pod: Manifest) -> ContainerToProcess:
-        env_sources = EnvSources(pod, self._machine.host, self._sources.config_maps, self._machine.inherited)
+        inherited = {**self._machine.inherited, LAUNCH_KEY_ENV: self._machine.launcher_key}
+        env_sources = EnvSources(pod, self._machine.host, self._sources.config_maps, inherited)
         return ContainerToProcess(pod, pod["spec"]["hostname"], env_sources, self._addresses, self._sources)
 
     def _check(self, pod: Manifest) -> None:

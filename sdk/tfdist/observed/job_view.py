@@ -117,8 +117,8 @@ class JobView:
     """Seconds until a status in which only counters changed may be written."""
     observed_since: str = ""
     """When this process first reconciled the job, RFC 3339."""
-    token: str = ""
-    """Launcher token for an attempt that begins now; random, and new with each reconcile."""
+    launcher_key: str = ""
+    """Key for the Secret of the launchers, where that does not exist yet; random, and new with each reconcile."""
     kubelet_warning: KubeletWarning | None = None
     """Why a pod of this job does not start, by the event that was read last (`Plan.unexplained_pod`)."""
     create_error: str = ""

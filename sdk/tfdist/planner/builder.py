@@ -27,6 +27,9 @@ from tfdist.planner.revision import retained_specifications
 from tfdist.reasons import ConditionReason, EventReason
 from tfdist.render import names
 from tfdist.render.gang import GangName, Member
+from tfdist.render.launch import uses_launcher
+from tfdist.render.launcher_secret import launcher_secret
+from tfdist.render.metadata import Manifest
 from tfdist.status.conditions import Condition, is_true
 from tfdist.status.phase import is_suspended_or_suspending, training_succeeded
 from tfdist.status.progress import ended_progress, evaluation_of, progress_of
@@ -54,7 +57,7 @@ class PlanBuilder:
 
     def add_decision(self, decision: GangDecision) -> None:
         """Add the decision about a gang; a failure in it is left to the caller."""
-        state = self._with_token(decision.state)
+        state = self._with_key(decision.state)
         self._states[state.gang.name] = state
         if decision.create and self._context.revision is not None:  # no pod is created without a valid specification
             self._create.append((state, decision.create))
@@ -69,19 +72,19 @@ class PlanBuilder:
 
     def track_gang(self, state: GangState) -> None:
         """Add the state of a gang for which there is nothing to do."""
-        self._states[state.gang.name] = self._with_token(state)
+        self._states[state.gang.name] = self._with_key(state)
 
-    def _with_token(self, state: GangState) -> GangState:
-        """Return the state with a new launcher token where an attempt begins now.
+    def _with_key(self, state: GangState) -> GangState:
+        """Return the state with the key of the launchers where an attempt begins now.
 
-        An attempt that the status has keeps its token, also where it has none: all its pods must share one.
+        An attempt that an earlier version began keeps its token, or has none: all its pods must authenticate alike.
         """
         if state.gang.name is not GangName.TRAINING:
             return state
         stored = stored_record(self._context.view.status, state.gang.name)
         if state.pods if stored is None else stored.last_full_restart == state.record.last_full_restart:
             return state
-        return replace(state, record=state.record.changed(token=self._context.view.token))
+        return replace(state, record=state.record.changed(token="", launcher_key=True))
 
     def set_conditions(self, *conditions: Condition) -> None:
         """Set conditions; of two of one type the later wins."""
@@ -162,6 +165,7 @@ class PlanBuilder:
             status=write.status,
             counters_only=write.counters_only,
             objects=network_objects(job, generation, context.installation, view.pods, creates=bool(creates)),
+            launcher_secret=self._launcher_secret(),
             creates=creates,
             patches=(*ownership_patches(job, view.pods, stale, generation), *sidecar_patches(view.pods, deletes)),
             deletes=deletes,
@@ -175,6 +179,18 @@ class PlanBuilder:
             completed={str(n): (s.record.attempt, s.record.completed) for n, s in self._states.items()},
             requeue_after_seconds=min_delay(self._requeue_delays),
         )
+
+    def _launcher_secret(self) -> Manifest | None:
+        """Return the Secret for pods that are created, until all have run: the controller cannot see whether it exists.
+
+        A replica that is replaced later needs the key that the others have; another Secret would not have it.
+        """
+        context = self._context
+        for state, _ in self._create:
+            job = context.specification_of(state) or context.job
+            if state.record.launcher_key and not state.record.has_run and uses_launcher(job, state.gang):
+                return launcher_secret(job, context.view.launcher_key)
+        return None
 
     def _status(self) -> dict[str, Any]:
         """Return the new status."""

@@ -72,8 +72,8 @@ class PlanContext:
     def _unrecorded(self, gang: Gang) -> GangRecord:
         """Return the record of a gang without one in the status: new, or derived from the labels of its pods.
 
-        Pods without a record mean that the status was overwritten. The token of their launchers is lost, so that no
-        new pod can join them: their revision counts as unknown, and the gang restarts as a whole if one is missing.
+        Pods without a record mean that the status was overwritten. How their launchers authenticate is lost, so that
+        no new pod can join them: their revision counts as unknown, and the gang restarts as a whole if one is missing.
         """
         roles = {member.role for member in gang.members}
         attempts = [p.attempt for p in self.view.pods if p.role in roles]

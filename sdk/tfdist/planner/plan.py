@@ -46,6 +46,8 @@ class Plan:
     """Whether the write changes only counters, so that no other action follows from it."""
     objects: tuple[Manifest, ...] = ()
     """Service and NetworkPolicy that must exist with these contents; equal ones cost no request."""
+    launcher_secret: Manifest | None = None
+    """Secret that must exist before the pods are created; an existing one is left as it is."""
     creates: tuple[Manifest, ...] = ()
     """Pods to create."""
     patches: tuple[Patch, ...] = ()

@@ -1,4 +1,7 @@
-"""Restarts of a gang without a failure: for a changed specification, or on request by annotation. None counts."""
+"""Restarts of a gang without a failure: for a changed specification, on request by annotation, or for a deleted Secret.
+
+None counts.
+"""
 
 from datetime import timedelta
 from typing import Final
@@ -12,6 +15,7 @@ from tfdist.planner.decision import GangDecision, not_ready
 from tfdist.planner.plan import Event
 from tfdist.planner.revision import UNKNOWN_REVISION
 from tfdist.reasons import ConditionReason, EventReason
+from tfdist.render import names
 from tfdist.render.gang import GangName
 from tfdist.render.template import role_template
 from tfdist.status.conditions import Condition, find
@@ -20,6 +24,10 @@ from tfdist.timestamps import rfc3339
 ANNOTATION: Final = "tfdist.dev/restartedAt"
 _DEFAULT_GRACE_SECONDS: Final = 30
 _MARGIN_SECONDS: Final = 5
+_CONFIG_ERROR: Final = "CreateContainerConfigError"
+_PLANNED: Final = frozenset(
+    {ConditionReason.SPEC_CHANGED, ConditionReason.RESTART_REQUESTED, ConditionReason.LAUNCHER_KEY_DELETED}
+)
 
 
 def planned_restart(context: PlanContext, state: GangState) -> GangDecision | None:
@@ -30,6 +38,9 @@ def planned_restart(context: PlanContext, state: GangState) -> GangDecision | No
         return _restart(
             context, state, ConditionReason.RESTART_REQUESTED, f"annotation {ANNOTATION} requests a restart"
         )
+    if _lacks_key(context, state):
+        text = f"the Secret {names.launcher_secret(context.job)} with the key of its launchers was deleted"
+        return _restart(context, state, ConditionReason.LAUNCHER_KEY_DELETED, text)
     if not context.is_outdated(state):
         return None
     changed = f"specification of generation {context.view.generation} changes its pods"
@@ -47,6 +58,18 @@ def planned_restart(context: PlanContext, state: GangState) -> GangDecision | No
     if pending and not unknown and not state.record.has_run and not state.record.completed:
         return _restart(context, state, ConditionReason.SPEC_CHANGED, f"{changed} before any of them has started")
     return None
+
+
+def _lacks_key(context: PlanContext, state: GangState) -> bool:
+    """Return whether a pod cannot start without the Secret of the launchers.
+
+    Other pods may have the key of the deleted Secret, so all get that of the next one, with the next attempt.
+    """
+    secret = names.launcher_secret(context.job)
+    return state.record.launcher_key and any(
+        p.state is PodState.PENDING and p.reason == _CONFIG_ERROR and f'secret "{secret}" not found' in p.message
+        for p in state.pods
+    )
 
 
 def restart_without_specification(context: PlanContext, state: GangState) -> GangDecision:
@@ -98,11 +121,7 @@ def _grace_seconds(context: PlanContext, state: GangState) -> int:
 def has_drained(context: PlanContext, state: GangState) -> bool:
     """Return whether all pods of the attempt before a planned restart have ended; the next attempt waits for that."""
     known = find(context.view.status, ConditionType.RESTARTING)
-    planned = (
-        known is not None
-        and known["status"] == "True"
-        and known["reason"] in {ConditionReason.SPEC_CHANGED, ConditionReason.RESTART_REQUESTED}
-    )
+    planned = known is not None and known["status"] == "True" and known["reason"] in _PLANNED
     roles = {member.role for member in state.gang.members}
     return planned and all(p.ended for p in context.view.pods if p.role in roles)
 

@@ -14,6 +14,7 @@ from tfdist.contract import LAUNCH_PORT, LaunchMember, LaunchSettings, LeaderSet
 from tfdist.render import names
 from tfdist.render.defaults import DEFAULT_COMMAND, LAUNCHER
 from tfdist.render.gang import Gang, GangName, Member
+from tfdist.render.launcher_secret import KEY_REFERENCE
 from tfdist.render.template import main_container, role_template
 
 
@@ -23,11 +24,15 @@ def _first(_: Member) -> int:
 
 @dataclass(frozen=True, slots=True)
 class GangHistory:
-    """History of a gang: attempt number of each member's pod, restarts so far, secret of the current attempt."""
+    """History of a gang: attempt number of each member's pod, restarts so far, how its launchers authenticate."""
 
     attempt_of: Callable[[Member], int] = _first
     prior_restarts: Restarts = field(default_factory=Restarts)
+    last_full_restart: int = 0
+    has_key: bool = False
+    """Whether the pods of this attempt get the key of the job's Secret."""
     token: str = ""
+    """Token of an attempt that an earlier version began."""
 
 
 NO_HISTORY: Final = GangHistory()
@@ -73,7 +78,8 @@ def launch_settings(
             leader=leader,
             rank=rank,
             standby=standby or None,
-            token=history.token or None,
+            token=KEY_REFERENCE if history.has_key else history.token or None,
+            gang_attempt=history.last_full_restart,
             gang=None if rank else leader_settings,
         )
 

@@ -43,6 +43,15 @@ def tensorboard(job: str) -> str:
     return f"{job}-tensorboard"
 
 
+def launcher_secret(job: TFDistJob) -> str:
+    """Return the name of the Secret with the key of the launchers.
+
+    It contains the UID: an existing Secret of this name is never that of an earlier job of the same name, which the
+    controller could not find out, because it must not read Secrets.
+    """
+    return f"{job.metadata.name}-launcher-{job.metadata.uid}"
+
+
 def hostname(role: Role, index: int) -> str:
     """Return the host name of a replica, the same in every attempt."""
     return replica_name(role, index)

@@ -15,6 +15,7 @@ from tfdist.render.defaults import default_template, node_loss_tolerations
 from tfdist.render.gang import Gang, Member, addresses, cluster_spec, tensorflow_role
 from tfdist.render.installation import Installation
 from tfdist.render.launch import NO_HISTORY, GangHistory, pod_launch_settings
+from tfdist.render.launcher_secret import key_variable
 from tfdist.render.metadata import Manifest, owner_reference
 from tfdist.render.proxy import NO_GRPC_PROXY_ENV, no_grpc_proxy
 from tfdist.render.replica_job import replica_job
@@ -50,6 +51,7 @@ class PodRenderer:
         self._addresses = addresses(job, gang, installation.cluster_domain)
         self._cluster = cluster_spec(job, gang, installation.cluster_domain)
         self._launch = pod_launch_settings(job, gang, history, installation.cluster_domain)
+        self._key = key_variable(job) if self._launch and history.has_key else None
         self._domain = names.domain(job, installation.cluster_domain)
         self._templates: dict[Role, Manifest] = {}
 
@@ -109,8 +111,12 @@ class PodRenderer:
         direct = no_grpc_proxy(container, self._domain) if contract.TF_CONFIG_ENV in generated else None
         if direct is not None:
             generated = generated | {NO_GRPC_PROXY_ENV: direct}
-        own = [v for v in container.get("env", ()) if v["name"] not in generated]
-        return container | {"env": [*own, *({"name": k, "value": v} for k, v in sorted(generated.items()))]}
+        added = [{"name": k, "value": v} for k, v in sorted(generated.items())]
+        if self._key:
+            added.insert(0, self._key)  # before the variable that refers to it
+        replaced = {v["name"] for v in added}
+        own = [v for v in container.get("env", ()) if v["name"] not in replaced]
+        return container | {"env": [*own, *added]}
 
 
 def pod(job: TFDistJob, gang: Gang, member: Member, attempt: Attempt, installation: Installation) -> Manifest:

@@ -1,6 +1,7 @@
 """`tfdist run --local FILE`: runs a job as processes of this machine, without a cluster."""
 
 import os
+import secrets
 import shlex
 import sys
 import time
@@ -67,7 +68,14 @@ def execute(file: str, *, state: Path | None, volumes: Sequence[str], entry_poin
         job = _new_job(document)
         environment = inherited(os.environ, str(Path(sys.executable).parent), _NOT_INHERITED)
         command = tuple(shlex.split(entry_point))
-        machine = Machine(gethostname(), environment, command, devices(environment), launcher=in_place)
+        machine = Machine(
+            host=gethostname(),
+            inherited=environment,
+            entry_point=command,
+            gpus=devices(environment),
+            launcher=in_place,
+            launcher_key=secrets.token_hex(32),
+        )
         sources = Sources(directory.path, folders, config_maps(found, job.metadata.namespace))
         return _run(LocalJob(job, sources, machine, ports.take), directory, environment)
     except CannotRunHere as error:
