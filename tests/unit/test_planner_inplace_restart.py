@@ -229,7 +229,8 @@ def test_launchers_get_the_address_of_the_rendezvous_and_the_limits() -> None:
     }
     leads, follows = (variables(index, **spec)["launch"] for index in (0, 1))
     gang = leads.pop("gang")
-    assert [leads, follows] == [{"leader": "worker-0.fashion.team.svc:8791", "seat": seat} for seat in (0, 1)]
+    leader = {"leader": "worker-0.fashion.team.svc:8791", "gangAttempt": 0}
+    assert [leads, follows] == [leader | {"seat": seat} for seat in (0, 1)]
     assert (gang["backoffLimit"], gang["progressDeadlineSeconds"]) == (5, "Auto")
     assert gang["rules"] == [rule]
     assert [(m["role"], m["index"], m["attempt"]) for m in gang["members"]] == [("worker", 0, 2), ("worker", 1, 2)]

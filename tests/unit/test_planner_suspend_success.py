@@ -108,7 +108,7 @@ def test_a_job_that_is_resumed_before_its_pods_have_ended_does_not_count_their_e
     story = suspended_with("AllWorkers")
     story.spec["runPolicy"] = {"suspend": False}
     ending = [going("worker-0", "F", exit_code=42), going("worker-1")]
-    todo = story.reconcile(ending, generation=3, token="new")  # noqa: S106  no password
+    todo = story.reconcile(ending, generation=3, launcher_key="new")
     assert (created(todo), event_reasons(todo)) == (["worker-0-r1", "worker-1-r1"], ["Resumed"])
     assert story.status["restarts"]["counted"] == 0
     assert "failures" not in story.status

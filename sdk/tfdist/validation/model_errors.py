@@ -16,6 +16,8 @@ def field_error(error: Mapping[str, Any], model: type[BaseModel]) -> FieldError:
     """Return the field error of one of pydantic's errors about `model`."""
     location = [part for part in error["loc"] if part != "[key]"]
     if error["type"] == "extra_forbidden":
+        # The last part is the field itself, whatever its name.
+        location = [*(part for part in error["loc"][:-1] if part != "[key]"), error["loc"][-1]]
         return FieldError(messages.join_path(location), _unknown(location, model))
     return FieldError(messages.join_path(location), message_of(error))
 
