@@ -39,9 +39,9 @@ class ReplicaStep:
 
     def exchange(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
         """Return the gradients of the global batch for `variables`; a collective. Those that are None stay None."""
-        present = [pair for pair in zip(gradients, variables, strict=True) if pair[0] is not None]
+        pairs = [pair for pair in zip(gradients, variables, strict=True) if pair[0] is not None]
         # Sparse rows of an embedding become dense, without a static shape.
-        dense = [tf.ensure_shape(tf.convert_to_tensor(gradient), variable.shape) for gradient, variable in present]
+        dense = [tf.ensure_shape(tf.convert_to_tensor(gradient), variable.shape) for gradient, variable in pairs]
         weighted = [self._weighted(gradient) for gradient in dense]
         *means, _ = all_reduce_mean([*weighted, tf.zeros([0]), self.examples], self._replicas)
         reduced = iter(means)
