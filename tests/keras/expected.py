@@ -1,0 +1,77 @@
+"""What each script does on two workers, compared with one process: the same, or something else for a reason."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+SCRIPTS: Final = Path(__file__).parent / "scripts"
+
+
+@dataclass(frozen=True)
+class Equal:
+    """The mathematics is that of one process: each number differs by rounding alone."""
+
+    tolerance: float
+    """Relative to the largest number of its array, or absolute where all are below one."""
+
+    without_strategy: bool = False
+    """Whether the one process has TensorFlow's default strategy: Keras fails in this script under any other."""
+
+
+@dataclass(frozen=True)
+class Differs:
+    """Two workers do something else than one process, and are compared with each other alone."""
+
+    reason: str
+
+
+EXACT: Final = Equal(1e-5)
+
+EXPECTED: Final[dict[str, Equal | Differs]] = {
+    "add_loss": EXACT,
+    "augmentation": Differs("each worker draws its own changes of its images"),
+    "autoencoder": EXACT,
+    "backup_and_restore": EXACT,
+    "batch_normalization_and_dropout": Differs("statistics are those of a worker's part of a batch; dropout is drawn"),
+    "callbacks_that_control": EXACT,
+    "callbacks_that_write": EXACT,
+    "class_and_sample_weights": EXACT,
+    "compiled_by_xla": EXACT,
+    "custom_train_step": EXACT,
+    "custom_training_loop": EXACT,
+    "distributed_dataset": EXACT,
+    "generative_adversarial": Differs("each worker draws the noise of its generated examples"),
+    "generator": EXACT,
+    # Keras calls `merge_call` inside of a `cond`, which the strategy rejects.
+    "gradient_accumulation": Equal(1e-5, without_strategy=True),
+    "image_classifier": EXACT,
+    "image_classifier_arrays": EXACT,
+    "knowledge_distillation": EXACT,
+    "learning_rate_schedules": EXACT,
+    "loop_over_batches": EXACT,
+    "metric_learning": Differs("an anchor is compared with the positives of its worker's part of a batch"),
+    # A part of a batch is rounded to bfloat16 by itself, and such a number has eight bits.
+    "mixed_precision": Equal(2e-2),
+    "moving_average_of_weights": EXACT,
+    "prediction_in_order": EXACT,
+    "py_dataset": EXACT,
+    "record_files": Differs("each worker reads files of its own, so batches have other examples"),
+    "regularizers_and_constraints": EXACT,
+    "run_eagerly": EXACT,
+    "save_and_load": EXACT,
+    "segmentation": EXACT,
+    "sequence_tagging": EXACT,
+    "several_inputs_and_outputs": EXACT,
+    "shuffled_pipeline": EXACT,
+    "siamese_triplet": EXACT,
+    "steps_per_execution": EXACT,
+    "structured_data": EXACT,
+    "synchronized_batch_normalization": EXACT,
+    "text_transformer": EXACT,
+    "text_with_masks": EXACT,
+    "timeseries_convolution": EXACT,
+    "timeseries_lstm": EXACT,
+    "transfer_learning": EXACT,
+    "uneven_sizes": EXACT,
+    "variational_autoencoder": Differs("each worker draws the noise of its codes"),
+}
