@@ -4,20 +4,20 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+from support.polling import wait_for
 from support.ports import free_ports
 
 from .expected import EXPECTED, SCRIPTS, Equal
 
 RUNNER: Final = Path(__file__).with_name("run_script.py")
 QUICK: Final = {"custom_train_step", "image_classifier", "uneven_sizes"}
-TIMEOUT_SECONDS: Final = 300.0
+TIMEOUT_SECONDS: Final = 280.0
 """Reached only by workers that hang."""
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -110,12 +110,16 @@ def wait_for_all(runs: list[Run]) -> None:
     Raises:
         AssertionError: one has failed, or has not ended in time; the message has the outputs.
     """
-    end = time.monotonic() + TIMEOUT_SECONDS
-    while (codes := [run.poll() for run in runs]) != [0] * len(runs):
-        outputs = "\n".join(f"--- {number}\n{run.text[-8000:]}" for number, run in enumerate(runs))
-        assert not any(codes), f"ended with {codes}\n{outputs}"
-        assert time.monotonic() < end, f"not ended after {TIMEOUT_SECONDS:.0f} s: {codes}\n{outputs}"
-        time.sleep(0.05)
+
+    def outputs() -> str:
+        return "\n".join(f"--- {number}\n{run.text[-8000:]}" for number, run in enumerate(runs))
+
+    def have_ended() -> bool:
+        codes = [run.poll() for run in runs]
+        assert not any(codes), f"ended with {codes}\n{outputs()}"
+        return None not in codes
+
+    wait_for(f"{len(runs)} processes", have_ended, seconds=TIMEOUT_SECONDS, context=outputs)
 
 
 def assert_close(actual: Arrays, expected: Arrays, *, tolerance: float) -> None:

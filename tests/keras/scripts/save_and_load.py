@@ -29,4 +29,5 @@ loaded_model.load_weights("model.weights.h5")
 scores = loaded_model.evaluate(dataset, verbose=0)
 
 model.export("exported")
-result_served = tf.saved_model.load("exported").serve(x[:5]).numpy()
+served = tf.saved_model.load("exported")
+result_served = served.serve(x[:5]).numpy()

@@ -37,9 +37,9 @@ class TokenAndPositionEmbedding(keras.layers.Layer):
 
 
 random = np.random.RandomState(0)
-words = np.array([f"word{number}" for number in range(40)])
+vocabulary = np.array([f"word{number}" for number in range(40)])
 numbers = random.randint(0, 40, (256, LENGTH))
-sentences = np.array([" ".join(row) for row in words[numbers]])
+sentences = np.array([" ".join(row) for row in vocabulary[numbers]])
 labels = (numbers < 12).sum(axis=1) > 2
 
 with strategy.scope():
