@@ -64,7 +64,8 @@ EXPECTED: Final[dict[str, Equal | Differs]] = {
     "sequence_tagging": EXACT,
     "several_inputs_and_outputs": EXACT,
     "shuffled_pipeline": EXACT,
-    "siamese_triplet": EXACT,
+    # Keras builds the model with the first element of a triplet alone.
+    "siamese_triplet": Equal(1e-5, without_strategy=True),
     "steps_per_execution": EXACT,
     "structured_data": EXACT,
     "synchronized_batch_normalization": EXACT,
