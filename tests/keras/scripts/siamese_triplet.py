@@ -23,7 +23,7 @@ class SiameseModel(keras.Model):
 
     def train_step(self, triplet):
         with tf.GradientTape() as tape:
-            losses = self._losses(triplet)
+            losses = self.triplet_losses(triplet)
             loss = tf.reduce_mean(losses)
         gradients = tape.gradient(loss, self.embedding.trainable_weights)
         self.optimizer.apply_gradients(zip(gradients, self.embedding.trainable_weights, strict=True))
@@ -31,10 +31,10 @@ class SiameseModel(keras.Model):
         return {"loss": self.loss_tracker.result()}
 
     def test_step(self, triplet):
-        self.loss_tracker.update_state(self._losses(triplet))
+        self.loss_tracker.update_state(self.triplet_losses(triplet))
         return {"loss": self.loss_tracker.result()}
 
-    def _losses(self, triplet):
+    def triplet_losses(self, triplet):
         positive_distance, negative_distance = self(triplet)
         return keras.ops.relu(positive_distance - negative_distance + self.margin)
 
