@@ -21,5 +21,5 @@ with strategy.scope():
     )
     model.compile(optimizer="adam", loss="binary_crossentropy", metrics=["accuracy"])
 
-history = model.fit(batches(0), steps_per_epoch=8, epochs=3, validation_data=batches(1), validation_steps=2, verbose=2)
+history = model.fit(batches(0), steps_per_epoch=8, epochs=3, validation_data=next(batches(1)), verbose=2)
 scores = model.evaluate(batches(2), steps=3, verbose=0)
