@@ -47,7 +47,7 @@ control-plane-down: ## Stops them
 
 .PHONY: setup
 setup: .venv/.complete ## Makes .venv with all that is needed to develop and test
-.venv/.complete: requirements/dev.txt operator/pyproject.toml sdk/pyproject.toml trainer_image/pyproject.toml
+.venv/.complete: requirements/dev.txt operator/pyproject.toml sdk/pyproject.toml trainer_image/pyproject.toml trainer_image/tfdist_trainer_keras.pth
 	@echo "making .venv (about a minute: TensorFlow is 300 MB)"
 	@rm -f $@
 	@python3 -m venv .venv
@@ -97,7 +97,7 @@ test: ## Runs every suite that needs no container, in 12 minutes on two cores; p
 test-unit: setup ## Pure code, on all cores
 	$(SUITE) tests/unit tests/property tests/conformance tests/cluster tests/images -m "not long" --numprocesses=auto
 test-trainer: setup ## Launchers, and TensorFlow processes of this machine
-	$(SUITE) tests/launch tests/trainer -m "not long"
+	$(SUITE) tests/launch tests/trainer tests/keras3 -m "not long"
 test-api-server: ## The two suites with a real API server, one after the other
 	@MAKEFLAGS= $(MAKE) --no-print-directory test-integration test-helm
 test-integration: setup programs ## The controller against a real API server

@@ -42,6 +42,7 @@ _SDK: Final = ("sdk/pyproject.toml", "sdk/tfdist")
 _TRAINER: Final = (
     *_SDK,
     "trainer_image/pyproject.toml",
+    "trainer_image/tfdist_trainer_keras.pth",
     "trainer_image/tfdist_launch",
     "trainer_image/tfdist_trainer",
 )

@@ -15,13 +15,13 @@ pytestmark = pytest.mark.trainer
 
 PROGRAM: Final = Path(__file__).parents[1] / "support/programs/keras_fit.py"
 START: Final = (
-    "import os, runpy, sys\n"
-    "from tfdist_trainer.keras.on_import import enable_on_import\n"
-    "enable_on_import(os.environ)\n"
+    "import runpy, sys\n"
+    "from tfdist_trainer.keras_import import install\n"
+    "install()\n"
     "sys.argv.pop(0)\n"
     "runpy.run_path(sys.argv[0], run_name='__main__')"
 )
-"""What the launcher does before it runs a script."""
+"""What `tfdist_trainer_keras.pth` does in a replica before a script runs."""
 EQUAL: Final = (
     *("data_set", "arrays", "class_weight", "sum_of_losses", "mean_over_weights", "masked", "accumulation"),
     *("loss_scale", "moving_average", "steps_per_execution", "jit_compile", "run_eagerly", "own_train_step"),

@@ -33,7 +33,6 @@ from tfdist.failure_text import cause_in
 from tfdist_launch.captured_errors import CapturedErrors, write_unless_present
 from tfdist_launch.python_command import PythonCommand, parse_python_command
 from tfdist_trainer import heartbeat, log, preload, termination
-from tfdist_trainer.keras.on_import import enable_on_import
 
 NOT_EXECUTABLE: Final = 126
 NOT_FOUND: Final = 127
@@ -208,8 +207,6 @@ def _run(python: PythonCommand) -> None:
     The exception is also the termination message, unless the program has written one.
     """
     heartbeat.attach(os.environ)
-    if not python.is_trainer:
-        enable_on_import(os.environ)
     if numpy := sys.modules.get("numpy"):
         numpy.random.seed()  # else each fork would draw the same numbers
     sys.argv = [python.target, *python.arguments]

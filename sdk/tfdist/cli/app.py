@@ -98,9 +98,18 @@ def convert(files: Files, output: ManifestFormat = "yaml") -> int:
 
 @app.command()
 def run(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="YAML or JSON: one job and its ConfigMaps; or a folder.")],
+    file: Annotated[
+        str,
+        typer.Argument(metavar="FILE", help="YAML or JSON: one job and its ConfigMaps; a folder; or a script, *.py."),
+    ],
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="[-- ARGUMENTS]", help="Arguments of the script.")
+    ] = None,
     *,
     local: Annotated[bool, typer.Option("--local", help="On this machine; the only mode of this version.")],
+    workers: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Workers that run the script; by default 1.")
+    ] = None,
     state: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Logs, volumes and status.json; default .tfdist/JOB.")
     ] = None,
@@ -128,7 +137,15 @@ def run(
 
     if not local:
         raise typer.BadParameter("only local runs are supported: give --local")
-    return implementation.execute(file, state=state, volumes=volume or (), entry_point=command, in_place=in_place)
+    return implementation.execute(
+        file,
+        arguments or (),
+        workers=workers,
+        state=state,
+        volumes=volume or (),
+        entry_point=command,
+        in_place=in_place,
+    )
 
 
 def _print_version(value: bool) -> None:

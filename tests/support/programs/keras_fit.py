@@ -1,6 +1,6 @@
 """A script that trains in each way of `CASES`, and writes the results of all as JSON into the file of its argument.
 
-It has no line about TFDist: the interpreter is started with `enable_on_import`, as by the launcher.
+It has no line about TFDist: the interpreter is started as in a replica of a job, by `keras_import`.
 """
 
 import json

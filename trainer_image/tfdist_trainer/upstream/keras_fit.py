@@ -4,6 +4,7 @@ keras-team/keras#20585: `fit` fails under `MultiWorkerMirroredStrategy` with sev
 `_maybe_symbolic_build` and `reduce_per_replica` reduce values that do not span all workers.
 """
 
+import contextlib
 import functools
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -186,7 +187,9 @@ def epoch_iterator(original: Any, *args: Any, make_batches: Callable[[Any, int],
 
 def build(model: Any, batch: Any) -> None:
     """Build `model` and all that it is compiled with, under its strategy, for batches with the shapes of `batch`."""
-    with model.distribute_strategy.scope():
+    with model.distribute_strategy.scope(), contextlib.suppress(RuntimeError):
+        # A model without `call`, such as a GAN with a `train_step` of its own, builds its parts in the first step. An
+        # error in `call` is raised there again.
         model._symbolic_build(data_batch=batch)
 
 

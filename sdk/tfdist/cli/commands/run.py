@@ -20,6 +20,7 @@ from tfdist.cli.documents import Document
 from tfdist.cli.errors import CommandError
 from tfdist.cli.findings import finding
 from tfdist.cli.output import message
+from tfdist.cli.script_job import is_script, script_job
 from tfdist.local.commands import launcher_installed
 from tfdist.local.env import inherited
 from tfdist.local.gpus import devices
@@ -41,11 +42,22 @@ _NOT_INHERITED: Final = (
 )
 
 
-def execute(file: str, *, state: Path | None, volumes: Sequence[str], entry_point: str, in_place: bool) -> int:
+def execute(
+    file: str,
+    arguments: Sequence[str] = (),
+    *,
+    workers: int | None = None,
+    state: Path | None,
+    volumes: Sequence[str],
+    entry_point: str,
+    in_place: bool,
+) -> int:
     """Run the job and return its exit code.
 
     Args:
-        file: file or folder with one job and its ConfigMaps.
+        file: file or folder with one job and its ConfigMaps; or a Python script.
+        arguments: those of the script.
+        workers: replicas of the script; by default one.
         state: run directory; by default a folder in the current one, by the job's name.
         volumes: folders of volumes, as NAME=FOLDER.
         entry_point: command line that replaces the entry point of an image.
@@ -54,7 +66,7 @@ def execute(file: str, *, state: Path | None, volumes: Sequence[str], entry_poin
     folders = dict(map(_volume_folder, volumes))
     if in_place and not launcher_installed():
         raise CommandError("--in-place: the launcher is not installed here: pip install tfdist-trainer")
-    found = jobs.read(file)
+    found = _read(file, arguments, workers)
     selected = jobs.select(found, file, "run")
     if len(selected) > 1:
         names = ", ".join(document.value["metadata"]["name"] for document in selected)
@@ -85,6 +97,16 @@ def execute(file: str, *, state: Path | None, volumes: Sequence[str], entry_poin
     finally:
         ports.close()
         directory.close()
+
+
+def _read(file: str, arguments: Sequence[str], workers: int | None) -> list[Document]:
+    if is_script(file):
+        return script_job(file, arguments, 1 if workers is None else workers)
+    if workers is not None:
+        raise CommandError(f"--workers: {file} is a manifest; set spec.worker.replicas in it")
+    if arguments:
+        raise CommandError(f"{arguments[0]}: only a Python script takes arguments")
+    return jobs.read(file)
 
 
 def _run_directory(chosen: Path | None, name: str) -> RunDirectory:

@@ -1,0 +1,87 @@
+"""Enables the engine for `fit` when a script imports Keras, in a worker of a job: no line of the script changes.
+
+The file `tfdist_trainer_keras.pth` has every Python interpreter with `TFDIST_JOB` call `install`, so this module and
+what it imports at first must be light.
+"""
+
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from types import ModuleType
+from typing import Any, Final
+
+OFF_ENV: Final = "TFDIST_KERAS_FIT"
+"""Environment variable that leaves `fit` to Keras if it is `off`."""
+
+_WORKERS: Final = ("chief", "worker")
+
+
+def install() -> None:
+    """Have the first import of `keras` enable the engine, if this process is one of several workers of a script."""
+    sys.meta_path.insert(0, _KerasFinder())
+
+
+def is_wanted(environ: Mapping[str, str]) -> bool:
+    """Return whether the engine is for a process with this environment.
+
+    The bundled trainer, which `training` selects, has a loop of its own; `tf_keras` has a `fit` that runs.
+    """
+    from tfdist.contract import JOB_ENV, TF_CONFIG_ENV  # noqa: PLC0415  pydantic
+    from tfdist_trainer.runtime import LEGACY_KERAS_ENV  # noqa: PLC0415
+
+    if environ.get(OFF_ENV, "").lower() == "off" or environ.get(LEGACY_KERAS_ENV, "").lower() in {"1", "true"}:
+        return False
+    job, config = (_object(environ.get(name, "")) for name in (JOB_ENV, TF_CONFIG_ENV))
+    cluster, task = config.get("cluster"), config.get("task")
+    if job.get("training") or not isinstance(cluster, dict) or not isinstance(task, dict):
+        return False
+    workers = sum(len(cluster.get(name, ())) for name in _WORKERS)
+    return task.get("type") in _WORKERS and workers > 1 and not cluster.get("ps")
+
+
+def _object(text: str) -> dict[str, Any]:
+    """Return the object that `text` has in JSON; empty if it has none, which TensorFlow reports to the script."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+class _KerasFinder(importlib.abc.MetaPathFinder):
+    """Finds `keras` as without it, and enables the engine after the module has run."""
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None,  # noqa: ARG002
+        target: ModuleType | None = None,  # noqa: ARG002
+    ) -> importlib.machinery.ModuleSpec | None:
+        """Return the spec of `keras`, None for every other module."""
+        if fullname != "keras":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(fullname)
+        loader: Any = spec.loader if spec else None
+        if loader is not None and is_wanted(os.environ):
+            run = loader.exec_module
+
+            def exec_module(module: ModuleType) -> None:
+                run(module)
+                _enable()
+
+            loader.exec_module = exec_module
+        return spec
+
+
+def _enable() -> None:
+    import keras  # noqa: PLC0415  imported already
+
+    if keras.config.backend() == "tensorflow":
+        from tfdist_trainer.keras import enable  # noqa: PLC0415
+
+        enable()
