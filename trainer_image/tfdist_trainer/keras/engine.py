@@ -14,6 +14,7 @@ import keras
 import tensorflow as tf
 
 from tfdist_trainer import log
+from tfdist_trainer.autograph import graph
 from tfdist_trainer.keras import losses, optimizers, process_exit, seeds
 from tfdist_trainer.keras.checks import check
 from tfdist_trainer.keras.compiled_step import train_step
@@ -47,6 +48,7 @@ def install() -> None:
     keras_fit.wrap(keras_fit.EVALUATE, _evaluate)
     keras_fit.wrap(keras_fit.TRAIN_BATCH_END, functools.partial(_batch_end, "train"))
     keras_fit.wrap(keras_fit.TEST_BATCH_END, functools.partial(_batch_end, "test"))
+    keras_fit.wrap(keras_fit.PREDICT_ON_BATCH, _predict_on_batch)
     for hook in (keras_fit.SAVE, keras_fit.SAVE_WEIGHTS, keras_fit.EXPORT):
         keras_fit.wrap(hook, by_chief)
 
@@ -155,6 +157,16 @@ def _build(original: Callable[..., None]) -> Callable[..., None]:
             keras_fit.build(self, data_batch if iterator is None else iterator.batches.example())
 
     return build
+
+
+def _predict_on_batch(original: Callable[..., Any]) -> Callable[..., Any]:
+    def predict(self: Any, x: Any) -> Any:
+        if worker_of(self.distribute_strategy) is None:
+            return original(self, x)
+        outputs = graph(self.predict_step)((tf.nest.map_structure(tf.convert_to_tensor, x),))
+        return tf.nest.map_structure(lambda output: output.numpy(), outputs)
+
+    return predict
 
 
 def _record_assignment(original: Callable[..., None]) -> Callable[..., None]:

@@ -95,6 +95,11 @@ ASSIGN: Final = _hook(
 METRICS: Final = _hook(
     f"{_TRAINER}:TensorFlowTrainer.get_metrics_result", "The logs of all metrics from given states.", ("self",)
 )
+PREDICT_ON_BATCH: Final = _hook(
+    f"{_TRAINER}:TensorFlowTrainer.predict_on_batch",
+    "It returns the predictions of all workers one after the other, for one batch of each.",
+    ("self", "x"),
+)
 TRAIN_STEP: Final = _hook(
     f"{_TRAINER}:TensorFlowTrainer._compute_loss",
     "With `jit_compile`, the loss and its gradients are compiled without the exchange that `train_step` contains.",
@@ -127,7 +132,7 @@ OPTIONALS: Final = _hook(
 HOOKS: Final = (
     TRAIN_FUNCTION, TEST_FUNCTION, SYMBOLIC_BUILD, BUILD, EPOCH_ITERATOR, ENUMERATE, REDUCE_LOSS, MASK, SCALE, UNSCALE,
     APPLY, APPLY_SCALED, ALL_REDUCE, NEXT_SEED, ASSIGN, METRICS, OPTIONALS, FIT, EVALUATE, TRAIN_BATCH_END,
-    TEST_BATCH_END, SAVE, SAVE_WEIGHTS, EXPORT, STRATEGY, TRAIN_STEP,
+    TEST_BATCH_END, SAVE, SAVE_WEIGHTS, EXPORT, STRATEGY, TRAIN_STEP, PREDICT_ON_BATCH,
 )  # fmt: skip
 
 
@@ -187,9 +192,9 @@ def epoch_iterator(original: Any, *args: Any, make_batches: Callable[[Any, int],
 
 def build(model: Any, batch: Any) -> None:
     """Build `model` and all that it is compiled with, under its strategy, for batches with the shapes of `batch`."""
-    with model.distribute_strategy.scope(), contextlib.suppress(RuntimeError):
-        # A model without `call`, such as a GAN with a `train_step` of its own, builds its parts in the first step. An
-        # error in `call` is raised there again.
+    with model.distribute_strategy.scope(), contextlib.suppress(RuntimeError, ValueError):
+        # A model without `call`, or whose `train_step` passes something else to it than the batch, builds its parts in
+        # the first step, as without a strategy. An error in `call` is raised there again.
         model._symbolic_build(data_batch=batch)
 
 
