@@ -24,4 +24,4 @@ history = model.fit(dataset, epochs=2, validation_data=dataset.take(3), callback
 repeated_history = model.fit(dataset.repeat(), steps_per_epoch=8, epochs=2, verbose=2)
 scores = model.evaluate(dataset, verbose=0)
 predictions = model.predict(dataset, verbose=0)
-result_batches = batches_ended
+print("last batches of calls", batches_ended)

@@ -20,7 +20,7 @@ from tfdist_trainer.keras.checks import check
 from tfdist_trainer.keras.compiled_step import train_step
 from tfdist_trainer.keras.decisions import TEST_BATCH, TRAIN_BATCH, FollowChief, batch_callbacks, on_worker
 from tfdist_trainer.keras.epochs import Batches, StepsPerExecution
-from tfdist_trainer.keras.files import by_chief
+from tfdist_trainer.keras.files import by_chief, when_written
 from tfdist_trainer.keras.replica_step import current
 from tfdist_trainer.keras.step_function import StepFunction
 from tfdist_trainer.upstream import keras_fit
@@ -51,6 +51,10 @@ def install() -> None:
     keras_fit.wrap(keras_fit.PREDICT_ON_BATCH, _predict_on_batch)
     for hook in (keras_fit.SAVE, keras_fit.SAVE_WEIGHTS, keras_fit.EXPORT):
         keras_fit.wrap(hook, by_chief)
+    for hook in (keras_fit.LOAD, keras_fit.LOAD_EXPORTED):
+        keras_fit.wrap(hook, functools.partial(when_written, path_of=lambda path, *_, **__: path))
+    weights_of = functools.partial(when_written, path_of=lambda _, filepath, *__, **___: filepath)
+    keras_fit.wrap(keras_fit.LOAD_WEIGHTS, weights_of)
 
 
 def _fit(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,16 +1,60 @@
-"""Files of a script under several workers: `save`, `save_weights` and `export` write once, on the chief."""
+"""Files of a script under several workers: `save`, `save_weights` and `export` write once, on the chief.
 
+A worker that is not the chief and loads what it has saved waits until the chief has written it.
+"""
+
+import os
+import time
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
+from tfdist_trainer import log
 from tfdist_trainer.upstream.strategy_worker import worker_of
+
+WAIT_SECONDS: Final = 60.0
+_POLL_SECONDS: Final = 0.1
+_CLOCK_SECONDS: Final = 5.0
+"""Largest difference between the clocks of a worker and of a file server."""
+
+_left_to_chief: dict[str, float] = {}
+"""Paths that this worker has saved, and when (seconds since the epoch)."""
 
 
 def by_chief(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function of Keras that saves its first argument, without effect on workers that are not the chief."""
 
-    def save(model: Any, *args: Any, **kwargs: Any) -> Any:
+    def save(model: Any, filepath: Any, *args: Any, **kwargs: Any) -> Any:
         worker = worker_of(getattr(model, "distribute_strategy", None))
-        return original(model, *args, **kwargs) if worker is None or worker.is_chief else None
+        if worker is None or worker.is_chief:
+            return original(model, filepath, *args, **kwargs)
+        _left_to_chief[os.fspath(filepath)] = time.time()
+        return None
 
     return save
+
+
+def when_written(original: Callable[..., Any], path_of: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of Keras that loads a file, which waits for one that this worker has left to the chief.
+
+    Args:
+        original: the function.
+        path_of: the path among its arguments.
+    """
+
+    def load(*args: Any, **kwargs: Any) -> Any:
+        path = os.fspath(path_of(*args, **kwargs))
+        saved_at = _left_to_chief.pop(path, None)
+        end = time.monotonic() + WAIT_SECONDS
+        while saved_at is not None and time.monotonic() < end:
+            try:
+                if Path(path).stat().st_mtime >= saved_at - _CLOCK_SECONDS:
+                    return original(*args, **kwargs)
+            except (OSError, ValueError):  # absent, or not written to the end
+                pass
+            time.sleep(_POLL_SECONDS)
+        if saved_at is not None:
+            log.event("file-of-chief", path=path, reason=f"not written within {WAIT_SECONDS:.0f} s")
+        return original(*args, **kwargs)
+
+    return load

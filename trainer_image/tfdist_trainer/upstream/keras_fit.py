@@ -19,6 +19,8 @@ _TRAINER: Final = "keras.src.backend.tensorflow.trainer"
 _LOSS: Final = "keras.src.losses.loss"
 _KERAS_FIT: Final = "`fit` under several workers is left to Keras, and fails"
 
+_PUBLIC: Final = dict.fromkeys(("save_model", "load_model"), (keras.saving, keras.models))
+
 Loss = Callable[..., Any]
 """Keras' reduction of the losses of a batch: (values, sample_weight, mask, reduction, dtype) -> loss."""
 
@@ -119,6 +121,11 @@ TEST_BATCH_END: Final = _hook(
 )
 SAVE: Final = _hook("keras.src.saving.saving_api:save_model", "Only the chief writes files.")
 SAVE_WEIGHTS: Final = _hook("keras.src.saving.saving_api:save_weights", "Only the chief writes files.")
+LOAD: Final = _hook("keras.src.saving.saving_api:load_model", "A worker loads what the chief is writing.")
+LOAD_WEIGHTS: Final = _hook("keras.src.saving.saving_api:load_weights", "As `load_model`.")
+LOAD_EXPORTED: Final = Hook(
+    package="tensorflow", name="tensorflow.saved_model:load", reason="As `load_model`.", missing=_KERAS_FIT
+)
 EXPORT: Final = _hook("keras:Model.export", "Only the chief writes files.")
 STRATEGY: Final = _hook(
     "keras.optimizers:Adam()._distribution_strategy",
@@ -132,7 +139,8 @@ OPTIONALS: Final = _hook(
 HOOKS: Final = (
     TRAIN_FUNCTION, TEST_FUNCTION, SYMBOLIC_BUILD, BUILD, EPOCH_ITERATOR, ENUMERATE, REDUCE_LOSS, MASK, SCALE, UNSCALE,
     APPLY, APPLY_SCALED, ALL_REDUCE, NEXT_SEED, ASSIGN, METRICS, OPTIONALS, FIT, EVALUATE, TRAIN_BATCH_END,
-    TEST_BATCH_END, SAVE, SAVE_WEIGHTS, EXPORT, STRATEGY, TRAIN_STEP, PREDICT_ON_BATCH,
+    TEST_BATCH_END, SAVE, SAVE_WEIGHTS, LOAD, LOAD_WEIGHTS, LOAD_EXPORTED, EXPORT, STRATEGY, TRAIN_STEP,
+    PREDICT_ON_BATCH,
 )  # fmt: skip
 
 
@@ -145,7 +153,10 @@ def wrap(hook: Hook, around: Callable[[Any], Any]) -> None:
         owner = getattr(owner, name)
     original = getattr(owner, attribute)
     replacement = around(original)
-    setattr(owner, attribute, functools.wraps(original)(replacement))
+    replacement = functools.wraps(original)(replacement)
+    setattr(owner, attribute, replacement)
+    for public in _PUBLIC.get(attribute, ()):  # names that Keras has bound to the function on import
+        setattr(public, attribute, replacement)
 
 
 def epoch_iterator(original: Any, *args: Any, make_batches: Callable[[Any, int], Any], **kwargs: Any) -> Any:
