@@ -80,7 +80,8 @@ raise ValueError(f"no column of process {os.getpid()}")
             "FileNotFoundError: [Errno 2] No such file or directory: 'data.csv'",
             id="Python behind a shell",
         ),
-        pytest.param("exit 3", 3, "worker-0 ended with exit code 3", id="a silent one"),
+        # It waited for 600 s once in about 190 runs, and the cause is not known yet.
+        pytest.param("exit 3", 3, "worker-0 ended with exit code 3", id="a silent one", marks=pytest.mark.long),
     ],
 )
 def test_the_error_of_a_command_that_is_not_python_is_the_end_of_its_standard_error(

@@ -19,17 +19,21 @@ from tfdist_trainer.keras import losses, optimizers, process_exit, seeds
 from tfdist_trainer.keras.checks import check
 from tfdist_trainer.keras.compiled_step import train_step
 from tfdist_trainer.keras.decisions import TEST_BATCH, TRAIN_BATCH, FollowChief, batch_callbacks, on_worker
-from tfdist_trainer.keras.epochs import Batches, StepsPerExecution
+from tfdist_trainer.keras.epochs import Batches
 from tfdist_trainer.keras.files import by_chief, when_written
 from tfdist_trainer.keras.replica_step import current
 from tfdist_trainer.keras.step_function import StepFunction
 from tfdist_trainer.upstream import keras_fit
+from tfdist_trainer.upstream.hook import KERAS
 from tfdist_trainer.upstream.strategy_worker import worker_of
 
 
 @functools.cache
 def install() -> None:
-    """Replace the functions of Keras, once in each process."""
+    """Replace the functions of Keras, once in each process, if this version of Keras is one that was tested."""
+    if not keras_fit.is_tested():
+        log.event("keras-fit-off", keras=keras.__version__, reason=f"tested with keras{KERAS}")
+        return
     seeds.set_common_seed(os.environ)
     process_exit.install()
     keras_fit.wrap(keras_fit.REDUCE_LOSS, losses.reduce_weighted_values)
@@ -69,7 +73,7 @@ def _fit(original: Callable[..., Any]) -> Callable[..., Any]:
         callbacks = _listed(bound.arguments.get("callbacks"))
         sees_each = batch_callbacks(callbacks, TRAIN_BATCH)
         self.make_train_function()
-        self.train_function.steps_per_execution = _steps_per_execution(self, sees_each)
+        _choose_steps_per_execution(self.train_function, self, sees_each)
         mine = [each for callback in callbacks for each in on_worker(callback, worker)]
         follow = FollowChief(worker, self.distribute_strategy, each_batch=bool(sees_each))
         bound.arguments["callbacks"] = [*mine, follow]
@@ -85,9 +89,8 @@ def _evaluate(original: Callable[..., Any]) -> Callable[..., Any]:
         if worker_of(self.distribute_strategy) is not None:
             bound = signature.bind(self, *args, **kwargs)
             self.make_test_function()
-            self.test_function.steps_per_execution = _steps_per_execution(
-                self, batch_callbacks(_listed(bound.arguments.get("callbacks")), TEST_BATCH)
-            )
+            sees_each = batch_callbacks(_listed(bound.arguments.get("callbacks")), TEST_BATCH)
+            _choose_steps_per_execution(self.test_function, self, sees_each)
         return original(self, *args, **kwargs)
 
     return evaluate
@@ -111,14 +114,14 @@ def _listed(callbacks: Any) -> list[Any]:
     return list(tf.nest.flatten(callbacks))
 
 
-def _steps_per_execution(model: Any, sees_each: Sequence[str]) -> StepsPerExecution:
-    """Return the steps per execution of a model: those of `compile`, or one if callbacks must see each batch."""
+def _choose_steps_per_execution(function: StepFunction, model: Any, sees_each: Sequence[str]) -> None:
+    """Use the steps per execution of `compile`, or one if callbacks must see each batch, or else tune them."""
     if model.steps_per_execution > 1:
-        return StepsPerExecution(model.steps_per_execution)
-    if sees_each:
+        function.set_steps_per_execution(model.steps_per_execution)
+    elif sees_each and function.set_steps_per_execution(1):
         log.event("one-step-per-call", because=", ".join(dict.fromkeys(sees_each)))
-        return StepsPerExecution(1)
-    return StepsPerExecution(None)
+    elif not sees_each:
+        function.set_steps_per_execution(None)
 
 
 def _step_function(kind: str, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -131,7 +134,7 @@ def _step_function(kind: str, original: Callable[..., Any]) -> Callable[..., Any
             setattr(
                 self,
                 f"{kind}_function",
-                StepFunction(self, step, worker, _steps_per_execution(self, ())),
+                StepFunction(self, step, worker),
             )
         return None
 

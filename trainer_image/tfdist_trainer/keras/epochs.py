@@ -19,13 +19,13 @@ class StepsPerExecution:
 
     def __init__(self, steps: int | None) -> None:
         """Run `steps` in each call; with None tune the number."""
-        self._fixed = steps
+        self.fixed = steps
         self._tuner = StepsPerExecutionTuner()
 
     @property
     def steps(self) -> int:
         """Steps of the next call."""
-        return self._fixed or self._tuner.steps
+        return self.fixed or self._tuner.steps
 
     def observe(self, seconds: float) -> None:
         """Record the mean duration of a step of an earlier call; 0 if none is known."""

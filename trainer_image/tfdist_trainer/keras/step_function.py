@@ -20,11 +20,9 @@ from tfdist_trainer.upstream.strategy_worker import Worker, local_updates
 class StepFunction:
     """Runs the steps of a `Block`, as Keras calls it: `function(block)` returns the logs."""
 
-    def __init__(
-        self, model: Any, step: Callable[[Any], Any], worker: Worker, steps_per_execution: StepsPerExecution
-    ) -> None:
+    def __init__(self, model: Any, step: Callable[[Any], Any], worker: Worker) -> None:
         """Use `step`, the model's `train_step` or `test_step`."""
-        self.steps_per_execution = steps_per_execution
+        self.steps_per_execution = StepsPerExecution(None)
         self.missing = 0
         """Steps that the last call lacks because the data ended."""
         self._model = model
@@ -37,6 +35,13 @@ class StepFunction:
         self._one = compiled(self._step_on, reduce_retracing=True)
         self._several = graph(self._steps_on, reduce_retracing=True)
         self._results = compiled(self._results_of)
+
+    def set_steps_per_execution(self, steps: int | None) -> bool:
+        """Run so many steps in one call, or with None as many as take half a second; return whether it changed."""
+        if steps == self.steps_per_execution.fixed:
+            return False  # a tuned number continues
+        self.steps_per_execution = StepsPerExecution(steps)
+        return True
 
     def __call__(self, iterator: Any) -> Mapping[str, Any]:
         """Run the steps of a block, or one step on each batch of any other iterator; return the logs.

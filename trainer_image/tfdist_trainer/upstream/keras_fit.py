@@ -12,8 +12,9 @@ from typing import Any, Final
 
 import keras
 import tensorflow as tf
+from packaging.specifiers import SpecifierSet
 
-from tfdist_trainer.upstream.hook import Hook
+from tfdist_trainer.upstream.hook import KERAS, Hook
 
 _TRAINER: Final = "keras.src.backend.tensorflow.trainer"
 _LOSS: Final = "keras.src.losses.loss"
@@ -142,6 +143,11 @@ HOOKS: Final = (
     TEST_BATCH_END, SAVE, SAVE_WEIGHTS, LOAD, LOAD_WEIGHTS, LOAD_EXPORTED, EXPORT, STRATEGY, TRAIN_STEP,
     PREDICT_ON_BATCH,
 )  # fmt: skip
+
+
+def is_tested() -> bool:
+    """Return whether the hooks were tested with the version of Keras in this process."""
+    return SpecifierSet(KERAS).contains(keras.__version__, prereleases=True)
 
 
 def wrap(hook: Hook, around: Callable[[Any], Any]) -> None:

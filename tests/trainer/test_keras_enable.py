@@ -1,0 +1,55 @@
+"""When the engine for `fit` is enabled, and that it leaves a Keras that it was not tested with alone."""
+
+import json
+from typing import Any
+
+import keras
+import pytest
+
+from tfdist_trainer.keras import engine
+from tfdist_trainer.keras_import import is_wanted
+
+pytestmark = pytest.mark.trainer
+
+TWO: dict[str, Any] = {"cluster": {"chief": ["a:1"], "worker": ["b:1"]}, "task": {"type": "worker", "index": 0}}
+
+
+def environ(config: Any = TWO, job: Any = None, **others: str) -> dict[str, str]:
+    return {"TFDIST_JOB": json.dumps(job or {}), "TF_CONFIG": json.dumps(config)} | others
+
+
+def test_a_worker_of_several_that_runs_a_script_wants_the_engine() -> None:
+    assert is_wanted(environ())
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(environ(TFDIST_KERAS_FIT="off"), id="it is switched off"),
+        pytest.param(environ(TF_USE_LEGACY_KERAS="1"), id="the script uses tf_keras"),
+        pytest.param(environ(job={"training": {"program": "tabular"}}), id="the bundled trainer runs"),
+        pytest.param(
+            environ({"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 0}}), id="one worker"
+        ),
+        pytest.param(environ(TWO | {"task": {"type": "evaluator", "index": 0}}), id="an evaluator"),
+        pytest.param(environ(TWO | {"cluster": TWO["cluster"] | {"ps": ["c:1"]}}), id="parameter servers"),
+        pytest.param(environ([]), id="TF_CONFIG is no object"),
+        pytest.param(environ() | {"TF_CONFIG": "{"}, id="TF_CONFIG is no JSON"),
+        pytest.param({"TFDIST_JOB": "{}"}, id="no TF_CONFIG"),
+    ],
+)
+def test_other_processes_do_not_want_it(other: dict[str, str]) -> None:
+    assert not is_wanted(other)
+
+
+def test_a_version_of_keras_that_was_not_tested_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # given
+    monkeypatch.setattr(keras, "__version__", "3.99.0")
+    before = keras.Model.fit
+    # when
+    engine.install.__wrapped__()
+    # then
+    assert keras.Model.fit is before
+    assert "keras-fit-off keras=3.99.0" in capsys.readouterr().out
