@@ -132,7 +132,7 @@ def example_counts(gang: ReplicaGroup, examples: ExampleSource | FileSource, fie
         DataMissingError: no member has an example.
         DataMalformedError: no member has an example, as all records were skipped.
     """
-    counts = tuple(round(count) for count in gang.all_gather(examples.count)[:, 0])
+    counts = tuple(round(count) for count in gang.all_gather(examples.count))
     if sum(counts):
         return counts
     skipped = round(gang.all_reduce_sum([examples.skipped])[0])

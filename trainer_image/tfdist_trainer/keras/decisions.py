@@ -86,7 +86,7 @@ class FollowChief(keras.callbacks.Callback):  # type: ignore[misc]
         Raises:
             ValueError: a callback has restored another state on this worker than on the chief.
         """
-        iterations = self._collectives.all_gather(_iterations(self.model))[:, 0]
+        iterations = self._collectives.gather_rows(_iterations(self.model))[:, 0]
         if (iterations != iterations[0]).any():
             steps = ", ".join(f"worker {rank}: {int(count)}" for rank, count in enumerate(iterations))
             raise ValueError(
@@ -109,7 +109,7 @@ class FollowChief(keras.callbacks.Callback):  # type: ignore[misc]
 
     def _follow(self) -> None:
         rate = _learning_rate(self.model)
-        rows = self._collectives.all_gather(float(bool(self.model.stop_training)), 0.0 if rate is None else rate)
+        rows = self._collectives.gather_rows(float(bool(self.model.stop_training)), 0.0 if rate is None else rate)
         for worker, row in enumerate(rows[1:], start=1):
             for name, mine, chiefs in zip(("stop_training", "learning_rate"), row, rows[0], strict=True):
                 if mine != chiefs and not (mine != mine and chiefs != chiefs):  # noqa: PLR0124  both NaN

@@ -34,7 +34,11 @@ class HostCollectives:
         reduced: npt.NDArray[np.float64] = self._add(tf.constant(local / self.replicas_per_member)).numpy()
         return reduced
 
-    def all_gather(self, *values: float) -> npt.NDArray[np.float64]:
+    def all_gather(self, value: float) -> list[float]:
+        """Return each member's `value` in order of rank."""
+        return [float(row[0]) for row in self.gather_rows(value)]
+
+    def gather_rows(self, *values: float) -> npt.NDArray[np.float64]:
         """Return the `values` of each member in order of rank, float64 [members, values]."""
         rows = np.zeros([self._size, len(values)])
         rows[self._rank] = values
