@@ -70,9 +70,9 @@ class Batches:
         """Yield the first step of each block and the block, up to `steps`, or without end."""
         begin = 0
         while steps is None or begin < steps:
-            size = (
-                self.steps_per_execution.steps if steps is None else min(self.steps_per_execution.steps, steps - begin)
-            )
+            size = self.steps_per_execution.steps
+            if steps is not None:
+                size = min(size, steps - begin)
             block = Block(self, iterator, size)
             yield begin, block
             if block.finished < block.steps:

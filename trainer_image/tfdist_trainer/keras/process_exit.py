@@ -8,10 +8,21 @@ import atexit
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import Any, Final
 
-_failed: list[bool] = []
+
+@dataclass(slots=True)
+class _Process:
+    """How this process ends."""
+
+    fit_failed: bool = False
+    raised: bool = False
+    """Whether an exception ends the process after that."""
+
+
+_process: Final = _Process()
 
 
 def install() -> None:
@@ -20,11 +31,10 @@ def install() -> None:
 
     def report(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         previous(kind, error, trace)
-        if _failed:
-            # Registered now, a handler would run before those of the script.
-            _failed.append(True)
+        _process.raised = _process.fit_failed
 
     sys.excepthook = report
+    # Now: a handler that is registered later runs before those of the script.
     atexit.register(_leave)
 
 
@@ -33,12 +43,12 @@ def noting_failure(function: Callable[..., Any], *args: Any, **kwargs: Any) -> A
     try:
         return function(*args, **kwargs)
     except Exception:
-        _failed[:] = [True]
+        _process.fit_failed = True
         raise
 
 
 def _leave() -> None:
-    if len(_failed) > 1:
+    if _process.raised:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(1)

@@ -34,7 +34,8 @@ class ReplicaStep:
         self.assigned: list[Any] = []
         """Keras variables that the step has assigned, other than by an optimizer."""
         self._replicas = replicas
-        self._is_exchanged = False
+        self.is_exchanged = False
+        """Whether the gradients have been exchanged."""
         self._is_compiling = False
 
     def exchange(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
@@ -59,16 +60,11 @@ class ReplicaStep:
     @contextlib.contextmanager
     def exchanged(self) -> Iterator[None]:
         """The gradients are those of the global batch inside: an optimizer that wraps another one exchanges once."""
-        self._is_exchanged = True
+        self.is_exchanged = True
         try:
             yield
         finally:
-            self._is_exchanged = False
-
-    @property
-    def is_exchanged(self) -> bool:
-        """Whether the gradients have been exchanged."""
-        return self._is_exchanged
+            self.is_exchanged = False
 
     def of_sum(self, loss: Any) -> Any:
         """Scale a `loss` that is a sum over the local batch; a collective."""

@@ -13,7 +13,7 @@ from tfdist_trainer.autograph import graph
 from tfdist_trainer.keras.epochs import Block, StepsPerExecution
 from tfdist_trainer.keras.replica_step import ReplicaStep, computing, examples_in
 from tfdist_trainer.strategies.reduction import all_reduce_sum
-from tfdist_trainer.upstream.keras_fit import metric_results, raw, statistics, without_optionals
+from tfdist_trainer.upstream.keras_fit import metric_results, statistics, without_optionals
 from tfdist_trainer.upstream.strategy_worker import Worker, local_updates
 
 
@@ -113,7 +113,7 @@ class StepFunction:
             outputs = self._step(batch)
         self._assigned = statistics(self._model, step.assigned)
         for variable in [*self._model.metrics_variables, *self._assigned] if may_be_empty else []:
-            value = raw(variable)
+            value = variable.value
             old = before.get(id(variable))
             if old is not None:
                 value.assign(tf.where(examples > 0, value.read_value(), old))
@@ -122,7 +122,7 @@ class StepFunction:
     def _state(self) -> dict[int, tf.Tensor]:
         """Return what a step without examples must not change: it would be NaN, a mean over nothing."""
         variables = [*self._model.metrics_variables, *self._model.non_trainable_variables]
-        return {id(variable): raw(variable).read_value() for variable in variables}
+        return {id(variable): variable.value.read_value() for variable in variables}
 
     def _results_of(self, outputs: Any, seconds: tf.Tensor) -> tuple[Any, Any]:
         """Return the logs after a step with these `outputs`, and the mean duration of a step of the last call."""
@@ -137,8 +137,8 @@ class StepFunction:
 
     def _sums(self, seconds: tf.Tensor) -> Any:
         """Add up the states of all metrics, and set statistics such as those of BatchNormalization to their mean."""
-        metrics = [raw(variable).read_value() for variable in self._model.metrics_variables]
-        averaged = [raw(variable) for variable in self._assigned]
+        metrics = [variable.value.read_value() for variable in self._model.metrics_variables]
+        averaged = [variable.value for variable in self._assigned]
         replicas = self._worker.replicas
         added = all_reduce_sum([*metrics, *(each.read_value() for each in averaged), tf.identity(seconds)], replicas)
         means = added[len(metrics) : -1]

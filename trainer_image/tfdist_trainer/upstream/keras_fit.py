@@ -278,12 +278,7 @@ def assign_locally(variable: Any, value: Any) -> None:
         local.assign(new)
 
     strategy = tf.distribute.get_strategy()
-    strategy.extended.update(raw(variable), assign, args=(tf.cast(value, variable.dtype),), group=False)
-
-
-def raw(variable: Any) -> Any:
-    """Return the TensorFlow variable of a Keras variable."""
-    return variable.value
+    strategy.extended.update(variable.value, assign, args=(tf.cast(value, variable.dtype),), group=False)
 
 
 def statistics(model: Any, assigned: Iterable[Any]) -> list[Any]:
