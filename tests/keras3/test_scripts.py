@@ -2,8 +2,7 @@
 
 import json
 import os
-import subprocess
-import sys
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -11,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pytest
+from support.forked import Fork
 from support.polling import wait_for
 from support.ports import free_ports
 
@@ -83,14 +83,8 @@ class Run:
         environ |= {"TF_CONFIG": tf_config} if tf_config else {}
         # Without TF_CONFIG it is Keras alone, with which the engine is compared.
         options = [*options, *(["--enable"] if tf_config else [])]
-        with self._output.open("wb") as output:
-            self._process = subprocess.Popen(
-                [sys.executable, str(RUNNER), *options, str(SCRIPTS / f"{name}.py"), str(self._results)],
-                cwd=folder,
-                env=environ,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-            )
+        script = [str(RUNNER), *options, str(SCRIPTS / f"{name}.py"), str(self._results)]
+        self._process = Fork(environ, self._output, script, folder)
 
     @property
     def text(self) -> str:
@@ -100,7 +94,7 @@ class Run:
         return self._process.poll()
 
     def stop(self) -> None:
-        self._process.kill()
+        self._process.send_signal(signal.SIGKILL)
         self._process.wait()
 
     def results(self) -> Arrays:

@@ -1,16 +1,17 @@
 """Replicas as forks of one fork server: each import of TensorFlow takes seconds, and some tests start dozens.
 
-Launchers start training processes in the same way (`tfdist_launch.fork_server`); here there is no launcher. The fork
-runs the same `main` as `python -m tfdist_trainer`.
+Launchers start training processes and scripts in the same way (`tfdist_launch.fork_server`); here there is no launcher.
+The fork runs the same `main` as `python -m tfdist_trainer`, or a script as its main module.
 """
 
 import faulthandler
 import multiprocessing
 import os
+import runpy
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Final, Protocol
@@ -39,9 +40,20 @@ class Running(Protocol):
 class Fork:
     """A replica that is a fork."""
 
-    def __init__(self, environ: Mapping[str, str], output: Path) -> None:
+    def __init__(
+        self, environ: Mapping[str, str], output: Path, script: Sequence[str] = (), folder: Path | None = None
+    ) -> None:
+        """Start it.
+
+        Args:
+            environ: its environment, no other variable.
+            output: file for its standard output and error.
+            script: path of a script with its arguments; by default the program `tfdist_trainer` runs.
+            folder: working directory; that of this process by default.
+        """
         output.touch()  # By the time that the fork runs, a test may have read it.
-        self._process = _context().Process(target=_replica, args=(dict(environ), str(output)), daemon=True)
+        arguments = (dict(environ), str(output), [*script], str(folder or Path.cwd()))
+        self._process = _context().Process(target=_replica, args=arguments, daemon=True)
         self._process.start()
         assert self._process.pid is not None
         self.pid = self._process.pid
@@ -66,19 +78,24 @@ def _context() -> ForkServerContext:
     return context
 
 
-def _replica(environ: dict[str, str], output: str) -> None:
-    """Become the program `tfdist_trainer`, with its output in the file `output`."""
+def _replica(environ: dict[str, str], output: str, script: list[str], folder: str) -> None:
+    """Become the script, or the program `tfdist_trainer`, with its output in the file `output`."""
     # The process that forks ignores it, and so does its fork, in which Ctrl-C means nothing anyway.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
+    os.chdir(folder)
     faulthandler.register(STACKS_SIGNAL)
     os.environ.clear()
     os.environ.update(environ)
     sys.path[:0] = [folder for folder in environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
     assert not preload.is_started(), "a runtime of TensorFlow does not survive a fork"
 
+    if script:
+        sys.argv = script
+        runpy.run_path(script[0], run_name="__main__")
+        return
     from tfdist_trainer.__main__ import main  # noqa: PLC0415  here, where everything is as in a new process
 
     main([])
