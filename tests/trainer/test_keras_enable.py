@@ -1,11 +1,16 @@
 """When the engine for `fit` is enabled, and that it leaves a Keras that it was not tested with alone."""
 
+import importlib
+import importlib.util
 import json
+import sys
+from pathlib import Path
 from typing import Any
 
 import keras
 import pytest
 
+from tfdist_trainer import keras_import
 from tfdist_trainer.keras import engine
 from tfdist_trainer.keras_import import is_wanted
 
@@ -40,6 +45,27 @@ def test_a_worker_of_several_that_runs_a_script_wants_the_engine() -> None:
 )
 def test_other_processes_do_not_want_it(other: dict[str, str]) -> None:
     assert not is_wanted(other)
+
+
+def test_a_search_for_keras_leaves_the_engine_to_the_import(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    # given a process that has not imported Keras; site-packages may run the .pth file twice
+    (tmp_path / "keras.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "keras")
+    before = list(sys.meta_path)
+    monkeypatch.setattr(sys, "meta_path", [*before])
+    for name, value in environ().items():
+        monkeypatch.setenv(name, value)
+    enabled: list[str] = []
+    monkeypatch.setattr(keras_import, "_enable", lambda: enabled.append("once"))
+    keras_import.install()
+    keras_import.install()
+    # when TensorFlow searches for Keras as it is imported
+    assert importlib.util.find_spec("keras") is not None
+    assert enabled == []
+    # then the import enables the engine
+    importlib.import_module("keras")
+    assert (enabled, sys.meta_path) == (["once"], before)
 
 
 def test_a_version_of_keras_that_was_not_tested_is_left_alone(

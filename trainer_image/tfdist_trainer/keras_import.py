@@ -22,7 +22,8 @@ _WORKERS: Final = ("chief", "worker")
 
 def install() -> None:
     """Have the first import of `keras` enable the engine, if this process is one of several workers of a script."""
-    sys.meta_path.insert(0, _KerasFinder())
+    if not any(isinstance(finder, _KerasFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _KerasFinder())
 
 
 def is_wanted(environ: Mapping[str, str]) -> bool:
@@ -53,7 +54,12 @@ def _object(text: str) -> dict[str, Any]:
 
 
 class _KerasFinder(importlib.abc.MetaPathFinder):
-    """Finds `keras` as without it, and enables the engine after the module has run."""
+    """Finds `keras` as without it, and enables the engine after the module has run.
+
+    It stays until then: the import of TensorFlow searches for `keras` without importing it.
+    """
+
+    _searching = False
 
     def find_spec(
         self,
@@ -62,16 +68,20 @@ class _KerasFinder(importlib.abc.MetaPathFinder):
         target: ModuleType | None = None,  # noqa: ARG002
     ) -> importlib.machinery.ModuleSpec | None:
         """Return the spec of `keras`, None for every other module."""
-        if fullname != "keras":
+        if fullname != "keras" or self._searching:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
+        self._searching = True  # the other finders are asked through this one
+        try:
+            spec = importlib.util.find_spec(fullname)
+        finally:
+            self._searching = False
         loader: Any = spec.loader if spec else None
         if loader is not None and is_wanted(os.environ):
             run = loader.exec_module
 
             def exec_module(module: ModuleType) -> None:
                 run(module)
+                sys.meta_path.remove(self)
                 _enable()
 
             loader.exec_module = exec_module
