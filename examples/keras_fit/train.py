@@ -1,11 +1,15 @@
 """An ordinary Keras script: `compile`, `fit`, `evaluate`. It depends only on `TF_CONFIG`."""
 
+import argparse
 import glob
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+options = argparse.ArgumentParser()
+options.add_argument("--epochs", type=int, default=1)
+epochs = options.parse_args().epochs
 strategy = tf.distribute.MultiWorkerMirroredStrategy()
 
 
@@ -29,6 +33,6 @@ with strategy.scope():
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(optimizer=keras.optimizers.Adam(0.001), loss=loss, metrics=["accuracy"])
 
-model.fit(read("/examples/npz/train-0000[01]-*.npz", batch_size=128), epochs=2, verbose=2)
+model.fit(read("/examples/npz/train-0000[01]-*.npz", batch_size=128), epochs=epochs, verbose=2)
 results = model.evaluate(read("/examples/npz/test-*.npz", batch_size=500), verbose=0, return_dict=True)
 print(f"accuracy {results['accuracy']:.4f}", flush=True)

@@ -101,6 +101,7 @@ def test_a_whole_job_alone_uses_the_devices_of_this_machine(tmp_path: Path) -> N
         ("just words", UsageError, "holds no job"),
         ({"trainig": TRAINING}, ConfigurationError, "trainig: not a field of a local run, which has strategy, task"),
         ({"training": {"programm": "x"}}, ConfigurationError, "training.program"),
+        ({"training": {"script": "team.train"}}, ConfigurationError, "training.script: this command runs programs"),
         ({"training": TRAINING, "runtime": {"xla": 1}}, ConfigurationError, "runtime.xla"),
         (manifest(runtime={"xla": 1}), ConfigurationError, "spec.runtime.xla"),
         ({"training": TRAINING, "checkpoint": {"directory": "ckpt"}}, ConfigurationError, "checkpoint.directory"),

@@ -1,4 +1,4 @@
-"""`tfdist run --local train.py --workers 2`: an ordinary Keras script, without a manifest and without a line for it."""
+"""An ordinary Keras script on two local workers: without a manifest, and as `training.script` of one."""
 
 import subprocess
 import sys
@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+import yaml
 
 pytestmark = pytest.mark.trainer
 
@@ -43,15 +44,36 @@ def test_a_script_trains_on_two_workers(tmp_path: Path) -> None:
     code, output = run(tmp_path, "My train.py", "--workers", "2", "--", "3")
     # then
     assert code == 0, output
-    logs = tmp_path / ".tfdist/my-train/logs"
-    results = [
-        [line for line in (logs / f"worker-{index}.log").read_text().splitlines() if "workers 2 loss" in line]
-        for index in range(2)
-    ]
-    assert len(results[0]) == 1, output
-    assert [line.partition("workers")[2] for line in results[0]] == [
-        line.partition("workers")[2] for line in results[1]
-    ]
+    first, second = losses(tmp_path / ".tfdist/my-train/logs")
+    assert (len(first), first) == (1, second), output
+
+
+def test_a_script_of_a_config_map_trains_in_forks_of_the_launchers(tmp_path: Path) -> None:
+    # given a script that imports a module and reads a file next to it
+    files = {"train.py": "import rows\n" + SCRIPT, "rows.py": "open('rows.csv').close()", "rows.csv": ""}
+    job = {
+        "apiVersion": "tfdist.dev/v1",
+        "kind": "TFDistJob",
+        "metadata": {"name": "my-script"},
+        "spec": {
+            "worker": {"replicas": 2},
+            "training": {"script": "train.py", "args": ["3"], "source": {"configMap": {"name": "my-code"}}},
+        },
+    }
+    config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "my-code"}, "data": files}
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump_all([job, config_map]))
+    # when
+    code, output = run(tmp_path, "job.yaml", "--in-place")
+    # then
+    assert code == 0, output
+    first, second = losses(tmp_path / ".tfdist/my-script/logs")
+    assert (len(first), first) == (1, second), output
+
+
+def losses(logs: Path) -> list[list[str]]:
+    """Return the losses that each worker has printed, one text for each run of `fit`."""
+    texts = [(logs / f"worker-{index}.log").read_text() for index in range(2)]
+    return [[line.partition("loss")[2] for line in text.splitlines() if "workers 2 loss" in line] for text in texts]
 
 
 def test_an_exception_of_the_script_ends_the_run_at_once_with_its_message(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tfdist import validation
+from tfdist.api.training import TrainingSpec
 from tfdist.cli.commands import run
 from tfdist.cli.errors import CommandError
 from tfdist.cli.script_job import script_job
@@ -27,7 +28,13 @@ def test_the_name_of_the_job_is_that_of_the_script(tmp_path: Path, file: str, na
     assert job.metadata.name == name
     assert job.spec.worker is not None
     assert job.spec.worker.replicas == 2
-    assert document.value["spec"]["command"] == ["python", str(tmp_path / file), "--epochs", "3"]
+    assert document.value["spec"]["training"] == {"script": str(tmp_path / file), "args": ["--epochs", "3"]}
+
+
+def test_a_script_without_arguments_has_none(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("")
+    (document,) = script_job(str(tmp_path / "train.py"), [], workers=1)
+    assert validation.parse(document.value).spec.training == TrainingSpec(script=str(tmp_path / "train.py"))
 
 
 def test_a_script_that_is_not_there_is_an_error(tmp_path: Path) -> None:

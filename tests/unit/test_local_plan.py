@@ -16,6 +16,7 @@ from tfdist.validation import parse
 
 NEEDS: dict[str, dict[str, Any] | None] = {
     "own-class-from-configmap": {"config_maps": {"digits": {"data": {"digits.py": "class Digits: ..."}}}},
+    "own-script": {"config_maps": {"my-script": {"data": {"train.py": "import keras"}}}},
     "secrets-in-env": None,
 }
 """Additional input of a sample; None: it cannot run without a cluster."""

@@ -84,8 +84,13 @@ def test_the_cadence_of_an_earlier_attempt_does_not_stall_the_next() -> None:
     assert (todo.probes, job.status["phase"]) == ((), "Running")
 
 
-def test_a_custom_program_without_reports_never_stalls() -> None:
-    job = Lifecycle(BOTH, **FIXED, image="a", command=["b"], without=["training"])
+@pytest.mark.parametrize(
+    "spec",
+    [{"image": "a", "command": ["b"], "without": ["training"]}, {"training": {"script": "team.train"}}],
+    ids=["command", "script"],
+)
+def test_a_custom_program_without_reports_never_stalls(spec: dict[str, Any]) -> None:
+    job = Lifecycle(BOTH, **FIXED, **spec)
     assert job.reconcile(BOTH, after=10**6).probes == ()
 
 

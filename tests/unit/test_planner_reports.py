@@ -215,15 +215,19 @@ def test_the_members_that_the_leader_waits_for_without_a_launcher_are_named() ->
     assert waiting not in story.message("Running")
 
 
-SCRIPT: dict[str, Any] = {"without": ["training"], "command": ["python", "train.py"]}
+SCRIPTS: tuple[dict[str, Any], ...] = (
+    {"without": ["training"], "command": ["python", "train.py"]},
+    {"training": {"script": "team.train"}},
+)
 NO_PROGRESS = (
     "the program reports no progress; the log of worker-0: kubectl logs -n team fashion-worker-0 -c tensorflow"
 )
 
 
-def test_after_a_minute_without_a_report_the_status_of_a_script_names_the_log() -> None:
+@pytest.mark.parametrize("script", SCRIPTS, ids=["command", "script"])
+def test_after_a_minute_without_a_report_the_status_of_a_script_names_the_log(script: dict[str, Any]) -> None:
     # given
-    story = Lifecycle(BOTH, **SCRIPT)
+    story = Lifecycle(BOTH, **script)
     assert story.condition_status("Running")[0] == "True"
     # when
     todo = story.reconcile(BOTH, after=20)
@@ -239,7 +243,7 @@ def test_after_a_minute_without_a_report_the_status_of_a_script_names_the_log() 
     assert story.message("Running") == "all 2 replicas run (attempt 0)", "a new controller has no report yet"
 
 
-def test_a_job_with_training_waits_for_its_reports() -> None:
+def test_a_job_with_a_program_waits_for_its_reports() -> None:
     story = Lifecycle(BOTH)
     story.reconcile(BOTH, after=3600)
     assert story.message("Running") == "all 2 replicas run (attempt 0)"

@@ -7,7 +7,7 @@ import pytest
 from support.factories import EVALUATED, manifest
 
 from tfdist.contract import ReplicaJob
-from tfdist.render.defaults import DEFAULT_COMMAND
+from tfdist.render.command import DEFAULT_COMMAND
 from tfdist.render.gang import Gang, gangs
 from tfdist.render.installation import Installation
 from tfdist.render.pod import Attempt, pod

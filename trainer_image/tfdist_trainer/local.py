@@ -37,6 +37,10 @@ def prepare(path: Path, environ: MutableMapping[str, str]) -> None:
     """
     document = _load(path)
     job = _job(document, path)
+    if job.spec.training is not None and job.spec.training.script is not None:
+        raise ConfigurationError(
+            "training.script: this command runs programs; run a script by tfdist run --local, or by python"
+        )
     replica = _replica_job(job, environ.get(TF_CONFIG_ENV))
     if job.spec.training is not None and job.spec.training.source is not None:
         log.event("no-effect", field="training.source", reason="a local run finds the program on PYTHONPATH")

@@ -11,7 +11,10 @@ from tfdist.contract import Role
 _ROLE_FIELDS: Final = ("self.chief", "self.worker", "self.ps", "self.evaluator")
 
 
-NOTHING_TO_RUN: Final = "neither a program nor an image is set; set training.program for the bundled trainer, or image"
+NOTHING_TO_RUN: Final = (
+    "neither a program, a script nor an image is set; set training.program for the bundled trainer, training.script, "
+    "or image"
+)
 
 _NO_SERVERS_REQUIRED: Final = "self.strategy != 'ParameterServer' || self.task == 'Evaluate'"
 """An evaluation with this strategy gets one error, about the strategy, and none about missing roles."""
@@ -143,12 +146,12 @@ _EVALUATION: Final = (
 
 _STANDBY: Final = (
     CrossFieldRule(
-        "!self.runPolicy.standby || (has(self.training) && has(self.checkpoint) && self.task == 'Train')",
-        "standby requires the bundled trainer and checkpoints; set training and checkpoint, or remove standby",
+        "!self.runPolicy.standby || (has(self.training) && has(self.training.program) && "
+        "has(self.checkpoint) && self.task == 'Train')",
+        "standby requires the bundled trainer and checkpoints; set training.program and checkpoint, or remove standby",
         ".runPolicy.standby",
         lambda self: (
-            not self.run_policy.standby
-            or (self.training is not None and self.checkpoint is not None and self.task == "Train")
+            not self.run_policy.standby or (self.runs_program and self.checkpoint is not None and self.task == "Train")
         ),
     ),
     CrossFieldRule(

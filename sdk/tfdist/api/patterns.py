@@ -23,6 +23,7 @@ DIRECTORY: Final = r"^(/|[a-z][a-z0-9+.-]*://)([^{}]|\{name\}|\{namespace\}|\{ui
 FOLDER: Final = "^[^/].*$"
 REPOSITORY: Final = r"^(https?|ssh|git|file)://\S+$|^\S+@\S+:\S+$"
 REVISION: Final = r"^[^-\s]\S*$"
+SCRIPT: Final = r"^(/?[^/].*\.py|[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*)$"
 PROGRAM: Final = r"^[A-Za-z_][A-Za-z0-9_.]*(:[A-Za-z_][A-Za-z0-9_]*)?$"
 
 PATTERN_DESCRIPTIONS: Final = {
@@ -39,6 +40,7 @@ PATTERN_DESCRIPTIONS: Final = {
     FOLDER: "a relative path",
     REPOSITORY: "a URL (https, ssh, git) or user@host:path",
     REVISION: "a commit, tag or branch, without spaces and not beginning with '-'",
+    SCRIPT: "a file that ends with .py, or a module such as package.train",
     PROGRAM: "the name of a built-in program, or package.module:Class",
 }
 """Description of the strings that a pattern matches, after `must be`."""

@@ -55,6 +55,7 @@ class Stricter:
 
 
 _UP: Final = r"(^|/)\.\.(/|$)"
+_UP_IN_SOURCE: Final = r"^([^/].*/)?\.\.(/|$)"
 _INSIDE: Final = "must be a path within the source, without .."
 STRICTER: Final = (
     Stricter(
@@ -62,6 +63,7 @@ STRICTER: Final = (
         "^(file:|-)",
         "must be the URL of a server (https, ssh, git) or user@host:path; the pod has no local repository",
     ),
+    Stricter("training.script", _UP_IN_SOURCE, _INSIDE),
     Stricter("training.source.git.directory", _UP, _INSIDE),
     Stricter("training.source.persistentVolumeClaim.directory", _UP, _INSIDE),
 )

@@ -1,4 +1,4 @@
-"""Training: the program and its source, checkpoints, evaluation, TensorBoard, and runtime settings of TensorFlow."""
+"""Training: program or script, its source, checkpoints, evaluation, TensorBoard, runtime settings of TensorFlow."""
 
 from enum import StrEnum
 from typing import Annotated, Any, Final, Literal
@@ -8,7 +8,7 @@ from pydantic import Field, StringConstraints
 from tfdist.api import patterns
 from tfdist.api.base import OPEN_OBJECT, SET, ApiModel, CrossFieldRule
 from tfdist.api.pod_fields import Resources
-from tfdist.api.scalars import Boolean, Count, DnsName, Image, Name, Natural, Path, Replicas, Seconds, distinct
+from tfdist.api.scalars import Boolean, Count, DnsName, Image, Name, Natural, Path, Replicas, Seconds, Text, distinct
 
 PLACEHOLDERS: Final = ("name", "namespace", "uid")
 """Placeholders of a directory, in braces: fields of the job's metadata."""
@@ -18,6 +18,10 @@ Directory = Annotated[str, StringConstraints(min_length=1, max_length=1024, patt
 
 Folder = Annotated[str, StringConstraints(min_length=1, max_length=1024, pattern=patterns.FOLDER)]
 """A relative path within a source."""
+
+
+SCRIPT_SUFFIX: Final = ".py"
+"""End of a `training.script` that is a file; any other is a module."""
 
 
 class ObjectSource(ApiModel):
@@ -48,7 +52,7 @@ class GitSource(ApiModel):
 
 
 class SourceSpec(ApiModel):
-    """Source of the program's code; exactly one of the fields must be set."""
+    """Source of the code of a program or script; exactly one of the fields must be set."""
 
     cross_field_rules = (
         CrossFieldRule(
@@ -68,15 +72,58 @@ class SourceSpec(ApiModel):
 
 
 class TrainingSpec(ApiModel):
-    """Program and configuration of the bundled trainer."""
+    """What the replicas run: a program of the bundled trainer, or a script of your own."""
 
-    program: Annotated[str, StringConstraints(min_length=1, max_length=253, pattern=patterns.PROGRAM)]
-    """Name of a built-in program, such as `image_classification`, or a class `package.module:Class`."""
+    cross_field_rules = (
+        CrossFieldRule(
+            "has(self.program) != has(self.script)",
+            "exactly one of program and script is required; set program for the bundled trainer, or script for a "
+            "script of your own",
+            "",
+            lambda self: (self.program is None) != (self.script is None),
+        ),
+        CrossFieldRule(
+            "!has(self.args) || has(self.script)",
+            "args requires script; set the options of a program in config, or remove args",
+            ".args",
+            lambda self: self.args is None or self.script is not None,
+        ),
+        CrossFieldRule(
+            "!has(self.config) || has(self.program)",
+            "config requires program; set the options of a script in args, or remove config",
+            ".config",
+            lambda self: self.config is None or self.program is not None,
+        ),
+        CrossFieldRule(
+            "!has(self.script) || has(self.source) || self.script.startsWith('/') || "
+            f"!self.script.endsWith('{SCRIPT_SUFFIX}')",
+            "a relative path requires source; set source, or the absolute path of the file in the image",
+            ".script",
+            lambda self: (
+                self.script is None
+                or self.source is not None
+                or self.script.startswith("/")
+                or not self.script.endswith(SCRIPT_SUFFIX)
+            ),
+        ),
+    )
+
+    program: Annotated[str, StringConstraints(min_length=1, max_length=253, pattern=patterns.PROGRAM)] | None = None
+    """Name of a built-in program, such as `image_classification`, or a class `package.module:Class`. Cannot be used if
+    `script` is set."""
+    script: Annotated[str, StringConstraints(min_length=1, max_length=1024, pattern=patterns.SCRIPT)] | None = None
+    """Python script that every replica runs, such as a Keras script with `MultiWorkerMirroredStrategy`: a file that
+    ends with `.py`, relative to the directory of `source` or absolute in the image, or a module such as
+    `package.train`. It runs under the launcher, or with the `python` of `image` where that is set. Cannot be used if
+    `program`, `command` or `args` of the container is set."""
+    args: Annotated[list[Text] | None, Field(max_length=256)] = None
+    """Arguments of the script. Requires `script`. Defaults to none."""
     source: SourceSpec | None = None
-    """Source of the code of a class, added to `PYTHONPATH`. Defaults to the code in the image."""
+    """Source of the code of a class or script, added to `PYTHONPATH`; also the working directory of a script. Defaults
+    to the code in the image."""
     config: Annotated[dict[str, Any] | None, Field(json_schema_extra=OPEN_OBJECT)] = None
     """Configuration of the program, such as `epochs`; the program validates it when it starts. docs/trainer.md lists
-    the fields of the built-in programs."""
+    the fields of the built-in programs. Requires `program`."""
 
 
 class CheckpointSpec(ApiModel):

@@ -68,8 +68,8 @@ class TFDistJobSpec(PodFields):
     """The evaluator, which scores checkpoints during training. It exists with `evaluation.mode` `Continuous` or `Both`
     without being set; set it to configure its pod."""
     training: TrainingSpec | None = None
-    """Program and configuration of the bundled trainer. Not needed with a program of your own in `image` or
-    `command`."""
+    """A program of the bundled trainer with its configuration, or a script of your own. Not needed with a program of
+    your own in `image` or `command`."""
     checkpoint: CheckpointSpec | None = None
     """Location, interval and restoring of checkpoints. If not set, a restart begins at step 0."""
     evaluation: EvaluationSpec | None = None
@@ -100,6 +100,11 @@ class TFDistJobSpec(PodFields):
     network_policy_ingress: Annotated[list[NetworkPolicyIngressRule] | None, Field(max_length=16)] = None
     """Additional ingress rules of the job's NetworkPolicy, as in `NetworkPolicy.spec.ingress`, for example for
     Prometheus. Requires `networkPolicy: Enabled`. Defaults to none."""
+
+    @property
+    def runs_program(self) -> bool:
+        """Whether `training` names a program; a script is as free as a `command`, and reports only what it wants."""
+        return self.training is not None and self.training.program is not None
 
     def fields_of(self, role: Role) -> PodFields | None:
         """Return the role's own pod fields; a member of an evaluation gang has those of the workers."""

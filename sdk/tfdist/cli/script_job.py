@@ -36,7 +36,7 @@ def script_job(path: str, arguments: Sequence[str], workers: int) -> list[Docume
         "kind": KIND,
         "metadata": {"name": _name(script.stem)},
         "spec": {
-            "command": ["python", str(script.resolve()), *arguments],
+            "training": {"script": str(script.resolve()), **({"args": list(arguments)} if arguments else {})},
             "worker": {"replicas": workers},
             "runPolicy": {"backoffLimit": 0},
         },

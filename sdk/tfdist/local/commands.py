@@ -16,7 +16,7 @@ from tfdist.api.template import PodTemplate
 from tfdist.api.v1 import TFDistJob
 from tfdist.contract import MAIN_CONTAINER, Role
 from tfdist.podspec import merge
-from tfdist.render.defaults import DEFAULT_COMMAND, LAUNCHER
+from tfdist.render.command import DEFAULT_COMMAND, LAUNCHER
 from tfdist.render.gang import gangs
 from tfdist.render.template import main_container, role_template
 from tfdist.validation import FieldError

@@ -97,7 +97,8 @@ class ContainerToProcess:
     def fetch(self, command: Sequence[str]) -> ReplicaPlan:
         """Return the process that fetches the source from Git, into a folder of its own that it finds empty."""
         folders = tuple(replace(each, empty=True) for each in self.folders if each.path.name == _SOURCE)
-        return replace(self.replica(command), name=FETCH, folders=folders)
+        # the working directory of the replicas may be in the source
+        return replace(self.replica(command), name=FETCH, folders=folders, directory=None)
 
     def _mounts(self, sources: Sources) -> dict[str, Path]:
         volumes = {volume["name"]: volume for volume in self._pod["spec"].get("volumes", ())}

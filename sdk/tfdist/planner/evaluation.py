@@ -161,7 +161,7 @@ def _has_final_result(context: PlanContext, builder: PlanBuilder) -> bool:
     A custom evaluator is done when it ends or its deadline passes; the bundled one, when it has evaluated the last
     checkpoint.
     """
-    own = context.spec.training is None or (
+    own = not context.spec.runs_program or (
         context.spec.evaluator is not None and context.spec.evaluator.command is not None
     )
     return own or "final" in builder.evaluation()

@@ -69,7 +69,7 @@ def unreported_progress(context: PlanContext, state: GangState) -> UnreportedPro
     The stored progress counts too: a new controller has received no report yet.
     """
     view, leader = context.view, state.leader
-    if state.gang.name is not GangName.TRAINING or context.spec.training is not None or leader is None:
+    if state.gang.name is not GangName.TRAINING or context.spec.runs_program or leader is None:
         return UnreportedProgress()
     if view.report is not None or view.status.get("progress"):
         return UnreportedProgress()

@@ -70,7 +70,7 @@ def _before_the_first_report(context: PlanContext, state: GangState) -> Progress
     wanted = context.spec.run_policy.progress_deadline_seconds
     ready = find(context.view.status, ConditionType.PODS_READY)
     bundled = runs_bundled_trainer(role_template(context.job, state.gang.leader.role))
-    own = context.spec.training is None or not bundled
+    own = not context.spec.runs_program or not bundled
     if own or wanted is None or isinstance(wanted, str) or ready is None or ready["status"] != "True":
         return Progressing(progressing=False)
     since = max(ready["lastTransitionTime"], *(p.created_at for p in state.pods))

@@ -8,21 +8,18 @@ from tfdist.api.v1 import TFDistJob
 from tfdist.contract import Role
 from tfdist.podspec import merge
 from tfdist.render import names, source
+from tfdist.render.command import DEFAULT_COMMAND
 from tfdist.render.installation import Installation
 from tfdist.render.security import default_security, pod_runs_as_root
 from tfdist.render.template import main_container, tensorflow_port
 
-LAUNCHER: Final = "tfdist-launch"
-TRAINER_COMMAND: Final = ("python", "-m", "tfdist_trainer")
-DEFAULT_COMMAND: Final = (LAUNCHER, "--", *TRAINER_COMMAND)
-"""Command of the bundled trainer under the launcher; the launcher replaces itself by it where a replica has no gang."""
 NODE_LOSS_SECONDS: Final = 30
 """Toleration of an unreachable node; Kubernetes' default is 300 s."""
 
 LOG_LEVEL_ENV: Final = "TF_CPP_MIN_LOG_LEVEL"
 LOG_LEVEL: Final = "1"
 """TensorFlow's log level of a script: without INFO, which is half of the lines of a short run. Warnings stay: one of
-them explains why GPUs are not used. With `training` the trainer sets the level, by `runtime.logDevicePlacement`."""
+them explains why GPUs are not used. For a program the trainer sets the level, by `runtime.logDevicePlacement`."""
 
 TEMPORARY: Final = "tfdist-tmp"
 """Volume of the temporary directory."""
@@ -54,7 +51,7 @@ def default_template(
     }
     if bundled:
         container["command"] = list(DEFAULT_COMMAND)
-    if job.spec.training is None and "envFrom" not in main_container(merged):  # `env` would override what that sets
+    if not job.spec.runs_program and "envFrom" not in main_container(merged):  # `env` would override what that sets
         container["env"] = [{"name": LOG_LEVEL_ENV, "value": LOG_LEVEL}]
     # with a ServiceAccount of its own the pod has the token, unless that ServiceAccount or the template forbids it
     token = {} if "serviceAccountName" in requested.get("spec", {}) else {"automountServiceAccountToken": False}

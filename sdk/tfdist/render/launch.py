@@ -12,7 +12,7 @@ from tfdist.api.policies import SuccessPolicy
 from tfdist.api.v1 import Strategy, TFDistJob
 from tfdist.contract import LAUNCH_PORT, LaunchMember, LaunchSettings, LeaderSettings, Restarts, Role
 from tfdist.render import names
-from tfdist.render.defaults import DEFAULT_COMMAND, LAUNCHER
+from tfdist.render.command import DEFAULT_COMMAND, LAUNCHER
 from tfdist.render.gang import Gang, GangName, Member
 from tfdist.render.launcher_secret import KEY_REFERENCE
 from tfdist.render.template import main_container, role_template

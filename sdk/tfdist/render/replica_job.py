@@ -1,6 +1,6 @@
 """The content of `TFDIST_JOB`: the job as one replica sees it."""
 
-from tfdist.api.training import PLACEHOLDERS, CheckpointSpec
+from tfdist.api.training import PLACEHOLDERS, CheckpointSpec, TrainingSpec
 from tfdist.api.v1 import TFDistJob
 from tfdist.contract import CheckpointSettings, LaunchSettings, ReplicaJob, Task, Training
 from tfdist.render.gang import Gang, Member
@@ -38,7 +38,7 @@ def replica_job(
         attempt=attempt,
         replicas=gang.sizes(),
         addresses=addresses,
-        training=Training(program=spec.training.program, config=spec.training.config or {}) if spec.training else None,
+        training=_training(spec.training),
         checkpoint=_checkpoint(job, gang, spec.checkpoint) if spec.checkpoint else None,
         evaluation=evaluation,
         runtime=spec.runtime.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True),
@@ -52,6 +52,13 @@ def expand_placeholders(job: TFDistJob, directory: str) -> str:
     for name in PLACEHOLDERS:
         directory = directory.replace(f"{{{name}}}", getattr(job.metadata, name))
     return directory
+
+
+def _training(spec: TrainingSpec | None) -> Training | None:
+    """Return the program and its configuration; None for a script, whose command has all that it needs."""
+    if spec is None or spec.program is None:
+        return None
+    return Training(program=spec.program, config=spec.config or {})
 
 
 def _checkpoint(job: TFDistJob, gang: Gang, spec: CheckpointSpec) -> CheckpointSettings:

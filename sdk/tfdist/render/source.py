@@ -1,4 +1,4 @@
-"""Source code of the program where it is not in the image: a volume on `PYTHONPATH`."""
+"""Source code of a program or script where it is not in the image: a volume on `PYTHONPATH`."""
 
 from typing import Any, Final
 
@@ -21,21 +21,25 @@ def overlay(training: TrainingSpec | None, fetch_image: str, *, as_root: bool = 
     code = training.source if training else None
     if code is None:
         return {}
-    folder = f"{MOUNT_PATH}/{_directory(code)}".rstrip("/")
-    container = {
+    folder = code_directory(code)
+    container: dict[str, Any] = {
         "name": contract.MAIN_CONTAINER,
         "env": [{"name": "PYTHONPATH", "value": folder}],
         "volumeMounts": [{"name": VOLUME, "mountPath": MOUNT_PATH, "readOnly": True}],
     }
+    if training is not None and training.script is not None:
+        container["workingDir"] = folder  # where the script finds the files next to it, as by `python train.py`
     spec: dict[str, Any] = {"containers": [container], "volumes": [{"name": VOLUME} | _volume(code)]}
     if code.git is not None:
         spec["initContainers"] = [_fetch(code.git.repository, code.git.revision, fetch_image, as_root=as_root)]
     return {"spec": spec}
 
 
-def _directory(code: SourceSpec) -> str:
+def code_directory(code: SourceSpec) -> str:
+    """Return the path of the code in a pod: the root of the source, or `directory` in it."""
     place = code.git or code.persistent_volume_claim
-    return (place.directory if place else None) or ""
+    directory = (place.directory if place else None) or ""
+    return f"{MOUNT_PATH}/{directory}".rstrip("/")
 
 
 def _volume(code: SourceSpec) -> dict[str, Any]:

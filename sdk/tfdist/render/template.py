@@ -1,7 +1,8 @@
 """The pod template of a role, merged from all levels of the specification.
 
-Lowest first: the job's pod fields, its `template`, the role's pod fields, the role's `template`. Maps merge, lists
-merge by key as `kubectl apply` does (`tfdist.podspec`). `pod` adds the fields that the controller sets.
+Lowest first: the command of `training.script`, the job's pod fields, its `template`, the role's pod fields, the role's
+`template`. Maps merge, lists merge by key as `kubectl apply` does (`tfdist.podspec`). `pod` adds the fields that the
+controller sets.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,6 +13,7 @@ from tfdist.api.pod_fields import PodFields
 from tfdist.api.v1 import TFDistJob, TFDistJobSpec
 from tfdist.contract import Role
 from tfdist.podspec import merge
+from tfdist.render.command import script_command
 
 CHECKPOINT_VOLUME: Final = "tfdist-checkpoint"
 RESERVED_PREFIX: Final = "tfdist-"
@@ -25,6 +27,16 @@ _POD_FIELDS: Final = set(PodFields.model_fields) - {"template"}
 
 def role_template(job: TFDistJob, role: Role) -> dict[str, Any]:
     """Return the PodTemplateSpec of a role as the job requests it, without defaults."""
+    result = template_without_script(job, role)
+    command = script_command(job.spec.training, own_image="image" in main_container(result))
+    if not command:
+        return result
+    container = {"name": contract.MAIN_CONTAINER, "command": command}
+    return merge({"spec": {"containers": [container]}}, result, "PodTemplateSpec")
+
+
+def template_without_script(job: TFDistJob, role: Role) -> dict[str, Any]:
+    """Return the PodTemplateSpec of a role as the job writes it, without the command of `training.script`."""
     spec = job.spec
     own = spec.fields_of(role)
     layers = [*_layers(spec), *(_layers(own) if own else ())]

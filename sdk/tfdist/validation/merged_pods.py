@@ -13,9 +13,15 @@ from tfdist.api.cross_field_rules import NOTHING_TO_RUN
 from tfdist.api.v1 import Strategy, TFDistJob
 from tfdist.contract import LAUNCH_PORT, MAIN_CONTAINER, REPORT_PORT, STANDBY_PORT_OFFSET, TF_PORT_NAME, Role
 from tfdist.podspec import gpu_count, merge, parse_quantity
-from tfdist.render.defaults import DEFAULT_COMMAND
+from tfdist.render.command import DEFAULT_COMMAND
 from tfdist.render.gang import gangs
-from tfdist.render.template import all_containers, main_container, role_template, tensorflow_port
+from tfdist.render.template import (
+    all_containers,
+    main_container,
+    role_template,
+    template_without_script,
+    tensorflow_port,
+)
 from tfdist.validation.api_server_rules import api_server_problems
 from tfdist.validation.environment import environment_problems
 from tfdist.validation.errors import FieldError
@@ -45,6 +51,7 @@ def merged_problems(job: TFDistJob, pod_defaults: Mapping[str, Any], *, programs
             _mounts,
             _requests,
             _program,
+            _script,
             _images,
             api_server_problems,
         ):
@@ -169,6 +176,22 @@ def _program(job: TFDistJob, role: Role, template: Template) -> Iterator[FieldEr
         yield FieldError(path, text)
     else:
         yield FieldError("spec.training", NOTHING_TO_RUN)
+
+
+def _script(job: TFDistJob, role: Role, template: Template) -> Iterator[FieldError]:
+    """Yield `command` and `args` of a role whose command is `training.script`."""
+    if job.spec.training is None or job.spec.training.script is None:
+        return
+    command = main_container(template_without_script(job, role)).get("command")
+    for name, value in (("command", command), ("args", main_container(template).get("args"))):
+        if value:
+            path = source_path(job, role, MAIN_CONTAINER, partial(_place_of_list, name))
+            text = f"the container runs training.script; remove {name} and set training.args, or remove script"
+            yield FieldError(path, messages.forbidden(text))
+
+
+def _place_of_list(name: str, container: Mapping[str, Any]) -> str | None:
+    return f".{name}" if container.get(name) else None
 
 
 def _images(job: TFDistJob, role: Role, template: Template) -> Iterator[FieldError]:

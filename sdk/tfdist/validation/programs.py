@@ -43,14 +43,14 @@ def program_problems(job: TFDistJob, templates: Mapping[Role, Mapping[str, Any]]
     """
     training = job.spec.training
     bundled = {role for role, template in templates.items() if runs_bundled_trainer(template)}
-    if training is None or ":" in training.program or not bundled:
+    if training is None or training.program is None or ":" in training.program or not bundled:
         return
     known = programs()
     if training.program not in known:
         text = messages.unsupported(training.program, [*known, "package.module:Class"])
         yield FieldError("spec.training.program", text)
         return
-    yield from _config_problems(training, known[training.program])
+    yield from _config_problems(training.program, training.config or {})
     yield from _data_problems(job, training, bundled)
 
 
@@ -62,7 +62,7 @@ def program_warnings(job: TFDistJob, templates: Mapping[Role, Mapping[str, Any]]
         templates: merged template of each role; it shows whether the role runs the bundled trainer.
     """
     training = job.spec.training
-    if training is None or not any(map(runs_bundled_trainer, templates.values())):
+    if training is None or training.program is None or not any(map(runs_bundled_trainer, templates.values())):
         return
     schema = programs().get(training.program, {})
     yield from _former_names(training.config or {}, schema, schema.get("$defs", {}), _CONFIG)
@@ -92,10 +92,10 @@ def programs() -> Mapping[str, Schema]:
     return content
 
 
-def _config_problems(training: TrainingSpec, schema: Schema) -> Iterator[FieldError]:
-    config = training.config or {}
+def _config_problems(program: str, config: Mapping[str, Any]) -> Iterator[FieldError]:
+    schema = programs()[program]
     try:
-        _validator(training.program).validate_python(config)
+        _validator(program).validate_python(config)
     except ValidationError as error:
         for each in errors(error):
             yield FieldError(messages.join_path((*_CONFIG, *each["loc"])), _message(each, schema, config))

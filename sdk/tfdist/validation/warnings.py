@@ -55,7 +55,7 @@ def _training_ignored(job: TFDistJob, role: Role, template: Mapping[str, Any]) -
     main = main_container(template)
     command = [*main.get("command", ()), *main.get("args", ())]
     if (
-        job.spec.training is None
+        not job.spec.runs_program
         or "command" not in main
         or any(mark in w for w in command for mark in _READS_TRAINING)
     ):

@@ -101,6 +101,23 @@ _TRAINING: Final = (
         "must be the name of a built-in program, or package.module:Class",
         PATTERN,
     ),
+    field("a script without a name", "training.script", "", "must have at least 1 character", SHORT, training={}),
+    field(
+        "a script in another language",
+        "training.script",
+        "./train",
+        "must be a file that ends with .py, or a module such as package.train",
+        PATTERN,
+        training={},
+    ),
+    field(
+        "too many arguments of a script",
+        "training.args",
+        ["x"] * 257,
+        "Too many: 257: must have at most 256 items",
+        MANY,
+        training={"script": "team.train"},
+    ),
     field("a ConfigMap of an odd name", "training.source.configMap.name", "My_Code", "must be a DNS", PATTERN),
     field(
         "a claim of an odd name",

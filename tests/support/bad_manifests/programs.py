@@ -9,6 +9,9 @@ DATA: Final = {"train": "/data/train.csv", "eval": "/data/eval.csv"}
 CLAIM: Final = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
 OWN: Final = {"program": "mine:Line"}
 CONFIG: Final = ".training.config"
+EITHER: Final = (
+    "exactly one of program and script is required; set program for the bundled trainer, or script for a script"
+)
 
 
 def config(name: str, path: str, message: str, **fields: Any) -> Bad:
@@ -110,6 +113,53 @@ _SOURCES: Final = (
     ),
 )
 
+_SCRIPT: Final = {"script": "team.train"}
+_SCRIPT_RUNS: Final = "Forbidden: the container runs training.script; remove {} and set training.args, or remove script"
+
+_SCRIPTS: Final = (
+    rule("training of nothing", ".training", EITHER, training={}),
+    rule("a program and a script", ".training", EITHER, training={**TRAINING, "script": "/code/train.py"}),
+    rule(
+        "arguments of a program",
+        ".training.args",
+        "args requires script; set the options of a program in config, or remove args",
+        training={**TRAINING, "args": []},
+    ),
+    rule(
+        "settings of a script",
+        ".training.config",
+        "config requires program; set the options of a script in args, or remove config",
+        training={"script": "/code/train.py", "config": {"epochs": 3}},
+    ),
+    rule(
+        "a script that is nowhere",
+        ".training.script",
+        "a relative path requires source; set source, or the absolute path of the file in the image",
+        training={"script": "train.py"},
+    ),
+    rule(
+        "a script outside of its source",
+        ".training.script",
+        "must be a path within the source, without ..",
+        training={"script": "a/../../train.py", "source": {"configMap": {"name": "code"}}},
+    ),
+    pod("a script and a command", ".command", _SCRIPT_RUNS.format("command"), training=_SCRIPT, command=["python"]),
+    pod(
+        "a script and arguments of a role",
+        ".worker.args",
+        _SCRIPT_RUNS.format("args"),
+        training=_SCRIPT,
+        worker={"args": ["--epochs", "3"]},
+    ),
+    pod(
+        "a script and a command in the template",
+        ".template.spec.containers[0].command",
+        _SCRIPT_RUNS.format("command"),
+        training=_SCRIPT,
+        template={"spec": {"containers": [{"name": "tensorflow", "command": ["python"]}]}},
+    ),
+)
+
 _PODS: Final = (
     pod(
         "an init container called as the one that trains",
@@ -166,4 +216,4 @@ _PODS: Final = (
     ),
 )
 
-CASES: Final[tuple[Bad, ...]] = (*_PROGRAMS, *_SOURCES, *_PODS)
+CASES: Final[tuple[Bad, ...]] = (*_PROGRAMS, *_SOURCES, *_SCRIPTS, *_PODS)

@@ -8,6 +8,13 @@ from support.factories import CHECKPOINT, TRAINING
 URL: Final[dict[str, Any]] = {"directory": "gs://bucket/ckpt"}
 PS: Final[dict[str, Any]] = {"strategy": "ParameterServer", "chief": {}, "ps": {}}
 EVALUATE: Final[dict[str, Any]] = {"task": "Evaluate", "checkpoint": URL}
+NOTHING_TO_RUN: Final = (
+    "neither a program, a script nor an image is set; set training.program for the bundled trainer, training.script, "
+    "or image"
+)
+STANDBY: Final = (
+    "standby requires the bundled trainer and checkpoints; set training.program and checkpoint, or remove standby"
+)
 ONE_PLACE: Final = "exactly one source is required; set one of configMap, git and persistentVolumeClaim"
 
 
@@ -120,13 +127,13 @@ _TASKS: Final = (
     rule(
         "nothing to run",
         ".training",
-        "neither a program nor an image is set; set training.program for the bundled trainer, or image",
+        NOTHING_TO_RUN,
         without=["training"],
     ),
     rule(
         "nothing to run but roles",
         ".training",
-        "neither a program nor an image is set; set training.program for the bundled trainer, or image",
+        NOTHING_TO_RUN,
         chief={},
         evaluator={},
         without=["training"],
@@ -134,7 +141,7 @@ _TASKS: Final = (
     rule(
         "arguments of nothing",
         ".training",
-        "neither a program nor an image is set; set training.program for the bundled trainer, or image",
+        NOTHING_TO_RUN,
         args=[],
         without=["training"],
     ),
@@ -250,7 +257,15 @@ _STANDBY: Final = (
     rule(
         "a reserve of programs that could not go on",
         ".runPolicy.standby",
-        "standby requires the bundled trainer and checkpoints; set training and checkpoint, or remove standby",
+        STANDBY,
+        runPolicy={"standby": True},
+    ),
+    rule(
+        "a reserve of scripts",
+        ".runPolicy.standby",
+        STANDBY,
+        training={"script": "team.train"},
+        checkpoint=URL,
         runPolicy={"standby": True},
     ),
     rule(

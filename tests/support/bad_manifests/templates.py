@@ -265,7 +265,8 @@ _ROLES: Final = (
     pod(
         "a template without a program",
         ".training",
-        "neither a program nor an image is set; set training.program for the bundled trainer, or image",
+        "neither a program, a script nor an image is set; set training.program for the bundled trainer, "
+        "training.script, or image",
         template={},
         without=["training"],
     ),

@@ -53,7 +53,6 @@ _TYPES: Final = (
 )
 
 _ABSENT: Final = (
-    absent("training of nothing", "training.program", training={}),
     absent("a ConfigMap without a name", "training.source.configMap.name", **source(configMap={})),
     absent(
         "a claim without a name", "training.source.persistentVolumeClaim.claimName", **source(persistentVolumeClaim={})

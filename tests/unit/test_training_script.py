@@ -1,0 +1,147 @@
+"""`training.script`: the command, the code and the settings of its replicas, on a cluster and on this machine."""
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from support.factories import EVALUATED, manifest
+from support.local_plans import STATE, prepared
+
+from tfdist import validation
+from tfdist.contract import JOB_ENV, ReplicaJob
+from tfdist.render.gang import gangs
+from tfdist.render.installation import Installation
+from tfdist.render.pod import Attempt, pod
+
+Json = dict[str, Any]
+
+IN_CONFIG_MAP: Final[Json] = {"script": "train.py", "source": {"configMap": {"name": "my-code"}}}
+MODULE: Final[Json] = {"script": "team.train"}
+LAUNCHED: Final = ["tfdist-launch", "--", "python"]
+
+
+def containers(**spec: Any) -> list[Json]:
+    """Return the container `tensorflow` of each replica of the first gang."""
+    job = validation.parse(manifest(**spec))
+    gang = gangs(job)[0]
+    pods = [pod(job, gang, member, Attempt(0, 0), Installation("tfdist/trainer:test")) for member in gang.members]
+    return [made["spec"]["containers"][0] for made in pods]
+
+
+def variables(container: Json) -> dict[str, str]:
+    return {each["name"]: each.get("value", "") for each in container["env"]}
+
+
+@pytest.mark.parametrize(
+    ("training", "command"),
+    [
+        (IN_CONFIG_MAP, ["/opt/tfdist/source/train.py"]),
+        (IN_CONFIG_MAP | {"args": ["--epochs", "3"]}, ["/opt/tfdist/source/train.py", "--epochs", "3"]),
+        (
+            {"script": "jobs/train.py", "source": {"git": {"repository": "https://h/a.git", "directory": "src"}}},
+            ["/opt/tfdist/source/src/jobs/train.py"],
+        ),
+        ({"script": "/app/my train.py"}, ["/app/my train.py"]),
+        (IN_CONFIG_MAP | {"script": "/app/train.py"}, ["/app/train.py"]),
+        (MODULE | {"args": ["x"]}, ["-m", "team.train", "x"]),
+    ],
+    ids=["file", "arguments", "directory of the source", "in the image", "in the image, with a source", "module"],
+)
+def test_every_replica_runs_the_script_under_the_launcher(training: Json, command: list[str]) -> None:
+    assert [made["command"] for made in containers(training=training)] == [[*LAUNCHED, *command]] * 2
+    assert all("args" not in made for made in containers(training=training))
+
+
+def test_an_image_of_the_users_runs_the_script_by_its_python() -> None:
+    # given
+    job = manifest(training=MODULE, worker={"replicas": 2, "image": "team/train:1"}, chief={})
+    # when
+    chief, *workers = containers(**job["spec"])
+    # then
+    assert chief["command"] == [*LAUNCHED, "-m", "team.train"]
+    assert [made["command"] for made in workers] == [["python", "-m", "team.train"]] * 2
+    assert not any(launch_settings(made) for made in (chief, *workers)), "the launchers need one in each role"
+
+
+def test_launchers_restart_the_gang_of_a_script() -> None:
+    assert all(launch_settings(made) for made in containers(training=MODULE))
+
+
+def launch_settings(container: Json) -> Any:
+    return json.loads(variables(container)[JOB_ENV]).get("launch")
+
+
+def test_the_script_finds_modules_and_files_next_to_it() -> None:
+    git = {"repository": "https://h/a.git", "directory": "src"}
+    for source, folder in (
+        (IN_CONFIG_MAP["source"], "/opt/tfdist/source"),
+        ({"git": git}, "/opt/tfdist/source/src"),
+    ):
+        made = containers(training={"script": "train.py", "source": source})[0]
+        assert (variables(made)["PYTHONPATH"], made["workingDir"]) == (folder, folder)
+
+
+def test_a_program_keeps_the_working_directory_of_the_image() -> None:
+    source = {"configMap": {"name": "my-code"}}
+    assert "workingDir" not in containers(training={"program": "a:B", "source": source})[0]
+
+
+def test_the_job_overrides_the_working_directory() -> None:
+    assert containers(training=IN_CONFIG_MAP, workingDir="/data")[0]["workingDir"] == "/data"
+
+
+def test_the_replicas_of_a_script_are_those_of_a_command() -> None:
+    # given a job with a script, and one with its command
+    script = containers(training=MODULE)
+    command = containers(without=["training"], command=[*LAUNCHED, "-m", "team.train"])
+    # then their containers are equal, so Keras' fit runs on several workers, and TensorFlow logs no INFO
+    assert script == command
+    assert ReplicaJob.model_validate_json(variables(script[0])[JOB_ENV]).training is None
+    assert variables(script[0])["TF_CPP_MIN_LOG_LEVEL"] == "1"
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"strategy": "ParameterServer", "chief": {}, "ps": {"replicas": 1}},
+        {"strategy": "Custom", "ps": {}},
+        {"strategy": "OneDevice", "worker": {"replicas": 1}},
+        EVALUATED,
+        {"task": "Evaluate", "checkpoint": EVALUATED["checkpoint"]},
+    ],
+    ids=["parameter servers", "custom", "one device", "evaluation", "task Evaluate"],
+)
+def test_a_script_has_the_roles_tasks_and_strategies_of_a_command(spec: Json) -> None:
+    # when
+    job, made = validation.parse(manifest(training=MODULE, **spec)), containers(training=MODULE, **spec)
+    # then
+    assert validation.warnings(job) == []
+    assert {tuple(each["command"]) for each in made} == {(*LAUNCHED, "-m", "team.train")}
+
+
+def test_a_script_of_a_config_map_runs_on_this_machine_in_the_folder_of_its_files() -> None:
+    # given
+    document = manifest(training=IN_CONFIG_MAP | {"args": ["3"]})
+    files = {"train.py": "import layers", "layers.py": ""}
+    # when
+    made = prepared(document, config_maps={"my-code": {"data": files}})
+    # then
+    folder = STATE / "config" / "worker-1" / "tfdist-source"
+    worker = made.replicas["worker-1"]
+    assert worker.command[1:] == (f"{folder}/train.py", "3")
+    assert Path(worker.command[0]).name == "python"
+    assert worker.directory == folder
+    assert set(made.folders[folder].files) == set(files)
+    assert made.notes == []
+
+
+@pytest.mark.parametrize("launcher", [False, True], ids=["processes", "in place"])
+def test_a_script_from_git_runs_in_the_folder_that_was_fetched(launcher: bool) -> None:
+    git = {"repository": "https://h/a.git", "directory": "src"}
+    made = prepared(manifest(training={"script": "train.py", "source": {"git": git}}), launcher=launcher)
+    worker = made.replicas["worker-0"]
+    assert list(worker.command[:-1]) == (LAUNCHED if launcher else ["python"])
+    assert (worker.command[-1], worker.directory) == (f"{STATE}/source/src/train.py", STATE / "source/src")
+    assert made.fetch is not None
+    assert made.fetch.directory is None, "the folder exists only after the fetch"
