@@ -46,6 +46,12 @@ def test_the_same_error_twice_is_final_though_a_lost_peer_came_between() -> None
     assert rule(some, failure(70, "ValueError: x")).final == "RepeatedError"
 
 
+def test_errors_that_differ_in_numbers_only_are_the_same() -> None:
+    some = limits(backoff_limit=10)
+    assert not rule(some, failure(70, "RuntimeError: thread 0x7f31 at 12:01:02")).final
+    assert rule(some, failure(70, "RuntimeError: thread 0x7aa0 at 12:09:44")).final == "RepeatedError"
+
+
 def test_the_same_error_is_not_final_after_a_checkpoint_another_error_or_silence() -> None:
     some = limits(backoff_limit=10)
     for message, checkpoint in (("x", 1), ("x", 2), ("y", 2), ("x", 2), ("", 2), ("x", 2)):

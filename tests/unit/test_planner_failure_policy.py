@@ -88,9 +88,10 @@ def test_ten_restarts_that_the_cluster_causes_are_free_and_the_next_ones_count()
     assert job.status["restarts"] == {"counted": 1, "uncounted": 10, "sinceCheckpoint": 1}
 
 
-def test_the_same_error_message_in_two_attempts_fails_the_job_at_once() -> None:
+@pytest.mark.parametrize("first", ["ValueError: shapes (3,) and (4,)", "ValueError: shapes (5,) and (4,)"])
+def test_the_same_error_message_in_two_attempts_fails_the_job_at_once_whatever_its_numbers(first: str) -> None:
     job = Lifecycle(BOTH)
-    crash(job, 0, 1, message="ValueError: shapes (3,) and (4,)")
+    crash(job, 0, 1, message=first)
     crash(job, 1, 1, message="ValueError: shapes (3,) and (4,)")
     assert job.condition_status("Failed") == ("True", "RepeatedError")
     assert "ValueError: shapes (3,) and (4,)" in job.message("Failed")
