@@ -10,7 +10,14 @@ from typing import Final
 
 LONGEST_CAUSE: Final = 512
 MAX_NAMED: Final = 3
-_TRACEBACK: Final = re.compile(r"^\s*Traceback \(most recent call last\):\s*$")
+_TRACEBACK: Final = re.compile(r"^\s*(?:\+ Exception Group )?Traceback \(most recent call last\):\s*$")
+_IGNORED: Final = re.compile(r"^(?:Exception ignored (?:in|while|on)\b|Error in atexit\b)")
+"""Line before the traceback of an exception that Python only prints, of a destructor or an exit handler."""
+_GROUP: Final = "Exception Group Traceback"
+_IN_GROUP: Final = re.compile(r"^ +\| (?=\S)(?!(?:Exception Group )?Traceback )")
+"""Margin of an exception in the traceback of an exception group; frames are further to the right."""
+_SYNTAX: Final = re.compile(r"^(?:SyntaxError|IndentationError|TabError): ")
+_POSITION: Final = re.compile(r'^\s+File "([^"]+)", line (\d+)')
 _EXCEPTION: Final = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit|Warning|Iteration)\b(?::|$)")
 """First line of an exception outside of a traceback, by the names that Python's guide to style recommends."""
 _GRAPH_ERROR: Final = "Graph execution error:"
@@ -34,13 +41,18 @@ def cause_in(output: str) -> str:
     """Return the cause of a failure in one line of at most 512 characters, from the end of a program's output.
 
     It is the type and message of the exception after the last traceback, with the error of the operation where
-    TensorFlow raised it in a graph; else the last line that names an error; else the last line that is neither a log
-    message of a library nor a node of a graph. Returns "" for an empty output.
+    TensorFlow raised it in a graph, the first exception of a group, and file and line of a syntax error; else the last
+    line that names an error; else the last line that is neither a log message of a library nor a node of a graph.
+    Returns "" for an empty output.
     """
     lines = output.splitlines()
-    start = max((number for number, line in enumerate(lines) if _TRACEBACK.match(line)), default=None)
-    if start is not None and (raised := _raised(lines[start + 1 :])):
-        return raised[:LONGEST_CAUSE]
+    starts = [number for number, line in enumerate(lines) if _TRACEBACK.match(line)]
+    raising = [number for number in starts if not (number and _IGNORED.match(lines[number - 1]))]
+    if starts:
+        start = (raising or starts)[-1]
+        found = _of_group if _GROUP in lines[start] else _raised
+        if raised := found(lines[start + 1 :]):
+            return raised[:LONGEST_CAUSE]
     text = [line.strip() for line in lines if _NODE.sub("", line).strip() and not _LOG.match(line)]
     named = [line for line in text if _EXCEPTION.match(line)]
     found = (named or text or [line.strip() for line in lines if line.strip()] or [""])[-1]
@@ -65,14 +77,39 @@ def _raised(lines: Sequence[str]) -> str:
     first = next((number for number, line in enumerate(lines) if line.strip() and not line[0].isspace()), None)
     if first is None:
         return ""
+    if _SYNTAX.match(lines[first]):
+        return lines[first].strip() + _position(lines[:first])
     if not lines[first].rstrip().endswith(_GRAPH_ERROR):
-        return _NODE.sub("", lines[first]).strip()
+        return _message(lines[first:])
     kind = lines[first].partition(":")[0]
     following = lines[first + 1 :]
     frames = [number for number, line in enumerate(following) if _FRAME.match(line)]
     after = following[frames[-1] + 2 if frames else 0 :]  # a frame is followed by its line of source
     texts = (text for line in after if (text := _NODE.sub("", line).strip()) and not _is_no_message(line))
     return f"{kind}: {next(texts, _GRAPH_ERROR)}"
+
+
+def _message(lines: Sequence[str]) -> str:
+    """Return the exception at the start of `lines`, with the next line of its message while one ends with a colon."""
+    text = _NODE.sub("", lines[0]).strip()
+    for line in filter(None, map(str.strip, lines[1:])):
+        if not text.endswith(":") or _TRACEBACK.match(line) or _is_no_message(line):
+            break
+        text = f"{text} {_NODE.sub('', line)}".strip()
+    return text
+
+
+def _position(frames: Sequence[str]) -> str:
+    """Return file and line of a syntax error, which the last frame has, in the form of Python's message."""
+    found = [match for line in frames if (match := _POSITION.match(line))]
+    return f" ({found[-1][1]}, line {found[-1][2]})" if found else ""
+
+
+def _of_group(lines: Sequence[str]) -> str:
+    """Return the exception group that follows the frames of a traceback, with the first exception that is no group."""
+    exceptions = [line[margin.end() :].strip() for line in lines if (margin := _IN_GROUP.match(line))]
+    first = next((text for text in exceptions if "ExceptionGroup: " not in text), "")
+    return f"{exceptions[0]}; the first: {first}" if first else "".join(exceptions[:1])
 
 
 def _is_no_message(line: str) -> bool:

@@ -65,6 +65,15 @@ raise ValueError(f"no column of process {os.getpid()}")
     assert (message.gang_end.reason, message.gang_end.round) == ("RepeatedError", 1)
 
 
+def test_the_text_that_a_script_exits_with_is_its_error(launch: "Launch", tmp_path: Path) -> None:
+    command = ("--", sys.executable, str(tmp_path / "program.py"))
+    fake = {"PYTHONPATH": str(without_tensorflow(tmp_path))}
+    script = "sys.exit('config.yaml has no key lr')"
+    launchers = launch(1, script=script, command=command, settings={"backoffLimit": 0}, environ_of=lambda _: fake)
+    assert launchers.wait() == [1], launchers.output()
+    assert launchers.termination(0).message.startswith("worker-0: config.yaml has no key lr; ")
+
+
 @pytest.mark.parametrize(
     ("command", "code", "message"),
     [

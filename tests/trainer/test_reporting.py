@@ -73,6 +73,13 @@ def test_an_error_in_an_input_pipeline_has_its_cause_without_the_name_of_the_nod
     assert message == "AlreadyExistsError: cache lockfile already exists ('/cache/train_0.lockfile')."
 
 
+def test_a_group_of_exceptions_has_the_first_of_them() -> None:
+    group = ExceptionGroup("shards failed", [ExceptionGroup("of a", [OSError("disk full")]), ValueError("b")])
+    assert classify(group).message == (
+        "ExceptionGroup: shards failed (2 sub-exceptions); the first: OSError: disk full"
+    )
+
+
 def test_a_keras_error_has_its_cause_without_the_arguments_of_the_call() -> None:
     cause = (
         "Exception encountered when calling Sequential.call().\n    \n    \x1b[1mInput 0 does not fit: x\x1b[0m\n    \n"

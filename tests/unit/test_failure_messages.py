@@ -53,6 +53,14 @@ def test_a_limit_that_launchers_have_reached_is_reported_once() -> None:
     assert job.status["failures"][-1]["message"] == "out of luck"
 
 
+def test_the_cause_in_the_end_of_a_log_is_the_message_and_not_its_last_line() -> None:
+    """Given a program without a termination message, whose log Kubernetes substitutes, when it fails, then..."""
+    log = 'Traceback (most recent call last):\n  File "train.py", line 3\nValueError: no column a\nbye from atexit\n'
+    job = failed([pod("worker-0", "F", exit_code=1, message=log), pod("worker-1")], runPolicy={"backoffLimit": 0})
+    assert "ended with exit code 1: ValueError: no column a; " in job.message("Failed")
+    assert job.status["failures"][-1]["message"] == "ValueError: no column a"
+
+
 def test_a_message_has_the_command_that_prints_the_log() -> None:
     job = failed([pod("worker-0", "F", exit_code=64), pod("worker-1")])
     assert job.message("Failed").endswith("; its log: kubectl logs -n team fashion-worker-0 -c tensorflow")

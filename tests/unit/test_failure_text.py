@@ -28,6 +28,31 @@ cache lockfile already exists ('/cache/train_0.lockfile'). If you are sure
 \t [[IteratorGetNextAsOptional]] [Op:__inference_train_function_826]
 """
 
+GROUP = """  + Exception Group Traceback (most recent call last):
+  |   File "train.py", line 8, in <module>
+  |     load_all()
+  | ExceptionGroup: two shards failed (2 sub-exceptions)
+  +-+---------------- 1 ----------------
+    | Traceback (most recent call last):
+    |   File "train.py", line 4, in load
+    |     open(path)
+    | OSError: disk full
+    +---------------- 2 ----------------
+    | ValueError: shard 2
+    +------------------------------------
+"""
+SYNTAX = """Traceback (most recent call last):
+  File "train.py", line 1, in <module>
+    import model
+  File "/code/model.py", line 7
+    def f(:
+          ^
+SyntaxError: invalid syntax
+"""
+IGNORED = (
+    f"{FRAMES}RuntimeError: real\nException ignored in: <function Pool.__del__ at 0x7f>\n{FRAMES}OSError: closed\n"
+)
+
 CAUSES = {
     "an exception": (f"epoch 1\n{FRAMES}ValueError: no column 'price'\n", "ValueError: no column 'price'"),
     "an exception of a class with any name": (f"{FRAMES}mine.OutOfPaper: tray 2", "mine.OutOfPaper: tray 2"),
@@ -38,6 +63,35 @@ CAUSES = {
         f"{FRAMES}KeyError: 'a'\n\nDuring handling of the above exception, another exception occurred:\n\n"
         f"{FRAMES}RuntimeError: b\n",
         "RuntimeError: b",
+    ),
+    "an exception raised from another one": (
+        f"{FRAMES}OSError: no a.csv\n\nThe above exception was the direct cause of the following exception:\n\n"
+        f"{FRAMES}RuntimeError: cannot load the data\n",
+        "RuntimeError: cannot load the data",
+    ),
+    "a group of exceptions": (
+        GROUP,
+        "ExceptionGroup: two shards failed (2 sub-exceptions); the first: OSError: disk full",
+    ),
+    "a syntax error in an imported file": (SYNTAX, "SyntaxError: invalid syntax (/code/model.py, line 7)"),
+    "a destructor that fails after the exception": (IGNORED, "RuntimeError: real"),
+    "an exit handler that fails after the exception": (
+        IGNORED.replace("in: <function Pool.__del__ at 0x7f>", "in atexit callback: <function close at 0x7f>"),
+        "RuntimeError: real",
+    ),
+    "a message that begins in its second line": (f"{FRAMES}ValueError: \nbad layer\n  x\n", "ValueError: bad layer"),
+    "a message whose first line announces the others": (
+        f"{FRAMES}ValueError: shapes differ:\n  expected (3,)\n  got (4,)\n",
+        "ValueError: shapes differ: expected (3,)",
+    ),
+    "the trace of a shell script": (
+        "+ set -e\n+ cp /nope .\ncp: cannot stat '/nope': No such file or directory\n",
+        "cp: cannot stat '/nope': No such file or directory",
+    ),
+    "a script that ends with a text": ("config.yaml has no key lr\n", "config.yaml has no key lr"),
+    "wrong arguments of a script": (
+        "usage: train.py [-h] --lr LR\ntrain.py: error: the following arguments are required: --lr\n",
+        "train.py: error: the following arguments are required: --lr",
     ),
     "an exception whose traceback is cut off": ("    load()\nOSError: disk full\nbye\n", "OSError: disk full"),
     "an exception with a message of two lines": (f"{FRAMES}ValueError: first\n  second\n", "ValueError: first"),

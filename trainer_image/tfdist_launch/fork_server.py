@@ -217,6 +217,10 @@ def _run(python: PythonCommand) -> None:
         else:
             sys.path.insert(0, str(Path(python.target).absolute().parent))
             runpy.run_path(python.target, run_name="__main__")
+    except SystemExit as end:
+        if isinstance(end.code, str):  # `sys.exit("no key lr")` writes the text to standard error
+            write_unless_present(termination.path_from(os.environ), cause_in(end.code))
+        raise
     except Exception as error:
         error.__traceback__ = _frames_of_program(error.__traceback__)
         sys.excepthook(type(error), error, error.__traceback__)

@@ -118,6 +118,8 @@ def classify(error: BaseException) -> Failure:
     if isinstance(error, TrainerError):
         return Failure(error.exit_code, error.reason, one_line(cause_of(str(error))))
     name, text = type(error).__name__, one_line(cause_of(str(error)))
+    if isinstance(error, BaseExceptionGroup):
+        text += f"; the first: {_first_of(error)}"
     message = f"{name}: {text}"
     if type(error).__module__.startswith("tensorflow"):
         if name in _PEER_ERRORS or (name in _PEER_CANDIDATES and _PEER_WORDS.search(text)):
@@ -125,6 +127,14 @@ def classify(error: BaseException) -> Failure:
         if name == "DataLossError":
             return Failure(ExitCode.DATA_MALFORMED, DataMalformedError.reason, message)
     return Failure(ExitCode.SOFTWARE, TrainerError.reason, message)
+
+
+def _first_of(group: BaseExceptionGroup[BaseException]) -> str:
+    """Return type and message of the first exception of a group that is no group."""
+    first: BaseException = group
+    while isinstance(first, BaseExceptionGroup):
+        first = first.exceptions[0]
+    return f"{type(first).__name__}: {one_line(str(first))}"
 
 
 _RAISED: Final = re.compile(r"^    [\w.]+: ", re.MULTILINE)
