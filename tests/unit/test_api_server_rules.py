@@ -140,6 +140,20 @@ def test_a_sidecar_with_a_default_port_in_the_network_of_the_node_is_an_error(nu
     assert pods(job(pod={"containers": [sidecar]})), "in a network of its own nothing collides in the API server"
 
 
+def test_two_ports_of_a_container_on_one_port_of_the_node_are_an_error() -> None:
+    (error,) = errors(job({"ports": [{"containerPort": 80, "hostPort": 80}, {"containerPort": 81, "hostPort": 80}]}))
+    assert error.path == "spec.template.spec.containers[0].ports[1].hostPort"
+    assert (
+        error.message
+        == 'Duplicate value: "80": this port of the node is used by the container tensorflow; use another port'
+    )
+    assert pods(
+        job(
+            {"ports": [{"containerPort": 80, "hostPort": 80}, {"containerPort": 80, "hostPort": 80, "protocol": "UDP"}]}
+        )
+    )
+
+
 def test_a_container_that_restarts_to_be_resized_is_an_error() -> None:
     policy = [{"resourceName": "memory", "restartPolicy": "RestartContainer"}]
     (error,) = errors(job({"resizePolicy": policy}))

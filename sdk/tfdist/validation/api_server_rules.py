@@ -1,5 +1,7 @@
 """Rules of the API server between fields of a pod: privileges, port names, host ports, resize policies.
 
+Those about security contexts alone are in `security_rules`.
+
 A pod that breaks one is rejected as a whole, so the job could never start. The defaults of TFDist are taken into
 account: the port names of the container `tensorflow`, and `restartPolicy: Never`.
 """
@@ -89,19 +91,20 @@ def _port_names(job: TFDistJob, role: Role, template: Template) -> Iterator[Fiel
 
 
 def _host_ports(job: TFDistJob, role: Role, template: Template) -> Iterator[FieldError]:
-    """Yield a port that two containers of a pod would open on the node."""
+    """Yield a port of the node that a pod would open twice."""
     spec = template.get("spec", {})
-    seen: dict[tuple[Any, ...], str] = {}
+    seen: dict[tuple[Any, ...], tuple[str, Json]] = {}
     for container in _main_first(spec.get("containers", ())):
         for port in container_ports(template, container):
             number = port["containerPort"] if spec.get("hostNetwork") else port.get("hostPort")
             key = (port.get("protocol", "TCP"), port.get("hostIP", ""), number)
-            first = seen.setdefault(key, container["name"])
-            if number is None or first == container["name"]:
+            first, known = seen.setdefault(key, (container["name"], port))
+            if not number or known is port:
                 continue
             who = "TFDist's progress report" if number == REPORT_PORT else f"the container {first}"
-            text = f"with the pod's network this port of the node is used by {who}; use another port"
-            place = partial(_place_in, "ports", port, ".containerPort")
+            text = f"this port of the node is used by {who}; use another port"
+            field = ".containerPort" if spec.get("hostNetwork") else ".hostPort"
+            place = partial(_place_in, "ports", port, field)
             yield FieldError(source_path(job, role, container["name"], place), messages.duplicate(str(number), text))
 
 

@@ -27,6 +27,7 @@ from tfdist.validation.environment import environment_problems
 from tfdist.validation.errors import FieldError
 from tfdist.validation.field_source import INIT_CONTAINERS, source_path
 from tfdist.validation.programs import program_problems
+from tfdist.validation.security_rules import security_problems
 
 Template = Mapping[str, Any]
 
@@ -54,6 +55,7 @@ def merged_problems(job: TFDistJob, pod_defaults: Mapping[str, Any], *, programs
             _script,
             _images,
             api_server_problems,
+            security_problems,
         ):
             for problem in check(job, role, template):
                 if problem not in seen:  # a field of the job applies to all roles and is reported once

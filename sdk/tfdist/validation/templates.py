@@ -21,6 +21,7 @@ _SET_BY_CONTROLLER: Final = {
     "restartPolicy": "the controller restarts replicas; remove it and see failurePolicy",
     "subdomain": "the controller sets it to the job's Service; remove it",
     "activeDeadlineSeconds": "the kubelet would end pods of a running job; use runPolicy.activeDeadlineSeconds",
+    "ephemeralContainers": "the API server adds them to running pods only; use kubectl debug",
 }
 
 
