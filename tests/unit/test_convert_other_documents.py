@@ -96,8 +96,10 @@ def test_several_labels_of_one_selector_have_one_note() -> None:
         document(metadata={"name": "x", "labels": JOB, "annotations": {"last-applied": "tf-job-name: fashion"}}),
         document("Deployment", {"template": {"metadata": {"labels": JOB}}}),
         document("ConfigMap", data={"train.py": "print('kind of TFJobs')", "note": "fashion-worker"}),
+        document(spec={"selector": {"app": "tfjob"}, "image": "registry/tfjob/trainer:1"}),
+        document("ClusterRole", rules=[{"apiGroups": ["kubeflow.org"], "resources": ["notebooks"]}]),
     ],
-    ids=["own labels", "label of a Job", "labels of the document", "labels of other pods", "text"],
+    ids=["own labels", "label of a Job", "labels of the document", "labels of other pods", "text", "name", "rights"],
 )
 def test_a_document_that_relies_on_no_tfjob_has_no_note(given: Json) -> None:
     assert notes(given, "fashion") == {}
@@ -156,13 +158,32 @@ def test_the_deadline_of_a_schedule_of_tfjobs_has_a_note_with_the_field_of_a_tfd
         ({"hard": {"a": 1}, "scopes": ["count/tfjobs.kubeflow.org"]}, "scopes[0]"),
         ({"scaleTargetRef": {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": "fashion"}}, "scaleTargetRef"),
         ({"match": {"kinds": ["kubeflow.org/v1/TFJob"]}}, "match.kinds[0]"),
+        ({"hard": {"count/tfjobs.kubeflow.org": 5}}, "hard['count/tfjobs.kubeflow.org']"),
+        ({"rules": [{"apiGroups": ["kubeflow.org"], "resources": ["*"], "verbs": ["get"]}]}, "rules[0].apiGroups"),
+        ({"command": ["sh", "-c", "set -e\nkubectl delete tfjob fashion"]}, "command[2]"),
+        ({"args": ["wait", "--for=condition=Succeeded", "tfjob/fashion"]}, "args[2]"),
+        ({"integrations": {"frameworks": ["batch/job", "kubeflow.org/tfjob"]}}, "integrations.frameworks[1]"),
     ],
-    ids=["rights", "quota", "scale", "policy"],
+    ids=["rights", "scopes", "scale", "policy", "quota", "all rights", "script", "arguments", "queue"],
 )
 def test_a_reference_to_the_resource_has_one_note(spec: Json, path: str) -> None:
     found = notes(document(spec=spec))
     assert list(found) == [f"spec.{path}"]
     assert "tfdistjobs" in found[f"spec.{path}"]
+
+
+def test_an_alert_on_metrics_of_the_training_operator_has_a_note() -> None:
+    rule = {"expr": 'increase(training_operator_jobs_failed_total{framework="tensorflow"}[5m]) > 0'}
+    assert (
+        "names begin with tfdist_"
+        in notes(document("PrometheusRule", {"groups": [{"rules": [rule]}]}))["spec.groups[0].rules[0].expr"]
+    )
+
+
+def test_the_pods_of_a_katib_trial_by_the_role_of_old_versions_have_a_note() -> None:
+    template = {"primaryPodLabels": {"job-role": "master"}, "configMap": {"configMapName": "t"}}
+    found = notes(document("Experiment", {"trialTemplate": template}))
+    assert list(found) == ["spec.trialTemplate.primaryPodLabels.job-role"]
 
 
 def test_the_port_and_the_service_of_a_replica_have_notes() -> None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from tfdist.convert.replicas import ROLES
 from tfdist.convert.result import Note
 from tfdist.convert.texts import Location, texts
-from tfdist.convert.tfjob import KIND, PORT_NAME
+from tfdist.convert.tfjob import API_VERSION, KIND, PORT_NAME
 from tfdist.messages import join_path
 
 PodLabels = Mapping[str, Sequence[Mapping[str, str]]]
@@ -29,20 +29,32 @@ _REPLACED: Final = {
     "controller-name": _OPERATOR_LABEL,
 }
 """Label of the training-operator without its prefix -> label of TFDist."""
-_OLD_VALUES: Final = {"group-name": {"kubeflow.org"}, "controller-name": {"tf-operator", "tfjob-controller"}}
+_OLD_VALUES: Final = {
+    "group-name": {"kubeflow.org"},
+    "controller-name": {"tf-operator", "tfjob-controller"},
+    "job-role": {"master"},
+}
 """Labels of old versions without a prefix, and the values that distinguish them from labels of others."""
 
 _LABEL_IN_TEXT: Final = re.compile(
     r"training\.kubeflow\.org/[\w-]+|training_kubeflow_org_\w+|\btf[-_](?:job|replica)[-_](?:name|role|type|index)\b"
 )
 _MANIFEST: Final = re.compile(rf"\bkind[\"']?\s*:\s*[\"']?{KIND}\b")
-_RESOURCE: Final = re.compile(rf"\btfjobs\b|(?:^|/){KIND}$")
+_GROUP: Final = API_VERSION.partition("/")[0]
+_RESOURCE: Final = re.compile(
+    rf"\btfjobs\b|(?:^|/){KIND}$|\bkubeflow\.org/tfjob\b|\bkubectl\b[^\n]*[ \t]tfjobs?\b|(?:^|\s)tfjob/[a-z0-9]"
+)
+"""The resource in rules and quotas, the kind in references, and both in commands."""
+_METRIC: Final = re.compile(r"\btraining_operator_jobs_\w+")
 
 _EMBEDDED: Final = (
     "a TFJob inside of another object is not converted: convert it as a file of its own and put the result here; "
     "success and failure conditions change too, to the conditions Succeeded and Failed of a TFDistJob"
 )
 _REFERS: Final = "refers to TFJobs; TFDistJobs have apiVersion tfdist.dev/v1 and the resource tfdistjobs"
+_METRICS: Final = (
+    "the metrics of the training-operator do not count TFDistJobs; use those of TFDist, whose names begin with tfdist_"
+)
 _CLOSED: Final = (
     "whose NetworkPolicy closes their ports to pods outside of the job: write spec.networkPolicyIngress in the "
     "TFDistJob, or networkPolicy: Disabled"
@@ -100,9 +112,19 @@ def _findings(value: Any, location: Location, jobs: Collection[str]) -> Iterator
         legacy = [(place, name) for place, name, values in _labels(value) if _is_legacy(name, values, jobs)]
         if legacy:
             yield (*location, *legacy[0][0]), _message_on_labels([name for _, name in legacy])
+        if _gives_all_rights(value):
+            yield (*location, "apiGroups"), _REFERS
         for key, item in value.items():
-            if key not in {place[0] for place, _ in legacy}:
+            if isinstance(key, str) and _RESOURCE.search(key):  # a quota
+                yield (*location, key), _REFERS
+            elif key not in {place[0] for place, _ in legacy}:
                 yield from _findings(item, (*location, key), jobs)
+
+
+def _gives_all_rights(rule: Mapping[str, Any]) -> bool:
+    """Return whether a rule covers TFJobs as one of all resources of their API group."""
+    groups, resources = rule.get("apiGroups"), rule.get("resources")
+    return isinstance(groups, list) and isinstance(resources, list) and _GROUP in groups and "*" in resources
 
 
 def _labels(selector: Mapping[str, Any]) -> Iterator[tuple[Location, str, list[Any]]]:
@@ -151,4 +173,6 @@ def _message_on_text(text: str, jobs: Collection[str]) -> str | None:
         if service := re.search(rf"\b{re.escape(job)}-(?:{'|'.join(ROLES)})-\d+\b", text):
             new = f"worker-0.{job}, ps-0.{job} and so on"
             return f"the Service {service.group()} no longer exists: replicas have the addresses {new}"
+    if _METRIC.search(text):
+        return _METRICS
     return _REFERS if _RESOURCE.search(text) else None
