@@ -28,6 +28,9 @@ BAD_RECORDS: dict[str, tuple[list[bytes], str]] = {
         "line 4: 'label' is '" + "9" * 99 + "... (200002 characters), expected a whole number",
     ),
     "fields that are too many": ([b"a,b,0"], "line 4: has 3 fields, the header 2"),
+    "a field that is missing": ([b"a"], "line 4: has 1 field, the header 2"),
+    "a block of zero bytes, as a crash leaves": ([b"\0" * 4096], "line 4: has 1 field, the header 2"),
+    "a zero byte in a number": ([b"a,\x001"], "line 4: 'label' is '\\x001', expected a whole number"),
 }
 
 
@@ -75,6 +78,55 @@ def test_csv_is_decompressed_by_its_content_and_other_formats_are_named(tmp_path
     path.write_bytes(b"\xff\xfe" + content.decode().encode("utf-16-le"))
     with pytest.raises(DataMalformedError, match=r"x.csv: .*begins like a UTF-16 text file; convert it to UTF-8"):
         csvs.read(str(path), COLUMNS, BadRecords(skip=False))
+
+
+GOOD_TEXT = "text,label\na,0\nb,1\n"
+ZIP = b"PK\x03\x04\x14\x00\x00\x00" + b"x" * 60
+OTHER_FILES: dict[str, tuple[bytes, str]] = {
+    "ZIP": (ZIP, "it begins like a ZIP or .npz file; set data.format, or convert it to CSV"),
+    "ZIP in GZIP": (gzip.compress(ZIP), "its decompressed content begins like a ZIP or .npz file"),
+    "GZIP in GZIP": (gzip.compress(gzip.compress(b"a,b")), "its decompressed content begins like a GZIP file"),
+    "UTF-16 in GZIP": (
+        gzip.compress(GOOD_TEXT.encode("utf-16")),
+        "its decompressed content begins like a UTF-16 text file; convert it to UTF-8",
+    ),
+    "UTF-16 without a mark": (GOOD_TEXT.encode("utf-16-le"), "; it seems to be UTF-16 text: convert it to UTF-8"),
+    "semicolons": (GOOD_TEXT.replace(",", ";").encode(), "separated by ';': separate them by commas"),
+    "tabs": (GOOD_TEXT.replace(",", "\t").encode(), "separated by '\\t': separate them by commas"),
+    "a pointer": (
+        b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 5\n",
+        "fetch the file with git lfs pull",
+    ),
+    "nothing": (b"", "line 1: has no column 'text'; the file is empty"),
+}
+
+
+@pytest.mark.parametrize(("content", "message"), OTHER_FILES.values(), ids=OTHER_FILES.keys())
+def test_a_file_that_is_no_csv_with_commas_is_recognized_by_its_content(
+    content: bytes, message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "x.csv"
+    path.write_bytes(content)
+    with pytest.raises(DataMalformedError) as caught:
+        csvs.read(str(path), COLUMNS, BadRecords(skip=False))
+    assert message in str(caught.value)
+
+
+LONG = "word\n" * 20_000
+READABLE: dict[str, tuple[bytes, list[str]]] = {
+    "lines that end with CR": (b"text,label\ra,0\rb,1\r", ["a", "b"]),
+    "a text with line ends over several blocks": (f'text,label\n"{LONG}",0\nb,1\n'.encode(), [LONG.strip(), "b"]),
+    "an empty GZIP member before the others": (gzip.compress(b"") + gzip.compress(GOOD_TEXT.encode()), ["a", "b"]),
+    "a GZIP file padded with zero bytes": (gzip.compress(GOOD_TEXT.encode()) + bytes(512), ["a", "b"]),
+    "no end of the last line": (GOOD_TEXT.rstrip().encode(), ["a", "b"]),
+}
+
+
+@pytest.mark.parametrize(("content", "texts"), READABLE.values(), ids=READABLE.keys())
+def test_unusual_files_are_read(content: bytes, texts: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_bytes(content)
+    assert csvs.read(str(path), COLUMNS, BadRecords(skip=False))["text"].tolist() == texts
 
 
 def test_the_records_before_damaged_compression_are_kept(tmp_path: Path) -> None:

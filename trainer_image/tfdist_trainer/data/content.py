@@ -30,6 +30,8 @@ _MAGIC: Final = (
     (b"\xff\xfe", "UTF-16 text"),
     (b"\xfe\xff", "UTF-16 text"),
 )
+GIT_LFS: Final = "Git LFS pointer"
+_GIT_LFS_MAGIC: Final = b"version https://git-lfs"
 _IMAGES: Final = frozenset({"PNG", "JPEG", "GIF"})
 _PRINTABLE: Final = frozenset({*range(0x20, 0x7F), *b"\t\r\n"})
 
@@ -37,6 +39,13 @@ _PRINTABLE: Final = frozenset({*range(0x20, 0x7F), *b"\t\r\n"})
 def kind_of(content: bytes) -> str | None:
     """Return the kind of file that begins with `content`, or None if that is not known."""
     return next((kind for magic, kind in _MAGIC if content.startswith(magic)), None)
+
+
+def kind_for_csv(content: bytes) -> str | None:
+    """Return the kind of file that begins with `content`, or None if it may be CSV: the others have zero bytes."""
+    if content.startswith(_GIT_LFS_MAGIC):
+        return GIT_LFS
+    return kind_of(content) if b"\0" in content else None
 
 
 def image_kind(content: bytes) -> str | None:
@@ -73,6 +82,8 @@ def tfrecord_hint(name: str, *, compressed: bool) -> str:
 
 def _hint_of_plain(start: bytes) -> str:
     kind = kind_of(start)
+    if start.startswith(_GIT_LFS_MAGIC):
+        return f"; it is a {GIT_LFS}: fetch the file with git lfs pull"
     if kind == "GZIP":
         return "; it begins like a GZIP file: set data.compression: GZIP, or give it a name that ends in .gz"
     if kind == "ZLIB":

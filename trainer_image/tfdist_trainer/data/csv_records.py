@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final, NamedTuple
 
-from tfdist_trainer.data.content import GZIP_MAGIC, head, kind_of
+from tfdist_trainer.data.content import GIT_LFS, GZIP_MAGIC, head, kind_for_csv
 from tfdist_trainer.errors import DataMalformedError
 
 _ENCODING: Final = "utf-8-sig"
@@ -41,12 +41,21 @@ def open_text(name: str) -> IO[str]:
     """
     start = head(name)
     if start.startswith(GZIP_MAGIC):
+        with gzip.open(name) as content:
+            _check_kind(name, content.read(len(start)), "its decompressed content")
         return gzip.open(name, "rt", encoding=_ENCODING, errors=_ON_WRONG_BYTE, newline="")
-    kind = kind_of(start)
-    if kind and b"\0" in start:
-        remedy = "convert it to UTF-8" if "UTF-16" in kind else "set data.format, or convert it to CSV"
-        raise DataMalformedError(f"{name}: not readable as CSV: it begins like a {kind} file; {remedy}")
+    _check_kind(name, start, "it")
     return Path(name).open(encoding=_ENCODING, errors=_ON_WRONG_BYTE, newline="")
+
+
+def _check_kind(name: str, start: bytes, what: str) -> None:
+    """Raise `DataMalformedError` if `start` is the start of a file of another format."""
+    kind = kind_for_csv(start)
+    if kind == GIT_LFS:
+        raise DataMalformedError(f"{name}: not readable as CSV: it is a {kind}; fetch the file with git lfs pull")
+    if kind:
+        remedy = "convert it to UTF-8" if "UTF-16" in kind else "set data.format, or convert it to CSV"
+        raise DataMalformedError(f"{name}: not readable as CSV: {what} begins like a {kind} file; {remedy}")
 
 
 @contextmanager

@@ -10,11 +10,13 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from tfdist.messages import count
 from tfdist_trainer.data.columns import Array, BadRecords, Column, check_rows, shown
 from tfdist_trainer.data.csv_records import Record, is_undecoded, open_text, records, undecoded, unlimited_fields
 from tfdist_trainer.errors import ColumnAbsentError, DataMalformedError
 
 _UNREADABLE: Final = (OSError, EOFError, zlib.error)
+_OTHER_SEPARATORS: Final = ("\t", ";", "|")
 _LONGEST_NUMBER: Final = 64
 """Characters of a field up to which all fields of a column are converted at once, as an array of that width."""
 
@@ -59,15 +61,26 @@ def _places(name: str, record: Record, columns: Sequence[Column]) -> _Places:
     header = [field.strip() for field in record.fields]
     missing = [column.name for column in columns if column.name not in header]
     if missing:
-        raise ColumnAbsentError(f"{name}: line {record.line}: has no column {missing[0]!r}; it has {header[:50]}")
+        found = f"it has {header[:50]}{_header_hint(header, missing)}" if header else "the file is empty"
+        raise ColumnAbsentError(f"{name}: line {record.line}: has no column {missing[0]!r}; {found}")
     return _Places(len(header), [header.index(column.name) for column in columns])
+
+
+def _header_hint(header: Sequence[str], missing: Sequence[str]) -> str:
+    """Return why a header may lack columns: another encoding, or another separator; "" if that is not known."""
+    if any("\0" in field for field in header):
+        return "; it seems to be UTF-16 text: convert it to UTF-8"
+    for separator in _OTHER_SEPARATORS:
+        if len(header) == 1 and set(missing) <= {field.strip(' "') for field in header[0].split(separator)}:
+            return f"; its fields are separated by {separator!r}: separate them by commas"
+    return ""
 
 
 def _row(name: str, record: Record, columns: Sequence[Column], places: _Places, bad: BadRecords) -> list[str] | None:
     """Return the fields of `columns` of a good record: as many fields as the header, none of them empty."""
     line, problem, values = record.line, record.problem, list[str]()
     if problem is None and len(record.fields) != places.header:
-        problem = f"has {len(record.fields)} fields, the header {places.header}"
+        problem = f"has {count(len(record.fields), 'field')}, the header {places.header}"
     if problem is None:
         values = [record.fields[place].strip() for place in places.columns]
         if "" in values:
