@@ -44,6 +44,8 @@ def test_the_domain_of_the_members_is_excluded_whether_or_not_a_proxy_is_known(e
         ([{"name": "NO_PROXY", "value": "a"}], MEMBERS),  # gRPC does not read it
         ([{"name": "no_grpc_proxy", "value": "b"}, {"name": "no_proxy", "value": "a"}], f"b,{MEMBERS}"),
         ([{"name": "no_proxy", "value": "a$(SUFFIX)"}], f"a$(SUFFIX),{MEMBERS}"),
+        ([{"name": "no_proxy", "value": "[fd00::1],fd00::/8"}], f"[fd00::1],fd00::/8,{MEMBERS}"),
+        ([{"name": "no_proxy", "value": ""}], MEMBERS),
         (
             [{"name": "no_proxy", "valueFrom": {"configMapKeyRef": {"name": "proxy", "key": "hosts"}}}],
             f"internal.example,{MEMBERS}",
@@ -99,12 +101,16 @@ LOOPBACK = "127.0.0.1,localhost,::1"
         ({"NO_PROXY": "*"}, "*", f"*,{LOOPBACK}"),
         ({"no_grpc_proxy": "g", "no_proxy": "a"}, f"a,{LOOPBACK}", f"g,a,{LOOPBACK}"),
         ({"no_proxy": ""}, LOOPBACK, LOOPBACK),
+        ({"http_proxy": "http://[fd00::1]:3128", "no_proxy": "[fd00::2]"}, f"[fd00::2],{LOOPBACK}", None),
+        ({"grpc_proxy": "http://192.0.2.1:3128"}, LOOPBACK, LOOPBACK),
+        ({"no_proxy": "a,,b, "}, f"a,b,{LOOPBACK}", f"a,b,{LOOPBACK}"),
     ],
 )
 def test_processes_of_a_local_run_connect_directly(
     environ: dict[str, str], no_proxy: str, no_grpc_proxy: str | None
 ) -> None:
     proxies = {"http_proxy": "http://192.0.2.1:3128", "ALL_PROXY": "http://192.0.2.1:3128"}
+    proxies |= {name: value for name, value in environ.items() if name in {"http_proxy", "grpc_proxy"}}
     values = without_proxies(proxies | environ)
     assert (values["no_proxy"], values["NO_PROXY"]) == (no_proxy, no_proxy)
     assert values["no_grpc_proxy"] == (no_grpc_proxy or no_proxy)

@@ -24,6 +24,8 @@ def no_grpc_proxy(container: Mapping[str, Any], domain: str) -> str | None:
         if "valueFrom" in own[NO_GRPC_PROXY_ENV]:
             return None
         first = own[NO_GRPC_PROXY_ENV].get("value", "")
+    elif _NO_PROXY_ENV in own and own[_NO_PROXY_ENV].get("value") == "":
+        first = ""  # set to exclude nothing; an empty entry would match every host in old versions of gRPC
     elif _NO_PROXY_ENV in own or container.get("envFrom"):
         first = f"$({_NO_PROXY_ENV})"  # gRPC reads the lower case only
     else:
