@@ -50,8 +50,8 @@ def cause_in(output: str) -> str:
     raising = [number for number in starts if not (number and _IGNORED.match(lines[number - 1]))]
     if starts:
         start = (raising or starts)[-1]
-        found = _of_group if _GROUP in lines[start] else _raised
-        if raised := found(lines[start + 1 :]):
+        raised_in = _of_group if _GROUP in lines[start] else _raised
+        if raised := raised_in(lines[start + 1 :]):
             return raised[:LONGEST_CAUSE]
     text = [line.strip() for line in lines if _NODE.sub("", line).strip() and not _LOG.match(line)]
     named = [line for line in text if _EXCEPTION.match(line)]
