@@ -23,7 +23,6 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--enable", action="store_true", help="install the engine before the script starts")
     parser.add_argument("--default-strategy", action="store_true", help="train without distribution")
-    parser.add_argument("--dense-rows", action="store_true", help="make gradients of embeddings dense")
     parser.add_argument("script", type=Path)
     parser.add_argument("out", type=Path)
     arguments = parser.parse_args()
@@ -34,8 +33,6 @@ def main() -> None:
         engine.enable()
     if arguments.default_strategy:
         replace_strategy()
-    if arguments.dense_rows:
-        make_rows_dense()
     script = arguments.script.resolve()
     # As `python script.py` does it.
     sys.argv, sys.path[0] = [str(script)], str(script.parent)
@@ -53,19 +50,6 @@ def replace_strategy() -> None:
             return tf.distribute.get_strategy()
 
     tf.distribute.MultiWorkerMirroredStrategy = Undistributed
-
-
-def make_rows_dense() -> None:
-    """Have optimizers of Keras get the sum of repeated rows of a gradient, as the engine exchanges it."""
-    import keras  # noqa: PLC0415  as above
-    import tensorflow as tf  # noqa: PLC0415
-
-    apply = keras.optimizers.Optimizer.apply
-
-    def apply_dense(self: Any, grads: Any, trainable_variables: Any = None) -> None:
-        apply(self, [None if each is None else tf.convert_to_tensor(each) for each in grads], trainable_variables)
-
-    keras.optimizers.Optimizer.apply = apply_dense
 
 
 def collect(variables: Mapping[str, Any]) -> Arrays:

@@ -44,10 +44,7 @@ def test_two_workers_end_with_the_same_numbers_as_one_process(name: str, tmp_pat
     # given one process without TF_CONFIG, where the mathematics is the same
     expected = EXPECTED[name]
     if isinstance(expected, Equal):
-        options = [
-            *(["--default-strategy"] if expected.without_strategy else []),
-            *(["--dense-rows"] if expected.dense_rows else []),
-        ]
+        options = ["--default-strategy"] if expected.without_strategy else []
         [alone] = results(name, tmp_path / "one", [None], options)
         # then it has these numbers too
         assert_close(first, alone, tolerance=expected.tolerance)

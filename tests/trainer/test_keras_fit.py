@@ -94,6 +94,10 @@ def test_each_example_of_a_data_set_that_is_sharded_by_file_counts_once(
     assert first == second == pytest.approx(alone, abs=1e-6)
 
 
+def test_no_batch_of_a_generator_is_lost(results: tuple[Results, Results, Results]) -> None:
+    assert [each["generator"]["steps"] for each in results[:2]] == [5, 5]
+
+
 def test_predictions_are_in_the_order_of_the_rows(results: tuple[Results, Results, Results]) -> None:
     for result in results[:2]:
         assert result["predict"] == pytest.approx({"array": 0.0, "data": 0.0}, abs=1e-6)

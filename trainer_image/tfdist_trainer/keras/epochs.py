@@ -54,7 +54,19 @@ class Block:
 class Batches:
     """The batches of this worker, of a data set of global batches."""
 
-    def __init__(self, dataset: Any, strategy: Any, worker: Worker, *, steps: int, ordered: bool) -> None:
+    def __init__(
+        self, dataset: Any, strategy: Any, worker: Worker, *, steps: int, ordered: bool, first: Any = None
+    ) -> None:
+        """Batch `dataset` for `worker`.
+
+        Args:
+            dataset: global batches, or a data set that the script has distributed.
+            strategy: of the model.
+            worker: of this worker.
+            steps: steps per execution.
+            ordered: whether the order of the rows matters, as in `predict`.
+            first: the first global batch, if it is known. A generator would not yield again what is read as an example.
+        """
         self.steps_per_execution = StepsPerExecution(steps)
         self.may_be_empty = may_be_empty(dataset, worker)
         self.takes_rows = takes_rows(dataset, worker, ordered=ordered)
@@ -65,6 +77,7 @@ class Batches:
             dataset = strategy.experimental_distribute_dataset(dataset)
         self.dataset = dataset
         self._strategy = strategy
+        self._first = first
 
     def blocks(self, iterator: Any, steps: int | None) -> Iterator[tuple[int, Block]]:
         """Yield the first step of each block and the block, up to `steps`, or without end."""
@@ -81,6 +94,8 @@ class Batches:
 
     def example(self) -> Any:
         """Return a batch, or what has the shapes and types of one without reading data."""
+        if self._first is not None:
+            return self._first
         specs = tf.nest.flatten(self.dataset.element_spec)
         if all(isinstance(spec, tf.TensorSpec) and spec.shape.rank and None not in spec.shape[1:] for spec in specs):
             return self.dataset.element_spec

@@ -39,14 +39,29 @@ class ReplicaStep:
         self._is_compiling = False
 
     def exchange(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
-        """Return the gradients of the global batch for `variables`; a collective. Those that are None stay None."""
-        pairs = [pair for pair in zip(gradients, variables, strict=True) if pair[0] is not None]
-        # Sparse rows of an embedding become dense, without a static shape.
-        dense = [tf.ensure_shape(tf.convert_to_tensor(gradient), variable.shape) for gradient, variable in pairs]
-        weighted = [self._weighted(gradient) for gradient in dense]
-        *means, _ = all_reduce_mean([*weighted, tf.zeros([0]), self.examples], self._replicas)
-        reduced = iter(means)
-        return [None if gradient is None else next(reduced) for gradient in gradients]
+        """Return the gradients of the global batch for `variables`; a collective. Those that are None stay None.
+
+        Sparse rows, such as those of an embedding, are put together and stay sparse: the exchange is as large as they
+        are, and the optimizer sees the rows of the global batch, as on one worker.
+        """
+        pairs = zip(gradients, variables, strict=True)
+        # Operations on sparse rows can lose the static shape of a dense gradient.
+        weighted = [
+            tf.ensure_shape(self._weighted(each), variable.shape) for each, variable in pairs if _is_dense(each)
+        ]
+        *means, total = all_reduce_mean([*weighted, self.examples[None], self.examples], self._replicas)
+        dense = iter(means)
+        return [
+            next(dense) if _is_dense(each) else each if each is None else self._joined(each, total[0])
+            for each in gradients
+        ]
+
+    def _joined(self, rows: tf.IndexedSlices, total: tf.Tensor) -> tf.IndexedSlices:
+        """Return the `rows` of all replicas, for the mean over `total` examples; a collective."""
+        weighted = tf.IndexedSlices(self._weighted(rows.values), rows.indices, rows.dense_shape)
+        joined = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, weighted)
+        means = tf.math.divide_no_nan(joined.values, tf.cast(total, joined.values.dtype))
+        return tf.IndexedSlices(means, joined.indices, rows.dense_shape)
 
     @contextlib.contextmanager
     def compiling(self) -> Iterator[None]:
@@ -117,6 +132,10 @@ def running() -> ReplicaStep:
     """Return the step that this thread is computing, where there must be one."""
     step: ReplicaStep = _active.step
     return step
+
+
+def _is_dense(gradient: Any) -> bool:
+    return gradient is not None and not isinstance(gradient, tf.IndexedSlices)
 
 
 def examples_in(batch: Any) -> tf.Tensor:

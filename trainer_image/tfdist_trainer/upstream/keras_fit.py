@@ -165,8 +165,15 @@ def wrap(hook: Hook, around: Callable[[Any], Any]) -> None:
         setattr(public, attribute, replacement)
 
 
-def epoch_iterator(original: Any, *args: Any, make_batches: Callable[[Any, int], Any], **kwargs: Any) -> Any:
-    """Return Keras' iterator of the epochs, of class `original`, over the blocks of `make_batches(data set, steps)`."""
+def epoch_iterator(original: Any, *args: Any, make_batches: Callable[[Any, int, Any], Any], **kwargs: Any) -> Any:
+    """Return Keras' iterator of the epochs, of class `original`, over the blocks of `make_batches`.
+
+    Args:
+        original: the class.
+        *args: its arguments.
+        make_batches: called with a data set, steps per execution, and the first batch of a generator, or None.
+        **kwargs: its arguments.
+    """
 
     class EpochIterator(original):  # type: ignore[misc]
         """Keras' arguments and counts, and the blocks of steps of this worker's data."""
@@ -174,7 +181,8 @@ def epoch_iterator(original: Any, *args: Any, make_batches: Callable[[Any, int],
         def __init__(self) -> None:
             super(original, self).__init__(*args, **kwargs)
             self._num_batches: int | None = self.data_adapter.num_batches
-            self.batches = make_batches(self.data_adapter.get_tf_dataset(), self.steps_per_execution)
+            first = next(iter(getattr(self.data_adapter, "_first_batches", ())), None)
+            self.batches = make_batches(self.data_adapter.get_tf_dataset(), self.steps_per_execution, first)
             self._distributed_dataset = self.batches.dataset
 
         def _enumerate_iterator(self) -> Iterator[tuple[int, int, Any]]:
