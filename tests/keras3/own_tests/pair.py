@@ -38,15 +38,14 @@ def run(tests: Sequence[str], folder: Path) -> dict[str, Outcome]:
     fails there has failed by itself.
     """
     outcomes: dict[str, Outcome] = {}
-    for number in range(1, 1000):
-        ended, is_finished = run_pair(tests, list(outcomes), folder / str(number))
+    while True:
+        ended, is_finished = run_pair(tests, list(outcomes), folder / f"after-{len(outcomes)}")
+        if is_finished:
+            return outcomes | ended
         *before, (last, outcome) = ended.items()
         outcomes |= before
-        if is_finished or outcome.outcome != "failed" or not before:
+        if outcome.outcome != "failed" or not before:
             outcomes[last] = outcome
-        if is_finished:
-            break
-    return outcomes
 
 
 def run_pair(tests: Sequence[str], done: Sequence[str], folder: Path) -> tuple[dict[str, Outcome], bool]:
@@ -57,12 +56,15 @@ def run_pair(tests: Sequence[str], done: Sequence[str], folder: Path) -> tuple[d
     processes = [start(tests, folder, addresses, index) for index in range(WORKERS)]
     try:
         wait(processes, folder)
-        is_finished = all(process.poll() in {0, 5} for process in processes)  # 5: nothing was left
+        is_finished = not any(process.poll() is None or process.poll() for process in processes)
     finally:
         for process in processes:
             process.kill()
             process.wait()
-    return dict(merged([read(folder / f"{index}.jsonl") for index in range(WORKERS)])), is_finished
+    ended = dict(merged([read(folder / f"{index}.jsonl") for index in range(WORKERS)]))
+    outputs = [(folder / f"{index}.txt").read_text(errors="replace")[-8000:] for index in range(WORKERS)]
+    assert ended or is_finished, "\n".join(["no test has started", *outputs])
+    return ended, is_finished
 
 
 def start(tests: Sequence[str], folder: Path, addresses: list[str], index: int) -> subprocess.Popen[bytes]:
@@ -80,7 +82,7 @@ def start(tests: Sequence[str], folder: Path, addresses: list[str], index: int) 
 
 
 def wait(processes: list[subprocess.Popen[bytes]], folder: Path) -> None:
-    """Return when all processes have ended, or one has failed, or no test has ended for long."""
+    """Return when all processes have ended, or one has failed, or no test has started or ended for long."""
     last, since = 0, time.monotonic()
 
     def is_over() -> bool:
