@@ -42,6 +42,7 @@ def install() -> None:
     keras_fit.wrap(keras_fit.APPLY, optimizers.apply)
     keras_fit.wrap(keras_fit.APPLY_SCALED, optimizers.apply)
     keras_fit.wrap(keras_fit.ALL_REDUCE, optimizers.keep_gradients)
+    keras_fit.wrap(keras_fit.UPDATE, optimizers.update)
     keras_fit.wrap(keras_fit.NEXT_SEED, seeds.next_seed)
     keras_fit.wrap(keras_fit.ASSIGN, _record_assignment)
     keras_fit.wrap(keras_fit.EPOCH_ITERATOR, _epoch_iterator)

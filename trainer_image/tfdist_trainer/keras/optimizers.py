@@ -4,8 +4,10 @@ So clipping, loss scaling and accumulation see the gradient of the global batch,
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from tfdist_trainer.kernels import adam
 from tfdist_trainer.keras.replica_step import current
 from tfdist_trainer.upstream.keras_fit import variables_of
 
@@ -32,3 +34,16 @@ def keep_gradients(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(self, grads_and_vars) if current() is None else list(grads_and_vars)
 
     return reduce
+
+
+def update(original: Callable[..., None]) -> Callable[..., None]:
+    """Return Keras' update of variables with TensorFlow's kernel for Adam in a step: one operation a variable."""
+
+    def update_variables(self: Any, grads: Any, trainable_variables: Any, learning_rate: Any) -> None:
+        by_keras = partial(original, self)
+        if current() is not None and adam.is_supported(self):
+            adam.update(self, by_keras, grads, trainable_variables, learning_rate)
+        else:
+            by_keras(grads, trainable_variables, learning_rate)
+
+    return update_variables

@@ -108,9 +108,8 @@ class ReplicaStep:
             )
 
     def _weighted(self, value: tf.Tensor) -> tf.Tensor:
-        """Without examples the value may be NaN, a mean over nothing."""
-        weight = tf.cast(self.examples, value.dtype)
-        return tf.where(weight > 0, value * weight, tf.zeros_like(value))
+        """Without examples the value may be NaN, a mean over nothing, and counts as 0."""
+        return tf.math.multiply_no_nan(value, tf.cast(self.examples, value.dtype))
 
 
 @contextlib.contextmanager

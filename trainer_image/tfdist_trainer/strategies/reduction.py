@@ -34,7 +34,9 @@ def all_reduce_mean(parts: Sequence[tf.Tensor], replicas: int) -> list[tf.Tensor
     weight = tail[-1]
     # A step without any example, which only a restart with another layout can make, must change nothing
     # and divide by something.
-    means = {dtype: tf.math.divide_no_nan(flat, tf.cast(weight, dtype)) for dtype, flat in added.items()}
+    means = {
+        dtype: flat * tf.math.divide_no_nan(tf.ones([], dtype), tf.cast(weight, dtype)) for dtype, flat in added.items()
+    }
     return [*_unpacked(means, parts)[:-2], tail[:-1]]
 
 

@@ -85,6 +85,11 @@ ALL_REDUCE: Final = _hook(
     "The gradients are exchanged already.",
     ("self", "grads_and_vars"),
 )
+UPDATE: Final = _hook(
+    "keras.optimizers:Optimizer._backend_update_step",
+    "Keras' Adam is about twenty operations for each variable, TensorFlow's kernel is one.",
+    ("self", "grads", "trainable_variables", "learning_rate"),
+)
 NEXT_SEED: Final = _hook(
     "keras.src.random.seed_generator:SeedGenerator.next",
     "All replicas draw the same random numbers: they drop the same units.",
@@ -139,7 +144,7 @@ OPTIONALS: Final = _hook(
 )
 HOOKS: Final = (
     TRAIN_FUNCTION, TEST_FUNCTION, SYMBOLIC_BUILD, BUILD, EPOCH_ITERATOR, ENUMERATE, REDUCE_LOSS, MASK, SCALE, UNSCALE,
-    APPLY, APPLY_SCALED, ALL_REDUCE, NEXT_SEED, ASSIGN, METRICS, OPTIONALS, FIT, EVALUATE, TRAIN_BATCH_END,
+    APPLY, APPLY_SCALED, ALL_REDUCE, UPDATE, NEXT_SEED, ASSIGN, METRICS, OPTIONALS, FIT, EVALUATE, TRAIN_BATCH_END,
     TEST_BATCH_END, SAVE, SAVE_WEIGHTS, LOAD, LOAD_WEIGHTS, LOAD_EXPORTED, EXPORT, STRATEGY, TRAIN_STEP,
     PREDICT_ON_BATCH,
 )  # fmt: skip
