@@ -7,8 +7,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from tfdist_trainer.kernels import adam
 from tfdist_trainer.keras.replica_step import current
+from tfdist_trainer.kernels import adam
 from tfdist_trainer.upstream.keras_fit import variables_of
 
 
