@@ -35,6 +35,8 @@ MODELS: Final = {
     "resnet": Model("resnet of 8 layers, batch 64", {"model": "resnet", "resnetBlocks": 1, "batchSizePerReplica": 64}),
 }
 AS_FAST: Final = Target(ratio=1.0, text="<= the plain loop")
+THREE_TIMES: Final = Target(ratio=1 / 3, text="<= a third")
+TWENTY_PERCENT: Final = Target(ratio=1.2, text="<= 20 % more")
 ONE_PERCENT: Final = Target(ratio=1.01, text="<= 1 % more")
 
 
@@ -101,10 +103,12 @@ def _evaluator_cost(base: dict[str, Any], folder: Path) -> list[Row]:
 def _compared(model: Model, size: int, base: dict[str, Any], folder: Path, options: argparse.Namespace) -> list[Row]:
     """Return ours and the plain loop; for the smallest model also what reporting costs."""
     reporting = size == 1 and model is MODELS["mlp"]
+    fit = size > 1 and model is MODELS["mlp"]
     wanted = {
         "rounds": options.rounds,
         "seconds": options.seconds,
         "reporting": reporting,
+        "fit": fit,
         "folder": str(folder / "checkpoints"),
     }
     config = base | model.config | {"steps": 10**9}
@@ -123,6 +127,10 @@ def _compared(model: Model, size: int, base: dict[str, Any], folder: Path, optio
                 f"{title}: with reports and TensorBoard, compared with none", samples, "reporting", "ours", ONE_PERCENT
             )
         )
+    if fit:
+        title = title.replace("train", "fit of Keras 3")
+        rows.append(_row(f"{title}: compared with tf_keras", samples, "fit", "tf_keras", THREE_TIMES))
+        rows.append(_row(f"{title}: compared with the trainer's own loop", samples, "fit", "ours", TWENTY_PERCENT))
     return rows
 
 
