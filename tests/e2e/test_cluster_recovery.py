@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.polling import wait_for
 
 from tfdist_cluster import engine, kind, process, shell
 from tfdist_cluster.paths import CLUSTER, State, cluster_name
@@ -40,8 +41,10 @@ def _tool(*arguments: str) -> "subprocess.CompletedProcess[str]":
 def _up_makes_it_usable() -> str:
     done = _tool("up")
     assert done.returncode == 0, done.stderr
-    status = _tool("status")
-    assert status.returncode == 0, status.stdout
+    # A server of the cluster may restart once more after the disturbance, and be ready again.
+    wait_for(
+        "a cluster that is usable", lambda: _tool("status").returncode == 0, context=lambda: _tool("status").stdout
+    )
     return done.stderr
 
 

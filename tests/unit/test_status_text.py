@@ -61,7 +61,7 @@ def test_the_webhook_answers_without_control_characters() -> None:
     found = review({**manifest(), "spec": {EVIL: 1}}, None, {})
     assert found.problems
     assert all(text.isprintable() for text in found.problems)
-    assert Review(warnings=(EVIL,)).warnings == (GOOD,)
+    assert Review(problems=(EVIL,), warnings=(EVIL,)) == Review(problems=(GOOD,), warnings=(GOOD,))
 
 
 @pytest.mark.parametrize(
