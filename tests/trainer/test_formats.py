@@ -46,7 +46,7 @@ def test_csv_gives_columns_in_their_types_whatever_else_is_there(name: str, tmp_
     ("lines", "message"),
     [
         (["id,x"], "line 1: has no column 'kind'; it has ['id', 'x']"),
-        ([], "line 1: has no column 'id'; it has []"),
+        ([], "line 1: has no column 'id'; the file is empty"),
         (["id,x,kind", "1,2,a", "1,2"], "line 3: has 2 fields, the header 3"),
         (["id,x,kind", "1,2,a", "1,2,a,b"], "line 3: has 4 fields, the header 3"),
         (["id,x,kind", "1,2,a", "1, ,a"], "line 3: 'x' is missing"),

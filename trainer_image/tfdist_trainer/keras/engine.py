@@ -23,7 +23,7 @@ from tfdist_trainer.keras.epochs import Batches
 from tfdist_trainer.keras.files import by_chief, when_written
 from tfdist_trainer.keras.replica_step import current
 from tfdist_trainer.keras.step_function import StepFunction
-from tfdist_trainer.upstream import keras_fit
+from tfdist_trainer.upstream import keras_epochs, keras_fit
 from tfdist_trainer.upstream.hook import KERAS
 from tfdist_trainer.upstream.strategy_worker import worker_of
 
@@ -37,15 +37,16 @@ def install() -> None:
     seeds.set_common_seed(os.environ)
     process_exit.install()
     keras_fit.wrap(keras_fit.REDUCE_LOSS, losses.reduce_weighted_values)
+    keras_fit.wrap(keras_fit.MEAN, losses.update_mean)
     keras_fit.wrap(keras_fit.SCALE, losses.scale)
     keras_fit.wrap(keras_fit.UNSCALE, losses.scale)
     keras_fit.wrap(keras_fit.APPLY, optimizers.apply)
     keras_fit.wrap(keras_fit.APPLY_SCALED, optimizers.apply)
     keras_fit.wrap(keras_fit.ALL_REDUCE, optimizers.keep_gradients)
-    keras_fit.wrap(keras_fit.UPDATE, optimizers.update)
+    keras_fit.wrap(keras_fit.SCALE_LOSS, optimizers.scale_loss)
     keras_fit.wrap(keras_fit.NEXT_SEED, seeds.next_seed)
     keras_fit.wrap(keras_fit.ASSIGN, _record_assignment)
-    keras_fit.wrap(keras_fit.EPOCH_ITERATOR, _epoch_iterator)
+    keras_fit.wrap(keras_epochs.EPOCH_ITERATOR, _epoch_iterator)
     keras_fit.wrap(keras_fit.SYMBOLIC_BUILD, _build)
     keras_fit.wrap(keras_fit.TRAIN_FUNCTION, functools.partial(_step_function, "train"))
     keras_fit.wrap(keras_fit.TEST_FUNCTION, functools.partial(_step_function, "test"))
@@ -152,7 +153,7 @@ def _epoch_iterator(original: Any) -> Callable[..., Any]:
             # `predict` has no labels, and its rows must come out in order.
             return Batches(dataset, distribute_strategy, worker, steps=steps, ordered="y" not in kwargs, first=first)
 
-        return keras_fit.epoch_iterator(original, *args, make_batches=make_batches, **kwargs)
+        return keras_epochs.epoch_iterator(original, *args, make_batches=make_batches, **kwargs)
 
     return create
 

@@ -1,5 +1,6 @@
 """Losses of Keras in a step of several replicas: means of the local batch, which the exchange makes exact."""
 
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -40,3 +41,18 @@ def scale(original: Any) -> Any:
         return original(value) if current() is None else value
 
     return scaled
+
+
+def update_mean(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `Mean.update_state` with the number of examples as the weight of one number in a step.
+
+    Such a number is a mean over the local batch: the loss of an output, or what a `train_step` of the script records.
+    """
+
+    def update_state(self: Any, values: Any, sample_weight: Any = None) -> Any:
+        step = current()
+        if step is not None and sample_weight is None and tf.convert_to_tensor(values).shape.rank == 0:
+            sample_weight = step.examples
+        return original(self, values, sample_weight)
+
+    return update_state

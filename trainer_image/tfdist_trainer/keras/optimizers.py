@@ -4,11 +4,9 @@ So clipping, loss scaling and accumulation see the gradient of the global batch,
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from tfdist_trainer.keras.replica_step import current
-from tfdist_trainer.kernels import adam
 from tfdist_trainer.upstream.keras_fit import variables_of
 
 
@@ -20,11 +18,24 @@ def apply(original: Callable[..., None]) -> Callable[..., None]:
         if step is None or step.is_exchanged or all(gradient is None for gradient in grads):
             original(self, grads, trainable_variables)
             return
-        gradients = step.exchange(list(grads), variables_of(self, trainable_variables))
+        gradients = step.exchange(list(grads), variables_of(self, trainable_variables), self)
         with step.exchanged():
             original(self, gradients, trainable_variables)
 
     return exchange_and_apply
+
+
+def scale_loss(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `Optimizer.scale_loss` with the weight of the local batch in a step.
+
+    That of `LossScaleOptimizer` stays as it is: the weight would make gradients in float16 overflow.
+    """
+
+    def scale(self: Any, loss: Any) -> Any:
+        step, scaled = current(), original(self, loss)
+        return scaled if step is None else step.weigh(scaled, self)
+
+    return scale
 
 
 def keep_gradients(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -34,16 +45,3 @@ def keep_gradients(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(self, grads_and_vars) if current() is None else list(grads_and_vars)
 
     return reduce
-
-
-def update(original: Callable[..., None]) -> Callable[..., None]:
-    """Return Keras' update of variables with TensorFlow's kernel for Adam in a step: one operation a variable."""
-
-    def update_variables(self: Any, grads: Any, trainable_variables: Any, learning_rate: Any) -> None:
-        by_keras = partial(original, self)
-        if current() is not None and adam.is_supported(self):
-            adam.update(self, by_keras, grads, trainable_variables, learning_rate)
-        else:
-            by_keras(grads, trainable_variables, learning_rate)
-
-    return update_variables

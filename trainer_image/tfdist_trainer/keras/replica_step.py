@@ -4,6 +4,10 @@ Keras divides the loss of each replica by the number of replicas and adds the gr
 global batch only if all local batches are equally large. Here a loss is that of the local batch, and `exchange`
 computes the mean of the gradients, weighted by the number of examples of each replica. A loss that is not a mean over
 the examples (a sum, or a mean over unmasked values) is scaled so that this weighted mean is exact as well.
+
+Where the optimizer scales the loss, which Keras' own `train_step` lets it do, the weight enters there and not after the
+gradient: a layer that adds up over replicas, such as synchronized BatchNormalization, has gradients of other replicas'
+losses, with their weights.
 """
 
 import contextlib
@@ -34,31 +38,40 @@ class ReplicaStep:
         self.assigned: list[Any] = []
         """Keras variables that the step has assigned, other than by an optimizer."""
         self._replicas = replicas
+        self._weighing: set[int] = set()
+        """Optimizers whose losses have the weight, by identity."""
         self.is_exchanged = False
         """Whether the gradients have been exchanged."""
         self._is_compiling = False
 
-    def exchange(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
+    def weigh(self, loss: Any, optimizer: Any) -> Any:
+        """Return the `loss` of the local batch with its weight, for gradients that `optimizer` applies."""
+        self._weighing.add(id(optimizer))
+        return loss * tf.cast(self.examples, loss.dtype)
+
+    def exchange(self, gradients: Sequence[Any], variables: Sequence[Any], optimizer: Any) -> list[Any]:
         """Return the gradients of the global batch for `variables`; a collective. Those that are None stay None.
 
         Sparse rows, such as those of an embedding, are put together and stay sparse: the exchange is as large as they
         are, and the optimizer sees the rows of the global batch, as on one worker.
         """
+        # Without examples, a gradient may be NaN whose loss has the weight 0.
+        weight = tf.sign(self.examples) if id(optimizer) in self._weighing else self.examples
         pairs = zip(gradients, variables, strict=True)
         # Operations on sparse rows can lose the static shape of a dense gradient.
         weighted = [
-            tf.ensure_shape(self._weighted(each), variable.shape) for each, variable in pairs if _is_dense(each)
+            tf.ensure_shape(_weighted(each, weight), variable.shape) for each, variable in pairs if _is_dense(each)
         ]
         *means, total = all_reduce_mean([*weighted, self.examples[None], self.examples], self._replicas)
         dense = iter(means)
         return [
-            next(dense) if _is_dense(each) else each if each is None else self._joined(each, total[0])
+            next(dense) if _is_dense(each) else each if each is None else self._joined(each, weight, total[0])
             for each in gradients
         ]
 
-    def _joined(self, rows: tf.IndexedSlices, total: tf.Tensor) -> tf.IndexedSlices:
+    def _joined(self, rows: tf.IndexedSlices, weight: tf.Tensor, total: tf.Tensor) -> tf.IndexedSlices:
         """Return the `rows` of all replicas, for the mean over `total` examples; a collective."""
-        weighted = tf.IndexedSlices(self._weighted(rows.values), rows.indices, rows.dense_shape)
+        weighted = tf.IndexedSlices(_weighted(rows.values, weight), rows.indices, rows.dense_shape)
         joined = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, weighted)
         means = tf.math.divide_no_nan(joined.values, tf.cast(total, joined.values.dtype))
         return tf.IndexedSlices(means, joined.indices, rows.dense_shape)
@@ -96,7 +109,7 @@ class ReplicaStep:
 
     def weighted_means(self, values: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         """Return the means over all replicas of numbers of each local batch, in float32; a collective."""
-        weighted = [self._weighted(tf.cast(value, tf.float32)) for value in values]
+        weighted = [_weighted(tf.cast(value, tf.float32), self.examples) for value in values]
         *totals, examples = all_reduce_sum([*weighted, self.examples], self._replicas)
         return [tf.math.divide_no_nan(total, examples) for total in totals]
 
@@ -106,10 +119,6 @@ class ReplicaStep:
                 "jit_compile=True on several workers needs a loss that is a mean over the examples. This one is a sum, "
                 "or a mean over unmasked values or weights: compile the model without jit_compile."
             )
-
-    def _weighted(self, value: tf.Tensor) -> tf.Tensor:
-        """Without examples the value may be NaN, a mean over nothing, and counts as 0."""
-        return tf.math.multiply_no_nan(value, tf.cast(self.examples, value.dtype))
 
 
 @contextlib.contextmanager
@@ -131,6 +140,11 @@ def running() -> ReplicaStep:
     """Return the step that this thread is computing, where there must be one."""
     step: ReplicaStep = _active.step
     return step
+
+
+def _weighted(value: tf.Tensor, weight: tf.Tensor) -> tf.Tensor:
+    """Return the product; 0 where the weight is, as without examples the value may be NaN, a mean over nothing."""
+    return tf.math.multiply_no_nan(value, tf.cast(weight, value.dtype))
 
 
 def _is_dense(gradient: Any) -> bool:

@@ -112,12 +112,24 @@ class StepFunction:
         with computing(step):
             outputs = self._step(batch)
         self._assigned = statistics(self._model, step.assigned)
-        for variable in [*self._model.metrics_variables, *self._assigned] if may_be_empty else []:
-            value = variable.value
-            old = before.get(id(variable))
-            if old is not None:
-                value.assign(tf.where(examples > 0, value.read_value(), old))
+        if may_be_empty:
+            self._restore_empty(before, examples)
         return outputs, examples
+
+    def _restore_empty(self, before: Mapping[int, tf.Tensor], examples: tf.Tensor) -> None:
+        """Undo what a step without `examples` did to metrics, and to statistics that are not finite after it.
+
+        Synchronized statistics are those of all replicas, so a replica without examples has the right ones.
+        """
+        for variable in self._model.metrics_variables:
+            if id(variable) in before:
+                value = variable.value
+                value.assign(tf.where(examples > 0, value.read_value(), before[id(variable)]))
+        for variable in self._assigned:
+            if id(variable) in before:
+                value = variable.value
+                is_right = (examples > 0) | tf.reduce_all(tf.math.is_finite(value))
+                value.assign(tf.where(is_right, value.read_value(), before[id(variable)]))
 
     def _state(self) -> dict[int, tf.Tensor]:
         """Return what a step without examples must not change: it would be NaN, a mean over nothing."""

@@ -22,26 +22,14 @@ def fuse(optimizer: Any) -> None:
     It must have been built, and then be applied in a replica's context to gradients that are reduced already.
     """
     adam = getattr(optimizer, "inner_optimizer", optimizer)
-    if is_supported(adam):
-        replace_adam_update(adam, lambda by_keras: partial(update, adam, by_keras))
-
-
-def is_supported(optimizer: Any) -> bool:
-    """Return whether the kernel has the rule of `optimizer`, Keras' own Adam or AdamW."""
     # Not a subclass, which may have another rule.
-    return type(optimizer) in {keras.optimizers.Adam, keras.optimizers.AdamW} and not optimizer.amsgrad
+    if type(adam) not in {keras.optimizers.Adam, keras.optimizers.AdamW} or adam.amsgrad:
+        return
+    replace_adam_update(adam, lambda by_keras: partial(_update, adam, by_keras))
 
 
-def update(adam: Any, by_keras: Update, gradients: Sequence[Any], variables: Sequence[Any], rate: Any) -> None:
-    """Update `variables` by the kernel where it supports them all, else by the method that it replaces.
-
-    Args:
-        adam: a built optimizer that is supported.
-        by_keras: the method that is replaced.
-        gradients: those of the global batch, one for each variable.
-        variables: Keras variables.
-        rate: learning rate, float [].
-    """
+def _update(adam: Any, by_keras: Update, gradients: Sequence[Any], variables: Sequence[Any], rate: Any) -> None:
+    """Update `variables` by the kernel where it supports them all, else by the method that it replaces."""
     if not all(map(_is_plain, gradients, variables)):
         by_keras(gradients, variables, rate)
         return

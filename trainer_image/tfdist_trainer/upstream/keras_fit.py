@@ -7,7 +7,7 @@ keras-team/keras#20585: `fit` fails under `MultiWorkerMirroredStrategy` with sev
 import contextlib
 import functools
 import importlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import keras
@@ -48,14 +48,6 @@ BUILD: Final = _hook(
     "Builds model, metrics, loss and optimizer from the shapes of a batch.",
     ("self", "iterator", "data_batch"),
 )
-EPOCH_ITERATOR: Final = _hook(
-    f"{_TRAINER}:TFEpochIterator",
-    "Keras distributes data sets in a way that loses the order of arrays, and yields blocks of one constant size.",
-    ("distribute_strategy", "args", "kwargs"),
-)
-ENUMERATE: Final = _hook(
-    f"{_TRAINER}:TFEpochIterator._enumerate_iterator", "Yields the blocks of steps of an epoch.", ("self",)
-)
 REDUCE_LOSS: Final = _hook(
     f"{_LOSS}:reduce_weighted_values",
     "A loss that is no mean over examples needs a scale of its own to be exact.",
@@ -85,10 +77,15 @@ ALL_REDUCE: Final = _hook(
     "The gradients are exchanged already.",
     ("self", "grads_and_vars"),
 )
-UPDATE: Final = _hook(
-    "keras.optimizers:Optimizer._backend_update_step",
-    "Keras' Adam is about twenty operations for each variable, TensorFlow's kernel is one.",
-    ("self", "grads", "trainable_variables", "learning_rate"),
+SCALE_LOSS: Final = _hook(
+    "keras.src.optimizers.base_optimizer:BaseOptimizer.scale_loss",
+    "The weight of a local batch must be in its loss before gradients pass from one replica to another.",
+    ("self", "loss"),
+)
+MEAN: Final = _hook(
+    "keras.metrics:Mean.update_state",
+    "Keras gives the means of a batch, such as the losses of single outputs, no weight, and local batches differ.",
+    ("self", "values", "sample_weight"),
 )
 NEXT_SEED: Final = _hook(
     "keras.src.random.seed_generator:SeedGenerator.next",
@@ -143,8 +140,8 @@ OPTIONALS: Final = _hook(
     ("self", "step_func"),
 )
 HOOKS: Final = (
-    TRAIN_FUNCTION, TEST_FUNCTION, SYMBOLIC_BUILD, BUILD, EPOCH_ITERATOR, ENUMERATE, REDUCE_LOSS, MASK, SCALE, UNSCALE,
-    APPLY, APPLY_SCALED, ALL_REDUCE, UPDATE, NEXT_SEED, ASSIGN, METRICS, OPTIONALS, FIT, EVALUATE, TRAIN_BATCH_END,
+    TRAIN_FUNCTION, TEST_FUNCTION, SYMBOLIC_BUILD, BUILD, REDUCE_LOSS, MASK, SCALE, UNSCALE, APPLY, APPLY_SCALED,
+    ALL_REDUCE, SCALE_LOSS, MEAN, NEXT_SEED, ASSIGN, METRICS, OPTIONALS, FIT, EVALUATE, TRAIN_BATCH_END,
     TEST_BATCH_END, SAVE, SAVE_WEIGHTS, LOAD, LOAD_WEIGHTS, LOAD_EXPORTED, EXPORT, STRATEGY, TRAIN_STEP,
     PREDICT_ON_BATCH,
 )  # fmt: skip
@@ -168,56 +165,6 @@ def wrap(hook: Hook, around: Callable[[Any], Any]) -> None:
     setattr(owner, attribute, replacement)
     for public in _PUBLIC.get(attribute, ()):  # names that Keras has bound to the function on import
         setattr(public, attribute, replacement)
-
-
-def epoch_iterator(original: Any, *args: Any, make_batches: Callable[[Any, int, Any], Any], **kwargs: Any) -> Any:
-    """Return Keras' iterator of the epochs, of class `original`, over the blocks of `make_batches`.
-
-    Args:
-        original: the class.
-        *args: its arguments.
-        make_batches: called with a data set, steps per execution, and the first batch of a generator, or None.
-        **kwargs: its arguments.
-    """
-
-    class EpochIterator(original):  # type: ignore[misc]
-        """Keras' arguments and counts, and the blocks of steps of this worker's data."""
-
-        def __init__(self) -> None:
-            super(original, self).__init__(*args, **kwargs)
-            self._num_batches: int | None = self.data_adapter.num_batches
-            first = next(iter(getattr(self.data_adapter, "_first_batches", ())), None)
-            self.batches = make_batches(self.data_adapter.get_tf_dataset(), self.steps_per_execution, first)
-            self._distributed_dataset = self.batches.dataset
-
-        def _enumerate_iterator(self) -> Iterator[tuple[int, int, Any]]:
-            self.data_adapter.on_epoch_begin()
-            if self._current_iterator is None or self.steps_per_epoch is None:
-                self._restart()
-            for begin, block in self.batches.blocks(self._current_iterator, self.steps_per_epoch or self._num_batches):
-                if self._num_batches and self._steps_seen >= self._num_batches:
-                    self._interrupted_warning()
-                    break
-                yield begin, begin + block.steps - 1, block
-                self._count(block)
-            if self._num_batches and self._steps_seen >= self._num_batches:
-                self._restart()
-            self.data_adapter.on_epoch_end()
-
-        def _restart(self) -> None:
-            self._current_iterator = iter(self._distributed_dataset)
-            self._steps_seen = 0
-
-        def _count(self, block: Any) -> None:
-            self._steps_seen += block.finished
-            if block.finished == block.steps:
-                return
-            if self._num_batches is None:
-                self._num_batches = self._steps_seen
-            if self.steps_per_epoch:
-                self._interrupted_warning()
-
-    return EpochIterator()
 
 
 def build(model: Any, batch: Any) -> None:
