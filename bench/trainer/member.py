@@ -115,8 +115,15 @@ def _fits(context: Context) -> dict[str, Turn]:
     enable()
     config, gang = context.config, context.gang
     batch = batch_size(config, gang.replicas) * gang.replicas
+    examples = _examples(config)
+    steps = -(-len(examples[0]) // batch)
     modules = {"fit": keras, "tf_keras": tf_keras}
-    return {name: fits.fit(module, gang.strategy, *_examples(config), batch).turn for name, module in modules.items()}
+    forms = {"arrays": fits.as_arrays(*examples, batch), "data set": fits.as_data_set(*examples, batch)}
+    return {
+        f"{name} of {form}": fits.fit(module, gang.strategy, data, steps).turn
+        for form, data in forms.items()
+        for name, module in modules.items()
+    }
 
 
 def _examples(config: Any) -> tuple[Any, Any]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from bench import report
 from bench.results import Row, Samples, Target
-from bench.trainer import evaluator_cost, start
+from bench.trainer import evaluator_cost, fit_alone, start
 from bench.trainer.processes import ProcessGroup
 from tfdist_cluster import console
 
@@ -63,7 +63,7 @@ def _store(options: argparse.Namespace, section: str, measure: Callable[[], list
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="bench.trainer", description="Measures the trainer and a plain loop")
-    choices = [*MODELS, "start", "evaluator"]
+    choices = [*MODELS, "fit", "start", "evaluator"]
     parser.add_argument("--only", nargs="+", choices=choices, default=choices, help="default: all")
     parser.add_argument("--processes", nargs="+", type=int, default=[1, 2], help="default: 1 2")
     parser.add_argument(
@@ -89,6 +89,9 @@ def _measured(options: argparse.Namespace, base: dict[str, Any], folder: Path) -
         for size in options.processes:
             with console.step(f"{name}, {size} processes"):
                 rows += _compared(MODELS[name], size, base, folder / f"{name}-{size}", options)
+    if "fit" in options.only:
+        with console.step("fit, 1 process"):
+            rows += fit_alone.run(base["data"]["train"])
     if "start" in options.only:
         with console.step("start"):
             rows += start.run(base | MODELS["mlp"].config, folder)
@@ -128,9 +131,10 @@ def _compared(model: Model, size: int, base: dict[str, Any], folder: Path, optio
             )
         )
     if fit:
-        title = title.replace("train", "fit of Keras 3")
-        rows.append(_row(f"{title}: compared with tf_keras", samples, "fit", "tf_keras", THREE_TIMES))
-        rows.append(_row(f"{title}: compared with the trainer's own loop", samples, "fit", "ours", TWENTY_PERCENT))
+        for form in ("arrays", "data set"):
+            name, ours, peer = title.replace("train", f"fit of {form}"), f"fit of {form}", f"tf_keras of {form}"
+            rows.append(_row(f"{name}: Keras 3 compared with tf_keras", samples, ours, peer, THREE_TIMES))
+            rows.append(_row(f"{name}: compared with the trainer's own loop", samples, ours, "ours", TWENTY_PERCENT))
     return rows
 
 

@@ -22,7 +22,13 @@ ENUMERATE: Final = Hook(
     missing=_MISSING,
     parameters=("self",),
 )
-HOOKS: Final = (EPOCH_ITERATOR, ENUMERATE)
+FIRST_BATCHES: Final = Hook(
+    package="keras",
+    name="keras.src.trainers.data_adapters.generator_data_adapter:GeneratorDataAdapter()._first_batches",
+    reason="The shapes of a generator's batches are those of its first one, which it would not yield again.",
+    missing="the first batch of a generator is not trained on",
+)
+HOOKS: Final = (EPOCH_ITERATOR, ENUMERATE, FIRST_BATCHES)
 
 
 def epoch_iterator(original: Any, *args: Any, make_batches: Callable[[Any, int, Any], Any], **kwargs: Any) -> Any:
@@ -41,7 +47,7 @@ def epoch_iterator(original: Any, *args: Any, make_batches: Callable[[Any, int, 
         def __init__(self) -> None:
             super(original, self).__init__(*args, **kwargs)
             self._num_batches: int | None = self.data_adapter.num_batches
-            first = next(iter(getattr(self.data_adapter, "_first_batches", ())), None)
+            first = next(iter(getattr(self.data_adapter, FIRST_BATCHES.attribute, ())), None)
             self.batches = make_batches(self.data_adapter.get_tf_dataset(), self.steps_per_execution, first)
             self._distributed_dataset = self.batches.dataset
 
