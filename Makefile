@@ -87,19 +87,19 @@ REPORTS := .state/reports
 BUILD_PROGRAMS = $(CLUSTER) tools kube kwok helm
 SUITE = @mkdir -p $(REPORTS); $(PYTEST) --durations=20 --durations-min=2 --junitxml=$(REPORTS)/$(subst test-,,$@).xml
 
-.PHONY: test test-unit test-trainer test-api-server test-integration test-helm test-smoke test-e2e test-e2e-clean test-long
+.PHONY: test test-unit test-trainer test-launch test-integration test-helm test-smoke test-e2e test-e2e-clean test-long
 test: ## Runs every suite that needs no container, in 12 minutes on two cores; prints a table of their times
 	@rm -rf $(REPORTS); status=0; \
 	  $(BUILD_PROGRAMS) > /dev/null 2>&1 & builds=$$!; trap "kill $$builds 2> /dev/null || true" EXIT; \
-	  { $(MAKE) --no-print-directory setup test-unit && echo "test-trainer and test-api-server run in parallel and print at their end" && \
-	    $(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target test-trainer test-api-server; } || status=$$?; \
+	  { $(MAKE) --no-print-directory setup test-unit && echo "the other suites run two at a time and print at their end" && \
+	    $(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target test-trainer test-integration test-launch test-helm; } || status=$$?; \
 	  python3 tests/suite_times.py $(REPORTS); exit $$status
 test-unit: setup ## Pure code, on all cores
 	$(SUITE) tests/unit tests/property tests/conformance tests/cluster tests/images -m "not long" --numprocesses=auto
-test-trainer: setup ## Launchers, and TensorFlow processes of this machine
-	$(SUITE) tests/launch tests/trainer tests/keras3 -m "not long"
-test-api-server: ## The two suites with a real API server, one after the other
-	@MAKEFLAGS= $(MAKE) --no-print-directory test-integration test-helm
+test-trainer: setup ## TensorFlow processes of this machine
+	$(SUITE) tests/trainer tests/keras3 -m "not long"
+test-launch: setup ## Launchers and what they start, as processes of this machine
+	$(SUITE) tests/launch -m "not long"
 test-integration: setup programs ## The controller against a real API server
 	$(SUITE) tests/integration -m "not long"
 test-helm: setup programs ## The chart: values, templates, alerts, and how a real API server handles it

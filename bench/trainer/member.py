@@ -15,7 +15,6 @@ from typing import Any, Final
 import keras
 import numpy as np
 
-from bench.trainer import fits
 from bench.trainer.plain import STEPS_PER_EXECUTION, PlainLoop
 from bench.trainer.turns import TurnTaker
 from tfdist.contract import CheckpointSettings
@@ -45,8 +44,6 @@ def main() -> None:
     turns: dict[str, Turn] = {"ours": _ours(context), "plain": _plain(context)}
     if wanted["reporting"]:
         turns["reporting"] = _reporting(gang, settings, wanted["folder"])
-    if wanted["fit"]:
-        turns |= _fits(context)
     steps = {name: _warm(gang, turn, wanted["seconds"]) for name, turn in turns.items()}
     batch = batch_size(context.config, gang.replicas) * gang.replicas
     found: dict[str, list[float]] = {name: [] for name in turns}
@@ -82,14 +79,15 @@ def _context(gang: ReplicaGroup, settings: Any, checkpoint: CheckpointSettings |
 def _ours(context: Context) -> Turn:
     taker = context.reporter
     assert isinstance(taker, TurnTaker)  # noqa: S101  it is what _context makes
-    taker.turns.start(lambda: train(context))
-    return taker.turns.turn
+    taker.start(lambda: train(context))
+    return taker.turn
 
 
 def _plain(context: Context) -> Turn:
     config = context.config
     assert isinstance(config, ImageClassificationConfig)  # noqa: S101  the parent process has chosen it
-    images, labels = _examples(config)
+    with np.load((config.data.train or ())[0]) as arrays:
+        images, labels = arrays["image"], arrays["label"]
     keras.utils.set_random_seed(1)
     with context.gang.strategy.scope():
         model = context.program.model()
@@ -103,32 +101,6 @@ def _plain(context: Context) -> Turn:
         return steps
 
     return turn
-
-
-def _fits(context: Context) -> dict[str, Turn]:
-    """Return an ordinary script by Keras 3, and by `tf_keras`, which is the only one that ran on several workers."""
-    # Here, as the contest without them needs neither.
-    import tf_keras  # noqa: PLC0415
-
-    from tfdist_trainer.keras import enable  # noqa: PLC0415
-
-    enable()
-    config, gang = context.config, context.gang
-    batch = batch_size(config, gang.replicas) * gang.replicas
-    examples = _examples(config)
-    steps = -(-len(examples[0]) // batch)
-    modules = {"fit": keras, "tf_keras": tf_keras}
-    forms = {"arrays": fits.as_arrays(*examples, batch), "data set": fits.as_data_set(*examples, batch)}
-    return {
-        f"{name} of {form}": fits.fit(module, gang.strategy, data, steps).turn
-        for form, data in forms.items()
-        for name, module in modules.items()
-    }
-
-
-def _examples(config: Any) -> tuple[Any, Any]:
-    with np.load(config.data.train[0]) as arrays:
-        return arrays["image"], arrays["label"]
 
 
 def _reporting(gang: ReplicaGroup, settings: Any, folder: str) -> Turn:

@@ -58,6 +58,16 @@ class ProcessGroup:
             if process.wait(TIMEOUT_SECONDS):
                 raise RuntimeError(f"exit code {process.returncode}: {(self._folder / f'err-{index}').read_text()}")
 
+    def check(self) -> None:
+        """Check that all run.
+
+        Raises:
+            RuntimeError: one has ended.
+        """
+        for index, process in enumerate(self._processes):
+            if process.poll() is not None:
+                raise RuntimeError(f"exit code {process.returncode}: {(self._folder / f'err-{index}').read_text()}")
+
     @property
     def pids(self) -> list[int]:
         """The processes."""

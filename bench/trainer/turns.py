@@ -1,7 +1,7 @@
-"""Lets a loop that runs by itself take turns with others: it runs for as many steps as its turn has, and then waits.
+"""Lets the trainer's own loop run for as many steps as its turn has, and then wait for the next.
 
-Each loop is the real one, in a thread of its own, and reports its steps. That blocks it at the end of its turn: between
-executions of the trainer's own loop and epochs of `fit`, when nothing is being computed.
+The loop is the real one, in a thread of its own. It reports every execution of steps through its reporter, which
+blocks it there: between executions, when nothing is being computed.
 """
 
 import os
@@ -14,32 +14,33 @@ from tfdist.contract import Phase
 from tfdist_trainer.reporter import Reporter, first_report
 
 
-class Turns:
-    """The turns of one loop."""
+class TurnTaker(Reporter):
+    """A reporter that holds up the loop which reports to it."""
 
-    def __init__(self) -> None:
-        self._step = self._until = 0
+    def __init__(self, member: Any) -> None:
+        super().__init__(first_report(member))
+        self._until = 0
         self._go, self._done = threading.Event(), threading.Event()
 
-    def reached(self, step: int) -> None:
-        """Record that the loop has taken `step` steps since its start; wait where the turn is over."""
-        self._step = step
-        if step >= self._until:
+    def update(self, **changes: Any) -> None:
+        """Take note, and where the turn is over wait for the next."""
+        super().update(**changes)
+        if changes.get("phase") is Phase.TRAINING and changes.get("step", -1) >= self._until:
             self._done.set()
             self._go.wait()
             self._go.clear()
 
     def turn(self, steps: int) -> int:
         """Have the loop take at least `steps` steps, to the end of an execution, and return how many it took."""
-        before = self._step
+        before = self.current.step or 0
         self._until = before + steps
         self._done.clear()
         self._go.set()
         self._done.wait()
-        return self._step - before
+        return (self.current.step or 0) - before
 
     def start(self, train: Callable[[], None]) -> None:
-        """Start the loop in a thread, to its first report."""
+        """Start the loop in a thread, to its first step."""
 
         def run() -> None:
             try:
@@ -50,17 +51,3 @@ class Turns:
 
         threading.Thread(target=run, daemon=True).start()
         self._done.wait()
-
-
-class TurnTaker(Reporter):
-    """A reporter that holds up the trainer's own loop, which reports to it."""
-
-    def __init__(self, member: Any) -> None:
-        super().__init__(first_report(member))
-        self.turns = Turns()
-
-    def update(self, **changes: Any) -> None:
-        """Take note, and where the turn is over wait for the next."""
-        super().update(**changes)
-        if changes.get("phase") is Phase.TRAINING and "step" in changes:
-            self.turns.reached(changes["step"])

@@ -6,16 +6,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from support.launchers import EXAMPLES, Launchers, end, program_of, programs_of, tf_environ, training_job, trains
+from support.launchers import (
+    Launchers,
+    end,
+    examples_after,
+    program_of,
+    programs_of,
+    tf_environ,
+    training_job,
+    trains,
+)
 from support.polling import wait_for
 
+from tfdist.contract import ExitCode
 from tfdist_launch.launcher import STANDBY_DELAY_SECONDS
-from tfdist_trainer.checkpoint import FinalRecord, read_record
+from tfdist_trainer.checkpoint import read_record
 
 if TYPE_CHECKING:
     from launch.conftest import Launch
 
-EPOCHS = 600
 BOTH = frozenset({0, 1})
 
 
@@ -26,7 +35,7 @@ def training(tmp_path: Path, launch: "Launch") -> Launchers:
 
 
 def two_workers(folder: Path, launch: "Launch", standby: frozenset[int]) -> Launchers:
-    job = training_job(folder, epochs=EPOCHS)
+    job = training_job(folder, epochs=100_000)
     command = ("--", "python", "-m", "tfdist_trainer")
     return launch(2, command=command, job=job, environ_of=tf_environ(2), standby=standby)
 
@@ -42,7 +51,7 @@ def kill(pid: int) -> None:
 
 
 @pytest.mark.trainer
-def test_standby_processes_continue_and_use_every_example_once(training: Launchers, tmp_path: Path) -> None:
+def test_standby_processes_continue_and_use_every_example_once(training: Launchers) -> None:
     for number, rank in enumerate([1, 0]):
         is_ready(training, number + 1)
         kill(program_of(training, rank))
@@ -50,13 +59,17 @@ def test_standby_processes_continue_and_use_every_example_once(training: Launche
         assert training.output().count(f"round number={number + 1} standby=True") == 2
     gang = training.gang_when(lambda gang: len([f for f in gang.failures if f.root_cause]) == 2)
     assert [(f.index, f.exit_code) for f in gang.failures if f.root_cause] == [(1, 137), (0, 137)]
-    assert training.wait() == [0, 0], training.output()
-    final = FinalRecord.model_validate_json((tmp_path / "checkpoints" / "final.json").read_bytes())
-    record = read_record(Path(final.path))
-    assert record.cursor.examples == EPOCHS * EXAMPLES, "an example was repeated or skipped"
+    for process in training.processes.values():
+        process.terminate()
+    assert training.wait() == [ExitCode.PREEMPTED] * 2, training.output()
+    saved = training.termination().last_checkpoint
+    assert saved is not None
+    record = read_record(Path(saved.path))
+    assert record.cursor.examples == examples_after(saved.step), "an example was repeated or skipped"
     assert (record.writer.attempt, record.writer.round) == (0, 2)
 
 
+@pytest.mark.long
 @pytest.mark.trainer
 def test_a_process_killed_with_its_standby_process_starts_cold(training: Launchers) -> None:
     is_ready(training, 1)

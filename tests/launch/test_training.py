@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.trainer
 
-EPOCHS = 300
+EPOCHS = 150
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tfdist_cluster import lock
 from tfdist_cluster.paths import State
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -13,10 +14,15 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 @contextmanager
 def control_plane(*, fake_nodes: int) -> Iterator[pathlib.Path]:
-    """Start it, and stop it at the end; yield the kubeconfig of an administrator."""
-    _cluster("up", "--kwok-nodes", str(fake_nodes))
-    yield State.from_environment().folder("control-plane") / "kubeconfig"
-    _cluster("down")
+    """Start it, and stop it at the end; yield the kubeconfig of an administrator.
+
+    A clone has one: a suite that runs in parallel waits.
+    """
+    state = State.from_environment()
+    with lock.exclusive(state.root / "control-plane-of-tests.lock"):
+        _cluster("up", "--kwok-nodes", str(fake_nodes))
+        yield state.folder("control-plane") / "kubeconfig"
+        _cluster("down")
 
 
 def _cluster(*arguments: str) -> None:

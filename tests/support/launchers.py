@@ -163,6 +163,7 @@ def exists(pid: int) -> bool:
 
 
 EXAMPLES = 203
+BATCH = 8
 
 
 def training_job(folder: Path, *, epochs: int, every_steps: int = 100) -> dict[str, Any]:
@@ -175,7 +176,7 @@ def training_job(folder: Path, *, epochs: int, every_steps: int = 100) -> dict[s
         "imageShape": [5, 5, 1],
         "classes": 4,
         "model": "mlp",
-        "batchSizePerReplica": 8,
+        "batchSizePerReplica": BATCH,
         "epochs": epochs,
     }
     return {
@@ -183,6 +184,13 @@ def training_job(folder: Path, *, epochs: int, every_steps: int = 100) -> dict[s
         "training": {"program": "image_classification", "config": config},
         "checkpoint": {"directory": str(folder / "checkpoints"), "everySteps": every_steps, "keep": 2},
     }
+
+
+def examples_after(step: int) -> int:
+    """Return how many examples two workers of that training have used after so many steps."""
+    batch = 2 * BATCH
+    epochs, steps = divmod(step, -(-EXAMPLES // batch))
+    return epochs * EXAMPLES + steps * batch
 
 
 def tf_environ(size: int) -> Callable[[int], dict[str, str]]:

@@ -45,31 +45,20 @@ def manifest(data: Path, config: dict[str, Any], roles: dict[str, Any]) -> dict[
     return {"apiVersion": "tfdist.dev/v1", "kind": "TFDistJob", "metadata": metadata, "spec": spec | roles}
 
 
-@pytest.fixture(scope="module")
-def ran(data: Path, config: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
-    """Both gangs, which run at one time."""
-    folders = {name: tmp_path_factory.mktemp(name) for name in GANGS}
-    processes = {}
-    for name, folder in folders.items():
-        (folder / "job.yaml").write_text(yaml.safe_dump(manifest(data, config, GANGS[name])))
-        processes[name] = subprocess.Popen(
-            [sys.executable, "-m", "tfdist.cli", "run", "--local", "job.yaml"],
-            cwd=folder,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-    try:
-        outputs = {name: process.communicate(timeout=SECONDS)[0] for name, process in processes.items()}
-    finally:
-        for process in processes.values():
-            process.kill()
-    return {name: Ran(folders[name], processes[name].returncode, outputs[name]) for name in GANGS}
+@pytest.fixture(scope="module", params=["together", pytest.param("asynchronous", marks=pytest.mark.long)])
+def run(
+    request: pytest.FixtureRequest, data: Path, config: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
+) -> Ran:
+    folder = tmp_path_factory.mktemp(request.param)
+    (folder / "job.yaml").write_text(yaml.safe_dump(manifest(data, config, GANGS[request.param])))
+    command = [sys.executable, "-m", "tfdist.cli", "run", "--local", "job.yaml"]
+    done = subprocess.run(
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=SECONDS, check=False
+    )
+    return Ran(folder, done.returncode, done.stdout)
 
 
-@pytest.mark.parametrize("name", GANGS)
-def test_a_job_trains_and_then_all_evaluate_every_example_once(name: str, ran: dict[str, Ran]) -> None:
-    run = ran[name]
+def test_a_job_trains_and_then_all_evaluate_every_example_once(run: Ran) -> None:
     assert run.code == 0, run.output
     assert run.status.phase == "Succeeded"
     assert run.status.evaluation is not None
@@ -81,8 +70,9 @@ def test_a_job_trains_and_then_all_evaluate_every_example_once(name: str, ran: d
     assert json.loads(written.read_text())["metrics"] == final.metrics
 
 
-def test_the_evaluator_during_training_agrees_with_the_gang_after_it(ran: dict[str, Ran]) -> None:
-    evaluation = ran["together"].status.evaluation
+@pytest.mark.parametrize("run", ["together"], indirect=True)
+def test_the_evaluator_during_training_agrees_with_the_gang_after_it(run: Ran) -> None:
+    evaluation = run.status.evaluation
     assert evaluation is not None
     assert evaluation.latest is not None
     assert evaluation.best is not None
@@ -91,9 +81,7 @@ def test_the_evaluator_during_training_agrees_with_the_gang_after_it(ran: dict[s
     assert evaluation.latest.metrics["accuracy"] == pytest.approx(evaluation.final.metrics["accuracy"], rel=1e-6)
 
 
-@pytest.mark.parametrize("name", GANGS)
-def test_every_replica_has_a_log_file_and_its_name_on_the_console(name: str, ran: dict[str, Ran]) -> None:
-    run = ran[name]
+def test_every_replica_has_a_log_file_and_its_name_on_the_console(run: Ran) -> None:
     assert run.status.replicas is not None
     logs = {path.stem for path in (run.state / "logs").iterdir()}
     assert logs == {f"{role}-{i}" for role, count in run.status.replicas.items() for i in range(count.desired)}

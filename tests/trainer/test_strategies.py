@@ -58,7 +58,7 @@ def test_an_asynchronous_gang_survives_a_killed_worker_and_ends_everywhere(
     roles = {"chief": 1, "worker": 2, "ps": 2}
     given = job(tmp_path / "ckpt", strategy="ParameterServer", checkpoint={"everySteps": 100})
     long = config | {"epochs": 40}
-    gang = launch_roles(roles, config=long, job=given, cold=True)
+    gang = launch_roles(roles, config=long, job=given)
     gang.progress_when(lambda report: (report.step or 0) > 100)
     gang.processes[1].send_signal(signal.SIGKILL)
     assert gang.wait(240) == [0, -signal.SIGKILL, 0, 0, 0], gang.outputs

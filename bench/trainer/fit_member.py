@@ -1,0 +1,100 @@
+"""One process of a contest of `fit_turns`: `fit_member.py CONTESTANT` trains without end.
+
+The chief prints a line for each epoch, or as many examples: how many a second.
+"""
+
+import os
+import sys
+import time
+from typing import Any, Final
+
+import keras
+import numpy as np
+
+from bench.trainer import fits
+from tfdist.contract import Phase
+from tfdist_trainer import environment, programs, runtime
+from tfdist_trainer.context import Context
+from tfdist_trainer.keras import enable
+from tfdist_trainer.loop import train
+from tfdist_trainer.preemption import PreemptionHandler
+from tfdist_trainer.programs.config import batch_size
+from tfdist_trainer.reporter import Reporter, first_report
+from tfdist_trainer.strategies.build import join
+from tfdist_trainer.strategies.replica_group import ReplicaGroup
+
+FORMS: Final = {"arrays": fits.as_arrays, "data set": fits.as_data_set}
+
+
+class Speed:
+    """Prints the speed of each epoch, or of as many examples."""
+
+    def __init__(self, epoch: int) -> None:
+        self._epoch = epoch
+        self._since, self._examples = time.monotonic(), 0
+
+    def reached(self, examples: int) -> None:
+        """Record that so many have been used since the start."""
+        now = time.monotonic()
+        if examples - self._examples >= self._epoch:
+            print((examples - self._examples) / (now - self._since), flush=True)
+            self._since, self._examples = now, examples
+
+
+class SpeedReporter(Reporter):
+    """Prints the speed of the trainer's own loop, which reports to it."""
+
+    def __init__(self, member: Any, speed: Speed, batch: int) -> None:
+        super().__init__(first_report(member))
+        self._speed, self._batch = speed, batch
+
+    def update(self, **changes: Any) -> None:
+        """Take note of the steps."""
+        super().update(**changes)
+        if changes.get("phase") is Phase.TRAINING and "step" in changes:
+            self._speed.reached(changes["step"] * self._batch)
+
+
+def main(contestant: str) -> None:
+    """Train: the trainer's own loop as `own`, or for instance `tf_keras` on arrays as `tf_keras of arrays`."""
+    member = environment.read_member(os.environ)
+    gang = join(member, runtime.read(member.job.runtime))
+    assert member.job.training is not None  # noqa: S101  the parent process has set it
+    choice = programs.choose(member.job.training.program, member.job.training.config)
+    config: Any = choice.config
+    with np.load(config.data.train[0]) as arrays:
+        images, labels = arrays["image"], arrays["label"]
+    batch = batch_size(config, gang.replicas) * gang.replicas
+    speed = Speed(len(images))
+    if contestant == "own":
+        reporter = SpeedReporter(member, speed, batch)
+        settings, preemption = runtime.read(member.job.runtime), PreemptionHandler(lambda _reason, _message: None)
+        train(Context(gang, choice.create(), config, None, reporter, preemption, settings))
+    else:
+        name, form = contestant.split(" of ")
+        _fit(_module(name), gang, FORMS[form](images, labels, batch), speed, len(images))
+
+
+def _module(name: str) -> Any:
+    if name == "tf_keras":
+        # Here, as no other contestant needs it.
+        import tf_keras  # noqa: PLC0415
+
+        return tf_keras
+    enable()
+    return keras
+
+
+def _fit(module: Any, gang: ReplicaGroup, data: dict[str, Any], speed: Speed, epoch: int) -> None:
+    with gang.strategy.scope():
+        model = fits.compiled(module)
+
+    def after_epoch(number: int, _logs: Any) -> None:
+        speed.reached((number + 1) * epoch)
+
+    callbacks = [module.callbacks.LambdaCallback(on_epoch_end=after_epoch)]
+    model.fit(**data, epochs=10**6, verbose=0, callbacks=callbacks)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
