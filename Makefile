@@ -147,7 +147,7 @@ bench: setup ## Compares the controller with the training operator on one API se
 	@PYTHONPATH=cluster:tests python -m bench $(BENCH)
 
 .PHONY: bench-trainer
-bench-trainer: setup ## Compares the trainer with a plain TensorFlow loop, ten minutes: bench/results.json
+bench-trainer: setup ## Compares the trainer with a plain TensorFlow loop, and fit with tf_keras, a quarter of an hour: bench/results.json
 	@PYTHONPATH=cluster:tests python -m bench.trainer $(BENCH)
 
 .PHONY: bench-recovery

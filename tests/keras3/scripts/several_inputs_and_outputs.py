@@ -8,9 +8,9 @@ strategy = tf.distribute.MultiWorkerMirroredStrategy()
 keras.utils.set_random_seed(18)
 
 random = np.random.RandomState(0)
-title = random.randint(0, 40, (250, 6))
-body = random.randint(0, 40, (250, 12))
-tags = random.randint(0, 2, (250, 4)).astype("float32")
+title = random.randint(0, 40, (256, 6))
+body = random.randint(0, 40, (256, 12))
+tags = random.randint(0, 2, (256, 4)).astype("float32")
 features = {"title": title, "body": body, "tags": tags}
 targets = {
     "priority": (title.mean(axis=1, keepdims=True) / 40.0).astype("float32"),

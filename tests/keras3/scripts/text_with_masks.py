@@ -19,6 +19,7 @@ def examples():
 signature = (tf.TensorSpec((None,), tf.int32), tf.TensorSpec((1,), tf.float32))
 dataset = tf.data.Dataset.from_generator(examples, output_signature=signature)
 dataset = dataset.padded_batch(32, padded_shapes=([None], [1]))
+dataset = dataset.apply(tf.data.experimental.assert_cardinality(7))
 
 with strategy.scope():
     inputs = keras.Input((None,), dtype="int32")

@@ -145,10 +145,39 @@ def sharded_by_file() -> dict[str, Any]:
     return {"labels": [*history["label"], *history["val_label"]]}
 
 
+def embedding() -> dict[str, Any]:
+    """Sparse gradients, of another number of rows in the last step of an epoch."""
+    keras.utils.set_random_seed(1)
+    with STRATEGY.scope():
+        model = keras.Sequential([keras.Input([8]), layers.Embedding(20, 4), layers.Flatten(), layers.Dense(1)])
+        model.compile("sgd", "mse")
+    return fitted(model, data((np.abs(X * 7) % 20).astype("int32"), Y))
+
+
+class Halves(keras.Model):  # type: ignore[misc]
+    """A model of two inputs, which `call` gets as one tuple."""
+
+    def __init__(self, whole: Any) -> None:
+        super().__init__()
+        self.whole = whole
+
+    def call(self, inputs: Any) -> Any:
+        first, second = inputs
+        return self.whole(tf.concat([first, second], axis=1))
+
+
+def whole_executions() -> dict[str, Any]:
+    """Keras counts the last execution as a whole one where the script has set the number of steps."""
+    ends: list[int] = []
+    ended = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, **_: ends.append(batch))
+    return fitted(classifier(steps_per_execution=3), callbacks=[ended]) | {"ends": ends}
+
+
 def prediction() -> dict[str, Any]:
     model = classifier()
     expected = model(X).numpy()
     found = {"array": model.predict(X, verbose=0), "data": model.predict(data(X), batch_size=None, verbose=0)}
+    found["pair of arrays"] = Halves(model).predict((X[:, :4], X[:, 4:]), verbose=0)
     return {name: float(np.abs(values - expected).max()) for name, values in found.items()}
 
 
@@ -208,8 +237,9 @@ CASES: Final[dict[str, Callable[[], dict[str, Any]]]] = {
     "accumulation": lambda: fitted(classifier(optimizer=lambda: Adam(gradient_accumulation_steps=2, clipnorm=0.1))),
     "loss_scale": lambda: fitted(classifier(optimizer=lambda: keras.optimizers.LossScaleOptimizer(Adam()))),
     "moving_average": lambda: fitted(classifier(optimizer=lambda: Adam(use_ema=True, global_clipnorm=1.0))),
-    "steps_per_execution": lambda: fitted(classifier(steps_per_execution=3)),
+    "steps_per_execution": whole_executions,
     "jit_compile": lambda: fitted(classifier(jit_compile=True)),
+    "embedding": embedding,
     "run_eagerly": lambda: fitted(classifier(run_eagerly=True), data(X[:128], Y[:128]), epochs=1),
     "own_train_step": own_step,
     "each_batch": each_batch,

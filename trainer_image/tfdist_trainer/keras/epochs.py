@@ -79,15 +79,18 @@ class Batches:
         self._strategy = strategy
         self._first = first
 
-    def blocks(self, iterator: Any, steps: int | None) -> Iterator[tuple[int, Block]]:
-        """Yield the first step of each block and the block, up to `steps`, or without end."""
+    def blocks(self, iterator: Any, steps: int | None) -> Iterator[tuple[int, int, Block]]:
+        """Yield the first and the last step of each block, and the block, up to `steps`, or without end.
+
+        Where the script has set the steps of a block, all blocks are whole ones, as in Keras: they end after `steps`.
+        """
         begin = 0
         while steps is None or begin < steps:
             size = self.steps_per_execution.steps
-            if steps is not None:
+            if steps is not None and not self.steps_per_execution.fixed:
                 size = min(size, steps - begin)
             block = Block(self, iterator, size)
-            yield begin, block
+            yield begin, begin + size - 1, block
             if block.finished < block.steps:
                 return
             begin += size

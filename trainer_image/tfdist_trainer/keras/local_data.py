@@ -43,7 +43,8 @@ def rows_of_worker(dataset: tf.data.Dataset, worker: Worker) -> tf.data.Dataset:
         size = examples_in(batch)
         start, stop = (size * (worker.index + end) // worker.count for end in (0, 1))
         mine = tf.nest.map_structure(lambda part: _slice(part, start, stop), batch)
-        return mine if len(batch) > 1 else mine[0]
+        # A tuple is passed as several arguments, also one of a single element, which must stay one.
+        return mine if type(dataset.element_spec) is tuple else mine[0]
 
     mine = dataset.map(rows)
     return mine.prefetch(2) if dataset.options().autotune.enabled is not False else mine

@@ -42,6 +42,8 @@ class ReplicaStep:
         """Optimizers whose losses have the weight, by identity."""
         self.is_exchanged = False
         """Whether the gradients have been exchanged."""
+        self.has_joined_rows = False
+        """Whether sparse gradients have been exchanged, the rows of which differ in number from step to step."""
         self._is_compiling = False
 
     def weigh(self, loss: Any, optimizer: Any) -> Any:
@@ -71,6 +73,7 @@ class ReplicaStep:
 
     def _joined(self, rows: tf.IndexedSlices, weight: tf.Tensor, total: tf.Tensor) -> tf.IndexedSlices:
         """Return the `rows` of all replicas, for the mean over `total` examples; a collective."""
+        self.has_joined_rows = True
         weighted = tf.IndexedSlices(_weighted(rows.values, weight), rows.indices, rows.dense_shape)
         joined = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, weighted)
         means = tf.math.divide_no_nan(joined.values, tf.cast(total, joined.values.dtype))

@@ -24,13 +24,15 @@ class StepFunction:
         """Use `step`, the model's `train_step` or `test_step`."""
         self.steps_per_execution = StepsPerExecution(None)
         self.missing = 0
-        """Steps that the last call lacks because the data ended."""
+        """Steps that the last call lacks because the data ended, if their number is tuned."""
         self._model = model
         self._step = without_optionals(model, step)
         self._worker = worker
         self._strategy = model.distribute_strategy
         self._seconds = 0.0
         self._assigned: list[Any] = []
+        self._has_joined_rows: bool | None = None
+        """Whether a step exchanges sparse gradients; None before it is traced."""
         compiled = graph if not model.run_eagerly else _eager
         self._one = compiled(self._step_on, reduce_retracing=True)
         self._several = graph(self._steps_on, reduce_retracing=True)
@@ -57,14 +59,30 @@ class StepFunction:
             return logs
         iterator.source.steps_per_execution = self.steps_per_execution
         started = time.monotonic()
-        in_one_call = iterator.source.takes_rows and not self._model.run_eagerly
-        logs, seconds, done = (self._in_one_call if in_one_call else self._one_by_one)(iterator)
-        iterator.finished, self.missing = done, iterator.steps - done
+        run = self._in_one_call if self._fits_one_call(iterator) else self._one_by_one
+        logs, seconds, done = run(iterator)
+        iterator.finished = done
+        self.missing = 0 if self.steps_per_execution.fixed else iterator.steps - done
         if not done:
             raise StopIteration
         self.steps_per_execution.observe(float(seconds))
         self._seconds = (time.monotonic() - started) / done
         return logs
+
+    def _fits_one_call(self, block: Block) -> bool:
+        """Return whether several steps can be one graph.
+
+        TensorFlow rejects a collective with another shape in a later step of one call, as sparse gradients have.
+        """
+        if not block.source.takes_rows or self._model.run_eagerly:
+            return False
+        if self._has_joined_rows is None:
+            self._trace(block.iterator, block.source.may_be_empty)
+        return not self._has_joined_rows
+
+    def _trace(self, iterator: Any, may_be_empty: bool) -> Any:
+        """Return one step on the batches of `iterator` as a graph."""
+        return self._one.get_concrete_function(iterator.element_spec, may_be_empty=may_be_empty)  # type: ignore[attr-defined]
 
     def _in_one_call(self, block: Block) -> tuple[Mapping[str, Any], Any, int]:
         logs, seconds, done = self._several(
@@ -85,7 +103,7 @@ class StepFunction:
         The end of the data is a condition of the loop: an error within the graph would cut off the updates of the step
         before, and run those of the next one that do not depend on the batch.
         """
-        carried = _Carried(self._one.get_concrete_function(iterator.element_spec, may_be_empty=may_be_empty))  # type: ignore[attr-defined]
+        carried = _Carried(self._trace(iterator, may_be_empty))
 
         def wanted(done: tf.Tensor, batch: Any, *_: tf.Tensor) -> tf.Tensor:
             return tf.logical_and(done < steps, batch.has_value())
@@ -112,6 +130,7 @@ class StepFunction:
         with computing(step):
             outputs = self._step(batch)
         self._assigned = statistics(self._model, step.assigned)
+        self._has_joined_rows = step.has_joined_rows
         if may_be_empty:
             self._restore_empty(before, examples)
         return outputs, examples

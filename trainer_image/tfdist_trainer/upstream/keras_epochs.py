@@ -55,12 +55,13 @@ def epoch_iterator(original: Any, *args: Any, make_batches: Callable[[Any, int, 
             self.data_adapter.on_epoch_begin()
             if self._current_iterator is None or self.steps_per_epoch is None:
                 self._restart()
-            for begin, block in self.batches.blocks(self._current_iterator, self.steps_per_epoch or self._num_batches):
+            steps = self.steps_per_epoch or self._num_batches
+            for begin, end, block in self.batches.blocks(self._current_iterator, steps):
                 if self._num_batches and self._steps_seen >= self._num_batches:
                     self._interrupted_warning()
                     break
-                yield begin, begin + block.steps - 1, block
-                self._count(block)
+                yield begin, end, block
+                self._count(begin, block)
             if self._num_batches and self._steps_seen >= self._num_batches:
                 self._restart()
             self.data_adapter.on_epoch_end()
@@ -69,13 +70,13 @@ def epoch_iterator(original: Any, *args: Any, make_batches: Callable[[Any, int, 
             self._current_iterator = iter(self._distributed_dataset)
             self._steps_seen = 0
 
-        def _count(self, block: Any) -> None:
+        def _count(self, begin: int, block: Any) -> None:
             self._steps_seen += block.finished
             if block.finished == block.steps:
                 return
             if self._num_batches is None:
                 self._num_batches = self._steps_seen
-            if self.steps_per_epoch:
+            if self.steps_per_epoch and begin + block.finished < self.steps_per_epoch:
                 self._interrupted_warning()
 
     return EpochIterator()
