@@ -198,7 +198,8 @@ def files() -> dict[str, Any]:
     table, logs = keras.callbacks.CSVLogger(folder / "log.csv"), keras.callbacks.TensorBoard(folder / "logs")
     folder.mkdir()
     checkpoint = keras.callbacks.ModelCheckpoint(folder / "best.keras", monitor="loss", save_best_only=True)
-    fitted(model, callbacks=[table, logs, checkpoint])
+    with STRATEGY.scope():  # in which saving must create no variable that other workers wait for
+        fitted(model, callbacks=[table, logs, checkpoint])
     if INDEX == 0:
         model.save(folder / "last.keras")
         model.export(folder / "exported", verbose=False)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tfdist_trainer import log
+from tfdist_trainer.upstream.initial_values import local_initial_values
 from tfdist_trainer.upstream.strategy_worker import worker_of
 
 WAIT_SECONDS: Final = 60.0
@@ -22,12 +23,20 @@ _left_to_chief: dict[str, float] = {}
 
 
 def by_chief(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of Keras that saves its first argument, without effect on workers that are not the chief."""
+    """Return a function of Keras that saves its first argument, without effect on workers that are not the chief.
+
+    Keras creates objects with variables to compare those of the model with. In the scope of the strategy, in which a
+    script may call `fit`, a broadcast of their initial values would wait for workers that do not save.
+    """
 
     def save(model: Any, filepath: Any, *args: Any, **kwargs: Any) -> Any:
-        worker = worker_of(getattr(model, "distribute_strategy", None))
-        if worker is None or worker.is_chief:
+        strategy = getattr(model, "distribute_strategy", None)
+        worker = worker_of(strategy)
+        if worker is None:
             return original(model, filepath, *args, **kwargs)
+        if worker.is_chief:
+            with local_initial_values(strategy, of_all_types=True):
+                return original(model, filepath, *args, **kwargs)
         _left_to_chief[os.fspath(filepath)] = time.time()
         return None
 

@@ -23,12 +23,20 @@ HOOKS: Final = (INITIAL_VALUE,)
 
 
 @contextlib.contextmanager
-def local_initial_values(strategy: tf.distribute.Strategy) -> Iterator[list[Any]]:
+def local_initial_values(strategy: tf.distribute.Strategy, *, of_all_types: bool = False) -> Iterator[list[Any]]:
     """Create variables of floating point inside without a broadcast; yield those, as they are created.
 
     Each member has its own initial value of them. Variables of other types, and all those of other strategies, have
     the chief's at once.
+
+    Args:
+        strategy: that creates them.
+        of_all_types: create variables of other types without a broadcast, too.
     """
+
+    def is_local(dtype: Any) -> bool:
+        return of_all_types or (dtype is not None and bool(tf.as_dtype(dtype).is_floating))
+
     created = list[Any]()
     extended = strategy.extended
     if not isinstance(extended, CollectiveAllReduceExtended):
@@ -43,11 +51,11 @@ def local_initial_values(strategy: tf.distribute.Strategy) -> Iterator[list[Any]
     local = super(CollectiveAllReduceExtended, extended)._get_variable_creator_initial_value
 
     def initial_value(*, dtype: Any = None, **known: Any) -> Any:
-        return (local if _is_float(dtype) else broadcast)(dtype=dtype, **known)
+        return (local if is_local(dtype) else broadcast)(dtype=dtype, **known)
 
     def creator(create: Any, **known: Any) -> Any:
         variable = create(**known)
-        if _is_float(known.get("dtype")):
+        if is_local(known.get("dtype")):
             created.append(variable)
         return variable
 
@@ -57,7 +65,3 @@ def local_initial_values(strategy: tf.distribute.Strategy) -> Iterator[list[Any]
             yield created
     finally:
         del extended._get_variable_creator_initial_value
-
-
-def _is_float(dtype: Any) -> bool:
-    return dtype is not None and bool(tf.as_dtype(dtype).is_floating)
