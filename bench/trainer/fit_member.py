@@ -1,17 +1,20 @@
-"""One process of a contest of `fit_turns`: `fit_member.py CONTESTANT` trains without end.
+"""One process of a contest of `fit_turns`: `fit_member.py CONTESTANT ALLOWED` trains, and waits where it must.
 
-The chief prints a line for each epoch, or as many examples: how many a second.
+The chief prints a line for each epoch, or as many examples: how many a second. The file ALLOWED has the number of
+epochs after which all wait until it has a larger one.
 """
 
 import os
 import sys
 import time
+from pathlib import Path
 from typing import Any, Final
 
 import keras
 import numpy as np
 
 from bench.trainer import fits
+from bench.trainer.fit_turns import SPEED
 from tfdist.contract import Phase
 from tfdist_trainer import environment, programs, runtime
 from tfdist_trainer.context import Context
@@ -27,18 +30,21 @@ FORMS: Final = {"arrays": fits.as_arrays, "data set": fits.as_data_set}
 
 
 class Speed:
-    """Prints the speed of each epoch, or of as many examples."""
+    """Prints the speed of each epoch, or of as many examples, and waits after those that are allowed."""
 
-    def __init__(self, epoch: int) -> None:
-        self._epoch = epoch
+    def __init__(self, epoch: int, allowed: Path) -> None:
+        self._epoch, self._epochs, self._allowed = epoch, 0, allowed
         self._since, self._examples = time.monotonic(), 0
 
     def reached(self, examples: int) -> None:
         """Record that so many have been used since the start."""
         now = time.monotonic()
         if examples - self._examples >= self._epoch:
-            print((examples - self._examples) / (now - self._since), flush=True)
-            self._since, self._examples = now, examples
+            print(f"{SPEED}{(examples - self._examples) / (now - self._since)}", flush=True)
+            self._epochs += 1
+            while self._epochs >= int(self._allowed.read_text()):
+                time.sleep(0.02)
+            self._since, self._examples = time.monotonic(), examples
 
 
 class SpeedReporter(Reporter):
@@ -55,7 +61,7 @@ class SpeedReporter(Reporter):
             self._speed.reached(changes["step"] * self._batch)
 
 
-def main(contestant: str) -> None:
+def main(contestant: str, allowed: str) -> None:
     """Train: the trainer's own loop as `own`, or for instance `tf_keras` on arrays as `tf_keras of arrays`."""
     member = environment.read_member(os.environ)
     gang = join(member, runtime.read(member.job.runtime))
@@ -65,7 +71,7 @@ def main(contestant: str) -> None:
     with np.load(config.data.train[0]) as arrays:
         images, labels = arrays["image"], arrays["label"]
     batch = batch_size(config, gang.replicas) * gang.replicas
-    speed = Speed(len(images))
+    speed = Speed(len(images), Path(allowed))
     if contestant == "own":
         reporter = SpeedReporter(member, speed, batch)
         settings, preemption = runtime.read(member.job.runtime), PreemptionHandler(lambda _reason, _message: None)
@@ -97,4 +103,4 @@ def _fit(module: Any, gang: ReplicaGroup, data: dict[str, Any], speed: Speed, ep
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

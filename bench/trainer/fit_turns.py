@@ -1,12 +1,10 @@
 """`fit` of Keras 3 by two processes, compared with `tf_keras` and with the trainer's own loop.
 
-Each contestant is a gang of its own, which a signal stops while others have their turn. Several loops in one process
-would share its threads, and those that wait held up the others: one epoch in three took ten times as long.
+Each contestant is a gang of its own, which waits while others have their turn. Several loops in one process would
+share its threads, and those that wait held up the others: one epoch in three took ten times as long.
 """
 
 import contextlib
-import os
-import signal
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +18,8 @@ ROUNDS: Final = 7
 WARM_EPOCHS: Final = 3
 """From then on, an execution of `fit` has its final number of steps."""
 FORMS: Final = ("arrays", "data set")
+SPEED: Final = "speed "
+"""Begins a line with a speed, in the output of `fit_member`."""
 CONTESTANTS: Final = ("own", *(f"{name} of {form}" for form in FORMS for name in ("fit", "tf_keras")))
 THREE_TIMES: Final = Target(ratio=1 / 3, text="<= a third")
 TWENTY_PERCENT: Final = Target(ratio=1.2, text="<= 20 % more")
@@ -31,13 +31,11 @@ def run(config: dict[str, Any], folder: Path) -> list[Row]:
     with contextlib.ExitStack() as started:
         gangs = {}
         for name in CONTESTANTS:
-            command = ["-m", "bench.trainer.fit_member", name]
-            gangs[name] = started.enter_context(ProcessGroup(PROCESSES, config, folder / name, command))
-            _speed(gangs[name], WARM_EPOCHS)
-            _signal(gangs[name], signal.SIGSTOP)
+            gangs[name] = started.enter_context(Contestant(name, config, folder / name))
+            gangs[name].speed(WARM_EPOCHS)
         for number in range(ROUNDS):
-            speeds = {name: _turn(gangs[name]) for name in (CONTESTANTS if number % 2 else reversed(CONTESTANTS))}
-            samples.add({name: 1e6 / speed for name, speed in speeds.items()})
+            order = CONTESTANTS if number % 2 else reversed(CONTESTANTS)
+            samples.add({name: 1e6 / gangs[name].speed(1) for name in order})
     title = f"fit: mlp, batch 128, {PROCESSES} processes"
     rows = []
     for form in FORMS:
@@ -55,25 +53,34 @@ def _row(title: str, samples: Samples, ours: str, peer: str, target: Target) -> 
     )
 
 
-def _turn(gang: ProcessGroup) -> float:
-    """Let a gang run for two epochs and return the speed of the second: the first includes the time that it waited."""
-    _signal(gang, signal.SIGCONT)
-    speed = _speed(gang, len(gang.output(0).splitlines()) + 2)
-    _signal(gang, signal.SIGSTOP)
-    return speed
+class Contestant(contextlib.AbstractContextManager["Contestant"]):
+    """A gang that trains for as many epochs as its turns have."""
 
+    def __init__(self, name: str, config: dict[str, Any], folder: Path) -> None:
+        self._epochs = 0
+        self._allowed = folder.with_suffix(".allowed")
+        folder.parent.mkdir(exist_ok=True)
+        self._allow(WARM_EPOCHS)
+        command = ["-m", "bench.trainer.fit_member", name, str(self._allowed)]
+        self._gang = ProcessGroup(PROCESSES, config, folder, command)
 
-def _speed(gang: ProcessGroup, epoch: int) -> float:
-    """Return the examples per second of an epoch, from 1, once it is over."""
+    def __exit__(self, *error: object) -> None:
+        self._gang.__exit__(*error)
 
-    def line() -> str | None:
-        gang.check()
-        lines = gang.output(0).split("\n")[:-1]
-        return lines[epoch - 1] if len(lines) >= epoch else None
+    def speed(self, epochs: int) -> float:
+        """Let the gang train for so many epochs, and return the examples per second of the last one."""
+        self._epochs += epochs
+        self._allow(self._epochs)
+        return wait_for("the end of an epoch", self._speeds)[-1]
 
-    return float(str(wait_for("the end of an epoch", line)))
+    def _speeds(self) -> list[float]:
+        """Return the speed of each epoch, once all that are allowed are over."""
+        self._gang.check()
+        lines = self._gang.output(0).split("\n")[:-1]
+        speeds = [float(line.removeprefix(SPEED)) for line in lines if line.startswith(SPEED)]
+        return speeds if len(speeds) >= self._epochs else []
 
-
-def _signal(gang: ProcessGroup, number: signal.Signals) -> None:
-    for pid in gang.pids:
-        os.kill(pid, number)
+    def _allow(self, epochs: int) -> None:
+        new = self._allowed.with_suffix(".new")
+        new.write_text(str(epochs))
+        new.rename(self._allowed)
