@@ -75,6 +75,7 @@ def test_a_keras_script_trains_on_two_workers_with_equal_losses(scene: Scene) ->
     status = scene.ended("my-script", seconds=240)
     # then
     assert (status["phase"], status["attempt"]) == ("Succeeded", 0), scene.described("my-script")
+    assert (status["progress"]["step"], status["progress"]["totalSteps"]) == (6, 6), "`fit` reports by itself"
     first, second = [losses(log(scene, pod)) for pod in scene.cluster.pods("my-script")]
     assert first == second
     assert len(first.split(",")) == 3, "one loss of each epoch"

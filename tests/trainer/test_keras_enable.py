@@ -1,4 +1,4 @@
-"""When the engine for `fit` is enabled, and that it leaves a Keras that it was not tested with alone."""
+"""When `fit` is prepared for a script, and that it leaves a Keras that it was not tested with alone."""
 
 import importlib
 import importlib.util
@@ -12,7 +12,7 @@ import pytest
 
 from tfdist_trainer import keras_import
 from tfdist_trainer.keras import engine
-from tfdist_trainer.keras_import import is_wanted
+from tfdist_trainer.keras_import import has_several_workers, runs_script
 
 pytestmark = pytest.mark.trainer
 
@@ -23,8 +23,9 @@ def environ(config: Any = TWO, job: Any = None, **others: str) -> dict[str, str]
     return {"TFDIST_JOB": json.dumps(job or {}), "TF_CONFIG": json.dumps(config)} | others
 
 
-def test_a_worker_of_several_that_runs_a_script_wants_the_engine() -> None:
-    assert is_wanted(environ())
+def test_a_script_of_a_job_gets_progress_and_one_of_several_workers_the_engine() -> None:
+    assert runs_script(environ())
+    assert has_several_workers(environ())
 
 
 @pytest.mark.parametrize(
@@ -33,6 +34,15 @@ def test_a_worker_of_several_that_runs_a_script_wants_the_engine() -> None:
         pytest.param(environ(TFDIST_KERAS_FIT="off"), id="it is switched off"),
         pytest.param(environ(TF_USE_LEGACY_KERAS="1"), id="the script uses tf_keras"),
         pytest.param(environ(job={"training": {"program": "tabular"}}), id="the bundled trainer runs"),
+    ],
+)
+def test_other_processes_leave_fit_to_keras(other: dict[str, str]) -> None:
+    assert not runs_script(other)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
         pytest.param(
             environ({"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 0}}), id="one worker"
         ),
@@ -43,11 +53,12 @@ def test_a_worker_of_several_that_runs_a_script_wants_the_engine() -> None:
         pytest.param({"TFDIST_JOB": "{}"}, id="no TF_CONFIG"),
     ],
 )
-def test_other_processes_do_not_want_it(other: dict[str, str]) -> None:
-    assert not is_wanted(other)
+def test_a_script_without_several_workers_gets_progress_only(other: dict[str, str]) -> None:
+    assert runs_script(other)
+    assert not has_several_workers(other)
 
 
-def test_a_search_for_keras_leaves_the_engine_to_the_import(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_search_for_keras_leaves_fit_to_the_import(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     # given a process that has not imported Keras; site-packages may run the .pth file twice
     (tmp_path / "keras.py").write_text("")
     monkeypatch.syspath_prepend(tmp_path)
@@ -56,16 +67,16 @@ def test_a_search_for_keras_leaves_the_engine_to_the_import(monkeypatch: pytest.
     monkeypatch.setattr(sys, "meta_path", [*before])
     for name, value in environ().items():
         monkeypatch.setenv(name, value)
-    enabled: list[str] = []
-    monkeypatch.setattr(keras_import, "_enable", lambda: enabled.append("once"))
+    prepared: list[str] = []
+    monkeypatch.setattr(keras_import, "_prepare", lambda: prepared.append("once"))
     keras_import.install()
     keras_import.install()
     # when TensorFlow searches for Keras as it is imported
     assert importlib.util.find_spec("keras") is not None
-    assert enabled == []
-    # then the import enables the engine
+    assert prepared == []
+    # then the import prepares `fit`
     importlib.import_module("keras")
-    assert (enabled, sys.meta_path) == (["once"], before)
+    assert (prepared, sys.meta_path) == (["once"], before)
 
 
 def test_a_version_of_keras_that_was_not_tested_is_left_alone(

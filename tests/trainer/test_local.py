@@ -172,22 +172,36 @@ import tfdist_trainer
 model = keras.Sequential([keras.layers.Input([1]), keras.layers.Dense(1)])
 model.compile("sgd", "mse")
 x = np.linspace(-1, 1, 64)[:, None]
-model.fit(x, 3 * x, batch_size=8, epochs=3, verbose=0, callbacks=[tfdist_trainer.keras.Progress()])
+model.fit(x, 3 * x, batch_size=8, epochs=3, verbose=0, callbacks={callbacks})
 url = f"http://127.0.0.1:{{os.environ['TFDIST_REPORT_PORT']}}/v1/progress"
 print(urllib.request.urlopen(url).read().decode())
 {end}
 """
 
+SCRIPT_JOB = json.dumps(
+    {"name": "job", "namespace": "default", "uid": "1", "strategy": "OneDevice"}
+    | {"role": "worker", "index": 0, "replicas": {"worker": 1}}
+)
+
 
 @pytest.mark.trainer
 @pytest.mark.parametrize(
-    ("imports", "legacy"), [("import keras", "0"), ("import tensorflow as tf; keras = tf.keras", "1")]
+    ("imports", "callbacks", "legacy"),
+    [
+        pytest.param("import keras", "None", "0", id="Keras 3 by itself"),
+        pytest.param(
+            "import tensorflow as tf; keras = tf.keras", "[tfdist_trainer.keras.Progress()]", "1", id="tf_keras"
+        ),
+    ],
 )
-def test_a_script_with_keras_fit_reports_its_progress(imports: str, legacy: str, tmp_path: Path) -> None:
-
-    (tmp_path / "train.py").write_text(SCRIPT.format(imports=imports, end="raise ValueError('no luck')"))
+def test_a_script_with_keras_fit_reports_its_progress(
+    imports: str, callbacks: str, legacy: str, tmp_path: Path
+) -> None:
+    text = SCRIPT.format(imports=imports, callbacks=callbacks, end="raise ValueError('no luck')")
+    (tmp_path / "train.py").write_text(text)
     [port] = free_ports(1)
-    done = run("train.py", folder=tmp_path, TFDIST_REPORT_PORT=str(port), TF_USE_LEGACY_KERAS=legacy)
+    environ = {"TFDIST_REPORT_PORT": str(port), "TFDIST_JOB": SCRIPT_JOB, "TF_USE_LEGACY_KERAS": legacy}
+    done = run("train.py", folder=tmp_path, **environ)
     assert done.returncode == 1
     report = ProgressReport.model_validate_json(done.stdout.splitlines()[-1])
     assert (report.step, report.total_steps, report.epoch, report.phase) == (24, 24, 3, "finished")

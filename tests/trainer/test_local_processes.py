@@ -4,6 +4,7 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
 from support.local_runs import POLITE, LocalRuns
 from support.polling import wait_for
 
@@ -90,3 +91,17 @@ def test_two_runs_do_not_share_a_state_folder(start_run: LocalRuns) -> None:
     assert code == 2
     assert "another run uses" in output
     assert first.process.poll() is None
+
+
+def test_replicas_connect_directly_where_the_shell_has_a_proxy(
+    start_run: LocalRuns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # given
+    monkeypatch.setenv("http_proxy", "http://192.0.2.1:3128")
+    monkeypatch.setenv("no_proxy", "internal.example")
+    # when
+    run = start_run("import os; print(os.environ['http_proxy'], os.environ['no_proxy'])")
+    # then
+    assert run.end()[0] == 0
+    words = "http://192.0.2.1:3128 internal.example,127.0.0.1,localhost,::1"
+    assert [run.log(name).splitlines()[-1] for name in ("worker-0", "worker-1")] == [words] * 2

@@ -44,6 +44,7 @@ def test_a_script_trains_on_two_workers(tmp_path: Path) -> None:
     code, output = run(tmp_path, "My train.py", "--workers", "2", "--", "3")
     # then
     assert code == 0, output
+    assert "training succeeded after 6 steps" in output, "`fit` reports by itself"
     first, second = losses(tmp_path / ".tfdist/my-train/logs")
     assert (len(first), first) == (1, second), output
 
@@ -66,6 +67,7 @@ def test_a_script_of_a_config_map_trains_in_forks_of_the_launchers(tmp_path: Pat
     code, output = run(tmp_path, "job.yaml", "--in-place")
     # then
     assert code == 0, output
+    assert "training succeeded after 6 steps" in output, "the launcher has the reports too"
     first, second = losses(tmp_path / ".tfdist/my-script/logs")
     assert (len(first), first) == (1, second), output
 

@@ -140,7 +140,7 @@ def test_a_silence_is_reported_after_30_s_and_each_time_it_has_doubled() -> None
 
 def test_the_message_names_the_replicas_and_those_that_do_not_listen() -> None:
     running = ["worker-0", "worker-1"]
-    text = "no output for 31s, since the last line or start of a replica; worker-0, worker-1 run"
+    text = "no output for 31s, since the last line or start of a replica; running: worker-0, worker-1"
     assert silence_message(31, running, []) == text
     missing = "; worker-1 does not listen on the address in TF_CONFIG yet"
     assert silence_message(31, running, ["worker-1"]) == text + missing

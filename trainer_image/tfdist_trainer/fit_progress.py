@@ -39,9 +39,12 @@ class FitProgress:
         return True
 
     def end_batch(self, batch: int) -> None:
-        """End the batch with this index in its epoch; it may be the last one of several in one execution."""
+        """End the batch with this index in its epoch; it may be the last one of several in one execution.
+
+        Keras may end batches in threads, not always in order.
+        """
         in_epoch = batch + 1 if self._steps_per_epoch is None else min(batch + 1, self._steps_per_epoch)
-        self.step = self._epoch_start + in_epoch
+        self.step = max(self._epoch_start + in_epoch, self.step or 0)
 
     def end_epoch(self) -> None:
         """End the epoch; further epochs are as long as this one if Keras does not know their length."""

@@ -1,4 +1,6 @@
-"""Enables the engine for `fit` when a script imports Keras, in a worker of a job: no line of the script changes.
+"""Has `fit` report its progress, and run on several workers, when a script of a job imports Keras.
+
+No line of the script changes.
 
 The file `tfdist_trainer_keras.pth` has every Python interpreter with `TFDIST_JOB` call `install`, so this module and
 what it imports at first must be light.
@@ -21,24 +23,31 @@ _WORKERS: Final = ("chief", "worker")
 
 
 def install() -> None:
-    """Have the first import of `keras` enable the engine, if this process is one of several workers of a script."""
+    """Have the first import of `keras` in a script prepare `fit`."""
     if not any(isinstance(finder, _KerasFinder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _KerasFinder())
 
 
-def is_wanted(environ: Mapping[str, str]) -> bool:
-    """Return whether the engine is for a process with this environment.
+def runs_script(environ: Mapping[str, str]) -> bool:
+    """Return whether a process with this environment runs a script of a job, for which `fit` of Keras 3 is prepared.
 
     The bundled trainer, which `training` selects, has a loop of its own; `tf_keras` has a `fit` that runs.
     """
-    from tfdist.contract import JOB_ENV, TF_CONFIG_ENV  # noqa: PLC0415  pydantic
+    from tfdist.contract import JOB_ENV  # noqa: PLC0415  pydantic
     from tfdist_trainer.runtime import LEGACY_KERAS_ENV  # noqa: PLC0415
 
     if environ.get(OFF_ENV, "").lower() == "off" or environ.get(LEGACY_KERAS_ENV, "").lower() in {"1", "true"}:
         return False
-    job, config = (_object(environ.get(name, "")) for name in (JOB_ENV, TF_CONFIG_ENV))
+    return not _object(environ.get(JOB_ENV, "")).get("training")
+
+
+def has_several_workers(environ: Mapping[str, str]) -> bool:
+    """Return whether this process is one of several workers without parameter servers, for which the engine is."""
+    from tfdist.contract import TF_CONFIG_ENV  # noqa: PLC0415  pydantic
+
+    config = _object(environ.get(TF_CONFIG_ENV, ""))
     cluster, task = config.get("cluster"), config.get("task")
-    if job.get("training") or not isinstance(cluster, dict) or not isinstance(task, dict):
+    if not isinstance(cluster, dict) or not isinstance(task, dict):
         return False
     workers = sum(len(cluster.get(name, ())) for name in _WORKERS)
     return task.get("type") in _WORKERS and workers > 1 and not cluster.get("ps")
@@ -54,7 +63,7 @@ def _object(text: str) -> dict[str, Any]:
 
 
 class _KerasFinder(importlib.abc.MetaPathFinder):
-    """Finds `keras` as without it, and enables the engine after the module has run.
+    """Finds `keras` as without it, and prepares `fit` after the module has run.
 
     It stays until then: the import of TensorFlow searches for `keras` without importing it.
     """
@@ -76,22 +85,25 @@ class _KerasFinder(importlib.abc.MetaPathFinder):
         finally:
             self._searching = False
         loader: Any = spec.loader if spec else None
-        if loader is not None and is_wanted(os.environ):
+        if loader is not None and runs_script(os.environ):
             run = loader.exec_module
 
             def exec_module(module: ModuleType) -> None:
                 run(module)
                 sys.meta_path.remove(self)
-                _enable()
+                _prepare()
 
             loader.exec_module = exec_module
         return spec
 
 
-def _enable() -> None:
+def _prepare() -> None:
     import keras  # noqa: PLC0415  imported already
 
-    if keras.config.backend() == "tensorflow":
-        from tfdist_trainer.keras import enable  # noqa: PLC0415
+    if keras.config.backend() != "tensorflow":
+        return
+    from tfdist_trainer.keras import enable, reporting  # noqa: PLC0415
 
+    if has_several_workers(os.environ):
         enable()
+    reporting.install()

@@ -42,7 +42,9 @@ class SilenceDetector:
 
 def silence_message(seconds: float, running: Collection[str], unreachable: Collection[str]) -> str:
     """Return a message about silent replicas; `unreachable` are those that do not listen on their TensorFlow port."""
-    text = f"no output for {duration(seconds)}, since the last line or start of a replica; {', '.join(running)} run"
+    text = (
+        f"no output for {duration(seconds)}, since the last line or start of a replica; running: {', '.join(running)}"
+    )
     if unreachable:
         verb = "does" if len(unreachable) == 1 else "do"
         text += f"; {', '.join(unreachable)} {verb} not listen on the address in TF_CONFIG yet"

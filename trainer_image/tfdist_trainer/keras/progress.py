@@ -5,14 +5,18 @@ It uses the Keras that TensorFlow uses: `tf_keras` where `TF_USE_LEGACY_KERAS=1`
 
 import functools
 import os
+import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from tfdist_trainer import log
 from tfdist_trainer.fit_progress import FitProgress
 from tfdist_trainer.scalars import count, finite_numbers
 from tfdist_trainer.script import clear, report
+
+_LOCK: Final = threading.Lock()
+"""Held by a hook: Keras 3 calls the ends of batches from threads, and there is one report in a process."""
 
 
 def Progress(every_seconds: float = 0.5) -> Any:  # noqa: N802  used like a class
@@ -24,7 +28,7 @@ def Progress(every_seconds: float = 0.5) -> Any:  # noqa: N802  used like a clas
         every_seconds: minimum time between two reports within an epoch; the end of each epoch is always reported.
     """
 
-    class ProgressCallback(_ProgressHooks, _callbacks().Callback):  # type: ignore[misc]
+    class ProgressCallback(ProgressHooks, _callbacks().Callback):  # type: ignore[misc]
         """The hooks as a callback of the Keras in use."""
 
     return ProgressCallback(every_seconds)
@@ -34,9 +38,10 @@ def _safe(hook: Callable[..., None]) -> Callable[..., None]:
     """Return the hook with exceptions logged instead of raised; the first one only."""
 
     @functools.wraps(hook)
-    def call(self: "_ProgressHooks", *args: Any, **kwargs: Any) -> None:
+    def call(self: "ProgressHooks", *args: Any, **kwargs: Any) -> None:
         try:
-            hook(self, *args, **kwargs)
+            with _LOCK:
+                hook(self, *args, **kwargs)
         except Exception as error:  # a report never fails a script
             if not self.has_failed:
                 self.has_failed = True
@@ -45,11 +50,17 @@ def _safe(hook: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
-class _ProgressHooks:
+class ProgressHooks:
     """Reports from the hooks that Keras calls."""
 
     model: Any
     params: dict[str, Any]
+    async_safe: Final = True
+    """Keras 3 may call the ends of batches from threads, and training does not wait for the logs."""
+    sees_blocks: Final = True
+    """The last batch of several that ran in one call suffices."""
+    examples_per_batch: int | None = None
+    """Examples in a batch of all replicas; without it no throughput is reported."""
 
     def __init__(self, every_seconds: float) -> None:
         super().__init__()
@@ -59,45 +70,65 @@ class _ProgressHooks:
         self.has_failed = False
         self._every_seconds = every_seconds
         self._reported_at = 0.0
+        self._measured_from: tuple[int, float] | None = None
+        """Step and time that the throughput is measured from; None before the first report of a batch of `fit`."""
         self._fit = FitProgress(None, None)
 
     @_safe
     def on_train_begin(self, logs: Any = None) -> None:  # noqa: ARG002  as Keras calls it
         """Forget an earlier `fit` of this process. The step is not known: another callback may restore the model."""
         self._fit = FitProgress(count(self.params.get("steps")), count(self.params.get("epochs")))
-        clear("total_steps", "epoch")
+        self._measured_from = None
+        clear("total_steps", "epoch", "examples_per_second")
 
     @_safe
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002
+        """Report the step at the begin of the epoch."""
         self._fit.begin_epoch(epoch, self._iterations())
         report(step=self._fit.step, epoch=epoch)
 
     @_safe
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:  # noqa: ARG002
+        """Report the total, which is known before the first batch of an epoch."""
         if self._fit.begin_batch(batch):
             report(step=self._fit.step, total_steps=self._fit.total)
+            if self._measured_from is not None:  # the time between two epochs, such as that of a validation, is none
+                self._measure()
 
     @_safe
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Report step, metrics and throughput, now and then."""
         self._fit.end_batch(batch)
         if time.monotonic() - self._reported_at >= self._every_seconds:
             self._reported_at = time.monotonic()
             metrics = finite_numbers(logs) if self._has_batch_metrics() else None
-            report(step=self._fit.step, total_steps=self._fit.total, metrics=metrics)
+            step, total = self._fit.step, self._fit.total
+            report(step=step, total_steps=total, metrics=metrics, examples_per_second=self._measure())
 
     @_safe
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        """Report the epoch and its metrics."""
         self._fit.end_epoch()
         report(step=self._fit.step, total_steps=self._fit.total, epoch=epoch + 1, metrics=finite_numbers(logs))
 
     @_safe
     def on_test_begin(self, logs: Any = None) -> None:  # noqa: ARG002
+        """Report that the model is being evaluated."""
         report(phase="evaluating")
 
     @_safe
     def on_train_end(self, logs: Any = None) -> None:  # noqa: ARG002
+        """Report the last step, which may come early."""
         self._fit.end(self._iterations())
         report(step=self._fit.step, total_steps=self._fit.total, phase="finished")
+
+    def _measure(self) -> float | None:
+        """Return the examples per second since the last call; None if unknown."""
+        step, now = self._fit.step, time.monotonic()
+        before, self._measured_from = self._measured_from, None if step is None else (step, now)
+        if step is None or before is None or self.examples_per_batch is None or now <= before[1]:
+            return None
+        return (step - before[0]) * self.examples_per_batch / (now - before[1])
 
     def _iterations(self) -> int | None:
         """Return the batches that the optimizer has seen; None without one optimizer, as in some custom steps."""

@@ -1,6 +1,8 @@
-"""A private hook of `tf.data`: the inputs of a data set, to see whether it reads files."""
+"""Private hooks of `tf.data`: the inputs of a data set, to see whether it reads files, and the size of its batches."""
 
 from typing import Any, Final
+
+import tensorflow as tf
 
 from tfdist_trainer.upstream.hook import Hook, fall_back
 
@@ -12,9 +14,17 @@ INPUTS: Final = Hook(
     missing="data sets of files are sharded by rows, so each worker reads all of them",
     parameters=("self",),
 )
-HOOKS: Final = (INPUTS,)
+BATCH_SIZE: Final = Hook(
+    package="tensorflow",
+    name="tensorflow.python.data.ops.batch_op:_BatchDataset()._batch_size",
+    reason="The size of a batch is not in the shapes of a data set whose last batch may be smaller.",
+    missing="no examples per second in the progress of a script",
+)
+HOOKS: Final = (INPUTS, BATCH_SIZE)
 
 _READERS: Final = ("TextLineDataset", "TFRecordDataset", "FixedLengthRecordDataset", "CSVDataset")
+
+_KEEPS_BATCHES: Final = ("Cache", "Map", "Options", "ParallelMap", "Prefetch", "Repeat", "Shuffle", "Skip", "Take")
 
 
 def reads_files(dataset: Any) -> bool:
@@ -31,3 +41,16 @@ def _function_reads_files(dataset: Any) -> bool:
     function = getattr(getattr(dataset, "_map_func", None), "function", None)
     graph = getattr(function, "graph", None)
     return graph is not None and any(each.type.startswith(_READERS) for each in graph.get_operations())
+
+
+def batch_size(dataset: Any) -> int | None:
+    """Return the examples in a batch of `dataset`, but for a smaller last one; None if unknown."""
+    while isinstance(dataset, tf.data.Dataset):
+        size = getattr(dataset, BATCH_SIZE.attribute, None)
+        if size is not None:
+            known = tf.get_static_value(size)
+            return None if known is None else int(known)
+        if not type(dataset).__name__.lstrip("_").startswith(_KEEPS_BATCHES):
+            return None
+        (dataset,) = dataset._inputs()
+    return None
