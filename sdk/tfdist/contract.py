@@ -239,6 +239,12 @@ class LaunchSettings(ContractModel):
     """Set for rank 0 only: with hundreds of replicas it would be most of every pod's size."""
 
 
+DEFAULT_GRACE_SECONDS: Final = 30
+"""Kubernetes' default for `terminationGracePeriodSeconds`: seconds between SIGTERM and SIGKILL."""
+_MARGIN_SECONDS: Final = 5
+"""Left of the grace period, in which the process ends and its termination message is written."""
+
+
 class ReplicaJob(ContractModel):
     """`TFDIST_JOB`: the job as one replica needs it, in addition to `TF_CONFIG`."""
 
@@ -261,3 +267,11 @@ class ReplicaJob(ContractModel):
     log_directory: str | None = None
     """Log directory of TensorBoard; None for the checkpoint directory."""
     launch: LaunchSettings | None = None
+    termination_grace_period_seconds: int | None = None
+    """That of its pod; None for Kubernetes' default."""
+
+    @property
+    def saving_seconds(self) -> float:
+        """Seconds after SIGTERM in which training may save: a little less than the grace period of the pod."""
+        period = self.termination_grace_period_seconds
+        return max(1.0, (DEFAULT_GRACE_SECONDS if period is None else period) - _MARGIN_SECONDS)

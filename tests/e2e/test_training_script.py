@@ -1,19 +1,23 @@
 """`training.script` on pods: an ordinary Keras 3 script from a ConfigMap, on two workers."""
 
+import copy
 import re
 from collections.abc import Iterator
 from typing import Final
 
 import pytest
 from support.api import Json
-from support.e2e import Cluster
+from support.e2e import Cluster, example
 from support.failing import Scene, own_namespace
+from support.nodes import signal_program
+from support.polling import wait_for
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(420)]
 
 SCRIPT: Final = """
 import argparse
 import os
+import time
 
 import keras
 import numpy as np
@@ -22,14 +26,16 @@ from rows import examples
 
 options = argparse.ArgumentParser()
 options.add_argument("--epochs", type=int)
-epochs = options.parse_args().epochs
+options.add_argument("--seconds", type=float, default=0.0)
+given = options.parse_args()
 strategy = tf.distribute.MultiWorkerMirroredStrategy()
 keras.utils.set_random_seed(1)
 x, y = examples()
 with strategy.scope():
     model = keras.Sequential([keras.layers.Dense(1)])
     model.compile(optimizer="adam", loss="mse")
-losses = model.fit(x, y, epochs=epochs, verbose=0).history["loss"]
+pause = keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: time.sleep(given.seconds))
+losses = model.fit(x, y, epochs=given.epochs, verbose=0, callbacks=[pause]).history["loss"]
 print("round", os.environ["TFDIST_ROUND"], "workers", strategy.num_replicas_in_sync, "losses", losses)
 """
 ROWS: Final = """
@@ -81,11 +87,60 @@ def test_a_keras_script_trains_on_two_workers_with_equal_losses(scene: Scene) ->
     assert len(first.split(",")) == 3, "one loss of each epoch"
 
 
+@pytest.fixture
+def jobs(cluster: Cluster) -> Iterator[tuple[Json, Json]]:
+    """A job that nobody disturbs, and the same one with checkpoints."""
+    alone, resumed = (copy.deepcopy(JOB) | {"metadata": {"name": name}} for name in ("undisturbed", "resumed"))
+    for job in (alone, resumed):
+        job["spec"]["training"]["args"] = ["--epochs", "40", "--seconds", "0.5"]
+    shared = example("resumed")["spec"]
+    resumed["spec"] |= {key: shared[key] for key in ("volumes", "volumeMounts")}
+    resumed["spec"]["checkpoint"] = shared["checkpoint"] | {"everySteps": 4}
+    yield alone, resumed
+    for job in (alone, resumed):
+        cluster.delete_job(job["metadata"]["name"])
+
+
+@pytest.mark.timeout(600)
+def test_a_script_whose_process_is_killed_and_whose_pod_is_deleted_ends_with_the_losses_of_one_left_alone(
+    cluster: Cluster, jobs: tuple[Json, Json]
+) -> None:
+    # given
+    scene, (alone, resumed) = Scene(cluster), jobs
+    scene.start(CODE, alone)
+    assert scene.ended("undisturbed", seconds=240)["phase"] == "Succeeded"
+    # when a process of the other job is killed, and then a pod deleted
+    scene.start(resumed)
+    until_step(scene, 12)
+    signal_program(replica(scene, 1), "KILL")
+    until_step(scene, 40)
+    scene.delete_pod(replica(scene, 1)["metadata"]["name"])
+    # then
+    status = scene.ended("resumed", seconds=240)
+    assert (status["phase"], status["restarts"]["counted"]) == ("Succeeded", 1), scene.described("resumed")
+    expected = {losses(log(scene, pod)) for pod in scene.cluster.pods("undisturbed")}
+    assert {losses(log(scene, pod)) for pod in scene.cluster.pods("resumed")} == expected, scene.described("resumed")
+
+
+def replica(scene: Scene, index: int) -> Json:
+    """Return the running pod of a worker."""
+    pods = scene.cluster.pods("resumed")
+    of_worker = (pod for pod in pods if pod["metadata"]["labels"]["tfdist.dev/index"] == str(index))
+    return next(pod for pod in of_worker if "deletionTimestamp" not in pod["metadata"])
+
+
+def until_step(scene: Scene, step: int) -> None:
+    def progress() -> int:
+        return int(scene.cluster.job("resumed").get("status", {}).get("progress", {}).get("step") or 0)
+
+    wait_for(f"step {step}", lambda: progress() >= step, seconds=120)
+
+
 def log(scene: Scene, pod: Json) -> str:
     return scene.cluster.kubectl.run("logs", f"--namespace={scene.cluster.namespace}", pod["metadata"]["name"])
 
 
 def losses(text: str) -> str:
-    """Return the losses that a worker of the gang has printed once, under the launcher."""
-    (found,) = re.findall(r"round 0 workers 2 losses (.*)$", text, re.MULTILINE)
+    """Return the losses that a worker of the gang has printed once."""
+    (found,) = re.findall(r"round \d+ workers 2 losses (.*)$", text, re.MULTILINE)
     return str(found)

@@ -48,7 +48,7 @@ def test_workers_that_restart_alone_are_not_blamed_while_another_is_unreachable(
     """Given workers of parameter servers; when one is silent for 6 s and another fails, then no restart is counted."""
     settings = LeaderSettings(members=[LaunchMember(role=Role.WORKER, index=i) for i in range(3)], backoff_limit=0)
     policy, history = RestartPolicy.of(settings, "uid-1"), FailureHistory("x", lambda: "t")
-    lead = Leader(settings, policy, history, independent=frozenset({Role.WORKER}), standby=False)
+    lead = Leader(settings, policy, history, independent=frozenset({Role.WORKER}), standby=False, saving_seconds=25.0)
     for rank in range(3):
         lead.member_connected(rank, Hello(job="uid-1", rank=rank, attempt=0, started_at=0.0, highest_round=-1), 1.0)
     for second in range(2, 8):

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.settled_gang import leader, settled
-from support.simulated_gang import JOB, World
+from support.simulated_gang import JOB, SAVING_SECONDS, World
 from support.simulated_nodes import Node
 
 from tfdist_launch.leader import ROOT_CAUSE_WAIT_SECONDS
 from tfdist_launch.member import FENCING_SECONDS, STOP_GRACE_SECONDS, ConnectToLeader, MemberStateMachine
 from tfdist_launch.messages import ExitResult, Hello, ProcessExited, ProcessStopped, StartRound, StopRound
-from tfdist_launch.slots import DRAIN_SECONDS, GangState, Send
+from tfdist_launch.slots import GangState, Send
 
 Faults = list[tuple[float, tuple[str, int, float]]]
 FAULT = st.one_of(
@@ -233,7 +233,7 @@ def test_past_the_limit_all_leave_with_the_code_of_the_root_cause() -> None:
     [
         pytest.param(137, True, STOP_GRACE_SECONDS, id="killed: the root cause is known"),
         pytest.param(70, True, STOP_GRACE_SECONDS, id="failed"),
-        pytest.param(42, False, DRAIN_SECONDS, id="saved on notice, as the others are about to"),
+        pytest.param(42, False, SAVING_SECONDS, id="saved on notice, as the others are about to"),
     ],
 )
 def test_the_others_are_stopped_at_once_where_the_cause_is_known(

@@ -24,6 +24,8 @@ from tfdist_launch.restart_policy import RestartPolicy
 from tfdist_launch.slots import Close, Effect, Send
 
 JOB = "uid-1"
+SAVING_SECONDS = 25.0
+"""How long replicas may save after one was preempted."""
 
 
 class World(Timeline):
@@ -62,7 +64,12 @@ class World(Timeline):
         if rank == 0:
             limits = RestartPolicy.of(self.settings, JOB)
             leader = Leader(
-                self.settings, limits, FailureHistory("x", lambda: "t"), independent=frozenset(), standby=True
+                self.settings,
+                limits,
+                FailureHistory("x", lambda: "t"),
+                independent=frozenset(),
+                standby=True,
+                saving_seconds=SAVING_SECONDS,
             )
         born = self.now + len(self.nodes) * 1e-6  # no two launchers are born in one moment
         node = Node(rank, MemberStateMachine(JOB, rank, 0, born), leader)

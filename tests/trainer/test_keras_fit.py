@@ -9,6 +9,8 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
+from support.forked import Fork
+from support.polling import WAIT_SECONDS
 from support.ports import free_ports
 
 pytestmark = pytest.mark.trainer
@@ -28,13 +30,13 @@ EQUAL: Final = (
     *("each_batch", "embedding", "unknown_length", "decision_of_one_worker"),
 )
 """Ways to train in which the mathematics of two workers is that of one process."""
+ENVIRON: Final = os.environ | {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "2"}
 Results = dict[str, dict[str, Any]]
 
 
-def start(arguments: list[str], tf_config: dict[str, Any] | None) -> subprocess.Popen[str]:
-    environ = os.environ | {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "2"}
-    environ |= {"TF_CONFIG": json.dumps(tf_config)} if tf_config else {}
+def start(arguments: list[str], tf_config: dict[str, Any]) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", START, str(PROGRAM), *arguments]
+    environ = ENVIRON | {"TF_CONFIG": json.dumps(tf_config)}
     return subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
@@ -54,17 +56,14 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Results, str
     files = [folder / f"{name}.json" for name in ("first", "second", "alone")]
     (folder / "alone").mkdir()
     files[2] = folder / "alone/results.json"
-    running = [
-        *workers([[str(files[0]), "--fail"], [str(files[1]), "--fail"]]),
-        start([str(files[2]), "--alone"], None),
-    ]
+    running = workers([[str(files[0]), "--fail"], [str(files[1]), "--fail"]])
+    alone = Fork(ENVIRON, folder / "alone.txt", [str(PROGRAM), str(files[2]), "--alone"])
     texts = [process.communicate()[0] for process in running]
+    codes = [*(process.returncode for process in running), alone.wait(WAIT_SECONDS)]
+    texts.append((folder / "alone.txt").read_text())
     for file, text in zip(files, texts, strict=True):
         assert file.exists(), text
-    return [
-        (json.loads(file.read_text()), text, process.returncode)
-        for file, text, process in zip(files, texts, running, strict=True)
-    ]
+    return [(json.loads(file.read_text()), text, code) for file, text, code in zip(files, texts, codes, strict=True)]
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,14 @@ def leader_of(number: int) -> Leader:
     """Return the leader of a training gang."""
     settings = LeaderSettings(members=[LaunchMember(role=Role.WORKER, index=i) for i in range(number)])
     history = FailureHistory("0-18c", lambda: "2030-01-02T03:04:05Z")
-    leader = Leader(settings, RestartPolicy.of(settings, "uid"), history, independent=frozenset(), standby=False)
+    leader = Leader(
+        settings,
+        RestartPolicy.of(settings, "uid"),
+        history,
+        independent=frozenset(),
+        standby=False,
+        saving_seconds=25.0,
+    )
     leader.state = GangState.RUNNING
     for slot in leader.slots:
         slot.link, slot.process = slot.member.index, ProcessState.RUNNING

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from support.factories import CHECKPOINT, Lifecycle, created, event_reasons, manifest
 
 from tfdist.contract import JOB_ENV, LeaderSettings, Phase, Role
@@ -50,6 +51,7 @@ class Launchers:
             FailureHistory("0-1a", lambda: TIME),
             independent=frozenset(),
             standby=False,
+            saving_seconds=25.0,
         )
         for link in (0, 1):
             self.leader.member_connected(
@@ -90,6 +92,14 @@ def test_launchers_keep_standby_processes_if_the_job_enables_them() -> None:
         assert '"standby":true' in next(
             v["value"] for v in made["spec"]["containers"][0]["env"] if v["name"] == JOB_ENV
         )
+
+
+@pytest.mark.parametrize(("period", "seconds"), [(None, 25), (120, 115), (5, 1), (0, 1)])
+def test_replicas_may_save_for_the_grace_period_of_their_pod_but_its_last_seconds(
+    period: int | None, seconds: int
+) -> None:
+    spec = {} if period is None else {"template": {"spec": {"terminationGracePeriodSeconds": period}}}
+    assert place(1, **spec).job.saving_seconds == seconds
 
 
 def test_launchers_wait_only_for_the_end_of_replicas_that_are_required_for_success() -> None:

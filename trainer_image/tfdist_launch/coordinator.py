@@ -50,7 +50,14 @@ class Coordinator:
             raise UsageError(f"TFDIST_JOB: launch.gang.rules: {error}") from None
         history = FailureHistory(f"{job.attempt}-{int(time.time() * 1000):x}", now_text)
         independent = settings.independent_roles
-        self.leader = Leader(gang, restart_policy, history, independent=independent, standby=settings.standby)
+        self.leader = Leader(
+            gang,
+            restart_policy,
+            history,
+            independent=independent,
+            standby=settings.standby,
+            saving_seconds=job.saving_seconds,
+        )
         self._on_message = on_message
         self._connections = LeaderServer(
             self._connected,

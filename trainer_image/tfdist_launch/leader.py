@@ -54,8 +54,18 @@ class Leader:
         *,
         independent: frozenset[Role],
         standby: bool,
+        saving_seconds: float,
     ) -> None:
-        """Replicas of the roles `independent` restart alone; with `standby` each keeps a standby process."""
+        """Lead the gang.
+
+        Args:
+            settings: the members and limits.
+            restart_policy: whether and when a round follows.
+            history: of failures.
+            independent: roles whose replicas restart alone.
+            standby: whether each member keeps a standby process.
+            saving_seconds: how long the others may save after one was preempted.
+        """
         self.slots = [Slot(member) for member in settings.members]
         self.state = GangState.WAITING
         self.round = -1
@@ -63,6 +73,7 @@ class Leader:
         self.restart_policy = restart_policy
         self.history = history
         self.not_before = 0.0
+        self._saving_seconds = saving_seconds
         self._independent, self._standby, self._reachability = independent, standby, Reachability()
         self._links: dict[Link, Slot] = {}
         self._failed_at = 0.0
@@ -212,7 +223,7 @@ class Leader:
     def _end_round(self, exit_code: int | None = None) -> list[Effect]:
         """Stop all processes; `exit_code` is that of the process that ended the round, if one did."""
         self.state, self._stop_at = GangState.ENDING, None
-        return slots.stop_round(self.slots, exit_code)
+        return slots.stop_round(self.slots, exit_code, self._saving_seconds)
 
     def _round_ended(self, now: float) -> list[Effect]:
         """Find the root cause of a round whose processes are all gone, and decide whether another round follows."""

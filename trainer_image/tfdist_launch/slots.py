@@ -14,9 +14,6 @@ from tfdist_launch.messages import Heartbeat, Hello, Message, StopRound
 
 UNREACHABLE_SECONDS: Final = 5.0
 """A launcher that sends nothing for so long is unreachable: it sends a heartbeat every second."""
-DRAIN_SECONDS: Final = 20.0
-"""Grace period of the other processes after one was preempted and saved: the chief may still write a checkpoint."""
-
 Link = int
 """Identifies a connection; never reused."""
 
@@ -164,10 +161,13 @@ def last_step(slots: Sequence[Slot]) -> int | None:
     return max((s.report.step for s in slots if s.report and s.report.step is not None), default=None)
 
 
-def stop_round(slots: Sequence[Slot], exit_code: int | None) -> list[Effect]:
-    """Stop all processes of a round; `exit_code` is that of the process that ended the round, if one did."""
+def stop_round(slots: Sequence[Slot], exit_code: int | None, saving_seconds: float) -> list[Effect]:
+    """Stop all processes of a round; `exit_code` is that of the process that ended the round, if one did.
+
+    After one was preempted and saved, the chief may still write a checkpoint, for `saving_seconds`.
+    """
     preempted = exit_code == ExitCode.PREEMPTED
-    grace = DRAIN_SECONDS if preempted else STOP_GRACE_SECONDS
+    grace = saving_seconds if preempted else STOP_GRACE_SECONDS
     effects: list[Effect] = []
     for slot in slots:
         if slot.process is ProcessState.RUNNING and slot.link is not None:

@@ -45,6 +45,7 @@ def _attempt(reporter: Reporter, config: Path | None) -> int:
 
             local.prepare(config, os.environ)
         member = environment.read_member(os.environ)
+        preemption.patience_seconds = member.job.saving_seconds
         port = environment.read_report_port(os.environ)
         reporter.replace(first_report(member))
         writer = heartbeat.attach(os.environ)

@@ -1,6 +1,5 @@
 """The context of a task: the member, its gang, its program, and the reporter."""
 
-import socket
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,7 +12,7 @@ from tfdist_trainer.data.pipeline import EpochRange, ExampleSource, steps_needed
 from tfdist_trainer.data.source import FileSource
 from tfdist_trainer.environment import Member
 from tfdist_trainer.errors import DataMalformedError, DataMissingError
-from tfdist_trainer.fence import Writer
+from tfdist_trainer.fence import Writer, writer_of
 from tfdist_trainer.preemption import PreemptionHandler
 from tfdist_trainer.programs.base import Program
 from tfdist_trainer.programs.config import ProgramConfig, batch_size, rate_scale
@@ -64,17 +63,7 @@ class Context:
     @property
     def writer(self) -> Writer:
         """This replica as the writer of a checkpoint."""
-        job, host = self.member.job, socket.gethostname()
-        return Writer(
-            job=job.uid,
-            name=job.name,
-            namespace=job.namespace,
-            role=job.role,
-            index=job.index,
-            attempt=job.attempt,
-            round=self.member.round,
-            host=host,
-        )
+        return writer_of(self.member)
 
 
 @dataclass(frozen=True, slots=True)

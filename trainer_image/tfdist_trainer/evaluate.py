@@ -22,10 +22,10 @@ from tfdist_trainer.data.files import Split
 from tfdist_trainer.errors import ConfigurationError, DataMissingError
 from tfdist_trainer.evaluation_store import EvaluationResult, EvaluationStore
 from tfdist_trainer.evaluation_summaries import EvaluationSummaries
+from tfdist_trainer.initial_checkpoint import LATEST, agree_on_newest, read_named
 from tfdist_trainer.loop_decision import LoopDecision, agree
 from tfdist_trainer.reporter import now_text
-from tfdist_trainer.saving import LATEST, read_named
-from tfdist_trainer.state import agree_on_newest, restore_model
+from tfdist_trainer.state import restore_model
 from tfdist_trainer.step import EvaluateStep, metric_sums
 from tfdist_trainer.steps_per_execution import StepsPerExecutionTuner
 

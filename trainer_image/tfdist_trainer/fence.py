@@ -9,6 +9,7 @@ Another job may claim the directory only after its writer has ended (`writer_hea
 replaced the former: Kubernetes allows one job of a name at a time.
 """
 
+import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,7 @@ import pydantic
 from tfdist.contract import Role, replica_name
 from tfdist.contract_model import ContractModel
 from tfdist_trainer import atomic, log, writer_heartbeat
+from tfdist_trainer.environment import Member
 from tfdist_trainer.errors import CheckpointUnwritableError, ConfigurationError, StorageError
 
 FILE: Final = "fence.json"
@@ -47,6 +49,21 @@ class Writer(ContractModel):
         if self.job == other.job:
             return True
         return bool(self.name) and (self.namespace, self.name) == (other.namespace, other.name)
+
+
+def writer_of(member: Member) -> Writer:
+    """Return a member of a gang as the writer of a checkpoint."""
+    job = member.job
+    return Writer(
+        job=job.uid,
+        name=job.name,
+        namespace=job.namespace,
+        role=job.role,
+        index=job.index,
+        attempt=job.attempt,
+        round=member.round,
+        host=socket.gethostname(),
+    )
 
 
 class Fence:

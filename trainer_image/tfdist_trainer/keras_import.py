@@ -91,19 +91,21 @@ class _KerasFinder(importlib.abc.MetaPathFinder):
             def exec_module(module: ModuleType) -> None:
                 run(module)
                 sys.meta_path.remove(self)
-                _prepare()
+                prepare()
 
             loader.exec_module = exec_module
         return spec
 
 
-def _prepare() -> None:
+def prepare() -> None:
+    """Have `fit` report, save checkpoints and run on several workers, as far as the environment asks for it."""
     import keras  # noqa: PLC0415  imported already
 
     if keras.config.backend() != "tensorflow":
         return
-    from tfdist_trainer.keras import enable, reporting  # noqa: PLC0415
+    from tfdist_trainer.keras import enable, reporting, script_training  # noqa: PLC0415
 
     if has_several_workers(os.environ):
         enable()
     reporting.install()
+    script_training.install()

@@ -27,9 +27,6 @@ from tfdist_trainer.errors import TrainerError
 TERMINATED: Final = 128 + signal.SIGTERM
 """Exit code of a process that SIGTERM ends; the controller expects it of a process that it stops."""
 
-PATIENCE_SECONDS: Final = 20.0
-"""Two thirds of Kubernetes' default grace period of 30 s."""
-
 
 class PreemptionHandler:
     """Records SIGTERM, and ends the process when the training loop does not.
@@ -38,14 +35,13 @@ class PreemptionHandler:
 
     Args:
         write_termination_message: called with (reason, message) before this class ends the process.
-        patience_seconds: how long the loop may take to save.
+        patience_seconds: how long the loop may take to save, before the job is known.
     """
 
-    def __init__(
-        self, write_termination_message: Callable[[str, str], None], *, patience_seconds: float = PATIENCE_SECONDS
-    ) -> None:
+    def __init__(self, write_termination_message: Callable[[str, str], None], *, patience_seconds: float = 1.0) -> None:
         self._write_termination_message = write_termination_message
-        self._patience_seconds = patience_seconds
+        self.patience_seconds = patience_seconds
+        """How long the loop may take to save."""
         self._arrived = threading.Event()
         self.can_save = False
 
@@ -81,7 +77,7 @@ class PreemptionHandler:
     def _listen(self) -> None:
         signal.sigwait({signal.SIGTERM})
         self._arrived.set()
-        deadline = time.monotonic() + self._patience_seconds
+        deadline = time.monotonic() + self.patience_seconds
         while self.can_save and time.monotonic() < deadline:
             time.sleep(0.05)
         self._write_termination_message("Terminated", "SIGTERM arrived, and no checkpoint could be agreed on in time")

@@ -19,6 +19,7 @@ class SaveSchedule:
         self._settings = settings
         self._clock = clock
         self._saved_at = clock()
+        self._saved_step = 0
 
     def steps_left(self, step: int) -> int:
         """Return how many steps may follow `step` before one that must be saved."""
@@ -26,14 +27,14 @@ class SaveSchedule:
         return every - step % every if every else MAX_STEPS_PER_EXECUTION
 
     def is_due(self, step: int, *, epoch_ended: bool) -> bool:
-        """Return whether to save now, after `step` steps."""
+        """Return whether to save now, after `step` steps; a multiple of `everySteps` may have passed within a call."""
         every_steps, every_seconds = self._settings.every_steps, self._settings.every_seconds
         if every_steps is None and every_seconds is None:
             return epoch_ended
-        if every_steps and step % every_steps == 0:
+        if every_steps and step // every_steps > self._saved_step // every_steps:
             return True
         return every_seconds is not None and self._clock() - self._saved_at >= every_seconds
 
-    def saved(self) -> None:
-        """Record that a checkpoint has just been written."""
-        self._saved_at = self._clock()
+    def saved(self, step: int) -> None:
+        """Record that there is a checkpoint of this `step` now."""
+        self._saved_at, self._saved_step = self._clock(), step

@@ -1,28 +1,18 @@
-"""Saves and restores the state of a training run: the training loop's side of checkpoints.
-
-The initial checkpoint (`checkpoint.restore`) is the newest checkpoint that this job itself has written, so a
-restarted job resumes. If it has written none, `Latest` selects the newest checkpoint of any job, a path selects that
-checkpoint, and `None` selects none. Checkpoints of other jobs with a later step are then moved into a folder: they
-would count as the newest, and the checkpoints of this job would be removed as the oldest.
-"""
+"""Saves and restores the state of a training run: the training loop's side of checkpoints."""
 
 from pathlib import Path
-from typing import Final
 
-from tfdist.contract import CheckpointSettings, Phase
+from tfdist.contract import Phase
 from tfdist.contract_reports import CheckpointReport
 from tfdist_trainer import evaluation_store, log
-from tfdist_trainer.checkpoint import CheckpointReader, CheckpointWriter, DataCursor, Record, read_record
+from tfdist_trainer.checkpoint import CheckpointReader, CheckpointWriter, DataCursor
 from tfdist_trainer.context import Context
 from tfdist_trainer.errors import StorageError
+from tfdist_trainer.initial_checkpoint import LATEST, find_initial_checkpoint
 from tfdist_trainer.reporter import now_text
 from tfdist_trainer.save_schedule import SaveSchedule
-from tfdist_trainer.state import State, share_record
+from tfdist_trainer.state import State
 from tfdist_trainer.steps_per_execution import MAX_STEPS_PER_EXECUTION
-from tfdist_trainer.strategies.replica_group import ReplicaGroup
-
-LATEST: Final = "Latest"
-NOTHING: Final = "None"
 
 
 class Saver:
@@ -64,7 +54,7 @@ class Saver:
             return None
         self._state.restore(path)
         if self._schedule is not None:
-            self._schedule.saved()
+            self._schedule.saved(record.cursor.step)
         self._saved = CheckpointReport(step=record.cursor.step, path=str(path), time=record.time)
         self._context.reporter.update(last_checkpoint=self._saved)
         log.event("restored", step=record.cursor.step, path=path, writer=record.writer)
@@ -98,7 +88,7 @@ class Saver:
         else:
             path = CheckpointReader(Path(self._settings.directory)).path_of(cursor.step)
             self._saved = CheckpointReport(step=cursor.step, path=str(path), time=now_text())
-        self._schedule.saved()
+        self._schedule.saved(cursor.step)
         reporter.update(phase=phase, last_checkpoint=self._saved)
 
     def is_missing(self, cursor: DataCursor) -> bool:
@@ -121,32 +111,3 @@ class Saver:
         if self._saved is None or self._settings is None:
             return False
         return self._saved.step == cursor.step and Path(self._saved.path).parent == Path(self._settings.directory)
-
-
-def find_initial_checkpoint(
-    gang: ReplicaGroup, settings: CheckpointSettings, job: str
-) -> tuple[Path | None, Record | None]:
-    """Return the initial checkpoint as the chief sees it, or (None, None); a collective."""
-    reader = CheckpointReader(Path(settings.directory))
-    own = None
-    if gang.member.is_chief:
-        own = reader.newest() if settings.restore == LATEST else reader.newest(written_by=job)
-    record = share_record(gang, reader, own)
-    if record is not None:
-        return reader.path_of(record.cursor.step), record
-    if settings.restore in {LATEST, NOTHING}:
-        return None, None
-    path = Path(settings.directory, settings.restore)  # an absolute path replaces the directory
-    return path, read_named(path)
-
-
-def read_named(path: Path) -> Record:
-    """Return the record of the checkpoint at `path`, the value of `checkpoint.restore`.
-
-    Raises:
-        StorageError: the checkpoint does not exist or is damaged.
-    """
-    try:
-        return read_record(path)
-    except StorageError as error:
-        raise StorageError(f"checkpoint.restore: {error}") from None

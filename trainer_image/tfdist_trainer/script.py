@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Final
 
 from tfdist.contract import JOB_ENV, REPORT_PORT_ENV, Phase, Role
-from tfdist.contract_reports import ProgressReport
+from tfdist.contract_reports import CheckpointReport, ProgressReport
 from tfdist_trainer import environment, errors, heartbeat, log, report_server, termination
 from tfdist_trainer.reporter import Reporter, first_report, now_text
 from tfdist_trainer.scalars import count, finite_number, finite_numbers
@@ -115,6 +115,17 @@ def report(
 def clear(*fields: str) -> None:
     """Remove fields from the report: those of an earlier training of this script do not hold for the next one."""
     _script().report(**dict.fromkeys(fields))
+
+
+def report_checkpoint(checkpoint: CheckpointReport | None) -> None:
+    """Report the newest checkpoint, if there is one."""
+    if checkpoint is not None and current_report().last_checkpoint != checkpoint:
+        _script().report(last_checkpoint=checkpoint)
+
+
+def write_termination_message(reason: str, message: str) -> None:
+    """Write the termination message of a process that ends without the handlers of `atexit`."""
+    termination.write(termination.path_from(os.environ), termination.compose(reason, message, current_report()))
 
 
 def _script() -> Script:

@@ -12,11 +12,8 @@ from tfdist.contract import ExitCode
 from tfdist.contract_reports import CheckpointReport
 from tfdist_trainer.checkpoint import (
     VARIABLES,
-    CheckpointReader,
     CheckpointWriter,
     DataCursor,
-    Record,
-    read_record,
 )
 from tfdist_trainer.context import Context
 from tfdist_trainer.errors import StorageError, classify, one_line
@@ -135,25 +132,3 @@ def _raise_if_a_peer_is_lost(error: tf.errors.OpError) -> None:
     """Raise `error` again if the connection to a parameter server failed, and not a file."""
     if classify(error).exit_code is ExitCode.PEER_LOST and _REMOTE in error.message:
         raise error
-
-
-def agree_on_newest(gang: ReplicaGroup, reader: CheckpointReader) -> Record | None:
-    """Return the record of the newest complete checkpoint that the chief sees, on all members; a collective.
-
-    Raises:
-        StorageError: this member does not see the checkpoint that the chief sees.
-    """
-    return share_record(gang, reader, reader.newest() if gang.member.is_chief else None)
-
-
-def share_record(gang: ReplicaGroup, reader: CheckpointReader, chosen: Record | None) -> Record | None:
-    """Return the record that the chief has `chosen`, on all members; a collective.
-
-    Raises:
-        StorageError: this member does not see the checkpoint that the chief sees.
-    """
-    # Sent as step + 1, so that 0 means none.
-    step = round(gang.broadcast_from_chief(chosen.cursor.step + 1 if chosen else 0)) - 1
-    if step < 0 or chosen is not None:
-        return chosen
-    return read_record(reader.path_of(step))

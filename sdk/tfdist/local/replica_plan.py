@@ -21,8 +21,6 @@ from tfdist.validation import FieldError
 FETCH: Final = "fetch"
 """Name of the process that fetches the source from Git, where replicas have their host names."""
 
-GRACE_SECONDS: Final = 30
-"""Kubernetes' default for `terminationGracePeriodSeconds`: seconds between SIGTERM and SIGKILL."""
 
 _PORT_VARIABLE: Final = re.compile(r"TFDIST_[A-Z]+_PORT")
 """Variables of the contract that hold a port on which the replica listens."""
@@ -89,7 +87,7 @@ class ContainerToProcess:
             command=tuple(self._translate(expand(word, self._variables)) for word in command),
             environment={key: self._variable(key, value) for key, value in self._variables.items()},
             directory=self.directory,
-            grace_seconds=self._pod["spec"].get("terminationGracePeriodSeconds", GRACE_SECONDS),
+            grace_seconds=self._pod["spec"].get("terminationGracePeriodSeconds", contract.DEFAULT_GRACE_SECONDS),
             gpus=self.gpus,
             folders=tuple(self.folders),
         )

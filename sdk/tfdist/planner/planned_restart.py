@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Final
 
 from tfdist.api.status import ConditionType
+from tfdist.contract import DEFAULT_GRACE_SECONDS
 from tfdist.observed.gang_state import GangState, gang_state
 from tfdist.observed.pod import PodState
 from tfdist.planner.builder import PlanBuilder
@@ -22,7 +23,6 @@ from tfdist.status.conditions import Condition, find
 from tfdist.timestamps import rfc3339
 
 ANNOTATION: Final = "tfdist.dev/restartedAt"
-_DEFAULT_GRACE_SECONDS: Final = 30
 _MARGIN_SECONDS: Final = 5
 _CONFIG_ERROR: Final = "CreateContainerConfigError"
 _PLANNED: Final = frozenset(
@@ -114,8 +114,8 @@ def _grace_seconds(context: PlanContext, state: GangState) -> int:
     """Return how many seconds the gang's pods may take to end: the longest grace period of a role, and a margin."""
     job, roles = context.specification_of(state) or context.job, {pod.role for pod in state.pods}
     specs = (role_template(job, role).get("spec", {}) for role in roles)
-    periods = (spec.get("terminationGracePeriodSeconds", _DEFAULT_GRACE_SECONDS) for spec in specs)
-    return max((int(p) for p in periods), default=_DEFAULT_GRACE_SECONDS) + _MARGIN_SECONDS
+    periods = (spec.get("terminationGracePeriodSeconds", DEFAULT_GRACE_SECONDS) for spec in specs)
+    return max((int(p) for p in periods), default=DEFAULT_GRACE_SECONDS) + _MARGIN_SECONDS
 
 
 def has_drained(context: PlanContext, state: GangState) -> bool:

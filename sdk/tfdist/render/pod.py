@@ -94,7 +94,8 @@ class PodRenderer:
         """Return the generated environment variables of `member` in an attempt."""
         addresses = {} if self._cluster else self._addresses  # they grow with the number of replicas
         launch = self._launch(member) if self._launch else None
-        settings = replica_job(self._job, self._gang, member, attempt, addresses, launch)
+        grace_seconds = self._template(member.role)["spec"].get("terminationGracePeriodSeconds")
+        settings = replica_job(self._job, self._gang, member, attempt, addresses, launch, grace_seconds)
         values = {contract.JOB_ENV: settings.to_json(), contract.REPORT_PORT_ENV: str(contract.REPORT_PORT)}
         role = tensorflow_role(member.role)
         config = tf_config(self._cluster, role, member.index) if self._cluster else None

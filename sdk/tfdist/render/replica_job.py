@@ -13,6 +13,7 @@ def replica_job(
     attempt: int,
     addresses: dict[str, list[str]],
     launch: LaunchSettings | None = None,
+    grace_seconds: int | None = None,
 ) -> ReplicaJob:
     """Return the `TFDIST_JOB` of one member of a gang.
 
@@ -23,6 +24,7 @@ def replica_job(
         attempt: number of the attempt.
         addresses: addresses of the gang, where `TF_CONFIG` does not have them.
         launch: settings of its launcher, where the gang uses launchers.
+        grace_seconds: `terminationGracePeriodSeconds` of its pod, where it is set.
     """
     spec, meta = job.spec, job.metadata
     logs = spec.tensor_board.log_directory if spec.tensor_board else None
@@ -43,6 +45,7 @@ def replica_job(
         evaluation=evaluation,
         runtime=spec.runtime.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True),
         launch=launch,
+        termination_grace_period_seconds=grace_seconds,
         log_directory=expand_placeholders(job, logs) if logs else None,
     )
 

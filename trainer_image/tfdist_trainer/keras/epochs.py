@@ -79,12 +79,11 @@ class Batches:
         self._strategy = strategy
         self._first = first
 
-    def blocks(self, iterator: Any, steps: int | None) -> Iterator[tuple[int, int, Block]]:
-        """Yield the first and the last step of each block, and the block, up to `steps`, or without end.
+    def blocks(self, iterator: Any, steps: int | None, begin: int = 0) -> Iterator[tuple[int, int, Block]]:
+        """Yield the first and the last step of each block, and the block, from `begin` up to `steps`, or without end.
 
         Where the script has set the steps of a block, all blocks are whole ones, as in Keras: they end after `steps`.
         """
-        begin = 0
         while steps is None or begin < steps:
             size = self.steps_per_execution.steps
             if steps is not None and not self.steps_per_execution.fixed:

@@ -4,8 +4,8 @@ Each step has one exchange, of the gradients. The logs are the metrics over all 
 """
 
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 import tensorflow as tf
 
@@ -17,6 +17,19 @@ from tfdist_trainer.upstream.keras_fit import metric_results, statistics, withou
 from tfdist_trainer.upstream.strategy_worker import Worker, local_updates
 
 
+class CallObserver(Protocol):
+    """Is told about the calls of a train function, and passes a flag of its worker to all workers."""
+
+    def before_call(self) -> None:
+        """Act between two calls: all callbacks have seen the batches of the last one."""
+
+    def flag(self) -> bool:
+        """Return the flag of this worker."""
+
+    def after_call(self, steps: int, flag: bool, metrics: Sequence[Any]) -> None:
+        """Record a call of `steps` steps: whether any worker had set its flag, and the states of all metrics."""
+
+
 class StepFunction:
     """Runs the steps of a `Block`, as Keras calls it: `function(block)` returns the logs."""
 
@@ -25,6 +38,7 @@ class StepFunction:
         self.steps_per_execution = StepsPerExecution(None)
         self.missing = 0
         """Steps that the last call lacks because the data ended, if their number is tuned."""
+        self.observer: CallObserver | None = None
         self._model = model
         self._step = without_optionals(model, step)
         self._worker = worker
@@ -55,19 +69,28 @@ class StepFunction:
             outputs = None
             for batch in iterator:
                 outputs = self._one(batch, may_be_empty=True)
-            logs: Mapping[str, Any] = self._results(outputs, tf.constant(0.0))[0]
+            logs: Mapping[str, Any] = self._results(outputs, tf.zeros([2]))[0]
             return logs
         iterator.source.steps_per_execution = self.steps_per_execution
+        if self.observer is not None:
+            self.observer.before_call()
         started = time.monotonic()
         run = self._in_one_call if self._fits_one_call(iterator) else self._one_by_one
-        logs, seconds, done = run(iterator)
+        logs, states, means, done = run(iterator)
         iterator.finished = done
         self.missing = 0 if self.steps_per_execution.fixed else iterator.steps - done
         if not done:
             raise StopIteration
+        seconds, flagged = means.numpy()
         self.steps_per_execution.observe(float(seconds))
         self._seconds = (time.monotonic() - started) / done
+        if self.observer is not None:
+            self.observer.after_call(done, flagged > 0, states)
         return logs
+
+    def _of_this_worker(self) -> tf.Tensor:
+        """Return what is averaged over all workers, float32 [2]: seconds of a step of the last call, and the flag."""
+        return tf.constant([self._seconds, float(self.observer is not None and self.observer.flag())])
 
     def _fits_one_call(self, block: Block) -> bool:
         """Return whether several steps can be one graph.
@@ -84,21 +107,21 @@ class StepFunction:
         """Return one step on the batches of `iterator` as a graph."""
         return self._one.get_concrete_function(iterator.element_spec, may_be_empty=may_be_empty)  # type: ignore[attr-defined]
 
-    def _in_one_call(self, block: Block) -> tuple[Mapping[str, Any], Any, int]:
-        logs, seconds, done = self._several(
-            block.iterator, tf.constant(block.steps), tf.constant(self._seconds), block.source.may_be_empty
+    def _in_one_call(self, block: Block) -> tuple[Mapping[str, Any], Sequence[Any], Any, int]:
+        *results, done = self._several(
+            block.iterator, tf.constant(block.steps), self._of_this_worker(), block.source.may_be_empty
         )
-        return logs, seconds, int(done)
+        return *results, int(done)
 
-    def _one_by_one(self, block: Block) -> tuple[Mapping[str, Any], Any, int]:
+    def _one_by_one(self, block: Block) -> tuple[Mapping[str, Any], Sequence[Any], Any, int]:
         outputs, done = None, 0
         # The range first: it ends the block without taking a batch of the next one.
         for done, batch in zip(range(1, block.steps + 1), block.iterator, strict=False):  # noqa: B007  the last one
             outputs = self._one(batch, may_be_empty=block.source.may_be_empty)
-        return *self._results(outputs, tf.constant(self._seconds)), done
+        return *self._results(outputs, self._of_this_worker()), done
 
-    def _steps_on(self, iterator: Any, steps: tf.Tensor, seconds: tf.Tensor, may_be_empty: bool) -> Any:
-        """Run up to `steps` steps; return the logs, the mean duration of a step before, and the number of steps.
+    def _steps_on(self, iterator: Any, steps: tf.Tensor, own: tf.Tensor, may_be_empty: bool) -> Any:
+        """Run up to `steps` steps; return the results as `_results_of`, and the number of steps.
 
         The end of the data is a condition of the loop: an error within the graph would cut off the updates of the step
         before, and run those of the next one that do not depend on the batch.
@@ -115,7 +138,7 @@ class StepFunction:
 
         first = iterator.get_next_as_optional()
         done, _, *last = tf.while_loop(wanted, one, (tf.constant(0), first, *carried.zeros()))
-        return *self._results_of(carried.outputs(last), seconds), done
+        return *self._results_of(carried.outputs(last), own), done
 
     def _step_on(self, batch: Any, *, may_be_empty: bool) -> Any:
         with local_updates(self._strategy):
@@ -155,23 +178,23 @@ class StepFunction:
         variables = [*self._model.metrics_variables, *self._model.non_trainable_variables]
         return {id(variable): variable.value.read_value() for variable in variables}
 
-    def _results_of(self, outputs: Any, seconds: tf.Tensor) -> tuple[Any, Any]:
-        """Return the logs after a step with these `outputs`, and the mean duration of a step of the last call."""
+    def _results_of(self, outputs: Any, own: tf.Tensor) -> tuple[Any, Any, Any]:
+        """Return the logs after a step with these `outputs`, the states of all metrics, and the means of `own`."""
         with local_updates(self._strategy):
-            states, seconds = self._strategy.run(self._sums, args=(seconds,))
+            states, means = self._strategy.run(self._sums, args=(own,))
             logs = metric_results(self._model, self._local(states))
             if outputs is not None:
                 own = self._local(outputs)[0]
                 if not isinstance(own, Mapping) or set(own) != set(logs):
                     logs = self._local(self._strategy.run(self._means, args=(outputs,)))
-        return logs, self._local(seconds)
+        return logs, self._local(states), self._local(means)
 
-    def _sums(self, seconds: tf.Tensor) -> Any:
+    def _sums(self, own: tf.Tensor) -> Any:
         """Add up the states of all metrics, and set statistics such as those of BatchNormalization to their mean."""
         metrics = [variable.value.read_value() for variable in self._model.metrics_variables]
         averaged = [variable.value for variable in self._assigned]
         replicas = self._worker.replicas
-        added = all_reduce_sum([*metrics, *(each.read_value() for each in averaged), tf.identity(seconds)], replicas)
+        added = all_reduce_sum([*metrics, *(each.read_value() for each in averaged), tf.identity(own)], replicas)
         means = added[len(metrics) : -1]
         for variable, total in zip(averaged, means, strict=True):
             variable.assign(total / tf.cast(replicas, total.dtype))

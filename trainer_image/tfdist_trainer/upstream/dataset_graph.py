@@ -54,3 +54,10 @@ def batch_size(dataset: Any) -> int | None:
             return None
         (dataset,) = dataset._inputs()
     return None
+
+
+def caches(dataset: Any) -> bool:
+    """Return whether `dataset` keeps elements in a cache, which is complete after the first iteration only."""
+    if not hasattr(dataset, INPUTS.attribute):
+        return False
+    return type(dataset).__name__.startswith("Cache") or any(map(caches, dataset._inputs()))

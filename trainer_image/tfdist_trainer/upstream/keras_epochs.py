@@ -1,8 +1,12 @@
 """Private hooks of Keras' iterator of epochs, which yields the batches of `fit`, `evaluate` and `predict`."""
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+import tensorflow as tf
+
+from tfdist_trainer.upstream.dataset_graph import caches
 from tfdist_trainer.upstream.hook import Hook
 
 _ITERATOR: Final = "keras.src.backend.tensorflow.trainer:TFEpochIterator"
@@ -41,7 +45,7 @@ def epoch_iterator(original: Any, *args: Any, make_batches: Callable[[Any, int, 
         **kwargs: its arguments.
     """
 
-    class EpochIterator(original):  # type: ignore[misc]
+    class EpochIterator(Forwarded, original):  # type: ignore[misc]
         """Keras' arguments and counts, and the blocks of steps of this worker's data."""
 
         def __init__(self) -> None:
@@ -55,8 +59,10 @@ def epoch_iterator(original: Any, *args: Any, make_batches: Callable[[Any, int, 
             self.data_adapter.on_epoch_begin()
             if self._current_iterator is None or self.steps_per_epoch is None:
                 self._restart()
+            first, self._first = self._first, 0
+            self._advance(first)
             steps = self.steps_per_epoch or self._num_batches
-            for begin, end, block in self.batches.blocks(self._current_iterator, steps):
+            for begin, end, block in self.batches.blocks(self._current_iterator, steps, first):
                 if self._num_batches and self._steps_seen >= self._num_batches:
                     self._interrupted_warning()
                     break
@@ -66,9 +72,8 @@ def epoch_iterator(original: Any, *args: Any, make_batches: Callable[[Any, int, 
                 self._restart()
             self.data_adapter.on_epoch_end()
 
-        def _restart(self) -> None:
-            self._current_iterator = iter(self._distributed_dataset)
-            self._steps_seen = 0
+        def _restarts_at_end(self) -> bool:
+            return True
 
         def _count(self, begin: int, block: Any) -> None:
             self._steps_seen += block.finished
@@ -80,3 +85,93 @@ def epoch_iterator(original: Any, *args: Any, make_batches: Callable[[Any, int, 
                 self._interrupted_warning()
 
     return EpochIterator()
+
+
+def forwarded(original: Any, *args: Any, **kwargs: Any) -> Any:
+    """Return Keras' iterator of the epochs, of class `original`, which can begin within an epoch."""
+
+    class EpochIterator(Forwarded, original):  # type: ignore[misc]
+        """Keras' own, of one worker."""
+
+        def _enumerate_iterator(self) -> Iterator[tuple[int, int, Any]]:
+            first, self._first = self._first, 0
+            for begin, end, iterator in super()._enumerate_iterator():
+                if begin >= first:
+                    yield begin, end, iterator
+                else:
+                    read(iterator, end + 1 - begin)
+
+    return EpochIterator(*args, **kwargs)
+
+
+class Forwarded:
+    """Begins an iteration of epochs where an earlier process has stopped."""
+
+    data_adapter: Any
+    steps_per_epoch: int | None
+    _num_batches: int | None
+    _distributed_dataset: Any
+    _current_iterator: Any
+    _steps_seen: int
+    _first: int = 0
+    """Batches of the next epoch that are read and left out."""
+
+    @property
+    def element_spec(self) -> Any:
+        """Shapes and types of a batch; None where they are not those of tensors."""
+        spec = getattr(self._distributed_dataset, "element_spec", None)
+        return spec if all(isinstance(each, tf.TensorSpec) for each in tf.nest.flatten(spec)) else None
+
+    @property
+    def batches_per_epoch(self) -> int | None:
+        """Batches of an epoch; None while Keras does not know them."""
+        return self._num_batches
+
+    def fast_forward(self, epochs: int, batches: int, batches_per_epoch: int | None) -> None:
+        """Begin after so many `epochs`, and `batches` of the next one, as if they had been iterated.
+
+        What has been passed is read only where its position depends on it: the batches of the epoch, those of an
+        endless data set, and one epoch of a cache. Otherwise it suffices to make the iterators that Keras makes, of
+        which each has its own order of a `shuffle`.
+
+        Args:
+            epochs: finished epochs.
+            batches: finished batches of the next epoch.
+            batches_per_epoch: of the earlier iterator.
+        """
+        for epoch in range(epochs):
+            self.data_adapter.on_epoch_begin()
+            if self._current_iterator is None or self.steps_per_epoch is None:
+                self._restart()
+            if self.steps_per_epoch is not None:
+                self._advance(self.steps_per_epoch)
+                if self._num_batches and self._steps_seen >= self._num_batches:
+                    self._restart()
+            elif epoch == 0 and caches(self._distributed_dataset):
+                read(self._current_iterator, None)
+            if self.steps_per_epoch is None and self._restarts_at_end():
+                self._restart()
+            self.data_adapter.on_epoch_end()
+        self._num_batches = self._num_batches or batches_per_epoch
+        self._first = batches
+
+    def _restarts_at_end(self) -> bool:
+        """Return whether an iterator is made at the end of an epoch, besides that at the begin of the next.
+
+        Keras counts one batch too many where it does not know the number, and does not notice the end then.
+        """
+        return bool(self._num_batches)
+
+    def _restart(self) -> None:
+        self._current_iterator = iter(self._distributed_dataset)
+        self._steps_seen = 0
+
+    def _advance(self, batches: int) -> None:
+        read(self._current_iterator, batches)
+        self._steps_seen += batches
+
+
+def read(iterator: Any, batches: int | None) -> None:
+    """Read so many `batches`, with None all, and drop them."""
+    for _ in itertools.islice(iterator, batches):
+        pass

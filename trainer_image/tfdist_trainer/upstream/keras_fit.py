@@ -134,6 +134,13 @@ STRATEGY: Final = _hook(
     "keras.optimizers:Adam()._distribution_strategy",
     "Shows whether an optimizer was made in the scope of the strategy.",
 )
+INITIAL_EPOCH: Final = _hook(
+    "keras:Model()._initial_epoch", "The epoch at which `fit` begins, as `BackupAndRestore` sets it after a restart."
+)
+BUILT_VARIABLES: Final = _hook(
+    "keras.optimizers:Adam()._trainable_variables",
+    "An optimizer of a model's own `train_step` is built in its first step, too late for a checkpoint.",
+)
 OPTIONALS: Final = _hook(
     f"{_TRAINER}:TensorFlowTrainer._autoconvert_optionals",
     "Keras' data adapters pass missing labels and weights as optionals.",
@@ -143,7 +150,7 @@ HOOKS: Final = (
     TRAIN_FUNCTION, TEST_FUNCTION, SYMBOLIC_BUILD, BUILD, REDUCE_LOSS, MASK, SCALE, UNSCALE, APPLY, APPLY_SCALED,
     ALL_REDUCE, SCALE_LOSS, MEAN, NEXT_SEED, ASSIGN, METRICS, OPTIONALS, FIT, EVALUATE, TRAIN_BATCH_END,
     TEST_BATCH_END, SAVE, SAVE_WEIGHTS, LOAD, LOAD_WEIGHTS, LOAD_EXPORTED, EXPORT, STRATEGY, TRAIN_STEP,
-    PREDICT_ON_BATCH,
+    PREDICT_ON_BATCH, INITIAL_EPOCH, BUILT_VARIABLES,
 )  # fmt: skip
 
 
@@ -229,6 +236,16 @@ def is_of_strategy(optimizer: Any, strategy: Any) -> bool:
 def variables_of(optimizer: Any, given: Any) -> list[Any]:
     """Return the variables that `apply` updates: those of its argument, or those that the optimizer was built with."""
     return list(optimizer._trainable_variables if given is None else given)
+
+
+def built_variables(optimizer: Any) -> list[Any]:
+    """Return the variables that `optimizer` was built with; none before that."""
+    return list(getattr(optimizer, "_trainable_variables", ()))
+
+
+def begin_at(model: Any, epoch: int | None) -> None:
+    """Have the next `fit` of `model` begin at `epoch`, from 0; with None at its own argument."""
+    model._initial_epoch = epoch
 
 
 def assign_locally(variable: Any, value: Any) -> None:

@@ -1,0 +1,69 @@
+"""Finds the checkpoint that a training run begins with, for all members of its gang.
+
+The initial checkpoint (`checkpoint.restore`) is the newest checkpoint that this job itself has written, so a
+restarted job resumes. If it has written none, `Latest` selects the newest checkpoint of any job, a path selects that
+checkpoint, and `None` selects none. Checkpoints of other jobs with a later step are then moved into a folder: they
+would count as the newest, and the checkpoints of this job would be removed as the oldest.
+"""
+
+from pathlib import Path
+from typing import Final
+
+from tfdist.contract import CheckpointSettings
+from tfdist_trainer.checkpoint import CheckpointReader, Record, read_record
+from tfdist_trainer.errors import StorageError
+from tfdist_trainer.strategies.replica_group import ReplicaGroup
+
+LATEST: Final = "Latest"
+NOTHING: Final = "None"
+
+
+def find_initial_checkpoint(
+    gang: ReplicaGroup, settings: CheckpointSettings, job: str
+) -> tuple[Path | None, Record | None]:
+    """Return the initial checkpoint as the chief sees it, or (None, None); a collective."""
+    reader = CheckpointReader(Path(settings.directory))
+    own = None
+    if gang.member.is_chief:
+        own = reader.newest() if settings.restore == LATEST else reader.newest(written_by=job)
+    record = share_record(gang, reader, own)
+    if record is not None:
+        return reader.path_of(record.cursor.step), record
+    if settings.restore in {LATEST, NOTHING}:
+        return None, None
+    path = Path(settings.directory, settings.restore)  # an absolute path replaces the directory
+    return path, read_named(path)
+
+
+def read_named(path: Path) -> Record:
+    """Return the record of the checkpoint at `path`, the value of `checkpoint.restore`.
+
+    Raises:
+        StorageError: the checkpoint does not exist or is damaged.
+    """
+    try:
+        return read_record(path)
+    except StorageError as error:
+        raise StorageError(f"checkpoint.restore: {error}") from None
+
+
+def agree_on_newest(gang: ReplicaGroup, reader: CheckpointReader) -> Record | None:
+    """Return the record of the newest complete checkpoint that the chief sees, on all members; a collective.
+
+    Raises:
+        StorageError: this member does not see the checkpoint that the chief sees.
+    """
+    return share_record(gang, reader, reader.newest() if gang.member.is_chief else None)
+
+
+def share_record(gang: ReplicaGroup, reader: CheckpointReader, chosen: Record | None) -> Record | None:
+    """Return the record that the chief has `chosen`, on all members; a collective.
+
+    Raises:
+        StorageError: this member does not see the checkpoint that the chief sees.
+    """
+    # Sent as step + 1, so that 0 means none.
+    step = round(gang.broadcast_from_chief(chosen.cursor.step + 1 if chosen else 0)) - 1
+    if step < 0 or chosen is not None:
+        return chosen
+    return read_record(reader.path_of(step))

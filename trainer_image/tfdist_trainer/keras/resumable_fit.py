@@ -1,0 +1,257 @@
+"""One call of `fit` of a script that saves checkpoints, resumes from one, and stops for SIGTERM.
+
+The train function tells it about each call (`CallObserver`): between two calls all callbacks have seen the batches of
+the last one, on the main thread, so a checkpoint has their state. Two callbacks enclose those of the script: the first
+one restores before they begin the first epoch, and the last one saves after they have ended an epoch.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import keras
+import numpy as np
+
+from tfdist_trainer import log
+from tfdist_trainer.checkpoint import DataCursor
+from tfdist_trainer.keras import training_state
+from tfdist_trainer.keras.progress import ProgressHooks
+from tfdist_trainer.keras.training_state import CallbackState, Snapshot
+from tfdist_trainer.upstream import keras_fit
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """A checkpoint, and the call of `fit` that it continues."""
+
+    cursor: DataCursor
+    path: Path
+    snapshot: Snapshot
+
+    @property
+    def fit(self) -> int:
+        """Number of the call of `fit`, from 0."""
+        return int(self.snapshot.values["fit"])
+
+    @property
+    def finished(self) -> bool:
+        """Whether that call had ended."""
+        return bool(self.snapshot.values["finished"])
+
+    def arrays(self, prefix: str) -> dict[str, Any]:
+        """Return the arrays whose names begin with `prefix`, without it."""
+        return {name.removeprefix(prefix): array for name, array in self.snapshot.arrays.items()
+                if name.startswith(prefix)}  # fmt: skip
+
+
+class Script(Protocol):
+    """What a call of `fit` needs of the script's training as a whole."""
+
+    step: int
+    """Finished steps of all calls of `fit`."""
+    models: list[Any]
+    """Models in the order of their first `fit`."""
+    histories: list[dict[str, Any]]
+    """Histories of the calls of `fit` that have ended."""
+    is_chief: bool
+
+    @property
+    def stop_requested(self) -> bool:
+        """Whether SIGTERM has arrived on this worker."""
+
+    def between_steps(self, fit: "ResumableFit", *, stop: bool, epoch_ended: bool) -> None:
+        """Save if it is due; stop if the workers have agreed to."""
+
+
+class ResumableFit:
+    """The state of one call of `fit`."""
+
+    def __init__(self, script: Script, number: int, model: Any, resumed: Resumed | None) -> None:
+        """Begin the call with this `number`; `resumed` is the checkpoint that the script continues."""
+        self.iterator: Any = None
+        """Keras' iterator of the epochs."""
+        self.number = number
+        self.model = model
+        self.finished = False
+        self._script = script
+        self._resumed = resumed if resumed is not None and number <= resumed.fit else None
+        self._history = keras.callbacks.History()
+        self._states: list[CallbackState] = []
+        self._epoch = self._batches = 0
+        self._metrics: Sequence[Any] = ()
+        self._stop = False
+
+    def enclosing(self, callbacks: Sequence[Any]) -> list[Any]:
+        """Return `callbacks` between the two of this class."""
+        own = [each for each in callbacks if isinstance(each, keras.callbacks.History)]
+        self._history = own[0] if own else self._history
+        listed = [*callbacks, *([] if own else [self._history])]
+        return [_First(self), *listed, _Last(self, listed)]
+
+    # As `CallObserver`.
+
+    def before_call(self) -> None:
+        """Save or stop, if the workers have agreed on it after the last call."""
+        if self._batches:
+            self._script.between_steps(self, stop=self._stop, epoch_ended=False)
+
+    def flag(self) -> bool:
+        """Return whether this worker has to stop."""
+        return self._script.stop_requested
+
+    def after_call(self, steps: int, flag: bool, metrics: Sequence[Any]) -> None:
+        """Count the steps; all workers stop if one has to."""
+        self._batches += steps
+        self._script.step += steps
+        self._stop = self._stop or flag
+        self._metrics = metrics
+
+    # Called by the two callbacks.
+
+    def begin(self, callbacks: Sequence[Any], epochs: int) -> None:
+        """Record what callbacks have when `fit` of so many `epochs` begins, and choose the first epoch."""
+        self._states = [CallbackState(each) for each in callbacks if not isinstance(each, ProgressHooks)]
+        if self._resumed is None:
+            return
+        keras_fit.begin_at(self.model, epochs if self._is_over() else self._resumed.cursor.epoch)
+        self._build()
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Restore before the first epoch."""
+        self._epoch, self._batches = epoch, 0
+        self._restore()
+
+    def end_epoch(self) -> None:
+        """Save or stop after an epoch and its validation."""
+        self._epoch, self._batches, self._metrics = self._epoch + 1, 0, ()
+        self._script.between_steps(self, stop=self._stop, epoch_ended=True)
+
+    def end(self) -> None:
+        """Restore if no epoch was left."""
+        self._restore()
+        self.finished = True
+        keras_fit.begin_at(self.model, None)
+
+    @property
+    def cursor(self) -> DataCursor:
+        """Where training is."""
+        return DataCursor(step=self._script.step, epoch=self._epoch, step_in_epoch=self._batches)
+
+    @property
+    def history(self) -> dict[str, Any]:
+        """Return the history of this call."""
+        return dict(self._history.history)
+
+    def snapshot(self) -> tuple[Snapshot, float]:
+        """Return the state of training, and the seconds that this took."""
+        started = time.monotonic()
+        arrays: dict[str, Any] = {}
+        for number, model in enumerate(self._script.models):
+            arrays |= dict(training_state.variables(f"model/{number}", model, model.variables))
+        optimizers = training_state.optimizers_of(self.model)
+        for number, optimizer in enumerate(optimizers):
+            arrays |= dict(training_state.variables(f"optimizer/{number}", self.model, optimizer.variables))
+        arrays |= {f"metric/{number}": state for number, state in enumerate(self._metrics)}
+        callbacks = []
+        for number, state in enumerate(self._states):
+            values, parts = state.changed()
+            callbacks.append({"class": type(state.callback).__name__, "values": values})
+            arrays |= {f"callback/{number}/{name}": part for name, part in parts.items()}
+        values = {
+            "fit": self.number,
+            "finished": self.finished,
+            "callbacks": callbacks,
+            "batchesPerEpoch": self.iterator.batches_per_epoch,
+            "histories": training_state.encoded(self._script.histories[: self.number], "history", arrays),
+            "optimizers": [training_state.places(self.model, each) for each in optimizers],
+        }
+        return Snapshot(arrays, values), time.monotonic() - started
+
+    def _build(self) -> None:
+        """Build what Keras would build in the first step, on one worker: metrics and optimizer."""
+        spec = self.iterator.element_spec
+        if spec is not None:
+            keras_fit.build(self.model, spec)
+        optimizer = getattr(self.model, "optimizer", None)
+        if optimizer is not None and not optimizer.built:  # Keras finalizes it also where no epoch is left
+            optimizer.build(self.model.trainable_variables)
+
+    def _is_over(self) -> bool:
+        return self._resumed is not None and (self.number < self._resumed.fit or self._resumed.finished)
+
+    def _restore(self) -> None:
+        resumed, self._resumed = self._resumed, None
+        if resumed is None:
+            return
+        number = self._script.models.index(self.model)
+        self._assign(f"model/{number}", self.model.variables, resumed)
+        if self.number < resumed.fit:
+            histories = training_state.decoded(resumed.snapshot.values["histories"], resumed.snapshot.arrays)
+            self._history.history = histories[self.number]
+            return
+        self._script.step = resumed.cursor.step
+        self._restore_optimizers(resumed)
+        self._restore_callbacks(resumed)
+        if not resumed.finished:
+            self._batches = resumed.cursor.step_in_epoch
+            batches = resumed.snapshot.values["batchesPerEpoch"]
+            self.iterator.fast_forward(resumed.cursor.epoch, self._batches, batches)
+            self._restore_metrics(resumed)
+        log.event("restored", step=resumed.cursor.step, epoch=self._epoch + 1, path=resumed.path)
+
+    def _assign(self, owner: str, variables: Sequence[Any], resumed: Resumed) -> None:
+        training_state.assign(owner, self.model, variables, resumed.snapshot, resumed.path)
+
+    def _restore_optimizers(self, resumed: Resumed) -> None:
+        stored = resumed.snapshot.values["optimizers"]
+        for number, (optimizer, places) in enumerate(
+            zip(training_state.optimizers_of(self.model), stored, strict=False)
+        ):
+            training_state.build(self.model, optimizer, places)
+            self._assign(f"optimizer/{number}", optimizer.variables, resumed)
+
+    def _restore_metrics(self, resumed: Resumed) -> None:
+        found = resumed.arrays("metric/")
+        states = [found[str(number)] for number in range(len(found))]
+        if [np.shape(state) for state in states] == [tuple(each.shape) for each in self.model.metrics_variables]:
+            training_state.assign_sums(self.model, states, to_this_worker=self._script.is_chief)
+            self._metrics = states
+        elif self._batches:
+            log.event("metrics-restarted", epoch=self._epoch + 1, reason="the metrics of the model have changed")
+
+    def _restore_callbacks(self, resumed: Resumed) -> None:
+        stored = resumed.snapshot.values["callbacks"]
+        for number, (state, saved) in enumerate(zip(self._states, stored, strict=False)):
+            if type(state.callback).__name__ == saved["class"]:
+                state.restore(saved["values"], resumed.arrays(f"callback/{number}/"))
+
+
+class _First(keras.callbacks.Callback):  # type: ignore[misc]
+    """Comes before the callbacks of the script."""
+
+    def __init__(self, fit: ResumableFit) -> None:
+        super().__init__()
+        self._fit = fit
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002
+        self._fit.begin_epoch(epoch)
+
+    def on_train_end(self, logs: Any = None) -> None:  # noqa: ARG002
+        self._fit.end()
+
+
+class _Last(keras.callbacks.Callback):  # type: ignore[misc]
+    """Comes after the callbacks of the script."""
+
+    def __init__(self, fit: ResumableFit, callbacks: Sequence[Any]) -> None:
+        super().__init__()
+        self._fit = fit
+        self._callbacks = callbacks
+
+    def on_train_begin(self, logs: Any = None) -> None:  # noqa: ARG002
+        self._fit.begin(self._callbacks, int(self.params["epochs"]))
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002
+        self._fit.end_epoch()

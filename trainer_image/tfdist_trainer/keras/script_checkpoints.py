@@ -1,0 +1,130 @@
+"""The checkpoints of a script: written by its chief in the background, in the trainer's own format on disk."""
+
+import threading
+import time
+from pathlib import Path
+from typing import Final
+
+from tfdist.contract import CheckpointSettings
+from tfdist.contract_reports import CheckpointReport
+from tfdist_trainer import log
+from tfdist_trainer.checkpoint import VARIABLES, CheckpointWriter, DataCursor, Record
+from tfdist_trainer.environment import Member
+from tfdist_trainer.fence import writer_of
+from tfdist_trainer.initial_checkpoint import LATEST, find_initial_checkpoint
+from tfdist_trainer.keras import training_state
+from tfdist_trainer.keras.training_state import Snapshot
+from tfdist_trainer.reporter import now_text
+from tfdist_trainer.save_schedule import SaveSchedule
+from tfdist_trainer.strategies.replica_group import ReplicaGroup
+
+_MILLIS: Final = 1000
+
+
+class ScriptCheckpoints:
+    """Finds the initial checkpoint for all workers; schedules and writes checkpoints on the chief."""
+
+    def __init__(self, settings: CheckpointSettings, member: Member) -> None:
+        self._settings = settings
+        self._job = member.job.uid
+        self._writer: CheckpointWriter | None = None
+        if member.is_chief:
+            self._writer = CheckpointWriter(Path(settings.directory), keep=settings.keep, writer=writer_of(member))
+        self._schedule = SaveSchedule(settings)
+        self._has_begun = False
+        """Whether this process has written a checkpoint."""
+        self._thread: threading.Thread | None = None
+        self._error: Exception | None = None
+        self._written: CheckpointReport | None = None
+
+    def restore(self, gang: ReplicaGroup) -> tuple[Record, Path, Snapshot] | None:
+        """Claim the directory and read the initial checkpoint; None if there is none. A collective.
+
+        Raises:
+            CheckpointUnwritableError: the directory cannot be written, or a later attempt has claimed it.
+            ConfigurationError: another job writes there.
+            StorageError: a worker cannot read the checkpoint.
+        """
+        if self._writer is not None:
+            self._writer.claim()
+        path, record = find_initial_checkpoint(gang, self._settings, self._job)
+        if self._writer is not None and self._settings.restore != LATEST:
+            self._writer.set_aside(above=record.cursor.step if record else -1)
+        if path is None or record is None:
+            return None
+        self._schedule.saved(record.cursor.step)
+        self._written = CheckpointReport(step=record.cursor.step, path=str(path), time=record.time)
+        return record, path, training_state.read(path / VARIABLES)
+
+    def is_due(self, step: int, *, epoch_ended: bool) -> bool:
+        """Return whether to save after `step` steps; never while the last checkpoint is being written."""
+        return self._writer is not None and not self.is_writing and self._schedule.is_due(step, epoch_ended=epoch_ended)
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether a checkpoint is being written."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def save(self, cursor: DataCursor, snapshot: Snapshot, taken_in: float) -> None:
+        """Write a checkpoint in the background, after one that is being written; on the chief only.
+
+        Args:
+            cursor: where training is.
+            snapshot: its state there.
+            taken_in: seconds that the steps have waited for the snapshot.
+
+        Raises:
+            Exception: of the last write.
+        """
+        if self._writer is None:
+            return
+        self.wait()
+        if not self._has_begun:
+            self._has_begun = True
+            self._writer.begin()
+        self._schedule.saved(cursor.step)
+        arguments = (self._writer, cursor, snapshot, taken_in)
+        self._thread = threading.Thread(target=self._write, args=arguments, name="checkpoint")
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Wait until the last checkpoint is written.
+
+        Raises:
+            Exception: it could not be written.
+        """
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        self.newest()
+
+    def newest(self) -> CheckpointReport | None:
+        """Return the newest checkpoint that is written or was restored, None if there is none.
+
+        Raises:
+            Exception: one could not be written.
+        """
+        if self._error is not None:
+            raise self._error
+        return self._written
+
+    def finish(self, total_steps: int) -> None:
+        """Name the last checkpoint in `final.json`, and let other jobs write into the directory."""
+        if self._writer is not None and self._written is not None:
+            self._writer.finish(self._written, total_steps)
+
+    def _write(self, writer: CheckpointWriter, cursor: DataCursor, snapshot: Snapshot, taken_in: float) -> None:
+        started = time.monotonic()
+        try:
+            self._written = writer.write(cursor, now_text(), snapshot.write)
+        except Exception as error:  # raised by the main thread
+            self._error = error
+            return
+        seconds = time.monotonic() - started
+        log.event(
+            "checkpoint",
+            step=cursor.step,
+            path=self._written.path,
+            blockedMillis=round(_MILLIS * taken_in),
+            writeSeconds=round(seconds, 2),
+        )

@@ -1,0 +1,222 @@
+"""Gives a script of a job what a program has: its calls of `fit` save checkpoints, resume, and stop for SIGTERM.
+
+A script is run again from its beginning after a failure. Its calls of `fit` are counted: those that had ended are
+passed over, with their history, and the one that was interrupted continues within its epoch.
+"""
+
+import atexit
+import contextlib
+import functools
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
+
+import keras
+import tensorflow as tf
+
+from tfdist.contract import CheckpointSettings, ExitCode
+from tfdist_trainer import environment, log, script
+from tfdist_trainer.environment import Member
+from tfdist_trainer.errors import Preempted, TrainerError
+from tfdist_trainer.keras.resumable_fit import ResumableFit, Resumed
+from tfdist_trainer.keras.script_checkpoints import ScriptCheckpoints
+from tfdist_trainer.keras.step_function import StepFunction
+from tfdist_trainer.keras.stop_request import StopRequest
+from tfdist_trainer.strategies.replica_group import ReplicaGroup
+from tfdist_trainer.upstream import keras_epochs, keras_fit
+from tfdist_trainer.upstream.strategy_worker import worker_of
+
+
+@functools.cache
+def install() -> None:
+    """Replace `fit`, once in each process of a job with `checkpoint`, if this version of Keras was tested."""
+    try:
+        member = environment.read_member(os.environ)
+    except TrainerError as error:
+        log.event("no-checkpoint", reason=error)
+        return
+    trains = member.job.role in environment.GANG_ROLES and not member.cluster
+    if not trains or member.job.checkpoint is None or not keras_fit.is_tested():
+        return
+    training = ScriptTraining(member, member.job.checkpoint)
+    keras_fit.wrap(keras_fit.FIT, training.wrap_fit)
+    keras_fit.wrap(keras_epochs.EPOCH_ITERATOR, training.wrap_epoch_iterator)
+
+
+class ScriptTraining:
+    """The calls of `fit` of this process, in order."""
+
+    def __init__(self, member: Member, settings: CheckpointSettings) -> None:
+        self.step = 0
+        self.models: list[Any] = []
+        self.histories: list[dict[str, Any]] = []
+        self.is_chief = member.is_chief
+        self._member = member
+        self._checkpoints = ScriptCheckpoints(settings, member)
+        self._request = StopRequest(script.write_termination_message, member.job.saving_seconds)
+        self._has_begun = False
+        self._resumed: Resumed | None = None
+        self._fit: ResumableFit | None = None
+        self._last: ResumableFit | None = None
+        self._saved_at: tuple[int, int, bool] | None = None
+
+    @property
+    def running(self) -> ResumableFit | None:
+        """The call of `fit` that runs."""
+        return self._fit
+
+    @property
+    def stop_requested(self) -> bool:
+        """Whether SIGTERM has arrived on this worker."""
+        return self._request.requested
+
+    def wrap_fit(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Return `fit` with checkpoints."""
+        signature = inspect.signature(original)
+
+        def fit(model: Any, *args: Any, **kwargs: Any) -> Any:
+            if self._fit is not None or not self._is_of_gang(model):  # a `fit` within a callback is a part of it
+                return original(model, *args, **kwargs)
+            with _ending_with_its_exit_code():
+                return self._run(original, model, signature.bind(model, *args, **kwargs).arguments)
+
+        return fit
+
+    def wrap_epoch_iterator(self, original: Any) -> Callable[..., Any]:
+        """Return Keras' iterator of epochs, of which the first one of each `fit` can begin within an epoch."""
+
+        def create(*args: Any, **kwargs: Any) -> Any:
+            if self._fit is None or self._fit.iterator is not None:
+                return original(*args, **kwargs)
+            is_engines = worker_of(kwargs.get("distribute_strategy")) is not None
+            make = original if is_engines else functools.partial(keras_epochs.forwarded, original)
+            self._fit.iterator = make(*args, **kwargs)
+            return self._fit.iterator
+
+        return create
+
+    def between_steps(self, fit: ResumableFit, *, stop: bool, epoch_ended: bool) -> None:
+        """Save if it is due, or if all workers stop; then stop."""
+        script.report_checkpoint(self._checkpoints.newest())
+        if stop:
+            self._save(fit)
+            self._checkpoints.wait()
+            self._stop()
+        elif self._checkpoints.is_due(self.step, epoch_ended=epoch_ended):
+            self._save(fit)
+
+    def _run(self, original: Callable[..., Any], model: Any, given: dict[str, Any]) -> Any:
+        self._begin(model)
+        if model not in self.models:
+            self.models.append(model)
+        self._fit = ResumableFit(self, len(self.histories), model, self._resumed)
+        self._observe(model)
+        given["callbacks"] = self._fit.enclosing(_listed(given.get("callbacks")))
+        self._request.is_training = True
+        try:
+            result = original(**given)
+            self._last, self._fit = self._fit, None
+            self.histories.append(self._last.history)
+            if self._checkpoints.is_due(self.step, epoch_ended=True):
+                self._save(self._last)
+        finally:
+            self._fit, self._request.is_training = None, False
+        return result
+
+    def _begin(self, model: Any) -> None:
+        """Restore, once in this process. A collective."""
+        if self._has_begun:
+            return
+        self._has_begun = True
+        strategy = model.distribute_strategy or tf.distribute.get_strategy()
+        found = self._checkpoints.restore(ReplicaGroup(self._member, strategy))
+        if found is not None:
+            record, path, snapshot = found
+            self._resumed = Resumed(record.cursor, path, snapshot)
+        script.report_checkpoint(self._checkpoints.newest())
+        self._request.install()
+        atexit.register(self._finish)
+
+    def _observe(self, model: Any) -> None:
+        model.make_train_function()
+        if isinstance(model.train_function, StepFunction):
+            model.train_function.observer = self._fit
+        elif not isinstance(model.train_function, _Observed):
+            model.train_function = _Observed(model, model.train_function, self)
+
+    def _is_of_gang(self, model: Any) -> bool:
+        """Return whether all members of the gang train `model` together."""
+        if self._member.size == 1 or worker_of(model.distribute_strategy) is not None:
+            return True
+        log.event("no-checkpoint", reason="fit runs without MultiWorkerMirroredStrategy in a gang of several workers")
+        return False
+
+    def _save(self, fit: ResumableFit) -> None:
+        cursor = fit.cursor
+        key = (cursor.step, fit.number, fit.finished)
+        if key == self._saved_at or not self.is_chief:
+            return
+        self._saved_at = key
+        snapshot, seconds = fit.snapshot()
+        self._checkpoints.save(cursor, snapshot, seconds)
+
+    def _stop(self) -> NoReturn:
+        """End this process: the checkpoint of the step that all workers have agreed on is written."""
+        log.event("preempted", step=self.step)
+        script.report_checkpoint(self._checkpoints.newest())
+        saved = f", and step {self.step} is saved" if self.is_chief else ""
+        leave(Preempted.reason, f"SIGTERM arrived{saved}", ExitCode.PREEMPTED)
+
+    def _finish(self) -> None:
+        """Save what the script has ended with, and name it as final, unless an exception has ended the script."""
+        if hasattr(sys, "last_type") or self._last is None:
+            return
+        with _ending_with_its_exit_code():
+            self._save(self._last)
+            self._checkpoints.wait()
+            script.report_checkpoint(self._checkpoints.newest())
+            self._checkpoints.finish(self.step)
+
+
+class _Observed:
+    """The train function of a model on one worker, which tells the running `fit` about its calls."""
+
+    def __init__(self, model: Any, function: Callable[..., Any], training: ScriptTraining) -> None:
+        self._model, self._function, self._training = model, function, training
+
+    def __call__(self, iterator: Any) -> Any:
+        """Run the steps of a call."""
+        fit = self._training.running
+        if fit is None or fit.model is not self._model:
+            return self._function(iterator)
+        fit.before_call()
+        logs = self._function(iterator)
+        states = [variable.value.read_value() for variable in self._model.metrics_variables]
+        fit.after_call(self._model.steps_per_execution, fit.flag(), states)
+        return logs
+
+
+@contextlib.contextmanager
+def _ending_with_its_exit_code() -> Iterator[None]:
+    """End this process if a checkpoint fails inside: the exit code of the error says whether a restart helps."""
+    try:
+        yield
+    except TrainerError as error:
+        log.error(f"tfdist_trainer.keras: {error}")
+        leave(error.reason, str(error), error.exit_code)
+
+
+def leave(reason: str, message: str, exit_code: int) -> NoReturn:
+    """End this process at once: the interpreter's end waits for other workers."""
+    script.write_termination_message(reason, message)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(exit_code)
+
+
+def _listed(callbacks: Any) -> list[Any]:
+    if isinstance(callbacks, keras.callbacks.CallbackList):
+        return list(callbacks.callbacks)
+    return list(tf.nest.flatten([] if callbacks is None else callbacks))

@@ -1,0 +1,66 @@
+"""SIGTERM while a script trains: the workers agree on a step, save it and exit.
+
+The main thread may be blocked in a collective, and Python runs signal handlers on the main thread only. But the signal
+itself writes to a pipe at once (`signal.set_wakeup_fd`), and a thread that reads it ends the process if training has
+not done so in time. TensorFlow's preemption notifier installs a handler of its own with the strategy, so this one is
+installed when `fit` begins. A handler of the script stays.
+"""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+
+from tfdist_trainer import log
+from tfdist_trainer.preemption import TERMINATED
+
+_POLL_SECONDS = 0.05
+
+
+class StopRequest:
+    """Records SIGTERM, and ends the process when `fit` does not.
+
+    Args:
+        write_termination_message: called with (reason, message) before this class ends the process.
+        patience_seconds: how long `fit` may take to save.
+    """
+
+    def __init__(self, write_termination_message: Callable[[str, str], None], patience_seconds: float) -> None:
+        self.is_training = False
+        """Whether `fit` runs; outside of it the signal ends the process at once."""
+        self._write_termination_message = write_termination_message
+        self._patience_seconds = patience_seconds
+        self._arrived = threading.Event()
+
+    @property
+    def requested(self) -> bool:
+        """Whether SIGTERM has arrived."""
+        return self._arrived.is_set()
+
+    def install(self) -> None:
+        """Take SIGTERM, unless the script does: its handler is its own way to stop."""
+        if signal.getsignal(signal.SIGTERM) not in {signal.SIG_DFL, None}:
+            log.event("sigterm-of-script", effect="no checkpoint is saved at SIGTERM")
+            return
+        reader, writer = os.pipe()
+        os.set_blocking(writer, False)
+        try:
+            signal.signal(signal.SIGTERM, lambda *_: self._arrived.set())
+            previous = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        except ValueError:  # `fit` runs in a thread
+            return
+        if previous >= 0:
+            signal.set_wakeup_fd(previous)  # of an event loop of the script
+            return
+        threading.Thread(target=self._listen, args=(reader,), name="stop-request", daemon=True).start()
+
+    def _listen(self, reader: int) -> None:
+        while signal.SIGTERM not in os.read(reader, 64):
+            pass
+        self._arrived.set()
+        deadline = time.monotonic() + self._patience_seconds
+        while self.is_training and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)
+        self._write_termination_message("Terminated", "SIGTERM arrived, and no checkpoint could be agreed on in time")
+        os._exit(TERMINATED)

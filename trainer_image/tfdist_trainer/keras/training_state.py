@@ -1,0 +1,203 @@
+"""What `fit` of a script needs to continue in another process: variables, metrics so far, and callbacks.
+
+A snapshot is taken between two calls of the train function. Reading a variable copies nothing: TensorFlow copies the
+buffer when the next step writes to the variable.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfdist_trainer.errors import StorageError
+from tfdist_trainer.upstream import keras_fit
+
+ARRAYS: Final = ".npz"
+VALUES: Final = ".json"
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The state of training at one step; independent of what later steps do."""
+
+    arrays: Mapping[str, Any]
+    """Tensors and arrays by name, such as `optimizer/3`."""
+    values: Mapping[str, Any]
+    """What JSON has."""
+
+    def write(self, prefix: str) -> None:
+        """Write the files whose names begin with `prefix`.
+
+        Raises:
+            OSError: the storage failed.
+        """
+        np.savez(
+            prefix + ARRAYS, allow_pickle=False, **{name: np.asarray(array) for name, array in self.arrays.items()}
+        )
+        Path(prefix + VALUES).write_text(json.dumps(self.values), encoding="utf-8")
+
+
+def read(prefix: Path) -> Snapshot:
+    """Return the snapshot in the files whose names begin with `prefix`.
+
+    Raises:
+        StorageError: they do not exist, such as in the checkpoint of a program, or cannot be read.
+    """
+    try:
+        with np.load(f"{prefix}{ARRAYS}", allow_pickle=False) as arrays:
+            return Snapshot(dict(arrays), json.loads(Path(f"{prefix}{VALUES}").read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise StorageError(f"{prefix.parent}: is no checkpoint of a script, or cannot be read: {error}") from None
+
+
+def variables(owner: str, model: Any, found: Sequence[Any]) -> Iterator[tuple[str, Any]]:
+    """Yield name and value of variables of Keras, those of this worker's first replica."""
+    for number, variable in enumerate(found):
+        yield f"{owner}/{number}", _copies(model, variable)[0].read_value()
+
+
+def optimizers_of(model: Any) -> list[Any]:
+    """Return the optimizer that `model` is compiled with, and others that it has as attributes, such as a GAN's."""
+    candidates = [getattr(model, "optimizer", None), *vars(model).values()]
+    found = {id(each): each for each in candidates if isinstance(each, keras.optimizers.Optimizer)}
+    return list(found.values())
+
+
+def places(model: Any, optimizer: Any) -> list[int]:
+    """Return the places, among the variables of `model`, of those that `optimizer` updates."""
+    numbers = {id(variable): number for number, variable in enumerate(model.variables)}
+    return [numbers[id(each)] for each in keras_fit.built_variables(optimizer) if id(each) in numbers]
+
+
+def build(model: Any, optimizer: Any, found: Sequence[int]) -> None:
+    """Build an optimizer that would be built in the first step, for the variables at these places."""
+    if not optimizer.built and found:
+        with (model.distribute_strategy or tf.distribute.get_strategy()).scope():
+            optimizer.build([model.variables[number] for number in found])
+
+
+def assign(owner: str, model: Any, found: Sequence[Any], snapshot: Snapshot, path: Path) -> None:
+    """Set variables of Keras on all replicas of this worker.
+
+    Raises:
+        StorageError: the snapshot in `path` is of other variables.
+    """
+    arrays = [snapshot.arrays[name] for name in (f"{owner}/{number}" for number in range(len(found) + 1))
+              if name in snapshot.arrays]  # fmt: skip
+    stored = [(array.shape, array.dtype.name) for array in arrays]
+    present = [(tuple(variable.shape), str(variable.dtype)) for variable in found]
+    if [shape for shape, _ in stored] != [shape for shape, _ in present]:
+        hint = "" if model.built else "; the model is not built before its first step: give it an Input, or call build"
+        raise StorageError(
+            f"{path}: is a checkpoint of another {owner.partition('/')[0]}, with {len(stored)} variables instead of "
+            f"{len(present)}, or of other shapes; use another checkpoint.directory, or checkpoint.restore: None{hint}"
+        )
+    for variable, array in zip(found, arrays, strict=True):
+        for copy in _copies(model, variable):
+            copy.assign(_typed(array, copy.dtype))
+
+
+def assign_sums(model: Any, sums: Sequence[Any], *, to_this_worker: bool) -> None:
+    """Set the states of all metrics so that their sum over all replicas is `sums`: one replica has them, others 0."""
+    for variable, total in zip(model.metrics_variables, sums, strict=True):
+        for number, copy in enumerate(_copies(model, variable)):
+            mine = to_this_worker and number == 0
+            copy.assign(_typed(total if mine else np.zeros_like(total), copy.dtype))
+
+
+def _copies(model: Any, variable: Any) -> tuple[Any, ...]:
+    """Return the copies of a variable on the replicas of this worker; no collective reads or assigns them."""
+    strategy = model.distribute_strategy or tf.distribute.get_strategy()
+    return tuple(strategy.experimental_local_results(variable.value))
+
+
+def _typed(array: Any, dtype: tf.DType) -> tf.Tensor:
+    """Return `array` as a tensor of `dtype`; NumPy keeps bfloat16 and the like as raw bytes."""
+    kind = dtype.as_numpy_dtype
+    return tf.constant(array.view(kind) if array.dtype.kind == "V" else array, dtype)
+
+
+_NOT_STATE: Final = frozenset({"model", "_model", "params", "validation_data"})
+
+
+@dataclass(slots=True)
+class CallbackState:
+    """What a callback has changed about itself since `fit` began: numbers, texts, arrays, and lists and dicts of them.
+
+    Attributes that were given to its constructor stay those of the script, which may have been corrected since.
+    """
+
+    callback: Any
+    _begin: dict[str, tuple[str, dict[str, Any]]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._begin = self._encoded()
+
+    def changed(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the changed attributes as JSON has them, and their arrays by name."""
+        now = {name: code for name, code in self._encoded().items() if not _equal(code, self._begin.get(name))}
+        arrays = {key: array for _, parts in now.values() for key, array in parts.items()}
+        return {name: json.loads(text) for name, (text, _) in now.items()}, arrays
+
+    def restore(self, values: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
+        """Set the attributes that `changed` returned in another process."""
+        for name, value in values.items():
+            setattr(self.callback, name, decoded(value, arrays))
+
+    def _encoded(self) -> dict[str, tuple[str, dict[str, Any]]]:
+        found = {}
+        for name, value in vars(self.callback).items():
+            if name in _NOT_STATE:
+                continue
+            arrays: dict[str, Any] = {}
+            try:
+                found[name] = (json.dumps(encoded(value, name, arrays)), arrays)
+            except TypeError:
+                continue
+        return found
+
+
+def _equal(one: tuple[str, dict[str, Any]], other: tuple[str, dict[str, Any]] | None) -> bool:
+    if other is None or one[0] != other[0]:
+        return False
+    return all(np.array_equal(array, other[1][key]) for key, array in one[1].items())
+
+
+def encoded(value: Any, name: str, arrays: dict[str, Any]) -> Any:
+    """Return `value` for JSON, with its arrays in `arrays`.
+
+    Raises:
+        TypeError: it is or has an object of another kind.
+    """
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
+        arrays[f"{name}/{len(arrays)}"] = np.array(value)
+        return {"array": f"{name}/{len(arrays) - 1}"}
+    if tf.is_tensor(value):
+        return encoded(value.numpy(), name, arrays)
+    if isinstance(value, list | tuple):
+        return {type(value).__name__: [encoded(each, name, arrays) for each in value]}
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {"dict": {key: encoded(each, name, arrays) for key, each in value.items()}}
+    raise TypeError(type(value).__name__)
+
+
+def decoded(value: Any, arrays: Mapping[str, Any]) -> Any:
+    """Return what `encoded` was given, with its `arrays`."""
+    if not isinstance(value, dict):
+        return value
+    [(kind, content)] = value.items()
+    if kind == "array":
+        return arrays[content]
+    if kind == "dict":
+        return {key: decoded(each, arrays) for key, each in content.items()}
+    values = [decoded(each, arrays) for each in content]
+    return tuple(values) if kind == "tuple" else values
