@@ -89,7 +89,7 @@ def test_a_keras_script_trains_on_two_workers_with_equal_losses(scene: Scene) ->
 
 @pytest.fixture
 def jobs(cluster: Cluster) -> Iterator[tuple[Json, Json]]:
-    """A job that nobody disturbs, and the same one with checkpoints."""
+    """An undisturbed job, and the same one with checkpoints."""
     alone, resumed = (copy.deepcopy(JOB) | {"metadata": {"name": name}} for name in ("undisturbed", "resumed"))
     for job in (alone, resumed):
         job["spec"]["training"]["args"] = ["--epochs", "40", "--seconds", "0.5"]

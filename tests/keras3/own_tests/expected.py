@@ -24,7 +24,7 @@ FAILS: Final[dict[str, str]] = {
 """Tests that fail, each with its reason. One that passes is an error too."""
 
 DEPENDS_ON_SPEED: Final[dict[str, str]] = {
-    "ModelCheckpointTest::test_model_checkpoint_options": "a worker looks for a file that the chief may not have "
+    "ModelCheckpointTest::test_model_checkpoint_options": "a worker expects a file that the chief may not have "
     "written yet: only loading a file waits for it",
 }
 """Tests that pass where the chief is not the slower one, each with its reason."""

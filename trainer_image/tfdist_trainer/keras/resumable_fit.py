@@ -1,6 +1,6 @@
 """One call of `fit` of a script that saves checkpoints, resumes from one, and stops for SIGTERM.
 
-The train function tells it about each call (`CallObserver`): between two calls all callbacks have seen the batches of
+The train function notifies it of each call (`CallObserver`): between two calls all callbacks have seen the batches of
 the last one, on the main thread, so a checkpoint has their state. Two callbacks enclose those of the script: the first
 one restores before they begin the first epoch, and the last one saves after they have ended an epoch.
 """

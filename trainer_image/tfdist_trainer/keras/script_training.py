@@ -181,7 +181,7 @@ class ScriptTraining:
 
 
 class _Observed:
-    """The train function of a model on one worker, which tells the running `fit` about its calls."""
+    """The train function of a model on one worker, which notifies the running `fit` of its calls."""
 
     def __init__(self, model: Any, function: Callable[..., Any], training: ScriptTraining) -> None:
         self._model, self._function, self._training = model, function, training
@@ -200,7 +200,7 @@ class _Observed:
 
 @contextlib.contextmanager
 def _ending_with_its_exit_code() -> Iterator[None]:
-    """End this process if a checkpoint fails inside: the exit code of the error says whether a restart helps."""
+    """End this process with the exit code of a `TrainerError`, as the trainer does."""
     try:
         yield
     except TrainerError as error:

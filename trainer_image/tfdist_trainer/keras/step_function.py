@@ -18,7 +18,7 @@ from tfdist_trainer.upstream.strategy_worker import Worker, local_updates
 
 
 class CallObserver(Protocol):
-    """Is told about the calls of a train function, and passes a flag of its worker to all workers."""
+    """Is notified of the calls of a train function, and passes a flag of its worker to all workers."""
 
     def before_call(self) -> None:
         """Act between two calls: all callbacks have seen the batches of the last one."""

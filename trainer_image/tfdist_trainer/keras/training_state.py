@@ -87,15 +87,13 @@ def assign(owner: str, model: Any, found: Sequence[Any], snapshot: Snapshot, pat
     Raises:
         StorageError: the snapshot in `path` is of other variables.
     """
-    arrays = [snapshot.arrays[name] for name in (f"{owner}/{number}" for number in range(len(found) + 1))
-              if name in snapshot.arrays]  # fmt: skip
-    stored = [(array.shape, array.dtype.name) for array in arrays]
-    present = [(tuple(variable.shape), str(variable.dtype)) for variable in found]
-    if [shape for shape, _ in stored] != [shape for shape, _ in present]:
+    names = (f"{owner}/{number}" for number in range(len(found) + 1))
+    arrays = [snapshot.arrays[name] for name in names if name in snapshot.arrays]
+    if [array.shape for array in arrays] != [tuple(variable.shape) for variable in found]:
         hint = "" if model.built else "; the model is not built before its first step: give it an Input, or call build"
         raise StorageError(
-            f"{path}: is a checkpoint of another {owner.partition('/')[0]}, with {len(stored)} variables instead of "
-            f"{len(present)}, or of other shapes; use another checkpoint.directory, or checkpoint.restore: None{hint}"
+            f"{path}: is a checkpoint of another {owner.partition('/')[0]}, with {len(arrays)} variables instead of "
+            f"{len(found)}, or of other shapes; use another checkpoint.directory, or checkpoint.restore: None{hint}"
         )
     for variable, array in zip(found, arrays, strict=True):
         for copy in _copies(model, variable):

@@ -156,7 +156,7 @@ class Forwarded:
         self._first = batches
 
     def _restarts_at_end(self) -> bool:
-        """Return whether an iterator is made at the end of an epoch, besides that at the begin of the next.
+        """Return whether an iterator is made at the end of an epoch, in addition to that at the begin of the next.
 
         Keras counts one batch too many where it does not know the number, and does not notice the end then.
         """
