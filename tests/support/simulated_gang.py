@@ -62,14 +62,9 @@ class World(Timeline):
             self.kill(rank)
         leader = None
         if rank == 0:
-            limits = RestartPolicy.of(self.settings, JOB)
+            limits, history = RestartPolicy.of(self.settings, JOB), FailureHistory("x", lambda: "t")
             leader = Leader(
-                self.settings,
-                limits,
-                FailureHistory("x", lambda: "t"),
-                independent=frozenset(),
-                standby=True,
-                saving_seconds=SAVING_SECONDS,
+                self.settings, limits, history, independent=frozenset(), standby=True, saving_seconds=SAVING_SECONDS
             )
         born = self.now + len(self.nodes) * 1e-6  # no two launchers are born in one moment
         node = Node(rank, MemberStateMachine(JOB, rank, 0, born), leader)

@@ -56,27 +56,16 @@ class Leader:
         standby: bool,
         saving_seconds: float,
     ) -> None:
-        """Lead the gang.
-
-        Args:
-            settings: the members and limits.
-            restart_policy: whether and when a round follows.
-            history: of failures.
-            independent: roles whose replicas restart alone.
-            standby: whether each member keeps a standby process.
-            saving_seconds: how long the others may save after one was preempted.
-        """
+        """Roles `independent` restart alone, `standby` processes are kept, preempted ones save for `saving_seconds`."""
         self.slots = [Slot(member) for member in settings.members]
         self.state = GangState.WAITING
         self.round = -1
         """The newest round."""
-        self.restart_policy = restart_policy
-        self.history = history
-        self.not_before = 0.0
-        self._saving_seconds = saving_seconds
-        self._independent, self._standby, self._reachability = independent, standby, Reachability()
+        self.restart_policy, self.history = restart_policy, history
+        self.not_before = self._failed_at = 0.0
+        self._independent, self._standby, self._saving_seconds = independent, standby, saving_seconds
+        self._reachability = Reachability()
         self._links: dict[Link, Slot] = {}
-        self._failed_at = 0.0
         self._stop_at: float | None = None
         """When the processes of an ending round are stopped, as long as `PeerLost` is its only failure."""
         self._events = RoundEvents()

@@ -14,6 +14,7 @@ from tfdist_launch.messages import Heartbeat, Hello, Message, StopRound
 
 UNREACHABLE_SECONDS: Final = 5.0
 """A launcher that sends nothing for so long is unreachable: it sends a heartbeat every second."""
+
 Link = int
 """Identifies a connection; never reused."""
 

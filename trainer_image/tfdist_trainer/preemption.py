@@ -76,6 +76,10 @@ class PreemptionHandler:
 
     def _listen(self) -> None:
         signal.sigwait({signal.SIGTERM})
+        self._await_end()
+
+    def _await_end(self) -> None:
+        """End the process when the loop has not done so in time; called by a thread when the signal has arrived."""
         self._arrived.set()
         deadline = time.monotonic() + self.patience_seconds
         while self.can_save and time.monotonic() < deadline:

@@ -70,8 +70,7 @@ class Script:
         """Write the termination message: the report server ends with the process."""
         failure = self._failure
         reason, message = (failure.reason, failure.message) if failure else ("Completed", "")
-        path = termination.path_from(os.environ)
-        termination.write(path, termination.compose(reason, message, self.reporter.current))
+        write_termination_message(reason, message)
 
 
 _scripts: list[Script] = []

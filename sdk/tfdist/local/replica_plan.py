@@ -21,7 +21,6 @@ from tfdist.validation import FieldError
 FETCH: Final = "fetch"
 """Name of the process that fetches the source from Git, where replicas have their host names."""
 
-
 _PORT_VARIABLE: Final = re.compile(r"TFDIST_[A-Z]+_PORT")
 """Variables of the contract that hold a port on which the replica listens."""
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import keras
+import tensorflow as tf
 
 from tfdist_trainer import log
 from tfdist_trainer.strategies.replica_group import HostCollectives
@@ -20,6 +21,15 @@ _EPOCHS_SUFFICE: Final = (
 
 TRAIN_BATCH: Final = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
 TEST_BATCH: Final = ("on_test_batch_begin", "on_test_batch_end")
+
+
+def listed(callbacks: Any) -> list[Any]:
+    """Return the callbacks of an argument of `fit`, which may be one of them, a list, or Keras' own container."""
+    if isinstance(callbacks, keras.callbacks.CallbackList):
+        return list(callbacks.callbacks)
+    if callbacks is None:
+        return []
+    return list(tf.nest.flatten(callbacks))
 
 
 def batch_callbacks(callbacks: Iterable[Any], methods: Sequence[str]) -> list[str]:

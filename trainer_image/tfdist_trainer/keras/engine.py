@@ -18,7 +18,7 @@ from tfdist_trainer.autograph import graph
 from tfdist_trainer.keras import losses, optimizers, process_exit, seeds
 from tfdist_trainer.keras.checks import check
 from tfdist_trainer.keras.compiled_step import train_step
-from tfdist_trainer.keras.decisions import TEST_BATCH, TRAIN_BATCH, FollowChief, batch_callbacks, on_worker
+from tfdist_trainer.keras.decisions import TEST_BATCH, TRAIN_BATCH, FollowChief, batch_callbacks, listed, on_worker
 from tfdist_trainer.keras.epochs import Batches
 from tfdist_trainer.keras.files import by_chief, when_written
 from tfdist_trainer.keras.replica_step import current
@@ -72,7 +72,7 @@ def _fit(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(self, *args, **kwargs)
         bound = signature.bind(self, *args, **kwargs)
         check(self)
-        callbacks = _listed(bound.arguments.get("callbacks"))
+        callbacks = listed(bound.arguments.get("callbacks"))
         sees_each = batch_callbacks(callbacks, TRAIN_BATCH)
         self.make_train_function()
         _choose_steps_per_execution(self.train_function, self, sees_each)
@@ -91,7 +91,7 @@ def _evaluate(original: Callable[..., Any]) -> Callable[..., Any]:
         if worker_of(self.distribute_strategy) is not None:
             bound = signature.bind(self, *args, **kwargs)
             self.make_test_function()
-            sees_each = batch_callbacks(_listed(bound.arguments.get("callbacks")), TEST_BATCH)
+            sees_each = batch_callbacks(listed(bound.arguments.get("callbacks")), TEST_BATCH)
             _choose_steps_per_execution(self.test_function, self, sees_each)
         return original(self, *args, **kwargs)
 
@@ -105,15 +105,6 @@ def _batch_end(kind: str, original: Callable[..., None]) -> Callable[..., None]:
         original(self, batch - missing, logs)
 
     return end
-
-
-def _listed(callbacks: Any) -> list[Any]:
-    """Return the callbacks of an argument of `fit`, which may be one of them, a list, or Keras' own container."""
-    if isinstance(callbacks, keras.callbacks.CallbackList):
-        return list(callbacks.callbacks)
-    if callbacks is None:
-        return []
-    return list(tf.nest.flatten(callbacks))
 
 
 def _choose_steps_per_execution(function: StepFunction, model: Any, sees_each: Sequence[str]) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Final
 import keras
 import tensorflow as tf
 
+from tfdist_trainer.keras.decisions import listed
 from tfdist_trainer.keras.progress import Progress, ProgressHooks
 from tfdist_trainer.upstream import dataset_graph, keras_fit
 
@@ -41,14 +42,14 @@ def with_progress(callbacks: Any, examples: int | None) -> Any:
         examples: those of a batch; None if unknown.
     """
     container = callbacks if isinstance(callbacks, keras.callbacks.CallbackList) else None
-    listed = container.callbacks if container else tf.nest.flatten([] if callbacks is None else callbacks)
-    own = next((each for each in listed if isinstance(each, ProgressHooks)), None)
+    given = listed(callbacks)
+    own = next((each for each in given if isinstance(each, ProgressHooks)), None)
     progress: Any = own or Progress()
     progress.examples_per_batch = examples
     if own is not None:
         return callbacks
     if container is None:
-        return [*listed, progress]
+        return [*given, progress]
     container.callbacks.append(progress)
     progress.set_params(container.params)
     progress.set_model(container.model)

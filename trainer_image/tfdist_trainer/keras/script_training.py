@@ -13,13 +13,11 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
-import keras
-import tensorflow as tf
-
 from tfdist.contract import CheckpointSettings, ExitCode
 from tfdist_trainer import environment, log, script
 from tfdist_trainer.environment import Member
 from tfdist_trainer.errors import Preempted, TrainerError
+from tfdist_trainer.keras.decisions import listed
 from tfdist_trainer.keras.resumable_fit import ResumableFit, Resumed
 from tfdist_trainer.keras.script_checkpoints import ScriptCheckpoints
 from tfdist_trainer.keras.step_function import StepFunction
@@ -55,7 +53,7 @@ class ScriptTraining:
         self.is_chief = member.is_chief
         self._member = member
         self._checkpoints = ScriptCheckpoints(settings, member)
-        self._request = StopRequest(script.write_termination_message, member.job.saving_seconds)
+        self._request = StopRequest(script.write_termination_message, patience_seconds=member.job.saving_seconds)
         self._has_begun = False
         self._resumed: Resumed | None = None
         self._fit: ResumableFit | None = None
@@ -113,8 +111,8 @@ class ScriptTraining:
             self.models.append(model)
         self._fit = ResumableFit(self, len(self.histories), model, self._resumed)
         self._observe(model)
-        given["callbacks"] = self._fit.enclosing(_listed(given.get("callbacks")))
-        self._request.is_training = True
+        given["callbacks"] = self._fit.enclosing(listed(given.get("callbacks")))
+        self._request.can_save = True
         try:
             result = original(**given)
             self._last, self._fit = self._fit, None
@@ -122,7 +120,7 @@ class ScriptTraining:
             if self._checkpoints.is_due(self.step, epoch_ended=True):
                 self._save(self._last)
         finally:
-            self._fit, self._request.is_training = None, False
+            self._fit, self._request.can_save = None, False
         return result
 
     def _begin(self, model: Any) -> None:
@@ -130,8 +128,7 @@ class ScriptTraining:
         if self._has_begun:
             return
         self._has_begun = True
-        strategy = model.distribute_strategy or tf.distribute.get_strategy()
-        found = self._checkpoints.restore(ReplicaGroup(self._member, strategy))
+        found = self._checkpoints.restore(ReplicaGroup(self._member, model.distribute_strategy))
         if found is not None:
             record, path, snapshot = found
             self._resumed = Resumed(record.cursor, path, snapshot)
@@ -214,9 +211,3 @@ def leave(reason: str, message: str, exit_code: int) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(exit_code)
-
-
-def _listed(callbacks: Any) -> list[Any]:
-    if isinstance(callbacks, keras.callbacks.CallbackList):
-        return list(callbacks.callbacks)
-    return list(tf.nest.flatten([] if callbacks is None else callbacks))

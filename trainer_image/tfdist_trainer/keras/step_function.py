@@ -120,7 +120,7 @@ class StepFunction:
             outputs = self._one(batch, may_be_empty=block.source.may_be_empty)
         return *self._results(outputs, self._of_this_worker()), done
 
-    def _steps_on(self, iterator: Any, steps: tf.Tensor, own: tf.Tensor, may_be_empty: bool) -> Any:
+    def _steps_on(self, iterator: Any, steps: tf.Tensor, of_worker: tf.Tensor, may_be_empty: bool) -> Any:
         """Run up to `steps` steps; return the results as `_results_of`, and the number of steps.
 
         The end of the data is a condition of the loop: an error within the graph would cut off the updates of the step
@@ -138,7 +138,7 @@ class StepFunction:
 
         first = iterator.get_next_as_optional()
         done, _, *last = tf.while_loop(wanted, one, (tf.constant(0), first, *carried.zeros()))
-        return *self._results_of(carried.outputs(last), own), done
+        return *self._results_of(carried.outputs(last), of_worker), done
 
     def _step_on(self, batch: Any, *, may_be_empty: bool) -> Any:
         with local_updates(self._strategy):
@@ -178,10 +178,10 @@ class StepFunction:
         variables = [*self._model.metrics_variables, *self._model.non_trainable_variables]
         return {id(variable): variable.value.read_value() for variable in variables}
 
-    def _results_of(self, outputs: Any, own: tf.Tensor) -> tuple[Any, Any, Any]:
-        """Return the logs after a step with these `outputs`, the states of all metrics, and the means of `own`."""
+    def _results_of(self, outputs: Any, of_worker: tf.Tensor) -> tuple[Any, Any, Any]:
+        """Return the logs after a step with these `outputs`, the states of metrics, and the means of `of_worker`."""
         with local_updates(self._strategy):
-            states, means = self._strategy.run(self._sums, args=(own,))
+            states, means = self._strategy.run(self._sums, args=(of_worker,))
             logs = metric_results(self._model, self._local(states))
             if outputs is not None:
                 own = self._local(outputs)[0]
@@ -189,12 +189,12 @@ class StepFunction:
                     logs = self._local(self._strategy.run(self._means, args=(outputs,)))
         return logs, self._local(states), self._local(means)
 
-    def _sums(self, own: tf.Tensor) -> Any:
+    def _sums(self, of_worker: tf.Tensor) -> Any:
         """Add up the states of all metrics, and set statistics such as those of BatchNormalization to their mean."""
         metrics = [variable.value.read_value() for variable in self._model.metrics_variables]
         averaged = [variable.value for variable in self._assigned]
         replicas = self._worker.replicas
-        added = all_reduce_sum([*metrics, *(each.read_value() for each in averaged), tf.identity(own)], replicas)
+        added = all_reduce_sum([*metrics, *(each.read_value() for each in averaged), tf.identity(of_worker)], replicas)
         means = added[len(metrics) : -1]
         for variable, total in zip(averaged, means, strict=True):
             variable.assign(total / tf.cast(replicas, total.dtype))

@@ -9,34 +9,13 @@ installed when `fit` begins. A handler of the script stays.
 import os
 import signal
 import threading
-import time
-from collections.abc import Callable
 
 from tfdist_trainer import log
-from tfdist_trainer.preemption import TERMINATED
-
-_POLL_SECONDS = 0.05
+from tfdist_trainer.preemption import PreemptionHandler
 
 
-class StopRequest:
-    """Records SIGTERM, and ends the process when `fit` does not.
-
-    Args:
-        write_termination_message: called with (reason, message) before this class ends the process.
-        patience_seconds: how long `fit` may take to save.
-    """
-
-    def __init__(self, write_termination_message: Callable[[str, str], None], patience_seconds: float) -> None:
-        self.is_training = False
-        """Whether `fit` runs; outside of it the signal ends the process at once."""
-        self._write_termination_message = write_termination_message
-        self._patience_seconds = patience_seconds
-        self._arrived = threading.Event()
-
-    @property
-    def requested(self) -> bool:
-        """Whether SIGTERM has arrived."""
-        return self._arrived.is_set()
+class StopRequest(PreemptionHandler):
+    """Records SIGTERM, and ends the process when `fit` does not, or at once while none runs."""
 
     def install(self) -> None:
         """Take SIGTERM, unless the script does: its handler is its own way to stop."""
@@ -53,14 +32,9 @@ class StopRequest:
         if previous >= 0:
             signal.set_wakeup_fd(previous)  # of an event loop of the script
             return
-        threading.Thread(target=self._listen, args=(reader,), name="stop-request", daemon=True).start()
+        threading.Thread(target=self._wait, args=(reader,), name="stop-request", daemon=True).start()
 
-    def _listen(self, reader: int) -> None:
+    def _wait(self, reader: int) -> None:
         while signal.SIGTERM not in os.read(reader, 64):
             pass
-        self._arrived.set()
-        deadline = time.monotonic() + self._patience_seconds
-        while self.is_training and time.monotonic() < deadline:
-            time.sleep(_POLL_SECONDS)
-        self._write_termination_message("Terminated", "SIGTERM arrived, and no checkpoint could be agreed on in time")
-        os._exit(TERMINATED)
+        self._await_end()

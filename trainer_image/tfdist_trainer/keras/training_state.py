@@ -77,7 +77,7 @@ def places(model: Any, optimizer: Any) -> list[int]:
 def build(model: Any, optimizer: Any, found: Sequence[int]) -> None:
     """Build an optimizer that would be built in the first step, for the variables at these places."""
     if not optimizer.built and found:
-        with (model.distribute_strategy or tf.distribute.get_strategy()).scope():
+        with model.distribute_strategy.scope():
             optimizer.build([model.variables[number] for number in found])
 
 
@@ -110,8 +110,7 @@ def assign_sums(model: Any, sums: Sequence[Any], *, to_this_worker: bool) -> Non
 
 def _copies(model: Any, variable: Any) -> tuple[Any, ...]:
     """Return the copies of a variable on the replicas of this worker; no collective reads or assigns them."""
-    strategy = model.distribute_strategy or tf.distribute.get_strategy()
-    return tuple(strategy.experimental_local_results(variable.value))
+    return tuple(model.distribute_strategy.experimental_local_results(variable.value))
 
 
 def _typed(array: Any, dtype: tf.DType) -> tf.Tensor:
