@@ -33,6 +33,8 @@ with strategy.scope():
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(optimizer=keras.optimizers.Adam(0.001), loss=loss, metrics=["accuracy"])
 
-model.fit(read("/examples/npz/train-0000[01]-*.npz", batch_size=128), epochs=epochs, verbose=2)
-results = model.evaluate(read("/examples/npz/test-*.npz", batch_size=500), verbose=0, return_dict=True)
+training = read("/examples/npz/train-0000[01]-*.npz", batch_size=128)
+test = read("/examples/npz/test-*.npz", batch_size=500)
+model.fit(training, validation_data=test, epochs=epochs, verbose=2)
+results = model.evaluate(test, verbose=0, return_dict=True)
 print(f"accuracy {results['accuracy']:.4f}", flush=True)

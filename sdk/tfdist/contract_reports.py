@@ -63,9 +63,11 @@ class EvaluationReport(ReportModel):
     """A finished evaluation: checkpoint, exact number of examples, and metrics."""
 
     step: Count
-    checkpoint: Path
+    checkpoint: Path | None = None
+    """None for a validation of `fit` whose model is not saved."""
     metrics: Metrics
-    examples: Count
+    examples: Count | None = None
+    """None for a validation of `fit` whose data does not show it."""
     time: Time | None = None
 
 

@@ -35,7 +35,8 @@ with strategy.scope():
     model = keras.Sequential([keras.layers.Dense(1)])
     model.compile(optimizer="adam", loss="mse")
 pause = keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: time.sleep(given.seconds))
-losses = model.fit(x, y, epochs=given.epochs, verbose=0, callbacks=[pause]).history["loss"]
+validation = (x[:30], y[:30])
+losses = model.fit(x, y, epochs=given.epochs, validation_data=validation, verbose=0, callbacks=[pause]).history["loss"]
 print("round", os.environ["TFDIST_ROUND"], "workers", strategy.num_replicas_in_sync, "losses", losses)
 """
 ROWS: Final = """
@@ -82,6 +83,8 @@ def test_a_keras_script_trains_on_two_workers_with_equal_losses(scene: Scene) ->
     # then
     assert (status["phase"], status["attempt"]) == ("Succeeded", 0), scene.described("my-script")
     assert (status["progress"]["step"], status["progress"]["totalSteps"]) == (6, 6), "`fit` reports by itself"
+    assert (status["evaluation"]["final"]["step"], status["evaluation"]["final"]["examples"]) == (6, 30)
+    assert status["evaluation"]["best"]["metrics"] == status["evaluation"]["final"]["metrics"], "of the lowest loss"
     first, second = [losses(log(scene, pod)) for pod in scene.cluster.pods("my-script")]
     assert first == second
     assert len(first.split(",")) == 3, "one loss of each epoch"
@@ -120,6 +123,7 @@ def test_a_script_whose_process_is_killed_and_whose_pod_is_deleted_ends_with_the
     assert (status["phase"], status["restarts"]["counted"]) == ("Succeeded", 1), scene.described("resumed")
     expected = {losses(log(scene, pod)) for pod in scene.cluster.pods("undisturbed")}
     assert {losses(log(scene, pod)) for pod in scene.cluster.pods("resumed")} == expected, scene.described("resumed")
+    assert status["evaluation"]["final"]["checkpoint"] == status["progress"]["lastCheckpoint"]["path"]
 
 
 def replica(scene: Scene, index: int) -> Json:

@@ -15,7 +15,8 @@ from support.ports import free_ports
 
 from tfdist.contract import ExitCode
 from tfdist.contract_reports import TerminationMessage
-from tfdist_trainer.checkpoint import CheckpointReader
+from tfdist_trainer.checkpoint import CheckpointReader, name_of
+from tfdist_trainer.evaluation_store import protected_steps
 
 pytestmark = pytest.mark.trainer
 
@@ -50,6 +51,10 @@ class Script:
 
     def outputs(self) -> str:
         return "\n".join(path.read_text() for path in sorted(self.folder.glob("*.txt")))
+
+    def message(self) -> TerminationMessage:
+        """Return the termination message of the chief."""
+        return TerminationMessage.model_validate_json((self.folder / "0.termination").read_bytes())
 
     def _started(self, attempt: int) -> Iterator[Fork]:
         addresses = [f"127.0.0.1:{port}" for port in free_ports(self._workers)]
@@ -91,6 +96,14 @@ def test_a_script_that_is_killed_and_preempted_ends_with_the_history_of_one_left
     assert script.exit_codes == [[-signal.SIGKILL], [ExitCode.PREEMPTED], [-signal.SIGKILL], [0]]
     # then a callback has the state that it had in one process, but for what the constructor gave it
     assert seen == undisturbed[3] == [*range(1, 22), *range(22, 30)]
+    # then the validations of all attempts are those of the first `fit`, and the checkpoint of the best one is kept
+    losses = histories[0]["val_loss"]
+    best = 7 * (losses.index(min(losses)) + 1)
+    reports = [script.message().evaluation, script.message().best_evaluation]
+    assert [(each.step, each.examples) for each in reports if each] == [(21, 30), (best, 30)]
+    assert [each.metrics["loss"] for each in reports if each] == [losses[-1], min(losses)]
+    assert protected_steps(script.folder / "checkpoints") == frozenset({best})
+    assert (script.folder / "checkpoints" / name_of(best)).exists()
 
 
 def test_sigterm_saves_the_step_it_arrived_in(tmp_path: Path) -> None:
@@ -128,6 +141,6 @@ def test_two_workers_that_are_killed_and_preempted_end_with_the_history_of_two_l
     for history, expected in zip(first[:2], alone[:2], strict=True):
         assert history == {name: pytest.approx(values, rel=1e-6) for name, values in expected.items()}
     assert script.exit_codes[2:] == [[ExitCode.PREEMPTED] * 2] * 2 + [[0, 0]], script.outputs()
-    message = TerminationMessage.model_validate_json((script.folder / "0.termination").read_bytes())
-    assert message.last_checkpoint is not None
-    assert message.last_checkpoint.step == STEPS
+    last = script.message().last_checkpoint
+    assert last is not None
+    assert last.step == STEPS

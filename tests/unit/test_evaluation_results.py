@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 import pytest
-from support.factories import CHECKPOINT, NOW, UID, Lifecycle, created, manifest, pod, termination_message
+from support.factories import CHECKPOINT, NOW, UID, Lifecycle, created, manifest, pod, report, termination_message
 
 from tfdist.contract import Phase, Role
 from tfdist.contract_reports import EvaluationReport, ProgressReport
+from tfdist.observed.job_view import TimestampedReport
 from tfdist.observed.pod import PodSummary
 from tfdist_operator.kube.job_cache import JobCache
 from tfdist_operator.kube.keys import NamespacedName
@@ -132,6 +133,65 @@ def test_a_suspended_evaluation_continues_in_a_new_attempt_of_the_evaluator_alon
     story.spec = {k: v for k, v in story.spec.items() if k != "runPolicy"}
     assert created(story.reconcile(DONE, after=9999)) == ["evaluator-0-r1"], "and no time has passed for its deadline"
     assert story.status["evaluation"] == {"latest": result(20)}
+
+
+SCRIPT: dict[str, Any] = {"training": {"script": "/train.py"}, "checkpoint": CHECKPOINT}
+
+
+def validated(step: int, loss: float, **fields: Any) -> dict[str, Any]:
+    return {"step": step, "metrics": {"loss": loss}, "time": "2030-01-02T03:04:05Z"} | fields
+
+
+def script_report(**results: Mapping[str, Any]) -> TimestampedReport:
+    """Return the report of worker 0 of a script; `evaluation` and `best_evaluation` are results."""
+    fields: dict[str, Any] = {name: EvaluationReport.model_validate(value) for name, value in results.items()}
+    return report(**fields)
+
+
+def test_a_script_s_own_evaluations_are_in_the_status_while_it_trains() -> None:
+    story = Lifecycle(BOTH, **SCRIPT)
+    first, best = validated(4, 0.5), validated(2, 0.4, checkpoint="/c/2", examples=30)
+    story.reconcile(BOTH, report=script_report(evaluation=first, best_evaluation=best))
+    assert story.status["evaluation"] == {"latest": first, "best": best}
+    assert story.status["summary"]["metric"] == "loss=0.5000"
+    story.reconcile(BOTH)
+    assert story.status["evaluation"] == {"latest": first, "best": best}, "a new controller process keeps it"
+
+
+@pytest.mark.parametrize(
+    ("evaluated", "text"),
+    [
+        ({"examples": 30, "checkpoint": "/c/6"}, "evaluated 30 examples of the checkpoint at step 6: loss=0.3000"),
+        ({"examples": 1}, "evaluated 1 example of the model at step 6: loss=0.3000"),
+        ({}, "evaluated at step 6: loss=0.3000"),
+    ],
+    ids=["a checkpoint", "no checkpoint", "data of unknown size"],
+)
+def test_the_last_evaluation_of_a_script_is_the_final_one_if_it_is_of_the_last_step(
+    evaluated: dict[str, Any], text: str
+) -> None:
+    story = Lifecycle(BOTH, **SCRIPT)
+    last = validated(6, 0.3, **evaluated)
+    message = termination_message(step=6, evaluation=last, bestEvaluation=validated(2, 0.2))
+    story.reconcile([pod("worker-0", "S", message=message), pod("worker-1", "S")])
+    assert story.status["phase"] == "Succeeded"
+    assert story.status["evaluation"] == {"latest": last, "final": last, "best": validated(2, 0.2)}
+    assert story.condition_status("Evaluated") == ("True", "Evaluated")
+    assert story.message("Succeeded").endswith(text)
+
+
+def test_a_script_that_has_trained_on_after_its_last_evaluation_has_no_final_one() -> None:
+    story = Lifecycle(BOTH, **SCRIPT)
+    message = termination_message(step=9, evaluation=validated(6, 0.3))
+    story.reconcile([pod("worker-0", "S", message=message), pod("worker-1", "S")])
+    assert (story.status["phase"], story.status["evaluation"]) == ("Succeeded", {"latest": validated(6, 0.3)})
+
+
+def test_an_evaluator_s_results_are_not_replaced_by_those_of_training() -> None:
+    story = Lifecycle(WITH, **CONTINUOUS)
+    own = script_report(evaluation=validated(9, 0.1))
+    story.reconcile(WITH, evaluated=evaluation_report(latest=result(5)), report=own)
+    assert story.status["evaluation"] == {"latest": result(5)}
 
 
 class Answers:

@@ -107,5 +107,5 @@ def prepare() -> None:
 
     if has_several_workers(os.environ):
         enable()
+    script_training.install()  # inside of the reports: a checkpoint is saved after the evaluation is reported
     reporting.install()
-    script_training.install()

@@ -18,6 +18,7 @@ from tfdist.contract_reports import CheckpointReport, ProgressReport
 from tfdist_trainer import environment, errors, heartbeat, log, report_server, termination
 from tfdist_trainer.reporter import Reporter, first_report, now_text
 from tfdist_trainer.scalars import count, finite_number, finite_numbers
+from tfdist_trainer.script_evaluations import LOWEST_LOSS, ScriptEvaluations, best_policy
 
 _ALONE: Final = ProgressReport(role=Role.WORKER, index=0, attempt=0, phase=Phase.STARTING)
 
@@ -27,6 +28,7 @@ class Script:
 
     def __init__(self) -> None:
         self.reporter = Reporter(_ALONE)
+        self.evaluations = ScriptEvaluations(LOWEST_LOSS, "", self.reporter.update)
         self._since: tuple[int, float] | None = None
         self._failure: errors.Failure | None = None
         self._start()
@@ -43,7 +45,10 @@ class Script:
             return
         try:
             if JOB_ENV in os.environ:
-                self.reporter.replace(first_report(environment.read_member(os.environ)))
+                member = environment.read_member(os.environ)
+                self.reporter.replace(first_report(member))
+                policy = best_policy(member.job.evaluation)
+                self.evaluations = ScriptEvaluations(policy, member.job.uid, self.reporter.update)
             self.reporter.attach(heartbeat.attach(os.environ))
             port = environment.read_report_port(os.environ)
             if port:
@@ -120,6 +125,11 @@ def report_checkpoint(checkpoint: CheckpointReport | None) -> None:
     """Report the newest checkpoint, if there is one."""
     if checkpoint is not None and current_report().last_checkpoint != checkpoint:
         _script().report(last_checkpoint=checkpoint)
+
+
+def evaluations() -> ScriptEvaluations:
+    """Return the evaluations of this script."""
+    return _script().evaluations
 
 
 def write_termination_message(reason: str, message: str) -> None:

@@ -118,16 +118,17 @@ class Progress(ApiModel):
 
 
 class EvaluationResult(ApiModel):
-    """Result of one evaluation."""
+    """Result of one evaluation: of a checkpoint, or of the validation data of `fit` in a script."""
 
     step: Whole
-    """Training step of the evaluated checkpoint."""
-    checkpoint: Path
-    """Path of the evaluated checkpoint."""
+    """Training step of the evaluated model."""
+    checkpoint: Path | None = None
+    """Path of the checkpoint with the evaluated model. Not set if a script did not save it."""
     metrics: Metrics
     """Metrics over all examples. They are exact: sums and counts are aggregated over the replicas."""
-    examples: Whole
-    """Number of evaluated examples; each is counted once."""
+    examples: Whole | None = None
+    """Number of evaluated examples; each is counted once. Not set for the validation data of a script whose size is not
+    known."""
     time: Time | None = None
     """Time at which the evaluation completed."""
 
@@ -138,7 +139,7 @@ class EvaluationStatus(ApiModel):
     latest: EvaluationResult | None = None
     """The most recent result."""
     best: EvaluationResult | None = None
-    """The result with the best `evaluation.metric`."""
+    """The result with the best `evaluation.metric`; of a script without `evaluation` that with the lowest `loss`."""
     final: EvaluationResult | None = None
     """The result for the last checkpoint."""
 

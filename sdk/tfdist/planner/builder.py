@@ -18,6 +18,7 @@ from tfdist.desired.pods import (
 from tfdist.observed.cadence import cadence_of, to_status
 from tfdist.observed.gang_record import GangRecord, stored_record
 from tfdist.observed.gang_state import GangState
+from tfdist.observed.job_view import TimestampedReport
 from tfdist.observed.pod import PodSummary
 from tfdist.observed.termination import termination_message
 from tfdist.planner.context import PlanContext
@@ -32,7 +33,7 @@ from tfdist.render.launcher_secret import launcher_secret
 from tfdist.render.metadata import Manifest
 from tfdist.status.conditions import Condition, is_true
 from tfdist.status.phase import is_suspended_or_suspending, training_succeeded
-from tfdist.status.progress import ended_progress, evaluation_of, progress_of
+from tfdist.status.progress import ended_progress, evaluation_of, progress_of, script_evaluation_of
 from tfdist.status.update import StatusUpdate, compose_status, throttled_write
 from tfdist.timestamps import rfc3339
 
@@ -214,18 +215,31 @@ class PlanBuilder:
         ended = ended_progress(stored, training.gang, view.pods)
         if ended is not None:
             return ended
-        report, leader = view.report, training.leader
-        if report is None or training_succeeded(view.status):
-            return stored
-        if leader is None or report.content.attempt != leader.attempt:
-            return stored
-        return progress_of(report, stored)
+        report = self._training_report()
+        return progress_of(report, stored) if report else stored
+
+    def _training_report(self) -> TimestampedReport | None:
+        """Return the report of the leader of training while it runs."""
+        view, training = self._context.view, self._states.get(GangName.TRAINING)
+        leader = training.leader if training else None
+        if view.report is None or leader is None or training_succeeded(view.status):
+            return None
+        return view.report if view.report.content.attempt == leader.attempt else None
 
     def evaluation(self) -> dict[str, Any]:
-        """Return `status.evaluation`: from the evaluator's report and the termination messages of completed gangs."""
+        """Return `status.evaluation`: from the evaluator's report and the termination messages of completed gangs.
+
+        Without an evaluator, a script may evaluate while it trains.
+        """
         view = self._context.view
         messages = (self._termination_message(GangName.EVALUATOR), self._termination_message(GangName.EVALUATION))
-        return evaluation_of(view.status.get("evaluation", {}), view.evaluated, *messages)
+        known = evaluation_of(view.status.get("evaluation", {}), view.evaluated, *messages)
+        if {GangName.EVALUATOR, GangName.EVALUATION} & self._states.keys():
+            return known
+        report = self._training_report()
+        return script_evaluation_of(
+            known, report.content if report else None, self._termination_message(GangName.TRAINING)
+        )
 
     def _termination_message(self, gang: GangName) -> TerminationMessage | None:
         """Return the termination message of the leader of a gang that succeeded."""

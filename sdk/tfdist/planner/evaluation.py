@@ -80,22 +80,28 @@ def succeed(
     state: GangState | None,
     ended: str = "has ended",
 ) -> Plan:
-    """Plan the success of a job. `state` is the gang that evaluated last; `ended` describes how it ended."""
+    """Plan the success of a job.
+
+    Args:
+        context: of the job.
+        builder: collects the plan.
+        training: the gang that trained; None for task `Evaluate`.
+        state: the gang that evaluated last; None if none did, but a script may have evaluated while it trained.
+        ended: how that gang ended.
+    """
     text = training_text(builder.progress()) if training else ""
     if state is not None:
         builder.track_gang(state)
-        result = builder.evaluation().get("final")
-        outcome = _result_text(result) if result else f"the {state.gang.name} {ended} without a result"
-        if result or state.gang.name is GangName.EVALUATION or context.spec.evaluation is not None:
-            builder.set_conditions(
-                Condition(
-                    ConditionType.EVALUATED,
-                    True,
-                    ConditionReason.EVALUATED if result else ConditionReason.NO_RESULT,
-                    outcome,
-                )
-            )
-        text = f"{text}; {outcome}" if text else outcome
+    result = builder.evaluation().get("final")
+    if result:
+        outcome, reason = _result_text(result), ConditionReason.EVALUATED
+    else:
+        outcome = f"the {state.gang.name} {ended} without a result" if state else ""
+        reason = ConditionReason.NO_RESULT
+    expected = state is not None and (state.gang.name is GangName.EVALUATION or context.spec.evaluation is not None)
+    if result or expected:
+        builder.set_conditions(Condition(ConditionType.EVALUATED, True, reason, outcome))
+    text = "; ".join(part for part in (text, outcome) if part)
     builder.set_conditions(Condition(ConditionType.SUCCEEDED, True, ConditionReason.SUCCEEDED, text))
     builder.record_event(Event(EventReason.SUCCEEDED, text))
     return builder.complete()
@@ -169,4 +175,7 @@ def _has_final_result(context: PlanContext, builder: PlanBuilder) -> bool:
 
 def _result_text(result: dict[str, Any]) -> str:
     metrics = ", ".join(f"{name}={number(value)}" for name, value in sorted(result["metrics"].items()))
-    return f"evaluated {count(result['examples'], 'example')} of the checkpoint at step {result['step']}: {metrics}"
+    if "examples" not in result:
+        return f"evaluated at step {result['step']}: {metrics}"
+    model = "checkpoint" if "checkpoint" in result else "model"
+    return f"evaluated {count(result['examples'], 'example')} of the {model} at step {result['step']}: {metrics}"

@@ -95,6 +95,31 @@ def evaluation_of(
         reports["best"] = evaluator.best_evaluation or reports.get("best")
     if gang is not None and gang.evaluation is not None:
         reports["final"] = gang.evaluation
+    return _updated(stored, reports)
+
+
+def script_evaluation_of(
+    stored: Mapping[str, Any], report: ProgressReport | None, message: TerminationMessage | None
+) -> dict[str, Any]:
+    """Return `status.evaluation` of a job without an evaluator, in which `fit` of a script evaluates.
+
+    Args:
+        stored: the stored `status.evaluation`.
+        report: the last report of the leader of training.
+        message: the termination message of the leader of a training that succeeded.
+    """
+    reports: dict[str, EvaluationReport | None] = {}
+    if report is not None:
+        reports |= {"latest": report.evaluation, "best": report.best_evaluation}
+    if message is not None and message.evaluation is not None:
+        reports |= {"latest": message.evaluation, "best": message.best_evaluation or reports.get("best")}
+        saved = message.last_checkpoint.step if message.last_checkpoint else None
+        if message.evaluation.step in {message.step, saved}:
+            reports["final"] = message.evaluation
+    return _updated(stored, reports)
+
+
+def _updated(stored: Mapping[str, Any], reports: Mapping[str, EvaluationReport | None]) -> dict[str, Any]:
     found = {
         name: result.model_dump(mode="json", by_alias=True, exclude_none=True)
         for name, result in reports.items()

@@ -13,7 +13,10 @@ from typing import Any, Final
 from tfdist_trainer import log
 from tfdist_trainer.fit_progress import FitProgress
 from tfdist_trainer.scalars import count, finite_numbers
-from tfdist_trainer.script import clear, report
+from tfdist_trainer.script import clear, evaluations, report
+
+_VALIDATION: Final = "val_"
+"""Prefix of metrics of the validation data."""
 
 _LOCK: Final = threading.Lock()
 """Held by a hook: Keras 3 calls the ends of batches from threads, and there is one report in a process."""
@@ -61,6 +64,8 @@ class ProgressHooks:
     """The last batch of several that ran in one call suffices."""
     examples_per_batch: int | None = None
     """Examples in a batch of all replicas; without it no throughput is reported."""
+    validation_examples: int | None = None
+    """Examples of the validation data."""
 
     def __init__(self, every_seconds: float) -> None:
         super().__init__()
@@ -107,9 +112,13 @@ class ProgressHooks:
 
     @_safe
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        """Report the epoch and its metrics."""
+        """Report the epoch, its metrics, and the evaluation on the validation data."""
         self._fit.end_epoch()
-        report(step=self._fit.step, total_steps=self._fit.total, epoch=epoch + 1, metrics=finite_numbers(logs))
+        metrics = finite_numbers(logs)
+        report(step=self._fit.step, total_steps=self._fit.total, epoch=epoch + 1, metrics=metrics)
+        validated = {name.removeprefix(_VALIDATION): n for name, n in metrics.items() if name.startswith(_VALIDATION)}
+        if validated and self._fit.step is not None:
+            evaluations().add(self._fit.step, validated, self.validation_examples)
 
     @_safe
     def on_test_begin(self, logs: Any = None) -> None:  # noqa: ARG002

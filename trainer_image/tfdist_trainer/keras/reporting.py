@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import math
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -28,24 +29,28 @@ def _fit(original: Callable[..., Any]) -> Callable[..., Any]:
 
     def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
         given = signature.bind(self, *args, **kwargs).arguments
-        given["callbacks"] = with_progress(given.get("callbacks"), examples_per_batch(**given))
-        return original(**given)
+        del given["self"]
+        given["callbacks"] = with_progress(
+            given.get("callbacks"), examples_per_batch(**given), validation_examples(**given)
+        )
+        return original(self, **given)
 
     return fit
 
 
-def with_progress(callbacks: Any, examples: int | None) -> Any:
+def with_progress(callbacks: Any, examples: int | None, validated: int | None = None) -> Any:
     """Return the argument `callbacks` of `fit` with `Progress`, unless the script has its own there.
 
     Args:
         callbacks: None, a callback, several, or a `CallbackList`, which gets `Progress` for good.
         examples: those of a batch; None if unknown.
+        validated: those of the validation data; None if unknown.
     """
     container = callbacks if isinstance(callbacks, keras.callbacks.CallbackList) else None
     given = listed(callbacks)
     own = next((each for each in given if isinstance(each, ProgressHooks)), None)
     progress: Any = own or Progress()
-    progress.examples_per_batch = examples
+    progress.examples_per_batch, progress.validation_examples = examples, validated
     if own is not None:
         return callbacks
     if container is None:
@@ -63,3 +68,32 @@ def examples_per_batch(x: Any = None, batch_size: int | None = None, **_others: 
     if x is not None and all(hasattr(each, "shape") for each in tf.nest.flatten(x)):
         return batch_size or _KERAS_BATCH_SIZE
     return None
+
+
+def validation_examples(
+    x: Any = None,
+    batch_size: int | None = None,
+    validation_data: Any = None,
+    validation_split: float = 0.0,
+    validation_steps: int | None = None,
+    validation_batch_size: int | None = None,
+    **_others: Any,
+) -> int | None:
+    """Return the examples that `fit` validates on, from its arguments; None if they do not show it."""
+    if isinstance(validation_data, tf.data.Dataset):
+        return dataset_graph.count(validation_data, validation_steps)
+    if validation_data is not None:
+        known = _rows(validation_data[0]) if isinstance(validation_data, list | tuple) else None
+    else:
+        rows = _rows(x) if validation_split else None
+        known = None if rows is None else rows - math.floor(rows * (1.0 - validation_split))  # as Keras splits them
+    if known is None or validation_steps is None:
+        return known
+    return min(known, validation_steps * (validation_batch_size or batch_size or _KERAS_BATCH_SIZE))
+
+
+def _rows(x: Any) -> int | None:
+    """Return the length of arrays; None of anything else."""
+    arrays = tf.nest.flatten(x)
+    known = bool(arrays) and all(getattr(each, "shape", None) for each in arrays)
+    return int(arrays[0].shape[0]) if known else None

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -10,6 +11,7 @@ from tfdist.contract_reports import CheckpointReport
 from tfdist_trainer import log
 from tfdist_trainer.checkpoint import VARIABLES, CheckpointWriter, DataCursor, Record
 from tfdist_trainer.environment import Member
+from tfdist_trainer.evaluation_store import EvaluationStore
 from tfdist_trainer.fence import writer_of
 from tfdist_trainer.initial_checkpoint import LATEST, find_initial_checkpoint
 from tfdist_trainer.keras import training_state
@@ -19,6 +21,9 @@ from tfdist_trainer.save_schedule import SaveSchedule
 from tfdist_trainer.strategies.replica_group import ReplicaGroup
 
 _MILLIS: Final = 1000
+
+Written = Callable[[CheckpointReport], None]
+"""Called with a checkpoint that has been written."""
 
 
 class ScriptCheckpoints:
@@ -30,6 +35,7 @@ class ScriptCheckpoints:
         self._writer: CheckpointWriter | None = None
         if member.is_chief:
             self._writer = CheckpointWriter(Path(settings.directory), keep=settings.keep, writer=writer_of(member))
+        self.evaluations = EvaluationStore(Path(settings.directory), self._job, tag=writer_of(member).host)
         self._schedule = SaveSchedule(settings)
         self._has_begun = False
         """Whether this process has written a checkpoint."""
@@ -65,13 +71,14 @@ class ScriptCheckpoints:
         """Whether a checkpoint is being written."""
         return self._thread is not None and self._thread.is_alive()
 
-    def save(self, cursor: DataCursor, snapshot: Snapshot, taken_in: float) -> None:
+    def save(self, cursor: DataCursor, snapshot: Snapshot, taken_in: float, written: Written) -> None:
         """Write a checkpoint in the background, after one that is being written; on the chief only.
 
         Args:
             cursor: where training is.
             snapshot: its state there.
             taken_in: seconds that the steps have waited for the snapshot.
+            written: called with the checkpoint, in the background.
 
         Raises:
             Exception: of the last write.
@@ -83,7 +90,7 @@ class ScriptCheckpoints:
             self._has_begun = True
             self._writer.begin()
         self._schedule.saved(cursor.step)
-        arguments = (self._writer, cursor, snapshot, taken_in)
+        arguments = (self._writer, cursor, snapshot, taken_in, written)
         self._thread = threading.Thread(target=self._write, args=arguments, name="checkpoint")
         self._thread.start()
 
@@ -113,10 +120,13 @@ class ScriptCheckpoints:
         if self._writer is not None and self._written is not None:
             self._writer.finish(self._written, total_steps)
 
-    def _write(self, writer: CheckpointWriter, cursor: DataCursor, snapshot: Snapshot, taken_in: float) -> None:
+    def _write(
+        self, writer: CheckpointWriter, cursor: DataCursor, snapshot: Snapshot, taken_in: float, written: Written
+    ) -> None:
         started = time.monotonic()
         try:
             self._written = writer.write(cursor, now_text(), snapshot.write)
+            written(self._written)
         except Exception as error:  # raised by the main thread
             self._error = error
             return

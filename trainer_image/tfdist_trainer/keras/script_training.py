@@ -17,9 +17,10 @@ from tfdist.contract import CheckpointSettings, ExitCode
 from tfdist_trainer import environment, log, script
 from tfdist_trainer.environment import Member
 from tfdist_trainer.errors import Preempted, TrainerError
+from tfdist_trainer.evaluation_store import EvaluationResult
 from tfdist_trainer.keras.decisions import listed
 from tfdist_trainer.keras.resumable_fit import ResumableFit, Resumed
-from tfdist_trainer.keras.script_checkpoints import ScriptCheckpoints
+from tfdist_trainer.keras.script_checkpoints import ScriptCheckpoints, Written
 from tfdist_trainer.keras.step_function import StepFunction
 from tfdist_trainer.keras.stop_request import StopRequest
 from tfdist_trainer.strategies.replica_group import ReplicaGroup
@@ -59,6 +60,9 @@ class ScriptTraining:
         self._fit: ResumableFit | None = None
         self._last: ResumableFit | None = None
         self._saved_at: tuple[int, int, bool] | None = None
+        self._evaluated_before: EvaluationResult | None = None
+        self._evaluated_now: EvaluationResult | None = None
+        """The result of the epoch that has just ended."""
 
     @property
     def running(self) -> ResumableFit | None:
@@ -97,12 +101,17 @@ class ScriptTraining:
 
     def between_steps(self, fit: ResumableFit, *, stop: bool, epoch_ended: bool) -> None:
         """Save if it is due, or if all workers stop; then stop."""
-        script.report_checkpoint(self._checkpoints.newest())
+        self._report()
+        newest = script.evaluations().newest
+        self._evaluated_now = newest if epoch_ended and newest is not self._evaluated_before else None
+        self._evaluated_before = newest
         if stop:
             self._save(fit)
             self._checkpoints.wait()
             self._stop()
-        elif self._checkpoints.is_due(self.step, epoch_ended=epoch_ended):
+        elif self._checkpoints.is_due(self.step, epoch_ended=epoch_ended) or (
+            self._evaluated_now is not None and script.evaluations().newest_is_best
+        ):
             self._save(fit)
 
     def _run(self, original: Callable[..., Any], model: Any, given: dict[str, Any]) -> Any:
@@ -132,7 +141,9 @@ class ScriptTraining:
         if found is not None:
             record, path, snapshot = found
             self._resumed = Resumed(record.cursor, path, snapshot)
-        script.report_checkpoint(self._checkpoints.newest())
+        if self.is_chief:
+            script.evaluations().store_in(self._checkpoints.evaluations)
+        self._report()
         self._request.install()
         atexit.register(self._finish)
 
@@ -157,12 +168,24 @@ class ScriptTraining:
             return
         self._saved_at = key
         snapshot, seconds = fit.snapshot()
-        self._checkpoints.save(cursor, snapshot, seconds)
+        self._checkpoints.save(cursor, snapshot, seconds, self._evaluated(cursor.step))
+
+    def _evaluated(self, step: int) -> Written:
+        """Return what to do with a checkpoint at `step`: it may have the model of the last evaluation."""
+        evaluations = script.evaluations()
+        result = evaluations.newest
+        if result is None or (result is not self._evaluated_now and not (result.checkpoint and result.step == step)):
+            return lambda _: None
+        return functools.partial(evaluations.keep, result)
+
+    def _report(self) -> None:
+        script.report_checkpoint(self._checkpoints.newest())
+        script.evaluations().report()
 
     def _stop(self) -> NoReturn:
         """End this process: the checkpoint of the step that all workers have agreed on is written."""
         log.event("preempted", step=self.step)
-        script.report_checkpoint(self._checkpoints.newest())
+        self._report()
         saved = f", and step {self.step} is saved" if self.is_chief else ""
         leave(Preempted.reason, f"SIGTERM arrived{saved}", ExitCode.PREEMPTED)
 
@@ -173,7 +196,7 @@ class ScriptTraining:
         with _ending_with_its_exit_code():
             self._save(self._last)
             self._checkpoints.wait()
-            script.report_checkpoint(self._checkpoints.newest())
+            self._report()
             self._checkpoints.finish(self.step)
 
 

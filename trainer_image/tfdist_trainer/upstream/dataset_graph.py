@@ -24,7 +24,8 @@ HOOKS: Final = (INPUTS, BATCH_SIZE)
 
 _READERS: Final = ("TextLineDataset", "TFRecordDataset", "FixedLengthRecordDataset", "CSVDataset")
 
-_KEEPS_BATCHES: Final = ("Cache", "Map", "Options", "ParallelMap", "Prefetch", "Repeat", "Shuffle", "Skip", "Take")
+_KEEPS_ALL_BATCHES: Final = ("Cache", "Map", "Options", "ParallelMap", "Prefetch", "Shuffle")
+_KEEPS_BATCHES: Final = (*_KEEPS_ALL_BATCHES, "Repeat", "Skip", "Take")
 
 
 def reads_files(dataset: Any) -> bool:
@@ -54,6 +55,25 @@ def batch_size(dataset: Any) -> int | None:
             return None
         (dataset,) = dataset._inputs()
     return None
+
+
+def count(dataset: Any, first: int | None = None) -> int | None:
+    """Return the examples in the `first` batches of `dataset`, by default in all; None if it does not show them."""
+    while isinstance(dataset, tf.data.Dataset):
+        if getattr(dataset, BATCH_SIZE.attribute, None) is not None:
+            return _count_in_batches(dataset, first)
+        if not type(dataset).__name__.lstrip("_").startswith(_KEEPS_ALL_BATCHES):
+            return None
+        (dataset,) = dataset._inputs()
+    return None
+
+
+def _count_in_batches(dataset: Any, first: int | None) -> int | None:
+    (elements,) = dataset._inputs()
+    known, batches, size = int(elements.cardinality()), int(dataset.cardinality()), batch_size(dataset)
+    if known < 0 or batches < 0 or size is None:
+        return None
+    return min(known, size * (batches if first is None else min(first, batches)))
 
 
 def caches(dataset: Any) -> bool:

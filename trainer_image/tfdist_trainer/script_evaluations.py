@@ -1,0 +1,129 @@
+"""The evaluations of a script, which `fit` computes from its validation data: the newest and the best are reported.
+
+With `checkpoint`, the chief keeps the best model: it stores results as the evaluator does (`evaluation_store`).
+"""
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import pydantic
+
+from tfdist.contract_reports import CheckpointReport
+from tfdist_trainer import log
+from tfdist_trainer.checkpoint import CheckpointReader, peek
+from tfdist_trainer.evaluation_store import BestPolicy, EvaluationResult, EvaluationStore
+from tfdist_trainer.reporter import now_text
+
+LOWEST_LOSS: Final = BestPolicy(metric="loss", goal="Minimize")
+"""Of a job without `evaluation`: each validation has a loss."""
+
+
+def best_policy(evaluation: Mapping[str, Any] | None) -> BestPolicy:
+    """Return the policy that `spec.evaluation` selects, or the lowest loss."""
+    if evaluation is None:
+        return LOWEST_LOSS
+    try:
+        return BestPolicy.model_validate(evaluation)
+    except pydantic.ValidationError as error:
+        log.event("no-best", reason=f"evaluation: {error.errors()[0]['msg']}")
+        return LOWEST_LOSS
+
+
+class ScriptEvaluations:
+    """The results of this process, and those that earlier attempts of the job have stored.
+
+    Args:
+        policy: selects the best result.
+        job: UID of the job; "" outside of one.
+        update: changes fields of the progress report.
+    """
+
+    def __init__(self, policy: BestPolicy, job: str, update: Callable[..., None]) -> None:
+        self._policy = policy
+        self._job = job
+        self._update = update
+        self._results: list[EvaluationResult] = []
+        self._newest: EvaluationResult | None = None
+        self._is_reported = True
+        self._lock = threading.Lock()
+        """Held while results are replaced: a checkpoint is written in the background."""
+        self._store: EvaluationStore | None = None
+        self._reader: CheckpointReader | None = None
+
+    def store_in(self, store: EvaluationStore) -> None:
+        """Keep the best checkpoint from now on; take up the results of earlier attempts, and report the best."""
+        self._store, self._reader = store, CheckpointReader(store.directory)
+        self._results = [*store.results().values()]
+        self._newest = max(self._results, key=lambda result: result.step, default=None)
+        self._is_reported = self._newest is None
+        self.report()
+
+    def add(self, step: int, metrics: Mapping[str, float], examples: int | None) -> None:
+        """Report the evaluation of the model after `step` steps.
+
+        Args:
+            step: finished steps.
+            metrics: over all examples, by name.
+            examples: their number; None if unknown.
+        """
+        if self._policy.metric not in metrics and not self._results:
+            log.event("no-best", reason=f"evaluation.metric: the validation computes {', '.join(sorted(metrics))}, not "
+                      f"{self._policy.metric!r}; use one of these")  # fmt: skip
+        self._newest = EvaluationResult(
+            step=step, metrics=dict(metrics), examples=examples, time=now_text(), job=self._job
+        )
+        with self._lock:
+            # A script that has resumed repeats steps, and another model begins at the first one.
+            self._results = [each for each in self._results if each.step < step] + [self._newest]
+            self._is_reported = False
+        self.report()
+
+    @property
+    def newest(self) -> EvaluationResult | None:
+        """The last result."""
+        return self._newest
+
+    @property
+    def newest_is_best(self) -> bool:
+        """Whether the last result is the best one."""
+        return self._newest is not None and self._best() is self._newest
+
+    def keep(self, result: EvaluationResult, checkpoint: CheckpointReport) -> None:
+        """Store that `checkpoint` has the model of `result`, and name the best; any thread may call this.
+
+        Raises:
+            CheckpointUnwritableError: the directory cannot be written.
+            StorageError: the storage failed.
+        """
+        if self._store is None:
+            return
+        where = {"step": checkpoint.step, "checkpoint": checkpoint.path, "saved_at": checkpoint.time}
+        kept = result.model_copy(update=where)
+        self._store.record(kept, {})
+        with self._lock:
+            self._results = [each for each in self._results if each is not result and each.step != kept.step] + [kept]
+            if self._newest is result:
+                self._newest = kept
+            self._is_reported = False
+            results = dict(enumerate(self._results))
+        self._store.update_best(self._policy, results, self._exists)
+
+    def report(self) -> None:
+        """Report the newest and the best result, if they have changed; on the main thread."""
+        if self._is_reported:
+            return
+        self._is_reported = True
+        best = self._best()
+        self._update(
+            evaluation=self._newest.report if self._newest else None, best_evaluation=best.report if best else None
+        )
+
+    def _best(self) -> EvaluationResult | None:
+        return next(iter(self._policy.ranked(self._results)), None)
+
+    def _exists(self, result: EvaluationResult) -> bool:
+        if self._reader is None or not result.checkpoint:
+            return False
+        record = peek(self._reader.path_of(result.step))
+        return record is not None and record.time == result.saved_at
