@@ -219,9 +219,9 @@ def examples(count: int, *, seed: int) -> tuple[npt.NDArray[np.uint8], npt.NDArr
     return images.astype(np.uint8), labels.astype(np.int64)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="session", autouse=True)
 def two_devices() -> None:
-    """Give TensorFlow in this process two logical devices, before anything makes it start."""
+    """Give TensorFlow in this process two logical devices, before any test, whatever their order, makes it start."""
     import tensorflow as tf
 
     cpu = tf.config.list_physical_devices("CPU")[0]
