@@ -129,6 +129,14 @@ class CheckpointSettings(ContractModel):
     restore: str = "Latest"
 
 
+class ExportSettings(ContractModel):
+    """`spec.training.export` with its placeholders expanded; the names are those of the specification."""
+
+    directory: str
+    formats: list[str]
+    which: list[str]
+
+
 class Restarts(ReportModel):
     """Restart counters of a gang, as in `status.gangs`."""
 
@@ -262,6 +270,7 @@ class ReplicaJob(ContractModel):
     """`host:port` of each replica of the gang, by role and in order of index; empty where `TF_CONFIG` has them."""
     training: Training | None = None
     checkpoint: CheckpointSettings | None = None
+    export: ExportSettings | None = None
     evaluation: dict[str, Any] | None = None
     runtime: dict[str, Any] = Field(default_factory=dict)
     log_directory: str | None = None

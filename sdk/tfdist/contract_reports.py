@@ -71,6 +71,17 @@ class EvaluationReport(ReportModel):
     time: Time | None = None
 
 
+class ExportReport(ReportModel):
+    """An exported model; the specification says where it is."""
+
+    which: ShortMessage
+    """`Final` or `Best`, as in `training.export.which`."""
+    step: Count
+
+
+Exports = Annotated[list[Lenient[ExportReport]], keep_first(2)]
+
+
 class MemberReport(ReportModel):
     """State of one member of a gang, as known to the leading launcher."""
 
@@ -163,6 +174,7 @@ class ProgressReport(ReportModel):
     final_evaluation: EvaluationReport | None = None
     """The evaluation of the last checkpoint of a finished training."""
     last_checkpoint: CheckpointReport | None = None
+    exports: Exports = Field(default_factory=list)
     step_at: Time | None = None
     gang: GangReport | None = None
     """The state of the gang; only in the report of the leader."""
@@ -188,5 +200,6 @@ class TerminationMessage(ReportModel):
     """The result of an evaluation gang, or the last one of the evaluator."""
     best_evaluation: EvaluationReport | None = None
     """The evaluation of the best checkpoint."""
+    exports: Exports = Field(default_factory=list)
     gang_end: GangEnd | None = None
     """Set by a launcher that gave up: the leader's report of the last round ends with its pod."""

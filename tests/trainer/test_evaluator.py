@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from trainer import exported
 from trainer.numpy_reference import evaluation_set, metrics_by_numpy
 
 from tfdist.contract import Phase, Role
@@ -63,7 +64,7 @@ class EvaluatedTraining:
 
     def context(self, evaluation: dict[str, Any]) -> Any:
         settings = SimpleNamespace(directory=str(self.directory), restore="Latest")
-        job = SimpleNamespace(uid=self.job, evaluation=evaluation, log_directory=None)
+        job = SimpleNamespace(uid=self.job, evaluation=evaluation, export=None, log_directory=None)
         member = SimpleNamespace(job=job)
         writer = SimpleNamespace(host="evaluator-0")
         return SimpleNamespace(checkpoint=settings, member=member, writer=writer, reporter=self.reporter)
@@ -204,7 +205,8 @@ def test_with_two_workers_killed_twice_it_evaluates_all_and_stops_training_early
     stopping = {"earlyStopping": {"patience": 3, "minDelta": 1.0}}  # so much better is none but the first
     endless = {"data": config["data"], "metrics": ["accuracy", "confusion_matrix"], "epochs": 1_000_000}
     saves = {"directory": str(tmp_path), "everySeconds": 1, "keep": 2}
-    trained = launch(2, config=config | endless, job={"checkpoint": saves, "evaluation": stopping})
+    models = {"directory": str(tmp_path / "models"), "formats": exported.FORMATS, "which": ["Final", "Best"]}
+    trained = launch(2, config=config | endless, job={"checkpoint": saves, "evaluation": stopping, "export": models})
     first = launch(1, config=config | endless, job=evaluates(tmp_path))
     seen = first.progress_when(lambda report: report.evaluation is not None).evaluation
     assert seen is not None
@@ -213,7 +215,7 @@ def test_with_two_workers_killed_twice_it_evaluates_all_and_stops_training_early
     second = launch(1, config=config | endless, job=evaluates(tmp_path))
     second.progress_when(lambda report: report.evaluation is not None and report.evaluation.step > seen.step)
     second.processes[0].send_signal(signal.SIGKILL)
-    third = launch(1, config=config | endless, job=evaluates(tmp_path, **stopping))
+    third = launch(1, config=config | endless, job=evaluates(tmp_path, **stopping) | {"export": models})
 
     assert trained.wait(PATIENCE_SECONDS) == [0, 0], trained.output() + trained.output(1)
     assert third.wait() == [0], third.output()
@@ -229,6 +231,21 @@ def test_with_two_workers_killed_twice_it_evaluates_all_and_stops_training_early
     best = json.loads((tmp_path / "best.json").read_text())
     assert best["step"] == words.best_evaluation.step
     check_scores(tmp_path, data, best)
+    assert [(each.which, each.step) for each in last.exports] == [("Final", final.step)]
+    assert [(each.which, each.step) for each in words.exports] == [("Best", best["step"])]
+    for folder, checkpoint in (("final", final.path), ("best", best["checkpoint"])):
+        check_export(tmp_path / "models" / folder, config | endless, Path(checkpoint), data)
+
+
+def check_export(folder: Path, config: dict[str, Any], checkpoint: Path, data: Path) -> None:
+    import tensorflow as tf
+
+    from tfdist_trainer.programs import choose
+
+    images, labels = evaluation_set(data)
+    program = choose("image_classification", config).create()
+    columns = {"image": tf.constant(images.astype("uint8")), "label": tf.constant(labels)}
+    exported.check(folder, program, checkpoint, columns)
 
 
 def check_scores(directory: Path, data: Path, best: dict[str, Any]) -> None:

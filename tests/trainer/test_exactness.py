@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from trainer import exported
 
 from tfdist.contract import ExitCode
 from tfdist.contract_reports import EvaluationReport
@@ -120,7 +121,8 @@ def test_any_number_of_workers_learns_and_evaluates_as_one(
     config = {"epochs": 12, "batchSizePerReplica": 16, "learningRate": 0.03} | make(folder)
     ending = "tfrecord" if make is houses else "csv"
     config["data"] |= {split: f"{folder}/{split}-*.{ending}" for split in ("train", "eval")}
-    trained = launch(2, config={}, job=job(program, config, directory))
+    export = {"directory": str(tmp_path / "models"), "formats": exported.FORMATS, "which": ["Final"]}
+    trained = launch(2, config={}, job=job(program, config, directory, export=export))
     alone = launch(1, config={}, job=job(program, config | {"epochs": 1}, tmp_path / "alone"))
     assert trained.wait(PATIENCE_SECONDS) == [0, 0], trained.output() + trained.output(1)
     assert alone.wait(PATIENCE_SECONDS) == [0], alone.output()
@@ -148,6 +150,26 @@ def test_any_number_of_workers_learns_and_evaluates_as_one(
     for report in reports[1:]:
         assert report.examples == reports[0].examples
         assert report.metrics == pytest.approx(reports[0].metrics, rel=1e-6)
+    [final] = trained.termination().exports
+    assert final.which == "Final"
+    check_export(tmp_path / "models" / "final", program, config, directory)
+
+
+def check_export(folder: Path, name: str, config: dict[str, Any], checkpoints: Path) -> None:
+    """Check the exported model on the evaluation set, as it is in the files."""
+    import tensorflow as tf
+
+    from tfdist_trainer.checkpoint import CheckpointReader
+    from tfdist_trainer.data.files import Shard, Split
+    from tfdist_trainer.programs import choose
+
+    program: Any = choose(name, config).create()
+    program.load(json.loads((checkpoints / "program.json").read_text())["learned"])
+    final = CheckpointReader(checkpoints).final("uid-1")
+    assert final is not None
+    for batch in program.source(Split.EVAL, Shard(0, 1)).batches():
+        columns = {column.name: tf.constant(batch[column.name]) for column in program.columns()}
+        exported.check(folder, program, Path(final.path), columns)
 
 
 def test_a_bad_record_is_reported_by_its_worker_or_skipped_and_counted(launch: "Launch", tmp_path: Path) -> None:

@@ -13,8 +13,11 @@ import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from trainer import exported
 
+from tfdist.contract import ExportSettings
 from tfdist_trainer.errors import ConfigurationError
+from tfdist_trainer.export import FINAL, export
 from tfdist_trainer.programs import choose
 from tfdist_trainer.programs.preprocessing import Reducer
 
@@ -158,20 +161,10 @@ def test_numbers_are_normalized_in_float32_with_any_precision(
     np.testing.assert_allclose(found, [[0, 1, 0.5], [0.7, 3, 1.5]], rtol=1e-4, atol=1e-4)
 
 
-def with_preprocessing(program: Any, model: keras.Model) -> keras.Model:
-    """Return a model from the columns of `program` to the predictions of `model`."""
-    columns = [column for column in program.columns() if column.name != "label"]
-    inputs = {column.name: keras.Input(column.shape, dtype=column.kind, name=column.name) for column in columns}
-    return keras.Model(inputs, model(program.features(inputs)))
-
-
-def predictions_of_saved(model: keras.Model, columns: Mapping[str, tf.Tensor], folder: Path) -> Iterator[Array]:
-    """Yield the predictions of `model` after it was saved in each format and loaded again."""
-    model.save(folder / "model.keras")
-    model.export(folder / "exported", verbose=False)
-    exported = tf.saved_model.load(str(folder / "exported"))
-    yield keras.saving.load_model(folder / "model.keras")(columns).numpy()
-    yield exported.serve(columns).numpy()
+def saved_predictions(model: keras.Model, columns: Mapping[str, tf.Tensor], folder: Path) -> Iterator[Array]:
+    """Return the predictions of `model` after it was exported in each format and loaded again."""
+    export(ExportSettings(directory=str(folder), formats=exported.FORMATS, which=[FINAL]), FINAL, model, 1)
+    return exported.predictions(folder / "final", columns)
 
 
 def test_a_saved_model_with_the_layers_predicts_from_columns_as_the_pipeline_does(
@@ -180,7 +173,7 @@ def test_a_saved_model_with_the_layers_predicts_from_columns_as_the_pipeline_doe
     model = tabular.model()
     pipeline = tf.data.Dataset.from_tensors(columns | {"label": tf.zeros([2], tf.int64)}).map(tabular.example)
     expected = model(next(iter(pipeline))[0]).numpy()
-    for found in predictions_of_saved(with_preprocessing(tabular, model), columns, tmp_path):
+    for found in saved_predictions(tabular.serving_model(model), columns, tmp_path):
         np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
@@ -192,7 +185,7 @@ def test_a_saved_model_with_the_layers_predicts_from_texts_as_the_pipeline_does(
     pipeline = tf.data.Dataset.from_tensors(columns | {"label": tf.zeros([3], tf.int64)}).map(program.example)
     expected = model(next(iter(pipeline))[0]).numpy()
     assert np.isfinite(expected).all(), "also of a text without words"
-    for found in predictions_of_saved(with_preprocessing(program, model), columns, tmp_path):
+    for found in saved_predictions(program.serving_model(model), columns, tmp_path):
         np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 

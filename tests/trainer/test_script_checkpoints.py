@@ -8,10 +8,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import keras
+import numpy as np
 import pytest
 from support.forked import Fork
 from support.polling import WAIT_SECONDS, wait_for
 from support.ports import free_ports
+from trainer import exported
 
 from tfdist.contract import ExitCode
 from tfdist.contract_reports import TerminationMessage
@@ -62,6 +65,8 @@ class Script:
             place = {"role": "worker", "index": rank, "replicas": {"worker": self._workers}, "attempt": attempt}
             job = {"name": "job", "namespace": "default", "uid": "1", "strategy": "MultiWorkerMirrored"} | place
             job["checkpoint"] = {"directory": str(self.folder / "checkpoints"), "everySteps": 4}
+            models = {"directory": str(self.folder / "models"), "formats": exported.FORMATS, "which": ["Final", "Best"]}
+            job["export"] = models
             environ = {key: value for key, value in os.environ.items() if key != "TF_CONFIG"}
             environ |= {"TFDIST_JOB": json.dumps(job), "TFDIST_REPORT_PORT": "0", "CUDA_VISIBLE_DEVICES": ""}
             environ |= {"TFDIST_TERMINATION_LOG": str(self.folder / f"{rank}.termination")}
@@ -104,6 +109,25 @@ def test_a_script_that_is_killed_and_preempted_ends_with_the_history_of_one_left
     assert [each.metrics["loss"] for each in reports if each] == [losses[-1], min(losses)]
     assert protected_steps(script.folder / "checkpoints") == frozenset({best})
     assert (script.folder / "checkpoints" / name_of(best)).exists()
+    # then the exported models are the one that the script has ended with, and the best one
+    assert [(each.which, each.step) for each in script.message().exports] == [("Final", STEPS), ("Best", best)]
+    assert weights_of(script.folder / "models/final/model.keras") == pytest.approx(weights, rel=1e-6)
+    x, y = validation_data()
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    for found in exported.predictions(script.folder / "models/best", x):
+        assert float(loss(y, found)) == pytest.approx(min(losses), rel=1e-5)
+
+
+def weights_of(file: Path) -> float:
+    """Return the checksum that the script computes."""
+    return float(sum(np.abs(weight).sum() for weight in keras.models.load_model(file).get_weights()))
+
+
+def validation_data() -> tuple[Any, Any]:
+    """Return that of the script."""
+    random = np.random.default_rng(0)
+    x = random.normal(size=(100, 8)).astype("float32")
+    return x[:30], (x @ random.normal(size=(8, 3))).argmax(1)[:30]
 
 
 def test_sigterm_saves_the_step_it_arrived_in(tmp_path: Path) -> None:
@@ -144,3 +168,5 @@ def test_two_workers_that_are_killed_and_preempted_end_with_the_history_of_two_l
     last = script.message().last_checkpoint
     assert last is not None
     assert last.step == STEPS
+    assert weights_of(script.folder / "models/final/model.keras") == pytest.approx(first[2], rel=1e-6)
+    assert script.message().exports[0].step == STEPS

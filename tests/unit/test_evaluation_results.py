@@ -5,7 +5,18 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 import pytest
-from support.factories import CHECKPOINT, NOW, UID, Lifecycle, created, manifest, pod, report, termination_message
+from support.factories import (
+    CHECKPOINT,
+    NOW,
+    TRAINING,
+    UID,
+    Lifecycle,
+    created,
+    manifest,
+    pod,
+    report,
+    termination_message,
+)
 
 from tfdist.contract import Phase, Role
 from tfdist.contract_reports import EvaluationReport, ProgressReport
@@ -135,6 +146,7 @@ def test_a_suspended_evaluation_continues_in_a_new_attempt_of_the_evaluator_alon
     assert story.status["evaluation"] == {"latest": result(20)}
 
 
+MODELS = {"name": "models", "persistentVolumeClaim": {"claimName": "models"}}
 SCRIPT: dict[str, Any] = {"training": {"script": "/train.py"}, "checkpoint": CHECKPOINT}
 
 
@@ -192,6 +204,42 @@ def test_an_evaluator_s_results_are_not_replaced_by_those_of_training() -> None:
     own = script_report(evaluation=validated(9, 0.1))
     story.reconcile(WITH, evaluated=evaluation_report(latest=result(5)), report=own)
     assert story.status["evaluation"] == {"latest": result(5)}
+
+
+@pytest.mark.parametrize(
+    ("export", "directory"),
+    [({}, "/ckpt/fashion/export"), ({"directory": "/models/{name}/"}, "/models/fashion")],
+    ids=["in the checkpoint directory", "elsewhere"],
+)
+def test_exported_models_are_in_the_status_where_the_specification_says(export: dict[str, Any], directory: str) -> None:
+    volumes = {"volumes": [MODELS], "volumeMounts": [{"name": "models", "mountPath": "/models"}]}
+    story = Lifecycle(BOTH, training={"script": "/train.py", "export": export}, checkpoint=CHECKPOINT, **volumes)
+    exports = [{"which": "Final", "step": 9}, {"which": "Best", "step": 6}, {"which": "Other", "step": 1}, {"step": 2}]
+    message = termination_message(step=9, exports=exports)
+    story.reconcile([pod("worker-0", "S", message=message), pod("worker-1", "S")])
+    assert story.status["phase"] == "Succeeded"
+    final, best = {"directory": f"{directory}/final", "step": 9}, {"directory": f"{directory}/best", "step": 6}
+    assert story.status["export"] == {"final": final, "best": best}
+
+
+def test_the_evaluator_s_export_is_added_to_that_of_training() -> None:
+    training = {**TRAINING, "export": {"which": ["Final", "Best"]}}
+    story = Lifecycle(WITH, training=training, **CONTINUOUS)
+    trained = termination_message(step=9, exports=[{"which": "Final", "step": 9}])
+    done = [pod("worker-0", "S", message=trained), pod("worker-1", "S")]
+    story.reconcile([*done, pod("evaluator-0")])
+    assert story.status["export"] == {"final": {"directory": "/ckpt/fashion/export/final", "step": 9}}
+    evaluated = termination_message(evaluation=result(9), exports=[{"which": "Best", "step": 6}])
+    story.reconcile([*done, pod("evaluator-0", "S", message=evaluated)])
+    assert story.status["export"]["best"] == {"directory": "/ckpt/fashion/export/best", "step": 6}
+    assert story.status["export"]["final"]["step"] == 9
+
+
+def test_a_pod_of_a_job_without_export_cannot_report_one() -> None:
+    story = Lifecycle(BOTH, **SCRIPT)
+    message = termination_message(step=9, exports=[{"which": "Final", "step": 9}])
+    story.reconcile([pod("worker-0", "S", message=message), pod("worker-1", "S")])
+    assert "export" not in story.status
 
 
 class Answers:

@@ -49,6 +49,7 @@ def without_shared(path: str) -> str:
     path = re.sub(rf"^spec\.(?:(?:chief|worker|ps|evaluator|tensorBoard)\.)?(?=(?:{short})\b)", "", path)
     path = re.sub(r"(template\.spec)\.(initContainers|volumes)\[\]", r"\1.containers[]", path)
     path = re.sub(r"(networkPolicyIngress\[\]\.from\[\])\.namespaceSelector", r"\1.podSelector", path)
+    path = re.sub(r"(status\.export)\.best", r"\1.final", path)
     return re.sub(r"(status\.evaluation)\.(best|final)", r"\1.latest", path)
 
 

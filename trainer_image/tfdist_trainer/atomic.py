@@ -36,9 +36,9 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def storage_failure(error: OSError, directory: Path) -> TrainerError:
-    """Return the typed error for `error`, raised while writing under `directory`."""
-    text = f"checkpoint.directory: cannot write {directory}: {error.strerror or error}"
+def storage_failure(error: OSError, directory: Path, field: str = "checkpoint.directory") -> TrainerError:
+    """Return the typed error for `error`, raised while writing under `directory`, which a `field` of the job names."""
+    text = f"{field}: cannot write {directory}: {error.strerror or error}"
     if error.errno in _UNWRITABLE:
         return CheckpointUnwritableError(f"{text}; is the volume mounted, and writable for user {os.getuid()}?")
     return StorageError(text)

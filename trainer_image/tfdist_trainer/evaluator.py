@@ -22,6 +22,8 @@ from tfdist_trainer.errors import ConfigurationError, StorageError
 from tfdist_trainer.evaluate import CheckpointEvaluator, Evaluation, checkpoint_settings_of, evaluation_store_of
 from tfdist_trainer.evaluation_store import BestPolicy, EvaluationResult
 from tfdist_trainer.evaluation_summaries import EvaluationSummaries
+from tfdist_trainer.export import BEST
+from tfdist_trainer.program_export import export_checkpoint
 
 POLL_SECONDS: Final = 1.0
 """Interval at which the directory is read; each read opens a small file for each checkpoint."""
@@ -83,6 +85,7 @@ class Evaluator:
 
     def __init__(self, context: Context, policy: BestPolicy, evaluate: Callable[[Path, Record], Evaluation]) -> None:
         directory = Path(checkpoint_settings_of(context).directory)
+        self._context = context
         self._job = context.member.job.uid
         self._reporter = context.reporter
         self._reader = CheckpointReader(directory)
@@ -113,6 +116,9 @@ class Evaluator:
         if final.step not in self._results:
             raise StorageError(f"{self._reader.path_of(final.step)}: the last checkpoint does not exist")
         self._store.end()
+        best = self._store.update_best(self._policy, self._results, self._exists)
+        if best is not None and best.checkpoint:
+            export_checkpoint(self._context, BEST, Path(best.checkpoint), best.step)
         self._report(Phase.FINISHED, final)
         return True
 

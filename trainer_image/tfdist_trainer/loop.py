@@ -289,7 +289,7 @@ class Training:
         )
 
     def _finish(self) -> None:
-        """Save the last step and name it in `final.json`."""
+        """Save the last step, export its model, and name it in `final.json`."""
         if self._saver.is_missing(self._cursor):
             self._save()
         self._saver.finish(self._total_steps)

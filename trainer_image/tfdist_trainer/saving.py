@@ -8,7 +8,9 @@ from tfdist_trainer import evaluation_store, log
 from tfdist_trainer.checkpoint import CheckpointReader, CheckpointWriter, DataCursor
 from tfdist_trainer.context import Context
 from tfdist_trainer.errors import StorageError
+from tfdist_trainer.export import FINAL
 from tfdist_trainer.initial_checkpoint import LATEST, find_initial_checkpoint
+from tfdist_trainer.program_export import export_checkpoint
 from tfdist_trainer.reporter import now_text
 from tfdist_trainer.save_schedule import SaveSchedule
 from tfdist_trainer.state import State
@@ -102,8 +104,9 @@ class Saver:
         return evaluation_store.early_stop_reason(self._writer.directory, self._context.writer.job, step)
 
     def finish(self, total_steps: int) -> None:
-        """Name the last checkpoint in `final.json`."""
+        """Export the model of the last checkpoint, and name the checkpoint in `final.json`."""
         if self._writer is not None and self._saved is not None:
+            export_checkpoint(self._context, FINAL, Path(self._saved.path), self._saved.step)
             self._writer.finish(self._saved, total_steps)
 
     def _is_saved(self, cursor: DataCursor) -> bool:

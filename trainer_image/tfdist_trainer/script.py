@@ -9,12 +9,12 @@ import atexit
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final
 
 from tfdist.contract import JOB_ENV, REPORT_PORT_ENV, Phase, Role
-from tfdist.contract_reports import CheckpointReport, ProgressReport
+from tfdist.contract_reports import CheckpointReport, ExportReport, ProgressReport
 from tfdist_trainer import environment, errors, heartbeat, log, report_server, termination
 from tfdist_trainer.reporter import Reporter, first_report, now_text
 from tfdist_trainer.scalars import count, finite_number, finite_numbers
@@ -125,6 +125,11 @@ def report_checkpoint(checkpoint: CheckpointReport | None) -> None:
     """Report the newest checkpoint, if there is one."""
     if checkpoint is not None and current_report().last_checkpoint != checkpoint:
         _script().report(last_checkpoint=checkpoint)
+
+
+def report_exports(exported: Sequence[ExportReport]) -> None:
+    """Report the models that were exported."""
+    _script().report(exports=list(exported))
 
 
 def evaluations() -> ScriptEvaluations:

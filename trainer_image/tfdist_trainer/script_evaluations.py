@@ -87,7 +87,7 @@ class ScriptEvaluations:
     @property
     def newest_is_best(self) -> bool:
         """Whether the last result is the best one."""
-        return self._newest is not None and self._best() is self._newest
+        return self._newest is not None and self.best is self._newest
 
     def keep(self, result: EvaluationResult, checkpoint: CheckpointReport) -> None:
         """Store that `checkpoint` has the model of `result`, and name the best; any thread may call this.
@@ -114,12 +114,14 @@ class ScriptEvaluations:
         if self._is_reported:
             return
         self._is_reported = True
-        best = self._best()
+        best = self.best
         self._update(
             evaluation=self._newest.report if self._newest else None, best_evaluation=best.report if best else None
         )
 
-    def _best(self) -> EvaluationResult | None:
+    @property
+    def best(self) -> EvaluationResult | None:
+        """The best result."""
         return next(iter(self._policy.ranked(self._results)), None)
 
     def _exists(self, result: EvaluationResult) -> bool:

@@ -32,6 +32,7 @@ def compose(reason: str, message: str, report: ProgressReport, gang_end: GangEnd
         last_checkpoint=report.last_checkpoint,
         evaluation=report.final_evaluation or report.evaluation,
         best_evaluation=report.best_evaluation,
+        exports=report.exports,
         gang_end=gang_end,
     )
     if _fits(whole):

@@ -24,6 +24,10 @@ def _mode(self: Any) -> str:
     return str(self.evaluation.mode) if self.evaluation else "None"
 
 
+def _exports(self: Any) -> bool:
+    return self.training is not None and self.training.export is not None
+
+
 def _requires_servers(self: Any) -> bool:
     return bool(self.strategy == "ParameterServer" and self.task != "Evaluate")
 
@@ -144,6 +148,26 @@ _EVALUATION: Final = (
     ),
 )
 
+_EXPORT: Final = (
+    CrossFieldRule(
+        "!has(self.training) || !has(self.training.export) || (has(self.checkpoint) && self.task == 'Train')",
+        "export requires training with checkpoints; set checkpoint.directory, or remove export",
+        ".training.export",
+        lambda self: not _exports(self) or (self.checkpoint is not None and self.task == "Train"),
+    ),
+    CrossFieldRule(
+        "!has(self.training) || !has(self.training.export) || !has(self.training.program) || "
+        "!('Best' in self.training.export.which) || "
+        "(has(self.evaluation) && self.evaluation.mode in ['Continuous', 'Both'])",
+        "the best model of a program requires evaluation.mode Continuous or Both; change mode, or remove Best",
+        ".training.export.which",
+        lambda self: (
+            not (_exports(self) and self.runs_program and "Best" in self.training.export.which)
+            or _mode(self) in {"Continuous", "Both"}
+        ),
+    ),
+)
+
 _STANDBY: Final = (
     CrossFieldRule(
         "!self.runPolicy.standby || (has(self.training) && has(self.training.program) && "
@@ -172,5 +196,5 @@ _NETWORK: Final = (
     ),
 )
 
-SPEC_RULES: Final = (*_ROLES, *_TASK, *_EVALUATION, *_STANDBY, *_NETWORK)
+SPEC_RULES: Final = (*_ROLES, *_TASK, *_EVALUATION, *_EXPORT, *_STANDBY, *_NETWORK)
 """Rules between fields of the specification that the API server evaluates."""

@@ -94,6 +94,7 @@ ACTED_ON: Final[Mapping[str, Actor]] = {
     **_of(Actor.POD, "volumes", "volumeMounts", "template", "strategy", "task"),
     **_of(Actor.POD, "chief.replicas", "worker.replicas", "ps.replicas", "evaluator.replicas"),
     **_of(Actor.TRAINER, "program", "config", below="training."),
+    **_of(Actor.TRAINER, "directory", "formats", "which", below="training.export."),
     **_of(Actor.POD, "script", "args", below="training."),
     **_of(Actor.POD, "configMap.name", below="training.source."),
     **_of(Actor.POD, "repository", "revision", "directory", below="training.source.git."),

@@ -18,6 +18,8 @@ Boolean = Annotated[bool, Strict()]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=253)]
 Text = Annotated[str, StringConstraints(max_length=4096)]
 Path = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
+Directory = Annotated[str, StringConstraints(min_length=1, max_length=1024, pattern=patterns.DIRECTORY)]
+"""An absolute path in the pods, or a URL that TensorFlow can open."""
 Image = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
 Count = Annotated[int, Strict(), Field(ge=1, le=INT32_MAX)]
 Natural = Annotated[int, Strict(), Field(ge=0, le=INT32_MAX)]

@@ -144,6 +144,24 @@ class EvaluationStatus(ApiModel):
     """The result for the last checkpoint."""
 
 
+class ExportResult(ApiModel):
+    """An exported model."""
+
+    directory: Path
+    """Folder with its formats, `model.keras` and `saved_model`."""
+    step: Whole
+    """Training step of the model."""
+
+
+class ExportStatus(ApiModel):
+    """Exported models, see `training.export`."""
+
+    final: ExportResult | None = None
+    """The model of the last step."""
+    best: ExportResult | None = None
+    """The model of the best evaluation."""
+
+
 class Failure(ApiModel):
     """A failure of a replica."""
 
@@ -246,6 +264,8 @@ class TFDistJobStatus(ApiModel):
     """Training progress."""
     evaluation: EvaluationStatus | None = None
     """Evaluation results."""
+    export: ExportStatus | None = None
+    """Exported models."""
     failures: Annotated[list[Failure] | None, Field(max_length=10)] = None
     """The last 10 failures, oldest first."""
     tensor_board: TensorBoardStatus | None = None

@@ -7,14 +7,25 @@ from pydantic import Field, StringConstraints
 
 from tfdist.api import patterns
 from tfdist.api.base import OPEN_OBJECT, SET, ApiModel, CrossFieldRule
+from tfdist.api.export import ExportSpec
 from tfdist.api.pod_fields import Resources
-from tfdist.api.scalars import Boolean, Count, DnsName, Image, Name, Natural, Path, Replicas, Seconds, Text, distinct
+from tfdist.api.scalars import (
+    Boolean,
+    Count,
+    Directory,
+    DnsName,
+    Image,
+    Name,
+    Natural,
+    Path,
+    Replicas,
+    Seconds,
+    Text,
+    distinct,
+)
 
 PLACEHOLDERS: Final = ("name", "namespace", "uid")
 """Placeholders of a directory, in braces: fields of the job's metadata."""
-
-Directory = Annotated[str, StringConstraints(min_length=1, max_length=1024, pattern=patterns.DIRECTORY)]
-"""An absolute path in the pods, or a URL that TensorFlow can open."""
 
 Folder = Annotated[str, StringConstraints(min_length=1, max_length=1024, pattern=patterns.FOLDER)]
 """A relative path within a source."""
@@ -124,6 +135,8 @@ class TrainingSpec(ApiModel):
     config: Annotated[dict[str, Any] | None, Field(json_schema_extra=OPEN_OBJECT)] = None
     """Configuration of the program, such as `epochs`; the program validates it when it starts. docs/trainer.md lists
     the fields of the built-in programs. Requires `program`."""
+    export: ExportSpec | None = None
+    """Models to write at the end of training, for serving. Requires `checkpoint`. Defaults to none."""
 
 
 class CheckpointSpec(ApiModel):

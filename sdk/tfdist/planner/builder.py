@@ -31,9 +31,10 @@ from tfdist.render.gang import GangName, Member
 from tfdist.render.launch import uses_launcher
 from tfdist.render.launcher_secret import launcher_secret
 from tfdist.render.metadata import Manifest
+from tfdist.render.replica_job import export_directory
 from tfdist.status.conditions import Condition, is_true
 from tfdist.status.phase import is_suspended_or_suspending, training_succeeded
-from tfdist.status.progress import ended_progress, evaluation_of, progress_of, script_evaluation_of
+from tfdist.status.progress import ended_progress, evaluation_of, exports_of, progress_of, script_evaluation_of
 from tfdist.status.update import StatusUpdate, compose_status, throttled_write
 from tfdist.timestamps import rfc3339
 
@@ -199,6 +200,7 @@ class PlanBuilder:
         self._fields["gangs"] = records = self._records()
         self._fields["specifications"] = (not self._ended and retained_specifications(view, records)) or None
         self._fields["evaluation"] = self.evaluation() or None
+        self._fields["export"] = self._exports() or None
         if not view.problems:
             board = names.tensorboard(context.job.metadata.name)
             self._fields["tensorBoard"] = {"service": board} if context.spec.tensor_board else None
@@ -240,6 +242,14 @@ class PlanBuilder:
         return script_evaluation_of(
             known, report.content if report else None, self._termination_message(GangName.TRAINING)
         )
+
+    def _exports(self) -> dict[str, Any]:
+        stored: dict[str, Any] = dict(self._context.view.status.get("export", {}))
+        directory = None if self._context.view.problems else export_directory(self._context.job)
+        if directory is None:
+            return stored
+        messages = map(self._termination_message, (GangName.TRAINING, GangName.EVALUATOR))
+        return exports_of(stored, directory, messages)
 
     def _termination_message(self, gang: GangName) -> TerminationMessage | None:
         """Return the termination message of the leader of a gang that succeeded."""

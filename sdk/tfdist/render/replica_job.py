@@ -2,7 +2,7 @@
 
 from tfdist.api.training import PLACEHOLDERS, CheckpointSpec, TrainingSpec
 from tfdist.api.v1 import TFDistJob
-from tfdist.contract import CheckpointSettings, LaunchSettings, ReplicaJob, Task, Training
+from tfdist.contract import CheckpointSettings, ExportSettings, LaunchSettings, ReplicaJob, Task, Training
 from tfdist.render.gang import Gang, Member
 
 
@@ -42,6 +42,7 @@ def replica_job(
         addresses=addresses,
         training=_training(spec.training),
         checkpoint=_checkpoint(job, gang, spec.checkpoint) if spec.checkpoint else None,
+        export=_export(job, spec.training),
         evaluation=evaluation,
         runtime=spec.runtime.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True),
         launch=launch,
@@ -62,6 +63,23 @@ def _training(spec: TrainingSpec | None) -> Training | None:
     if spec is None or spec.program is None:
         return None
     return Training(program=spec.program, config=spec.config or {})
+
+
+def export_directory(job: TFDistJob) -> str | None:
+    """Return the directory of exported models, with its placeholders expanded; None if the job exports none."""
+    spec, checkpoint = job.spec.training.export if job.spec.training else None, job.spec.checkpoint
+    if spec is None:
+        return None
+    default = f"{checkpoint.directory.rstrip('/')}/export" if checkpoint else ""
+    return expand_placeholders(job, (spec.directory or default).rstrip("/"))
+
+
+def _export(job: TFDistJob, spec: TrainingSpec | None) -> ExportSettings | None:
+    export, directory = spec.export if spec else None, export_directory(job)
+    if export is None or directory is None:
+        return None
+    formats, which = ([str(each) for each in found] for found in (export.formats, export.which))
+    return ExportSettings(directory=directory, formats=formats, which=which)
 
 
 def _checkpoint(job: TFDistJob, gang: Gang, spec: CheckpointSpec) -> CheckpointSettings:

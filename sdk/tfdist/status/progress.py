@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tfdist.api.export import ExportedModel
 from tfdist.contract import ExitCode
 from tfdist.contract_reports import EvaluationReport, ProgressReport, TerminationMessage
 from tfdist.observed.job_view import TimestampedReport
@@ -117,6 +118,26 @@ def script_evaluation_of(
         if message.evaluation.step in {message.step, saved}:
             reports["final"] = message.evaluation
     return _updated(stored, reports)
+
+
+def exports_of(
+    stored: Mapping[str, Any], directory: str, messages: Iterable[TerminationMessage | None]
+) -> dict[str, Any]:
+    """Return `status.export` from the termination messages of leaders that succeeded.
+
+    Args:
+        stored: the stored `status.export`.
+        directory: of the exports, from the specification; pods are untrusted.
+        messages: of training and its evaluator.
+    """
+    found = {
+        each.which.lower(): {"directory": f"{directory}/{each.which.lower()}", "step": each.step}
+        for message in messages
+        if message is not None
+        for each in message.exports
+        if each.which in set(ExportedModel)
+    }
+    return {**stored, **found}
 
 
 def _updated(stored: Mapping[str, Any], reports: Mapping[str, EvaluationReport | None]) -> dict[str, Any]:

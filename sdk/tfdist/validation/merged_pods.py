@@ -66,6 +66,7 @@ def merged_problems(job: TFDistJob, pod_defaults: Mapping[str, Any], *, programs
     yield from _gpus(job, templates)
     yield from _standby(job, templates)
     yield from _shared_checkpoints(job, templates)
+    yield from _kept_exports(job, templates)
     yield from _patterns(job)
     yield from environment_problems(job)
 
@@ -251,6 +252,20 @@ def _shared_checkpoints(job: TFDistJob, templates: Mapping[Role, Template]) -> I
         text = f"{fact} by the pods; set checkpoint.volume, for example to a persistentVolumeClaim"
         yield FieldError("spec.checkpoint.directory", messages.invalid(checkpoint.directory, text))
         return
+
+
+def _kept_exports(job: TFDistJob, templates: Mapping[Role, Template]) -> Iterator[FieldError]:
+    """Yield an error for an export directory that is removed with its pod."""
+    export = job.spec.training.export if job.spec.training else None
+    if export is None or export.directory is None:
+        return
+    for template in templates.values():
+        volume = _volume_at(template, export.directory)
+        if volume is None or "emptyDir" in volume:
+            place = f"volume {volume['name']}, an emptyDir" if volume else "the file system of the container"
+            text = f"the directory is on {place}, which is deleted with the pod; mount a volume there, or remove it"
+            yield FieldError("spec.training.export.directory", messages.invalid(export.directory, text))
+            return
 
 
 def _volume_at(template: Template, path: str) -> Mapping[str, Any] | None:

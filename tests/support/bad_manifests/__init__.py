@@ -4,6 +4,7 @@ from typing import Final
 
 from support.bad_manifests import (
     bounds,
+    exports,
     metadata,
     network,
     pods,
@@ -22,6 +23,7 @@ BAD: Final[tuple[Bad, ...]] = (
     *shapes.CASES,
     *types.CASES,
     *bounds.CASES,
+    *exports.CASES,
     *policy_bounds.CASES,
     *roles.CASES,
     *rules.CASES,

@@ -11,13 +11,16 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, NoReturn
 
-from tfdist.contract import CheckpointSettings, ExitCode
+from tfdist.contract import CheckpointSettings, ExitCode, ExportSettings
 from tfdist_trainer import environment, log, script
 from tfdist_trainer.environment import Member
 from tfdist_trainer.errors import Preempted, TrainerError
 from tfdist_trainer.evaluation_store import EvaluationResult
+from tfdist_trainer.export import BEST, FINAL, export
+from tfdist_trainer.keras import training_state
 from tfdist_trainer.keras.decisions import listed
 from tfdist_trainer.keras.resumable_fit import ResumableFit, Resumed
 from tfdist_trainer.keras.script_checkpoints import ScriptCheckpoints, Written
@@ -197,7 +200,21 @@ class ScriptTraining:
             self._save(self._last)
             self._checkpoints.wait()
             self._report()
+            if self._member.job.export is not None and self.is_chief:
+                self._export(self._member.job.export, self._last.model)
             self._checkpoints.finish(self.step)
+
+    def _export(self, settings: ExportSettings, model: Any) -> None:
+        """Export the model of the last `fit` as the script has left it, and then the best one."""
+        exported = []
+        if FINAL in settings.which:
+            exported.append(export(settings, FINAL, model, self.step))
+        best = script.evaluations().best
+        if BEST in settings.which and best is not None and best.checkpoint:
+            path = Path(best.checkpoint)
+            training_state.restore_model(f"model/{self.models.index(model)}", model, path)
+            exported.append(export(settings, BEST, model, best.step))
+        script.report_exports(exported)
 
 
 class _Observed:

@@ -14,6 +14,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfdist_trainer.checkpoint import VARIABLES, read_record
 from tfdist_trainer.errors import StorageError
 from tfdist_trainer.upstream import keras_fit
 
@@ -53,6 +54,16 @@ def read(prefix: Path) -> Snapshot:
             return Snapshot(dict(arrays), json.loads(Path(f"{prefix}{VALUES}").read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
         raise StorageError(f"{prefix.parent}: is no checkpoint of a script, or cannot be read: {error}") from None
+
+
+def restore_model(owner: str, model: Any, path: Path) -> None:
+    """Set the variables of `model`, which a checkpoint has as those of `owner`.
+
+    Raises:
+        StorageError: the checkpoint cannot be read, or is of another model.
+    """
+    read_record(path)
+    assign(owner, model, model.variables, read(path / VARIABLES), path)
 
 
 def variables(owner: str, model: Any, found: Sequence[Any]) -> Iterator[tuple[str, Any]]:

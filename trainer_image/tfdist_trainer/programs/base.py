@@ -62,6 +62,10 @@ class Program(ABC):
         """
         return keras.optimizers.Adam(self.config.learning_rate * scale)
 
+    def serving_model(self, model: keras.Model) -> keras.Model:
+        """Return the model that `training.export` writes, from `model` with the trained weights; by default itself."""
+        return model
+
     def examples(self, split: Split, shard: Shard) -> ExampleSource:
         """Return the examples of pipeline `shard` in `split`, counted; by default those of `dataset`.
 

@@ -24,6 +24,7 @@ from tfdist_trainer.context import Context, example_counts
 from tfdist_trainer.data.columns import Array
 from tfdist_trainer.data.files import Split
 from tfdist_trainer.errors import ConfigurationError, StorageError
+from tfdist_trainer.keras_compat import keras
 from tfdist_trainer.programs.from_files import FromFiles
 
 FILE: Final = "program.json"
@@ -67,6 +68,12 @@ class AdaptableProgram(FromFiles, ABC):
         Only by layers of Keras. So the columns may be tensors of the input pipeline, or `keras.Input`s: a model of
         them in front of the trained one takes the columns as they are in the files.
         """
+
+    def serving_model(self, model: keras.Model) -> keras.Model:
+        """Return a model from the columns of the inputs by name, as they are in the files, to predictions."""
+        columns = [column for column in self.columns() if column.name != self.config.label]
+        inputs = {column.name: keras.Input(column.shape, dtype=column.kind, name=column.name) for column in columns}
+        return keras.Model(inputs, model(self.features(inputs)))
 
     def example(self, columns: dict[str, tf.Tensor]) -> tuple[Any, tf.Tensor]:
         """Return the features and the labels; see the base class."""

@@ -1,0 +1,84 @@
+"""Exports models at the end of training (`training.export`): complete or absent, each in a folder of its own.
+
+    <directory>/final/model.keras     format `Keras`
+                     /saved_model/    format `SavedModel`
+               /best/...              the same of the best evaluation
+
+A folder is written under a temporary name, flushed, and renamed. A former folder, such as that of an earlier job of the
+same name, is replaced as a whole.
+"""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from tfdist.contract import ExportSettings
+from tfdist.contract_reports import ExportReport
+from tfdist_trainer import atomic, log
+from tfdist_trainer.errors import ConfigurationError, one_line
+
+FIELD: Final = "training.export"
+FINAL: Final = "Final"
+BEST: Final = "Best"
+
+KERAS_FILE: Final = "model.keras"
+SAVED_MODEL: Final = "saved_model"
+
+
+def _save_keras(model: Any, folder: Path) -> None:
+    model.save(folder / KERAS_FILE)
+
+
+def _save_saved_model(model: Any, folder: Path) -> None:
+    model.export(str(folder / SAVED_MODEL), verbose=False)
+
+
+_SAVE: Final[dict[str, Callable[[Any, Path], None]]] = {"Keras": _save_keras, "SavedModel": _save_saved_model}
+
+
+def export(settings: ExportSettings, which: str, model: Any, step: int) -> ExportReport:
+    """Write `model` in each format, and return the report of that; on one member only.
+
+    Args:
+        settings: of the job.
+        which: `FINAL` or `BEST`.
+        model: a Keras model.
+        step: training step of the model.
+
+    Raises:
+        CheckpointUnwritableError: the directory cannot be written.
+        ConfigurationError: the model cannot be saved in a format.
+        StorageError: the storage failed.
+    """
+    directory = Path(settings.directory)
+    target = directory / which.lower()
+    temporary = target.with_name(f"{atomic.TEMPORARY_PREFIX}{target.name}")
+    former = target.with_name(f"{atomic.TEMPORARY_PREFIX}{target.name}-former")
+    try:
+        for leftover in (temporary, former):
+            shutil.rmtree(leftover, ignore_errors=True)
+        temporary.mkdir(parents=True)
+        for name in settings.formats:
+            _save(name, model, temporary)
+        for path in temporary.rglob("*"):
+            atomic.sync(path)
+        if target.exists():
+            target.rename(former)
+        temporary.rename(target)
+        atomic.sync(directory)
+        shutil.rmtree(former, ignore_errors=True)
+    except OSError as error:
+        raise atomic.storage_failure(error, directory, field=f"{FIELD}.directory") from error
+    log.event("exported", which=which, step=step, path=target)
+    return ExportReport(which=which, step=step)
+
+
+def _save(name: str, model: Any, folder: Path) -> None:
+    try:
+        _SAVE[name](model, folder)
+    except OSError:
+        raise
+    except Exception as error:  # Keras raises errors of all kinds for what it cannot save
+        reason = one_line(f"{type(error).__name__}: {error}")[:500]
+        raise ConfigurationError(f"{FIELD}.formats: the model cannot be saved as {name}: {reason}") from error
