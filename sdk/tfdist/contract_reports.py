@@ -72,7 +72,7 @@ class EvaluationReport(ReportModel):
 
 
 class ExportReport(ReportModel):
-    """An exported model; the specification says where it is."""
+    """An exported model; its directory is that of the specification."""
 
     which: ShortMessage
     """`Final` or `Best`, as in `training.export.which`."""

@@ -232,7 +232,7 @@ def test_with_two_workers_killed_twice_it_evaluates_all_and_stops_training_early
     assert best["step"] == words.best_evaluation.step
     check_scores(tmp_path, data, best)
     assert [(each.which, each.step) for each in last.exports] == [("Final", final.step)]
-    assert [(each.which, each.step) for each in words.exports] == [("Best", best["step"])]
+    assert [(each.which, each.step) for each in third.termination().exports] == [("Best", best["step"])]
     for folder, checkpoint in (("final", final.path), ("best", best["checkpoint"])):
         check_export(tmp_path / "models" / folder, config | endless, Path(checkpoint), data)
 

@@ -211,7 +211,7 @@ def test_an_evaluator_s_results_are_not_replaced_by_those_of_training() -> None:
     [({}, "/ckpt/fashion/export"), ({"directory": "/models/{name}/"}, "/models/fashion")],
     ids=["in the checkpoint directory", "elsewhere"],
 )
-def test_exported_models_are_in_the_status_where_the_specification_says(export: dict[str, Any], directory: str) -> None:
+def test_the_status_has_the_folders_of_exported_models(export: dict[str, Any], directory: str) -> None:
     volumes = {"volumes": [MODELS], "volumeMounts": [{"name": "models", "mountPath": "/models"}]}
     story = Lifecycle(BOTH, training={"script": "/train.py", "export": export}, checkpoint=CHECKPOINT, **volumes)
     exports = [{"which": "Final", "step": 9}, {"which": "Best", "step": 6}, {"which": "Other", "step": 1}, {"step": 2}]
