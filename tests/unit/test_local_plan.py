@@ -63,6 +63,7 @@ def test_paths_below_mounts_become_folders_in_every_text_of_the_job() -> None:
             training={
                 "program": "image_classification",
                 "config": {"data": {"train": ["/data/a-*.npz", "/database/b"]}},
+                "export": {},
             },
             checkpoint={"directory": "/ckpt/{name}", "volume": {"persistentVolumeClaim": {"claimName": "saved"}}},
             volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "flowers"}}],
@@ -78,6 +79,8 @@ def test_paths_below_mounts_become_folders_in_every_text_of_the_job() -> None:
     assert replica_job.checkpoint is not None
     assert replica_job.training.config["data"]["train"] == ["/srv/flowers/v2/a-*.npz", "/database/b"]
     assert replica_job.checkpoint.directory == f"{STATE}/volumes/saved/fashion"
+    assert replica_job.export is not None
+    assert replica_job.export.directory == f"{STATE}/volumes/saved/fashion/export"
     assert worker.environment["EXTRA"] == "gs://bucket/data:/srv/flowers/v2/x"
     assert worker.command[-3:] == (f"--out={STATE}/volumes/saved/out", "/srv/flowers/v2/y", "$(PLACE)")
 

@@ -27,7 +27,7 @@ _PORT_VARIABLE: Final = re.compile(r"TFDIST_[A-Z]+_PORT")
 _SOURCE: Final = "source"
 """Folder of the source from Git, below the state folder."""
 
-_PARTS_WITH_PATHS: Final = ("training", "checkpoint")
+_PARTS_WITH_PATHS: Final = ("training", "checkpoint", "export")
 """Parts of `TFDIST_JOB` that contain paths of the pod."""
 
 
