@@ -14,7 +14,7 @@ import numpy as np
 
 from bench import report
 from bench.results import Row, Samples, Target
-from bench.trainer import evaluator_cost, fit_alone, fit_turns, start
+from bench.trainer import evaluator_cost, fit_alone, fit_turns, saving, start
 from bench.trainer.processes import ProcessGroup
 from tfdist_cluster import console
 
@@ -61,7 +61,7 @@ def _store(options: argparse.Namespace, section: str, measure: Callable[[], list
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="bench.trainer", description="Measures the trainer and a plain loop")
-    choices = [*MODELS, "fit", "start", "evaluator"]
+    choices = [*MODELS, "fit", "saving", "start", "evaluator"]
     parser.add_argument("--only", nargs="+", choices=choices, default=choices, help="default: all")
     parser.add_argument("--processes", nargs="+", type=int, default=[1, 2], help="default: 1 2")
     parser.add_argument(
@@ -91,6 +91,9 @@ def _measured(options: argparse.Namespace, base: dict[str, Any], folder: Path) -
         with console.step("fit"):
             rows += fit_turns.run(base | MODELS["mlp"].config | {"steps": 10**9}, folder / "fit")
             rows += fit_alone.run(base["data"]["train"])
+    if "saving" in options.only:
+        with console.step("saving"):
+            rows += saving.run(folder / "saving")
     if "start" in options.only:
         with console.step("start"):
             rows += start.run(base | MODELS["mlp"].config, folder)

@@ -2,14 +2,14 @@
 
 import copy
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import pytest
 from support.api import Json
 from support.e2e import Cluster, example
 from support.failing import Scene, own_namespace
-from support.nodes import signal_program
+from support.nodes import paused, require_own_nodes, send_signal, signal_program
 from support.polling import wait_for
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(420)]
@@ -70,6 +70,19 @@ JOB: Final[Json] = {
 }
 
 
+SPREAD: Final[Json] = {
+    "topologySpreadConstraints": [
+        {
+            "maxSkew": 1,
+            "topologyKey": "kubernetes.io/hostname",
+            "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": {"matchLabels": {"tfdist.dev/job": "resumed"}},
+        }
+    ],
+}
+"""On two nodes, if there are."""
+
+
 @pytest.fixture
 def scene(cluster: Cluster) -> Iterator[Scene]:
     with own_namespace(cluster, "script") as scene:
@@ -91,20 +104,23 @@ def test_a_keras_script_trains_on_two_workers_with_equal_losses(scene: Scene) ->
 
 
 @pytest.fixture
-def jobs(cluster: Cluster) -> Iterator[tuple[Json, Json]]:
-    """An undisturbed job, and the same one with checkpoints."""
+def jobs(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[tuple[Json, Json]]:
+    """An undisturbed job of so many epochs, and the same one with checkpoints."""
     alone, resumed = (copy.deepcopy(JOB) | {"metadata": {"name": name}} for name in ("undisturbed", "resumed"))
     for job in (alone, resumed):
-        job["spec"]["training"]["args"] = ["--epochs", "40", "--seconds", "0.5"]
+        job["spec"]["training"]["args"] = ["--epochs", str(request.param), "--seconds", "0.5"]
     shared = example("resumed")["spec"]
-    resumed["spec"] |= {key: shared[key] for key in ("volumes", "volumeMounts")}
+    resumed["spec"] |= {key: shared[key] for key in ("volumes", "volumeMounts")} | {"template": {"spec": SPREAD}}
     resumed["spec"]["checkpoint"] = shared["checkpoint"] | {"everySteps": 4}
+    resumed["spec"]["training"]["export"] = {"which": ["Final", "Best"]}
+    resumed["spec"]["runPolicy"] = {"backoffLimit": 20, "cleanPodPolicy": "None"}
     yield alone, resumed
     for job in (alone, resumed):
         cluster.delete_job(job["metadata"]["name"])
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.parametrize("jobs", [40], indirect=True, ids=["40 epochs"])
 def test_a_script_whose_process_is_killed_and_whose_pod_is_deleted_ends_with_the_losses_of_one_left_alone(
     cluster: Cluster, jobs: tuple[Json, Json]
 ) -> None:
@@ -124,6 +140,75 @@ def test_a_script_whose_process_is_killed_and_whose_pod_is_deleted_ends_with_the
     expected = {losses(log(scene, pod)) for pod in scene.cluster.pods("undisturbed")}
     assert {losses(log(scene, pod)) for pod in scene.cluster.pods("resumed")} == expected, scene.described("resumed")
     assert status["evaluation"]["final"]["checkpoint"] == status["progress"]["lastCheckpoint"]["path"]
+    assert status["export"]["final"]["step"] == status["progress"]["step"] == 80
+    assert status["export"]["best"]["step"] == status["evaluation"]["best"]["step"]
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("jobs", [200], indirect=True, ids=["200 epochs"])
+def test_a_script_that_is_disturbed_ten_times_ends_with_the_losses_of_one_left_alone(
+    cluster: Cluster, jobs: tuple[Json, Json]
+) -> None:
+    require_own_nodes("makes a node stand still, and with it what others run there")
+    # given
+    scene, (alone, resumed) = Scene(cluster), jobs
+    scene.start(CODE, alone)
+    assert scene.ended("undisturbed", seconds=600)["phase"] == "Succeeded"
+    scene.start(resumed)
+    # when programs and launchers are killed and terminated, and pods deleted
+    for number, disturb in enumerate(DISTURBANCES):
+        until_step(scene, 10 * (number + 1))
+        disturb(scene, replica(scene, number % 2))
+    # and a node stands still
+    until_step(scene, 10 * (len(DISTURBANCES) + 1))
+    with paused(replica(scene, 1)["spec"]["nodeName"]):
+        until_step(scene, 10 * (len(DISTURBANCES) + 3), seconds=300)
+    # then
+    status = scene.ended("resumed", seconds=600)
+    assert status["phase"] == "Succeeded", scene.described("resumed")
+    assert status["progress"]["step"] == 400
+    found, expected = (numbers(scene, name) for name in ("resumed", "undisturbed"))
+    assert len(found) == 200
+    # the sums of an interrupted epoch are added in another order
+    assert found == pytest.approx(expected, rel=1e-5)
+
+
+def kill_program(_: Scene, pod: Json) -> None:
+    signal_program(pod, "KILL")
+
+
+def terminate_program(_: Scene, pod: Json) -> None:
+    signal_program(pod, "TERM")
+
+
+def kill_launcher(_: Scene, pod: Json) -> None:
+    send_signal(pod, "KILL")
+
+
+def delete_pod(scene: Scene, pod: Json) -> None:
+    scene.delete_pod(pod["metadata"]["name"])
+
+
+DISTURBANCES: Final[tuple[Callable[[Scene, Json], None], ...]] = (
+    kill_program,
+    kill_program,
+    terminate_program,
+    delete_pod,
+    kill_launcher,
+    terminate_program,
+    delete_pod,
+    kill_launcher,
+    kill_program,
+)
+"""Of the workers in turn; a node that stands still is the tenth."""
+
+
+def numbers(scene: Scene, job: str) -> list[float]:
+    """Return the losses that the worker 0 that has succeeded has printed."""
+    pods = [pod for pod in scene.cluster.pods(job) if pod["status"]["phase"] == "Succeeded"]
+    text = losses(log(scene, min(pods, key=lambda pod: str(pod["metadata"]["labels"]["tfdist.dev/index"]))))
+    return [float(number) for number in text.strip("[]").split(",")]
 
 
 def replica(scene: Scene, index: int) -> Json:
@@ -133,11 +218,11 @@ def replica(scene: Scene, index: int) -> Json:
     return next(pod for pod in of_worker if "deletionTimestamp" not in pod["metadata"])
 
 
-def until_step(scene: Scene, step: int) -> None:
+def until_step(scene: Scene, step: int, seconds: float = 120) -> None:
     def progress() -> int:
         return int(scene.cluster.job("resumed").get("status", {}).get("progress", {}).get("step") or 0)
 
-    wait_for(f"step {step}", lambda: progress() >= step, seconds=120)
+    wait_for(f"step {step}", lambda: progress() >= step, seconds=seconds)
 
 
 def log(scene: Scene, pod: Json) -> str:
