@@ -1,8 +1,8 @@
 """How long training waits for a checkpoint of 1 GB of a Keras script: `fit` with checkpoints in the background.
 
-A process trains one wide layer with Adam and saves every few steps. What a checkpoint costs the step loop is the time
-of the steps that it overlaps, in excess of the others: the references, the copies of buffers that are written to
-meanwhile, and the processor time of the writer. Saving in the step loop would cost the whole write.
+A process trains one wide layer with Adam and saves every few steps. The step loop waits for references to variables,
+and the next step copies the buffers that it writes to. The steps beside the write also share the processor with it.
+Saving in the step loop would cost the whole write.
 """
 
 import json
@@ -47,14 +47,15 @@ def run(folder: Path) -> list[Row]:
 def _row(seconds: Any, saves: list[tuple[int, float, float]]) -> Row:
     """Return the row of steps that took `seconds`, from the second on, and of the saves in between."""
     steps = {number: float(each) for number, each in enumerate(seconds, start=2)}
-    idle = [steps[step] for first, _, _ in saves for step in (first - 1, first) if step > BEFORE]
-    usual = float(np.median(idle))
-    costs = [sum(steps[step] - usual for step in range(first + 1, first + EVERY - 1)) for first, _, _ in saves]
-    writes = [write for _, _, write in saves]
-    blocked = max(blocked for _, blocked, _ in saves)
-    note = f"a step takes {usual:.2f} s; references {blocked * 1000:.0f} ms; {len(saves)} checkpoints of 1.02 GB"
-    title = "fit: what a checkpoint of 1 GB in the background costs the steps, compared with its write"
-    return Row(title, float(np.median(costs)), float(np.median(writes)), "s", LIMIT, note)
+    usual = float(np.median([steps[step] for first, *_ in saves for step in (first - 1, first) if step > BEFORE]))
+    blocked = [references + max(0.0, steps[first + 1] - usual) for first, references, _ in saves]
+    overlapped = [sum(steps[step] - usual for step in range(first + 1, first + EVERY - 1)) for first, *_ in saves]
+    note = (
+        f"a step takes {usual:.2f} s; all steps beside the write take {np.median(overlapped):.2f} s more; "
+        f"references {max(each for _, each, _ in saves) * 1000:.0f} ms; {len(saves)} checkpoints of 1.02 GB"
+    )
+    title = "fit: what the step after a checkpoint of 1 GB takes longer, compared with the write in the background"
+    return Row(title, float(np.median(blocked)), float(np.median([write for *_, write in saves])), "s", LIMIT, note)
 
 
 def main() -> None:
