@@ -1,7 +1,7 @@
 """How long training waits for a checkpoint of 1 GB of a Keras script: `fit` with checkpoints in the background.
 
 A process trains one wide layer with Adam and saves every few steps. The step loop waits for references to variables,
-and the next step copies the buffers that it writes to. The steps beside the write also share the processor with it.
+and the next step copies the buffers that it writes to. The steps during the write also share the processor with it.
 Saving in the step loop would cost the whole write.
 """
 
@@ -51,7 +51,7 @@ def _row(seconds: Any, saves: list[tuple[int, float, float]]) -> Row:
     blocked = [references + max(0.0, steps[first + 1] - usual) for first, references, _ in saves]
     overlapped = [sum(steps[step] - usual for step in range(first + 1, first + EVERY - 1)) for first, *_ in saves]
     note = (
-        f"a step takes {usual:.2f} s; all steps beside the write take {np.median(overlapped):.2f} s more; "
+        f"a step takes {usual:.2f} s; all steps during the write take {np.median(overlapped):.2f} s more; "
         f"references {max(each for _, each, _ in saves) * 1000:.0f} ms; {len(saves)} checkpoints of 1.02 GB"
     )
     title = "fit: what the step after a checkpoint of 1 GB takes longer, compared with the write in the background"
