@@ -174,7 +174,8 @@ class World(Timeline):
         # In order: never before what was sent before.
         at = max(self.now + self.delay(), connection.clear_at[to_leader])
         connection.clear_at[to_leader] = at
-        self.later(at - self.now, lambda: self.arrive(link, message, to_leader=to_leader))
+        # Not by a delay: the sum of a difference may round to just before the message that was sent first.
+        self.at_time(at, lambda: self.arrive(link, message, to_leader=to_leader))
 
     def arrive(self, link: int, message: Message, *, to_leader: bool) -> None:
         connection = self.connections[link]
@@ -201,7 +202,7 @@ class World(Timeline):
         if not connection.cut:
             for end in (connection.member, connection.leader):
                 at = max([self.now + self.delay(), *connection.clear_at])
-                self.later(at - self.now, partial(self.lost, link, end, lease_expired=False))
+                self.at_time(at, partial(self.lost, link, end, lease_expired=False))
         else:
             self.silence(link)
 

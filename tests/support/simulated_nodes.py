@@ -18,7 +18,11 @@ class Timeline:
         self._order = itertools.count()
 
     def later(self, delay: float, action: Callable[[], None]) -> None:
-        heapq.heappush(self._queue, (self.now + delay, next(self._order), action))
+        self.at_time(self.now + delay, action)
+
+    def at_time(self, time: float, action: Callable[[], None]) -> None:
+        """Schedule an action for a time; of two at the same time the one that was scheduled first comes first."""
+        heapq.heappush(self._queue, (time, next(self._order), action))
 
     def run(self, seconds: float) -> None:
         until = self.now + seconds
