@@ -1,7 +1,8 @@
 """Training examples are balanced over the members where whole files are uneven, and the log has each share."""
 
+from collections.abc import Callable
 from pathlib import Path
-from threading import Barrier, Thread
+from threading import Barrier, Lock, Thread
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,9 @@ from tfdist_trainer.data.files import Shard
 from tfdist_trainer.programs import choose
 
 pytestmark = [pytest.mark.trainer, pytest.mark.usefixtures("two_devices")]
+
+
+READING = Lock()
 
 
 class Gang:
@@ -41,6 +45,19 @@ class Context:
         self.shard = Shard(gang.rank, gang.replicas)
 
 
+def one_at_a_time(read: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `read` for threads: NumPy parses the header of an array by `ast`, which may fail in several at a time.
+
+    That is python/cpython#106905, in Python 3.11. Members are processes, which read in one thread.
+    """
+
+    def source(*args: Any) -> Any:
+        with READING:
+            return read(*args)
+
+    return source
+
+
 def opened(pattern: str, members: int) -> list[InputPipeline]:
     """Return the input of each of `members` that open it at the same time."""
     shared, barrier = [0.0] * members, Barrier(members)
@@ -48,7 +65,8 @@ def opened(pattern: str, members: int) -> list[InputPipeline]:
 
     def run(rank: int) -> None:
         config = {"data": {"train": pattern}, "numeric": ["x"], "label": "x2", "batchSizePerReplica": 10}
-        program = choose("tabular", config).create()
+        program: Any = choose("tabular", config).create()
+        program.source = one_at_a_time(program.source)
         context: Any = Context(program, Gang(rank, shared, barrier))
         found[rank] = training_input.open_training_input(context)
 
