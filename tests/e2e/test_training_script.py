@@ -205,10 +205,13 @@ DISTURBANCES: Final[tuple[Callable[[Scene, Json], None], ...]] = (
 
 
 def numbers(scene: Scene, job: str) -> list[float]:
-    """Return the losses that the worker 0 that has succeeded has printed."""
-    pods = [pod for pod in scene.cluster.pods(job) if pod["status"]["phase"] == "Succeeded"]
-    text = losses(log(scene, min(pods, key=lambda pod: str(pod["metadata"]["labels"]["tfdist.dev/index"]))))
-    return [float(number) for number in text.strip("[]").split(",")]
+    """Return the losses that a worker that has succeeded has printed, when the kubelet has reported its end."""
+
+    def succeeded() -> list[Json]:
+        return [pod for pod in scene.cluster.pods(job) if pod["status"]["phase"] == "Succeeded"]
+
+    pods = wait_for(f"a pod of {job} that has succeeded", succeeded, seconds=120)
+    return [float(number) for number in losses(log(scene, pods[0])).strip("[]").split(",")]
 
 
 def replica(scene: Scene, index: int) -> Json:
