@@ -17,7 +17,7 @@ from tfdist_trainer.programs.base import Program
 from tfdist_trainer.step import EvaluateStep, StepOptions, TrainStep, metric_sums
 from tfdist_trainer.strategies.replica_group import ReplicaGroup
 
-pytestmark = [pytest.mark.trainer, pytest.mark.usefixtures("two_devices")]
+pytestmark = pytest.mark.trainer
 
 
 def size(tensor: tf.Tensor) -> tf.Tensor:

@@ -167,7 +167,6 @@ def open_skipping(name: str, gzipped: bool = False) -> Any:
 
 
 @pytest.mark.trainer
-@pytest.mark.usefixtures("two_devices")
 @pytest.mark.parametrize("name", ["x.csv", "x.npz", "x.tfrecord"])
 def test_a_column_that_no_record_of_a_file_has_is_not_skipped(name: str, tmp_path: Path) -> None:
     path = write(tmp_path / name, label=None, target=np.zeros(3, int))
@@ -176,7 +175,6 @@ def test_a_column_that_no_record_of_a_file_has_is_not_skipped(name: str, tmp_pat
 
 
 @pytest.mark.trainer
-@pytest.mark.usefixtures("two_devices")
 def test_a_record_without_a_feature_is_skipped_and_its_features_are_named(tmp_path: Path) -> None:
     import tensorflow as tf
 
@@ -193,7 +191,6 @@ def test_a_record_without_a_feature_is_skipped_and_its_features_are_named(tmp_pa
 
 
 @pytest.mark.trainer
-@pytest.mark.usefixtures("two_devices")
 @pytest.mark.parametrize("name", ["x.csv", "x.npz", "x.tfrecord"])
 @pytest.mark.parametrize("has_first", [True, False])
 def test_the_first_reason_is_the_message_if_all_records_of_all_members_are_skipped(
@@ -239,7 +236,6 @@ WRONG_COMPRESSION: dict[str, tuple[bool, Any, str]] = {
 
 
 @pytest.mark.trainer
-@pytest.mark.usefixtures("two_devices")
 @pytest.mark.parametrize(("gzipped", "change", "message"), WRONG_COMPRESSION.values(), ids=WRONG_COMPRESSION.keys())
 def test_a_file_that_is_no_tfrecord_is_recognized_by_its_content(
     gzipped: bool, change: Any, message: str, tmp_path: Path
@@ -257,7 +253,6 @@ def test_a_file_that_is_no_tfrecord_is_recognized_by_its_content(
 
 
 @pytest.mark.trainer
-@pytest.mark.usefixtures("two_devices")
 @pytest.mark.parametrize(("start", "kind"), [(b"\x89PNG\r\n\x1a\n", "PNG"), (b"\xff\xd8\xff\xe0", "JPEG")])
 def test_an_encoded_image_is_reported_as_such(start: bytes, kind: str) -> None:
     from tfdist_trainer.data import tfrecord

@@ -142,7 +142,6 @@ def numbers(part: Any, seed: int | None, steps: int, epochs: range, skip: int = 
 
 
 @pytest.mark.trainer
-@pytest.mark.usefixtures("two_devices")
 @pytest.mark.parametrize("kind", ["npz", "tfrecord.gz", pytest.param("tfrecord", marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     ("sizes", "pipelines"),
@@ -203,7 +202,6 @@ def write_records(path: Path, records: list[bytes]) -> str:
 
 
 @pytest.mark.trainer
-@pytest.mark.usefixtures("two_devices")
 def test_a_bad_record_is_reported_by_file_and_number(tmp_path: Path) -> None:
     from tfdist_trainer.data import tfrecord
 
@@ -231,7 +229,6 @@ def test_a_bad_record_is_reported_by_file_and_number(tmp_path: Path) -> None:
 
 
 @pytest.mark.trainer
-@pytest.mark.usefixtures("two_devices")
 @pytest.mark.parametrize("gzipped", [False, True])
 def test_a_truncated_file_is_reported_with_the_records_before(gzipped: bool, tmp_path: Path) -> None:
     from tfdist_trainer.data import tfrecord
@@ -248,7 +245,6 @@ def test_a_truncated_file_is_reported_with_the_records_before(gzipped: bool, tmp
 
 
 @pytest.mark.trainer
-@pytest.mark.usefixtures("two_devices")
 def test_damaged_data_is_found_by_reading_and_a_damaged_length_by_counting(tmp_path: Path) -> None:
     from tfdist_trainer.data import tfrecord
 
@@ -272,7 +268,6 @@ def test_damaged_data_is_found_by_reading_and_a_damaged_length_by_counting(tmp_p
 
 
 @pytest.mark.trainer
-@pytest.mark.usefixtures("two_devices")
 def test_files_of_two_formats_under_one_pattern_are_rejected(tmp_path: Path) -> None:
     from tfdist_trainer.programs import choose
 

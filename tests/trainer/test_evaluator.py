@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from tfdist_trainer.evaluator import Evaluator
 
-pytestmark = [pytest.mark.trainer, pytest.mark.usefixtures("two_devices")]
+pytestmark = pytest.mark.trainer
 
 PATIENCE_SECONDS = 240.0
 TIME = "2026-01-02T03:04:05.678Z"

@@ -21,7 +21,7 @@ from tfdist_trainer.programs import choose
 if TYPE_CHECKING:
     from trainer.conftest import Launch, Replicas
 
-pytestmark = [pytest.mark.trainer, pytest.mark.usefixtures("two_devices")]
+pytestmark = pytest.mark.trainer
 
 Array = npt.NDArray[np.float64]
 

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from trainer import exported
 
+from tfdist.api.export import ExportedModel
 from tfdist.contract import ExportSettings
 from tfdist_trainer.errors import CheckpointUnwritableError, ConfigurationError, StorageError
-from tfdist_trainer.export import BEST, FINAL, export
+from tfdist_trainer.export import export
 
 pytestmark = pytest.mark.trainer
 
@@ -24,12 +25,12 @@ def model() -> Any:
 
 
 def settings(folder: Path, *formats: str) -> ExportSettings:
-    return ExportSettings(directory=str(folder), formats=[*formats] or exported.FORMATS, which=[FINAL, BEST])
+    return ExportSettings(directory=str(folder), formats=[*formats] or exported.FORMATS, which=[*ExportedModel])
 
 
 def test_each_format_predicts_as_the_model_does(model: Any, tmp_path: Path) -> None:
     # when
-    report = export(settings(tmp_path / "models"), BEST, model, 7)
+    report = export(settings(tmp_path / "models"), ExportedModel.BEST, model, 7)
     # then
     assert (report.which, report.step) == ("Best", 7)
     for found in exported.predictions(tmp_path / "models/best", ROWS):
@@ -38,11 +39,11 @@ def test_each_format_predicts_as_the_model_does(model: Any, tmp_path: Path) -> N
 
 def test_an_earlier_export_is_replaced_as_a_whole(model: Any, tmp_path: Path) -> None:
     # given an earlier one in both formats, and what an interrupted one has left
-    export(settings(tmp_path), FINAL, model, 1)
+    export(settings(tmp_path), ExportedModel.FINAL, model, 1)
     (tmp_path / ".tmp-final").mkdir()
     (tmp_path / ".tmp-final/model.keras").touch()
     # when
-    export(settings(tmp_path, "Keras"), FINAL, model, 2)
+    export(settings(tmp_path, "Keras"), ExportedModel.FINAL, model, 2)
     # then
     assert sorted(path.name for path in tmp_path.iterdir()) == ["final"]
     assert sorted(path.name for path in (tmp_path / "final").iterdir()) == ["model.keras"]
@@ -59,12 +60,12 @@ class Unsavable(keras.layers.Layer):  # type: ignore[misc]
 
 def test_a_model_that_cannot_be_saved_leaves_the_earlier_export(model: Any, tmp_path: Path) -> None:
     # given
-    export(settings(tmp_path, "Keras"), FINAL, model, 1)
+    export(settings(tmp_path, "Keras"), ExportedModel.FINAL, model, 1)
     before = (tmp_path / "final/model.keras").read_bytes()
     unsavable = keras.Sequential([keras.Input([3]), Unsavable(lambda x: x + 1)])
     # when
     with pytest.raises(ConfigurationError, match=r"training\.export\.formats: the model cannot be saved as Keras: "):
-        export(settings(tmp_path, "Keras"), FINAL, unsavable, 2)
+        export(settings(tmp_path, "Keras"), ExportedModel.FINAL, unsavable, 2)
     # then
     assert (tmp_path / "final/model.keras").read_bytes() == before
 
@@ -75,7 +76,7 @@ def test_a_directory_that_cannot_be_written_is_named(model: Any, tmp_path: Path)
     # when
     where = r"training\.export\.directory: cannot write .*/models: Not a dir"
     with pytest.raises(CheckpointUnwritableError, match=where):
-        export(settings(tmp_path / "models"), FINAL, model, 1)
+        export(settings(tmp_path / "models"), ExportedModel.FINAL, model, 1)
 
 
 def test_a_full_disk_fails_the_export_and_may_be_tried_again(
@@ -88,6 +89,6 @@ def test_a_full_disk_fails_the_export_and_may_be_tried_again(
     monkeypatch.setattr(model, "save", full)
     # when
     with pytest.raises(StorageError, match=r"training\.export\.directory: cannot write .*: No space left on device"):
-        export(settings(tmp_path), FINAL, model, 1)
+        export(settings(tmp_path), ExportedModel.FINAL, model, 1)
     # then
     assert not (tmp_path / "final").exists()

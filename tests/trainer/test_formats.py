@@ -153,7 +153,6 @@ def write(kind: str, path: Path, ids: Array) -> None:
 
 
 @pytest.mark.trainer
-@pytest.mark.usefixtures("two_devices")
 @pytest.mark.parametrize("ending", ["csv", "npz", "tfrecord", "tfrecord.gz"])
 @pytest.mark.parametrize(("sizes", "pipelines"), [([7, 0, 16], 3), ([7, 6, 10], 2)], ids=["by file", "by record"])
 def test_every_good_record_is_read_once_and_bad_ones_are_counted_once(
@@ -177,7 +176,6 @@ def test_every_good_record_is_read_once_and_bad_ones_are_counted_once(
 
 
 @pytest.mark.trainer
-@pytest.mark.usefixtures("two_devices")
 @pytest.mark.parametrize("model", ["mlp", "cnn", "resnet", "file"])
 def test_image_models_map_images_to_logits(model: str, tmp_path: Path) -> None:
     from tfdist_trainer.programs import choose
@@ -193,7 +191,6 @@ def test_image_models_map_images_to_logits(model: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.trainer
-@pytest.mark.usefixtures("two_devices")
 def test_a_rate_warms_up_stays_and_falls_by_a_cosine() -> None:
     from tfdist_trainer.programs.optimizers import WarmUpAndDecay
 

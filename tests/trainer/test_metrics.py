@@ -18,7 +18,7 @@ from tfdist_trainer.metrics.additive import WeightedMean
 from tfdist_trainer.metrics.collection import MetricCollection
 from tfdist_trainer.metrics.keras_metrics import KerasMetric
 
-pytestmark = [pytest.mark.trainer, pytest.mark.usefixtures("two_devices")]
+pytestmark = pytest.mark.trainer
 
 Array = npt.NDArray[Any]
 CLASSES = 4

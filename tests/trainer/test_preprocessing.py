@@ -15,13 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trainer import exported
 
+from tfdist.api.export import ExportedModel
 from tfdist.contract import ExportSettings
 from tfdist_trainer.errors import ConfigurationError
-from tfdist_trainer.export import FINAL, export
+from tfdist_trainer.export import export
 from tfdist_trainer.programs import choose
 from tfdist_trainer.programs.preprocessing import Reducer
 
-pytestmark = [pytest.mark.trainer, pytest.mark.usefixtures("two_devices")]
+pytestmark = pytest.mark.trainer
 
 Array = npt.NDArray[Any]
 TABULAR: dict[str, Any] = {
@@ -163,7 +164,12 @@ def test_numbers_are_normalized_in_float32_with_any_precision(
 
 def saved_predictions(model: keras.Model, columns: Mapping[str, tf.Tensor], folder: Path) -> Iterator[Array]:
     """Return the predictions of `model` after it was exported in each format and loaded again."""
-    export(ExportSettings(directory=str(folder), formats=exported.FORMATS, which=[FINAL]), FINAL, model, 1)
+    export(
+        ExportSettings(directory=str(folder), formats=exported.FORMATS, which=[ExportedModel.FINAL]),
+        ExportedModel.FINAL,
+        model,
+        1,
+    )
     return exported.predictions(folder / "final", columns)
 
 

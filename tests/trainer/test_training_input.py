@@ -14,7 +14,7 @@ from tfdist_trainer.data import npz
 from tfdist_trainer.data.files import Shard
 from tfdist_trainer.programs import choose
 
-pytestmark = [pytest.mark.trainer, pytest.mark.usefixtures("two_devices")]
+pytestmark = pytest.mark.trainer
 
 
 READING = Lock()

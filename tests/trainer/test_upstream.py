@@ -25,7 +25,7 @@ from tfdist_trainer.upstream.hook import Hook
 from tfdist_trainer.upstream.initial_values import local_initial_values
 from tfdist_trainer.upstream.keras_optimizers import disable_gradient_reduction, moments_of, replace_adam_update
 
-pytestmark = [pytest.mark.trainer, pytest.mark.usefixtures("two_devices")]
+pytestmark = pytest.mark.trainer
 
 MODULES = [module.name for module in pkgutil.iter_modules(upstream.__path__) if module.name != "hook"]
 HOOKS: list[Hook] = [each for name in MODULES for each in importlib.import_module(f"{upstream.__name__}.{name}").HOOKS]

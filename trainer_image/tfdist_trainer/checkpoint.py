@@ -127,6 +127,11 @@ class CheckpointReader:
         """Return the path of the checkpoint at `step`, which need not exist."""
         return self.directory / name_of(step)
 
+    def has(self, step: int, written_at: str) -> bool:
+        """Return whether the checkpoint at `step` exists, and was not replaced since it was written at that time."""
+        record = peek(self.path_of(step))
+        return record is not None and record.time == written_at
+
     def records(self) -> Iterator[Record]:
         """Yield the record of each checkpoint, oldest first, without checking its files."""
         for path in reversed(list(self._paths())):

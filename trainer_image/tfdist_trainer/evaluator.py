@@ -13,16 +13,16 @@ from typing import Final
 
 import pydantic
 
+from tfdist.api.export import ExportedModel
 from tfdist.contract import Phase
 from tfdist.contract_reports import EvaluationReport
 from tfdist_trainer import log
-from tfdist_trainer.checkpoint import RECORD, CheckpointReader, FinalRecord, Record, peek, read_record
+from tfdist_trainer.checkpoint import RECORD, CheckpointReader, FinalRecord, Record, read_record
 from tfdist_trainer.context import Context
 from tfdist_trainer.errors import ConfigurationError, StorageError
 from tfdist_trainer.evaluate import CheckpointEvaluator, Evaluation, checkpoint_settings_of, evaluation_store_of
 from tfdist_trainer.evaluation_store import BestPolicy, EvaluationResult
 from tfdist_trainer.evaluation_summaries import EvaluationSummaries
-from tfdist_trainer.export import BEST
 from tfdist_trainer.program_export import export_checkpoint
 
 POLL_SECONDS: Final = 1.0
@@ -116,10 +116,10 @@ class Evaluator:
         if final.step not in self._results:
             raise StorageError(f"{self._reader.path_of(final.step)}: the last checkpoint does not exist")
         self._store.end()
-        best = self._store.update_best(self._policy, self._results, self._exists)
+        best = self._update_best()
         if best is not None and best.checkpoint:
-            export_checkpoint(self._context, BEST, Path(best.checkpoint), best.step)
-        self._report(Phase.FINISHED, final)
+            export_checkpoint(self._context, ExportedModel.BEST, Path(best.checkpoint), best.step)
+        self._report(Phase.FINISHED, final, best)
         return True
 
     def _pending(self, final: FinalRecord | None) -> dict[int, Record]:
@@ -165,10 +165,14 @@ class Evaluator:
         if reason:
             log.event("early-stopping", reason=reason)
             self._store.request_stop(max(self._results), reason)
-        self._report(Phase.EVALUATING, self._reader.final(self._job))
+        self._report(Phase.EVALUATING, self._reader.final(self._job), self._update_best())
 
-    def _report(self, phase: Phase, final: FinalRecord | None) -> None:
-        best = self._store.update_best(self._policy, self._results, self._exists)
+    def _update_best(self) -> EvaluationResult | None:
+        return self._store.update_best(
+            self._policy, self._results, lambda result: self._reader.has(result.step, result.saved_at)
+        )
+
+    def _report(self, phase: Phase, final: FinalRecord | None, best: EvaluationResult | None) -> None:
         newest = self._results[max(self._results)]
         last = self._results.get(final.step) if final else None
         self._reporter.update(
@@ -178,11 +182,6 @@ class Evaluator:
             best_evaluation=_report_of(best),
             final_evaluation=_report_of(last),
         )
-
-    def _exists(self, result: EvaluationResult) -> bool:
-        """Return whether the evaluated checkpoint still exists, and was not replaced by another one of its step."""
-        record = peek(self._reader.path_of(result.step))
-        return record is not None and record.time == result.saved_at
 
 
 def _report_of(result: EvaluationResult | None) -> EvaluationReport | None:

@@ -13,15 +13,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from tfdist.api.export import ExportedModel, ExportFormat
 from tfdist.contract import ExportSettings
 from tfdist.contract_reports import ExportReport
 from tfdist_trainer import atomic, log
 from tfdist_trainer.errors import ConfigurationError, one_line
 
 FIELD: Final = "training.export"
-FINAL: Final = "Final"
-BEST: Final = "Best"
-
 KERAS_FILE: Final = "model.keras"
 SAVED_MODEL: Final = "saved_model"
 
@@ -34,15 +32,18 @@ def _save_saved_model(model: Any, folder: Path) -> None:
     model.export(str(folder / SAVED_MODEL), verbose=False)
 
 
-_SAVE: Final[dict[str, Callable[[Any, Path], None]]] = {"Keras": _save_keras, "SavedModel": _save_saved_model}
+_SAVE: Final[dict[str, Callable[[Any, Path], None]]] = {
+    ExportFormat.KERAS: _save_keras,
+    ExportFormat.SAVED_MODEL: _save_saved_model,
+}
 
 
-def export(settings: ExportSettings, which: str, model: Any, step: int) -> ExportReport:
+def export(settings: ExportSettings, which: ExportedModel, model: Any, step: int) -> ExportReport:
     """Write `model` in each format, and return the report of that; on one member only.
 
     Args:
         settings: of the job.
-        which: `FINAL` or `BEST`.
+        which: the model of the last step, or the best one.
         model: a Keras model.
         step: training step of the model.
 

@@ -2,13 +2,14 @@
 
 from pathlib import Path
 
+from tfdist.api.export import ExportedModel
 from tfdist.contract import Phase
 from tfdist_trainer.context import Context
 from tfdist_trainer.export import export
 from tfdist_trainer.state import restore_model
 
 
-def export_checkpoint(context: Context, which: str, path: Path, step: int) -> None:
+def export_checkpoint(context: Context, which: ExportedModel, path: Path, step: int) -> None:
     """Export the model in the checkpoint `path` if the job asks for `which`, and report it; on one member only.
 
     The model is a new one in this process alone: those of training are copies on several replicas, or on servers.

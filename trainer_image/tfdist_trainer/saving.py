@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
+from tfdist.api.export import ExportedModel
 from tfdist.contract import Phase
 from tfdist.contract_reports import CheckpointReport
 from tfdist_trainer import evaluation_store, log
 from tfdist_trainer.checkpoint import CheckpointReader, CheckpointWriter, DataCursor
 from tfdist_trainer.context import Context
 from tfdist_trainer.errors import StorageError
-from tfdist_trainer.export import FINAL
 from tfdist_trainer.initial_checkpoint import LATEST, find_initial_checkpoint
 from tfdist_trainer.program_export import export_checkpoint
 from tfdist_trainer.reporter import now_text
@@ -106,7 +106,7 @@ class Saver:
     def finish(self, total_steps: int) -> None:
         """Export the model of the last checkpoint, and name the checkpoint in `final.json`."""
         if self._writer is not None and self._saved is not None:
-            export_checkpoint(self._context, FINAL, Path(self._saved.path), self._saved.step)
+            export_checkpoint(self._context, ExportedModel.FINAL, Path(self._saved.path), self._saved.step)
             self._writer.finish(self._saved, total_steps)
 
     def _is_saved(self, cursor: DataCursor) -> bool:

@@ -11,7 +11,7 @@ import pydantic
 
 from tfdist.contract_reports import CheckpointReport
 from tfdist_trainer import log
-from tfdist_trainer.checkpoint import CheckpointReader, peek
+from tfdist_trainer.checkpoint import CheckpointReader
 from tfdist_trainer.evaluation_store import BestPolicy, EvaluationResult, EvaluationStore
 from tfdist_trainer.reporter import now_text
 
@@ -49,11 +49,10 @@ class ScriptEvaluations:
         self._lock = threading.Lock()
         """Held while results are replaced: a checkpoint is written in the background."""
         self._store: EvaluationStore | None = None
-        self._reader: CheckpointReader | None = None
 
     def store_in(self, store: EvaluationStore) -> None:
         """Keep the best checkpoint from now on; take up the results of earlier attempts, and report the best."""
-        self._store, self._reader = store, CheckpointReader(store.directory)
+        self._store = store
         self._results = [*store.results().values()]
         self._newest = max(self._results, key=lambda result: result.step, default=None)
         self._is_reported = self._newest is None
@@ -107,7 +106,8 @@ class ScriptEvaluations:
                 self._newest = kept
             self._is_reported = False
             results = dict(enumerate(self._results))
-        self._store.update_best(self._policy, results, self._exists)
+        reader = CheckpointReader(self._store.directory)
+        self._store.update_best(self._policy, results, lambda each: reader.has(each.step, each.saved_at))
 
     def report(self) -> None:
         """Report the newest and the best result, if they have changed; on the main thread."""
@@ -123,9 +123,3 @@ class ScriptEvaluations:
     def best(self) -> EvaluationResult | None:
         """The best result."""
         return next(iter(self._policy.ranked(self._results)), None)
-
-    def _exists(self, result: EvaluationResult) -> bool:
-        if self._reader is None or not result.checkpoint:
-            return False
-        record = peek(self._reader.path_of(result.step))
-        return record is not None and record.time == result.saved_at

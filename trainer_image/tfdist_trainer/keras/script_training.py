@@ -14,12 +14,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
+from tfdist.api.export import ExportedModel
 from tfdist.contract import CheckpointSettings, ExitCode, ExportSettings
 from tfdist_trainer import environment, log, script
 from tfdist_trainer.environment import Member
 from tfdist_trainer.errors import Preempted, TrainerError
 from tfdist_trainer.evaluation_store import EvaluationResult
-from tfdist_trainer.export import BEST, FINAL, export
+from tfdist_trainer.export import export
 from tfdist_trainer.keras import training_state
 from tfdist_trainer.keras.decisions import listed
 from tfdist_trainer.keras.resumable_fit import ResumableFit, Resumed
@@ -207,13 +208,13 @@ class ScriptTraining:
     def _export(self, settings: ExportSettings, model: Any) -> None:
         """Export the model of the last `fit` as the script has left it, and then the best one."""
         exported = []
-        if FINAL in settings.which:
-            exported.append(export(settings, FINAL, model, self.step))
+        if ExportedModel.FINAL in settings.which:
+            exported.append(export(settings, ExportedModel.FINAL, model, self.step))
         best = script.evaluations().best
-        if BEST in settings.which and best is not None and best.checkpoint:
+        if ExportedModel.BEST in settings.which and best is not None and best.checkpoint:
             path = Path(best.checkpoint)
             training_state.restore_model(f"model/{self.models.index(model)}", model, path)
-            exported.append(export(settings, BEST, model, best.step))
+            exported.append(export(settings, ExportedModel.BEST, model, best.step))
         script.report_exports(exported)
 
 
