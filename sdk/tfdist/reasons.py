@@ -59,6 +59,12 @@ class ConditionReason(Reason):
         "`PodsReady=False`, `Failed=True`",
         "no node can take a pod. `Failed` after `startDeadlineSeconds`",
     )
+    PODS_READY_TIMEOUT = (
+        "PodsReadyTimeout",
+        "`PodsReady=False`",
+        "some replicas had a node and others had none for `scheduling.timeoutSeconds`, and other jobs wait for nodes: "
+        "the gang has released its nodes and starts again after a delay. Not counted",
+    )
     START_DEADLINE_EXCEEDED = (
         "StartDeadlineExceeded",
         "`Failed=True`, `Evaluated=False`",
@@ -177,6 +183,12 @@ class EventReason(Reason):
         "NodeAvoided",
         "Warning",
         "two attempts in a row failed on a node; later attempts prefer other nodes",
+    )
+    PODS_READY_TIMEOUT = (
+        "PodsReadyTimeout",
+        "Normal",
+        "a gang that was scheduled in part has released its nodes for other jobs; the message has the time of its next "
+        "start",
     )
     SUSPENDED = "Suspended", "Normal", "the job is being suspended"
     RESUMED = "Resumed", "Normal", "the job is resumed"

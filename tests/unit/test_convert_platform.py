@@ -44,7 +44,7 @@ def test_a_gang_scheduler_without_a_scheduling_policy_is_noted_once(name: str) -
     assert list(found) == ["spec.tfReplicaSpecs.Chief.template.spec.schedulerName"]
     (text,) = found.values()
     assert text.startswith(f"{name} is kept, but TFDist creates no PodGroup: replicas are not started all or none")
-    assert "runPolicy.startDeadlineSeconds" in text
+    assert "scheduling.timeoutSeconds" in text
 
 
 def test_a_scheduler_of_the_users_own_may_be_a_gang_scheduler() -> None:

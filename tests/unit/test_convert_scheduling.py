@@ -29,22 +29,33 @@ def test_the_priority_is_kept() -> None:
     assert not [path for path in notes if "schedulingPolicy" in path]
 
 
+def test_the_queue_is_left_out_with_a_note() -> None:
+    made, notes = converted(policy(queue="team-a"))
+    assert made is None
+    text = notes["spec.runPolicy.schedulingPolicy.queue"]
+    assert text.startswith("dropped: scheduling.queue is not supported by this version of TFDist")
+
+
+def test_min_available_and_the_timeout_are_kept() -> None:
+    made, notes = converted(policy(minAvailable=3, scheduleTimeoutSeconds=60))
+    assert made == {"minAvailable": 3, "timeoutSeconds": 60}
+    assert not [path for path in notes if "schedulingPolicy" in path]
+
+
 @pytest.mark.parametrize(
-    ("field", "value", "becomes"),
+    ("field", "value", "note"),
     [
-        ("queue", "team-a", "scheduling.queue"),
-        ("minAvailable", 3, "scheduling.minAvailable"),
-        ("scheduleTimeoutSeconds", 60, "scheduling.timeoutSeconds"),
-        ("scheduleTimeoutSeconds", 0, "scheduling.timeoutSeconds"),
+        pytest.param("minAvailable", 4, None, id="all replicas: the default"),
+        pytest.param("minAvailable", 10, "dropped: 10 is more than the 4 replicas", id="more than there are"),
+        pytest.param("minAvailable", 0, "dropped: it is at least 1", id="none"),
+        pytest.param("scheduleTimeoutSeconds", 0, "dropped: it is at least 1", id="no timeout"),
     ],
 )
-def test_a_field_that_this_version_does_not_support_is_left_out_with_a_note(
-    field: str, value: Any, becomes: str
-) -> None:
+def test_a_value_that_means_the_default_or_nothing_is_left_out(field: str, value: int, note: str | None) -> None:
     made, notes = converted(policy(**{field: value}))
     assert made is None
-    text = notes[f"spec.runPolicy.schedulingPolicy.{field}"]
-    assert text.startswith(f"dropped: {becomes} is not supported by this version of TFDist")
+    found = notes.get(f"spec.runPolicy.schedulingPolicy.{field}")
+    assert found is None if note is None else found is not None and found.startswith(note)
 
 
 def test_a_tfjob_without_a_scheduling_policy_has_no_note_on_scheduling() -> None:

@@ -36,8 +36,6 @@ VALUES: Final[dict[str, Any]] = {
     "oomPolicy": {},
     "scheduling.gang": "Volcano",
     "scheduling.queue": "team-a",
-    "scheduling.minAvailable": 1,
-    "scheduling.timeoutSeconds": 60,
     "runPolicy.updateStrategy": "InPlace",
 }
 

@@ -172,3 +172,19 @@ def test_a_standby_keeps_deleted_pods_for_minutes_only() -> None:
     pods.on_delete(raw(8, 1, "u2", **ended(0)))
     # then only that one is kept
     assert pods.removed(KEY) == {"u2"}
+
+
+def test_a_job_is_listed_as_waiting_while_one_of_its_pods_is_unschedulable() -> None:
+    # given
+    pods, _ = store()
+    unscheduled = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
+    pods.upsert(raw(5, 0, "u1", **unscheduled))
+    pods.upsert(raw(6, 1, "u2", **unscheduled))
+    assert list(pods.unschedulable()) == [KEY]
+    # when one is scheduled, it still waits for the other
+    pods.upsert(raw(7, 0, "u1", phase="Running"))
+    assert list(pods.unschedulable()) == [KEY]
+    # when the other is deleted
+    pods.on_delete(raw(8, 1, "u2", **unscheduled))
+    # then
+    assert not pods.unschedulable()

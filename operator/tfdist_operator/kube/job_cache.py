@@ -48,6 +48,10 @@ class StoredJob:
     counters_only: bool = False
     """Whether this version is a write of this process that changed only counters of the status."""
 
+    def is_older_than(self, other: "StoredJob") -> bool:
+        """Return whether it was created before another job; of two of one second the order is that of their UIDs."""
+        return (self.created_at, self.uid) < (other.created_at, other.uid)
+
 
 class JobCache(ObjectCache[StoredJob]):
     """Jobs by key. kopf passes no bookmarks to handlers: tombstones reject stale versions of deleted jobs.
@@ -88,7 +92,7 @@ class JobCache(ObjectCache[StoredJob]):
                 name=other.key.name,
                 status=other.status,
                 suspended=other.job is not None and other.job.spec.run_policy.suspend,
-                is_older=(other.created_at, other.uid) < (job.created_at, job.uid),
+                is_older=other.is_older_than(job),
             )
             for other in others
             if other.location == job.location and not is_foreign(other.managed_by)

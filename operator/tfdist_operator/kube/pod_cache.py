@@ -21,6 +21,8 @@ class PodCache(ObjectCache[PodSummary]):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self._by_job: dict[NamespacedName, dict[str, PodSummary]] = {}
+        self._unschedulable: dict[NamespacedName, set[str]] = {}
+        """Names of the pods without a node, by job."""
         self._removed = RemovedPods(self._clock)
 
     def of_job(self, key: NamespacedName, uid: str) -> tuple[PodSummary, ...]:
@@ -30,6 +32,10 @@ class PodCache(ObjectCache[PodSummary]):
         """
         pods = {**self._removed.of_job(key), **self._by_job.get(key, {})}
         return tuple(pods[name] for name in sorted(pods) if pods[name].job_uid == uid)
+
+    def unschedulable(self) -> Collection[NamespacedName]:
+        """Return the keys of the jobs of which a pod waits for a node."""
+        return self._unschedulable.keys()
 
     def on_delete(self, raw: Raw) -> None:
         """Remove a deleted pod; its last status, which no earlier event may have had, is in `raw`."""
@@ -59,8 +65,18 @@ class PodCache(ObjectCache[PodSummary]):
             self._remove(name)  # its labels have changed
             raise
         if key is not None:
-            self._by_job.setdefault(key, {})[name[1]] = self._objects[name][1]
+            pod = self._by_job.setdefault(key, {})[name[1]] = self._objects[name][1]
+            self._index_unschedulable(key, name[1], unschedulable=pod.unschedulable and not pod.deleting)
         return key
+
+    def _index_unschedulable(self, key: NamespacedName, name: str, *, unschedulable: bool) -> None:
+        pods = self._unschedulable.get(key, set())
+        if unschedulable:
+            self._unschedulable.setdefault(key, set()).add(name)
+        elif name in pods:
+            pods.remove(name)
+            if not pods:
+                del self._unschedulable[key]
 
     def _parse(self, raw: Mapping[str, Any]) -> tuple[NamespacedName, PodSummary]:
         """Return the key of a pod's job, and the pod's summary.
@@ -78,6 +94,7 @@ class PodCache(ObjectCache[PodSummary]):
     def _on_removed(self, name: Name, key: NamespacedName, found: PodSummary, successor: PodSummary | None) -> None:
         if successor is None:
             self._removed.add(key, found)
+        self._index_unschedulable(key, name[1], unschedulable=False)
         pods = self._by_job[key]
         del pods[name[1]]
         if not pods:

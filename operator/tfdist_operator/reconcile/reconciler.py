@@ -5,7 +5,7 @@ import secrets
 from dataclasses import replace
 from typing import Final
 
-from tfdist.observed.job_view import JobView
+from tfdist.observed.job_view import Contention, JobView
 from tfdist.planner import Plan, plan
 from tfdist.render.installation import Installation
 from tfdist.timestamps import rfc3339
@@ -107,8 +107,17 @@ class Reconciler:
             failure_seen_at=state.failure_seen_at,
             leader_unresponsive=state.silent,
             directory_users=self._deps.jobs.directory_users(job),
+            contention=self._contention(job),
             taken_over=not state.reconciled,
         )
+
+    def _contention(self, job: StoredJob) -> Contention:
+        """Return which other jobs wait for nodes, if this one does."""
+        keys = self._deps.pods.unschedulable()
+        if job.key not in keys:
+            return Contention()
+        others = [other for other in map(self._deps.jobs.get, keys) if other is not None and other.uid != job.uid]
+        return Contention(len(others), all(job.is_older_than(other) for other in others))
 
 
 def _without_reports(view: JobView) -> JobView:

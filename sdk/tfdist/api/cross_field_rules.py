@@ -196,5 +196,18 @@ _NETWORK: Final = (
     ),
 )
 
-SPEC_RULES: Final = (*_ROLES, *_TASK, *_EVALUATION, *_EXPORT, *_STANDBY, *_NETWORK)
+_SCHEDULING: Final = (
+    CrossFieldRule(
+        "!has(self.scheduling.minAvailable) || self.scheduling.minAvailable <= "
+        + " + ".join(f"(has({role}) ? {role}.replicas : 0)" for role in _ROLE_FIELDS[:3]),
+        "minAvailable exceeds the number of replicas of chief, worker and ps; reduce it, or remove it for all of them",
+        ".scheduling.minAvailable",
+        lambda self: (
+            self.scheduling.min_available is None
+            or self.scheduling.min_available <= sum(map(self.replicas, (Role.CHIEF, Role.WORKER, Role.PS)))
+        ),
+    ),
+)
+
+SPEC_RULES: Final = (*_ROLES, *_TASK, *_EVALUATION, *_EXPORT, *_STANDBY, *_NETWORK, *_SCHEDULING)
 """Rules between fields of the specification that the API server evaluates."""

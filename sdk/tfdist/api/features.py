@@ -56,8 +56,6 @@ PLANNED: Final = (
         ("Native", "Kueue", "Volcano", "Coscheduling"),
     ),
     Planned("scheduling.queue", "the queue of Kueue or Volcano that the job waits in"),
-    Planned("scheduling.minAvailable", "replicas that must have a place before any starts"),
-    Planned("scheduling.timeoutSeconds", "how long places are held while a gang waits for the rest"),
     Planned("runPolicy.updateStrategy", "a change restarts the processes, and the pods stay", ("InPlace",)),
 )
 """Unsupported fields, in the order of the documentation."""
@@ -117,6 +115,7 @@ ACTED_ON: Final[Mapping[str, Actor]] = {
     **_of(Actor.CONTROLLER, "operator", "values", below="failurePolicy.rules.onExitCodes."),
     **_of(Actor.CONTROLLER, "type", "status", below="failurePolicy.rules.onPodConditions."),
     **_of(Actor.POD, "priorityClassName", "topologyKey", "gang", below="scheduling."),
+    **_of(Actor.CONTROLLER, "minAvailable", "timeoutSeconds", below="scheduling."),
     **_of(Actor.TRAINER, "gpuMemoryGrowth", "gpuMemoryLimitMiB", "visibleDevices", below="runtime."),
     **_of(Actor.TRAINER, "intraOpThreads", "interOpThreads", "logDevicePlacement", below="runtime."),
     **_of(Actor.TRAINER, "mixedPrecision", "xla", "deterministic", "seed", "collective", below="runtime."),

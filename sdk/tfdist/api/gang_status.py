@@ -66,6 +66,8 @@ class GangStatus(ApiModel):
     """Step of the newest checkpoint at the last restart; -1 without one."""
     retry_after: Annotated[Time, Field(alias="notBefore")] = Field(default_factory=str)
     """End of the back-off: when the pods of the attempt may be created, RFC 3339; "" is at once."""
+    released: int = Field(default_factory=int)
+    """How often in a row the gang has released the nodes of a part of its replicas because the others had none."""
     in_place: Annotated[bool, Field(alias="launched")] = Field(default_factory=bool)
     """Whether launchers restart the processes of this attempt in place; true after their first report."""
     launcher_counted: Annotated[int, Field(alias="toldCounted")] = Field(default_factory=int)

@@ -198,9 +198,11 @@ class SchedulingSpec(ApiModel):
     priority_class_name: DnsName | None = None
     """PriorityClass of the pods. Defaults to that of the cluster."""
     min_available: Count | None = None
-    """Planned: number of replicas that must be schedulable before any starts. Defaults to all."""
+    """Number of replicas of the gang that keep their nodes while the others wait for theirs. Defaults to all."""
     topology_key: QualifiedName | None = None
     """Node label whose value all replicas should share, such as `topology.kubernetes.io/rack`. A preference, not a
     requirement."""
     timeout_seconds: Seconds | None = None
-    """Planned: seconds for which the scheduler holds resources while a gang is incomplete."""
+    """Seconds after which a gang releases its nodes if fewer than `minAvailable` replicas have one and other jobs
+    wait for nodes; the oldest of these jobs keeps its nodes twice as long. It starts again after a delay, which does
+    not count as a restart. Defaults to 300."""

@@ -70,6 +70,11 @@ def _count(replicas: Replicas) -> Json:
     return {"replicas": replicas.count} if replicas.role in {Role.WORKER, Role.PS} else {}
 
 
+def _gang_size(replicas: dict[Role, Replicas]) -> int:
+    """Return the number of replicas that train."""
+    return sum(r.count for r in replicas.values() if r.role is not Role.EVALUATOR)
+
+
 def _policies(job: TFJob, replicas: dict[Role, Replicas], add_note: AddNote) -> Json:
     spec, dynamic = job.spec, job.spec.enable_dynamic_worker
     limit = backoff_limit(spec.run_policy.backoff_limit, replicas, dynamic=dynamic, add_note=add_note)
@@ -80,7 +85,7 @@ def _policies(job: TFJob, replicas: dict[Role, Replicas], add_note: AddNote) -> 
             spec.success_policy, has_chief=Role.CHIEF in replicas, add_note=add_note
         ),
         "failurePolicy": failure_policy(replicas, dynamic=dynamic, add_note=add_note),
-        "scheduling": policies.scheduling(spec.run_policy.scheduling_policy, queue, add_note),
+        "scheduling": policies.scheduling(spec.run_policy.scheduling_policy, queue, _gang_size(replicas), add_note),
     }
     if dynamic:
         policies.note_dynamic_workers(add_note)

@@ -12,9 +12,6 @@ KUEUE_QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
 
 NOT_SUPPORTED: Final = "not supported by this version of TFDist"
 """As in `tfdist.api.features`, which rejects the field that it would become."""
-_SCHEDULING: Final = {"queue": "queue", "minAvailable": "minAvailable", "scheduleTimeoutSeconds": "timeoutSeconds"}
-"""Field of `schedulingPolicy` -> field of `scheduling`."""
-
 _TRAINING_OPERATOR: Final = "kubeflow.org/training-operator"
 _PATH: Final = "spec.runPolicy"
 
@@ -84,23 +81,48 @@ def note_dynamic_workers(add_note: AddNote) -> None:
     add_note("spec.enableDynamicWorker", text)
 
 
-def scheduling(given: SchedulingPolicy, kueue_queue: str, add_note: AddNote) -> Json:
+def scheduling(given: SchedulingPolicy, kueue_queue: str, gang_size: int, add_note: AddNote) -> Json:
     """Return `scheduling`.
 
     Args:
         given: the TFJob's scheduling policy.
         kueue_queue: the queue in Kueue's label of the TFJob, or empty.
+        gang_size: number of replicas that train.
         add_note: adds a note to the result.
     """
     path = f"{_PATH}.schedulingPolicy"
-    planned = {"queue": given.queue, "minAvailable": given.min_available}
-    for name, value in (planned | {"scheduleTimeoutSeconds": given.schedule_timeout_seconds}).items():
-        if value not in {None, ""}:
-            field = _SCHEDULING[name]
-            add_note(f"{path}.{name}", f"dropped: scheduling.{field} is {NOT_SUPPORTED}; each pod starts when it can")
+    if given.queue:
+        text = f"dropped: scheduling.queue is {NOT_SUPPORTED}; the job is not queued"
+        add_note(f"{path}.queue", text)
     if kueue_queue:
         text = f"kept as a label that has no effect: scheduling.gang: Kueue is {NOT_SUPPORTED}; the job is not queued"
         add_note(join_path(["metadata", "labels", KUEUE_QUEUE_LABEL]), text)
     if given.min_resources:
         add_note(f"{path}.minResources", "dropped: TFDist uses the sum of the gang's resource requests")
-    return {"priorityClassName": given.priority_class} if given.priority_class else {}
+    made = {
+        "priorityClassName": given.priority_class,
+        "minAvailable": _min_available(given.min_available, gang_size, add_note),
+        "timeoutSeconds": _timeout_seconds(given.schedule_timeout_seconds, add_note),
+    }
+    return {name: value for name, value in made.items() if value}
+
+
+def _min_available(given: int | None, gang_size: int, add_note: AddNote) -> int | None:
+    """Return `minAvailable`; None for the default, all replicas that train."""
+    if given is None or given == gang_size:
+        return None
+    path = f"{_PATH}.schedulingPolicy.minAvailable"
+    if given > gang_size:
+        add_note(path, f"dropped: {given} is more than the {gang_size} replicas that train, which is the default")
+        return None
+    if given < 1:
+        add_note(path, "dropped: it is at least 1")
+        return None
+    return given
+
+
+def _timeout_seconds(given: int | None, add_note: AddNote) -> int | None:
+    if given is not None and given < 1:
+        add_note(f"{_PATH}.schedulingPolicy.scheduleTimeoutSeconds", "dropped: it is at least 1")
+        return None
+    return given

@@ -44,6 +44,7 @@ class GangRecord(GangStatus):
             completed=frozenset(),
             has_run=False,
             in_place=False,
+            released=0,
             retry_after=retry_after,
         )
 

@@ -65,11 +65,16 @@ class GangState:
         ]
 
     @property
+    def unschedulable(self) -> list[PodSummary]:
+        """Pods that the scheduler finds no node for."""
+        return [p for p in self.pods if p.unschedulable]
+
+    @property
     def unstartable(self) -> PodSummary | None:
         """The first pod whose container cannot start, or that is unschedulable."""
         pending = [p for p in self.pods if p.state is PodState.PENDING]
         unable = next((p for p in pending if p.reason in CANNOT_START), None)
-        return unable or next((p for p in pending if p.reason == "Unschedulable"), None)
+        return unable or next(iter(self.unschedulable), None)
 
 
 def member_of(pod: PodSummary) -> Member:

@@ -70,6 +70,16 @@ class DirectoryUser:
     is_older: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Contention:
+    """The other jobs of which a pod waits for a node."""
+
+    others: int = 0
+    """Their number."""
+    is_oldest: bool = True
+    """Whether this job was created before all of them."""
+
+
 def kubectl_logs(namespace: str, pod: PodSummary) -> str:
     """Return the command that shows the log of a pod."""
     return f"kubectl logs -n {namespace} {pod.name} -c {pod.container}"
@@ -129,5 +139,7 @@ class JobView:
     """Returns where the log of a pod is, given its namespace, for messages; a local run has files."""
     directory_users: tuple[DirectoryUser, ...] = ()
     """The other jobs that write checkpoints where this one does."""
+    contention: Contention = Contention()
+    """The other jobs that wait for nodes; not computed unless this one does."""
     taken_over: bool = False
     """Whether another process wrote the status: this one replays events that it may not have published."""

@@ -28,6 +28,9 @@ CANNOT_START: Final = frozenset(
 )
 """Reasons of a waiting container that only a change of the pod or the cluster resolves."""
 
+UNSCHEDULABLE: Final = "Unschedulable"
+"""Reason of the condition `PodScheduled=False` of a pod that no node can take."""
+
 
 class PodState(StrEnum):
     """State of the container `tensorflow`."""
@@ -87,6 +90,11 @@ class PodSummary:
     def ended(self) -> bool:
         """Whether the container has ended."""
         return self.state in {PodState.SUCCEEDED, PodState.FAILED}
+
+    @property
+    def unschedulable(self) -> bool:
+        """Whether the scheduler finds no node for it."""
+        return self.state is PodState.PENDING and self.reason == UNSCHEDULABLE
 
     @property
     def lost_at(self) -> str:

@@ -22,6 +22,7 @@ from tfdist.planner.messages import (
     running_text,
     unreported_progress,
 )
+from tfdist.planner.partial_gang import release_nodes, seconds_until_release
 from tfdist.planner.plan import Event
 from tfdist.planner.planned_restart import (
     has_drained,
@@ -110,11 +111,18 @@ def _creation(context: PlanContext, state: GangState) -> GangDecision:
 def _starting(context: PlanContext, state: GangState) -> GangDecision:
     """Wait for the replicas to start."""
     if state.unstartable:
-        return _awaiting(context, state, _problem(context, state.unstartable))
+        return release_nodes(context, state) or _unstartable(context, state, state.unstartable)
     slow = unexplained_pod(context, state)
     decision = _awaiting(context, state, kubelet_problem(context, slow))
     again = min_delay([decision.requeue_after_seconds, seconds_until_unexplained(context, state)])
     return replace(decision, unexplained_pod=slow.name if slow else "", requeue_after_seconds=again)
+
+
+def _unstartable(context: PlanContext, state: GangState, pod: PodSummary) -> GangDecision:
+    """Wait while a replica cannot start."""
+    decision = _awaiting(context, state, _problem(context, pod))
+    again = min_delay([decision.requeue_after_seconds, seconds_until_release(context, state)])
+    return replace(decision, requeue_after_seconds=again)
 
 
 def _awaiting(context: PlanContext, state: GangState, problem: Failure | None) -> GangDecision:
@@ -146,10 +154,12 @@ def _waiting_since(context: PlanContext, state: GangState) -> str:
     """Return since when (RFC 3339) the gang waits for a replica to start; replicas that run already do not count."""
     pending = [p.created_at for p in state.pods if p.state is PodState.PENDING and p.created_at]
     newest = [p.created_at for p in state.pods if p.attempt == state.attempt and p.created_at]
-    if pending or newest:
-        return min(pending or newest)
     ready = find(context.view.status, ConditionType.PODS_READY)
     not_ready_since = str(ready["lastTransitionTime"]) if ready and ready["status"] == "False" else ""
+    if state.record.released and not_ready_since:
+        return not_ready_since  # a release of nodes does not extend the deadline
+    if pending or newest:
+        return min(pending or newest)
     return max(not_ready_since, state.record.retry_after, str(context.view.status.get("activeSince", "")))
 
 

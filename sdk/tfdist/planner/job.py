@@ -15,6 +15,7 @@ from tfdist.planner.decision import Failure, GangDecision
 from tfdist.planner.gang import plan_gang
 from tfdist.planner.invalid_spec import context_of_invalid_job, set_validity, stays_suspended
 from tfdist.planner.messages import running_text
+from tfdist.planner.partial_gang import has_released, release_with
 from tfdist.planner.plan import Event, Plan
 from tfdist.planner.planned_restart import acknowledge
 from tfdist.planner.revision import SpecRevision
@@ -94,7 +95,9 @@ def _train(context: PlanContext, builder: PlanBuilder, training: GangState, late
         builder.set_field_if_unset("startTime", rfc3339(context.now))
         builder.record_event(_started(decision.state))
     evaluator = evaluator_gang(context.job)
-    if evaluator is not None:
+    if evaluator is not None and has_released(decision):
+        builder.track_gang(release_with(context.state(evaluator), decision.state))
+    elif evaluator is not None:
         evaluation.run_evaluator(context, builder, context.state(evaluator))
     return builder.build()
 

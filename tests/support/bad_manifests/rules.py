@@ -189,6 +189,15 @@ _EVALUATIONS: Final = (
     ),
 )
 
+_SCHEDULING: Final = (
+    rule(
+        "more replicas to be scheduled than there are",
+        ".scheduling.minAvailable",
+        "minAvailable exceeds the number of replicas of chief, worker and ps; reduce it, or remove it for all of them",
+        scheduling={"minAvailable": 3},
+    ),
+)
+
 _NOT_SUPPORTED: Final = "not supported by this version of TFDist; planned. Remove the field."
 _GANGS: Final = f"Native, Kueue, Volcano and Coscheduling are {_NOT_SUPPORTED}"
 _PLANNED: Final = (
@@ -197,8 +206,6 @@ _PLANNED: Final = (
     rule("a gang of Kueue", ".scheduling.gang", _GANGS, scheduling={"gang": "Kueue"}),
     rule("a gang of Kubernetes", ".scheduling.gang", _GANGS, scheduling={"gang": "Native"}),
     rule("a queue", ".scheduling.queue", _NOT_SUPPORTED, scheduling={"queue": "team-a"}),
-    rule("a least number of replicas", ".scheduling.minAvailable", _NOT_SUPPORTED, scheduling={"minAvailable": 1}),
-    rule("a time to wait for places", ".scheduling.timeoutSeconds", _NOT_SUPPORTED, scheduling={"timeoutSeconds": 60}),
     rule(
         "a change in place",
         ".runPolicy.updateStrategy",
@@ -278,4 +285,4 @@ _STANDBY: Final = (
     ),
 )
 
-CASES: Final[tuple[Bad, ...]] = (*_STANDBY, *_ROLES, *_TASKS, *_EVALUATIONS, *_PLANNED, *_PARTS)
+CASES: Final[tuple[Bad, ...]] = (*_STANDBY, *_ROLES, *_TASKS, *_EVALUATIONS, *_SCHEDULING, *_PLANNED, *_PARTS)

@@ -1,0 +1,112 @@
+"""Several jobs that contend for nodes of one pod each, by a scheduler that binds single pods in a random order."""
+
+import random
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Any
+
+from support.factories import INSTALLATION, NOW, manifest
+from tfdist.api.v1 import TFDistJob
+from tfdist.observed.job_view import Contention, JobView
+from tfdist.observed.pod import PodState, PodSummary, summarize
+from tfdist.planner import plan
+from tfdist.render.fingerprint import fingerprint
+from tfdist.status.phase import is_terminal
+from tfdist.timestamps import rfc3339
+from tfdist.validation import parse
+
+_STEP_SECONDS = 10
+_RUN_SECONDS = 30
+_TIMEOUT_SECONDS = 30
+
+
+@dataclass
+class _Job:
+    uid: str
+    replicas: int
+    status: dict[str, Any] = field(default_factory=dict)
+    pods: dict[str, PodSummary] = field(default_factory=dict)
+    runs_since: datetime | None = None
+
+    @cached_property
+    def job(self) -> TFDistJob:
+        """Return the job."""
+        raw = manifest(worker={"replicas": self.replicas}, scheduling={"timeoutSeconds": _TIMEOUT_SECONDS})
+        return parse(raw | {"metadata": raw["metadata"] | {"uid": self.uid}})
+
+    def reconcile(self, now: datetime, contention: Contention) -> None:
+        """Carry out the plan of the job; a deleted pod is gone at once."""
+        job, pods = self.job, tuple(self.pods.values())
+        view = JobView(job, (), 1, self.status, pods, template=fingerprint(job), contention=contention)
+        todo = plan(view, now, INSTALLATION)
+        self.status = todo.status or self.status
+        for name in todo.deletes:
+            self.pods.pop(name, None)
+        for made in todo.creates:
+            meta = made["metadata"] | {"uid": f"{self.uid}-{len(self.pods)}", "resourceVersion": "1"}
+            self.pods[meta["name"]] = summarize(made | {"metadata": meta | {"creationTimestamp": rfc3339(now)}})
+
+    def work(self, now: datetime) -> None:
+        """Let the job succeed when all of its replicas have run for a while."""
+        if len(self.pods) < self.replicas or any(p.state is not PodState.RUNNING for p in self.pods.values()):
+            self.runs_since = None
+        elif self.runs_since is None:
+            self.runs_since = now
+        elif (now - self.runs_since).total_seconds() >= _RUN_SECONDS:
+            self.pods = {n: replace(p, state=PodState.SUCCEEDED, exit_code=0) for n, p in self.pods.items()}
+
+
+class Contest:
+    """The jobs, in the order of their age.
+
+    Args:
+        jobs: number of jobs of `replicas` replicas.
+        replicas: size of each gang.
+        nodes: number of nodes.
+        releases: whether the jobs know of one another.
+        oversized: number of further jobs, older than the others, of more replicas than there are nodes.
+    """
+
+    def __init__(self, *, jobs: int, replicas: int, nodes: int, releases: bool = True, oversized: int = 0) -> None:
+        sizes = [nodes + 1] * oversized + [replicas] * jobs
+        self._jobs = [_Job(f"uid-{i:02}", size) for i, size in enumerate(sizes)]
+        self._nodes, self._releases = nodes, releases
+        self._random = random.Random(1)  # noqa: S311  no secret
+
+    @property
+    def finished(self) -> int:
+        """Number of jobs that have succeeded."""
+        return sum(is_terminal(job.status) for job in self._jobs)
+
+    def run(self, seconds: int) -> None:
+        """Let so many seconds pass, or fewer if all jobs have finished."""
+        for passed in range(0, seconds, _STEP_SECONDS):
+            now = NOW + timedelta(seconds=passed)
+            active = [job for job in self._jobs if not is_terminal(job.status)]
+            for job in active:
+                job.reconcile(now, self._contention(job))
+            self._schedule()
+            for job in active:
+                job.work(now)
+            if not active:
+                return
+
+    def _contention(self, job: _Job) -> Contention:
+        waiting = [other for other in self._jobs if any(p.unschedulable for p in other.pods.values())]
+        if not self._releases or job not in waiting:
+            return Contention()
+        return Contention(len(waiting) - 1, job is waiting[0])
+
+    def _schedule(self) -> None:
+        every = [(job, name) for job in self._jobs for name in job.pods]
+        self._random.shuffle(every)
+        free = self._nodes - sum(job.pods[name].state is PodState.RUNNING for job, name in every)
+        for job, name in every:
+            if job.pods[name].state is not PodState.PENDING:
+                continue
+            if free > 0:
+                job.pods[name] = replace(job.pods[name], state=PodState.RUNNING, ready=True, reason="", node="node")
+                free -= 1
+            else:
+                job.pods[name] = replace(job.pods[name], reason="Unschedulable", message="no node is free")
