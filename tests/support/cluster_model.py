@@ -60,7 +60,6 @@ class Cluster:
 
     def start(self) -> None:
         """Start a controller, which remembers nothing and lists everything."""
-        self.reconciled = False
         self.failure_seen_at: Mapping[str, datetime] = {}
         self.older: Mapping[int, TFDistJob] = {}
         self.seen = replace(self.true)
@@ -98,10 +97,13 @@ class Cluster:
         job, (content, problems, template) = self.seen, parsed(self.kind, self.seen.edition)
         pods = tuple(self.seen_pods[n] for n in sorted(self.seen_pods))
         view = JobView(content, problems, job.generation, job.status, pods, deleting=job.deleting, template=template)
-        view = replace(view, taken_over=not self.reconciled, report=gang_report(self.kind, job.status, self.hostile))
-        sound = partial(self._raw(), problems) if problems else None
         view = replace(
-            view, older=self.older, partial=sound, restarted_at=job.restarted_at, failure_seen_at=self.failure_seen_at
+            view,
+            report=gang_report(self.kind, job.status, self.hostile),
+            older=self.older,
+            partial=partial(self._raw(), problems) if problems else None,
+            restarted_at=job.restarted_at,
+            failure_seen_at=self.failure_seen_at,
         )
         todo = plan(view, self.now, INSTALLATION)
         self.failure_seen_at = todo.failure_seen_at
@@ -119,7 +121,6 @@ class Cluster:
         try:
             for action in actions[:killed_after]:
                 action()
-            self.reconciled = True
         except StaleError:
             self.dirty = True
         if killed_after is not None and killed_after < len(actions):

@@ -112,7 +112,7 @@ def test_a_controller_that_finds_some_pods_created_creates_the_secret_too() -> N
     """Given a controller killed among its requests, when the next one creates the rest, then a Secret exists."""
     job = Lifecycle(**LAUNCHED)
     job.reconcile(launcher_key=FIRST)
-    todo = job.reconcile("worker-0:P", launcher_key=SECOND, taken_over=True)
+    todo = job.reconcile("worker-0:P", launcher_key=SECOND)
     assert (created(todo), key_of(todo), tokens(todo)) == (["worker-1"], SECOND, [KEY_REFERENCE])
 
 
@@ -143,7 +143,7 @@ def test_the_next_attempt_derives_a_token_of_its_own() -> None:
 def test_an_attempt_that_an_earlier_version_began_continues_as_it_began(token: str) -> None:
     """Given pods with the token of the status or none, when one is created later, then it authenticates alike."""
     job = begun_by_an_earlier_version(token)
-    todo = job.reconcile("worker-0:P", launcher_key=FIRST, taken_over=True)
+    todo = job.reconcile("worker-0:P", launcher_key=FIRST)
     assert (created(todo), tokens(todo), key_of(todo)) == (["worker-1"], [token or None], None)
     assert LAUNCH_KEY_ENV not in json.dumps([*todo.creates])
     assert job.status["gangs"]["training"].get("token", "") == token

@@ -1,7 +1,5 @@
 """The failure policy: which replicas restart, when, whether it counts, on which nodes, and when the job fails."""
 
-from datetime import timedelta
-
 import pytest
 from support.factories import Lifecycle, condition, created, deleted, event_reasons, pod, termination_message
 
@@ -242,12 +240,9 @@ def test_a_failed_job_has_no_other_condition_that_is_true() -> None:
     assert condition(job.status, "Running")["reason"] == "BackoffLimitExceeded"
 
 
-def test_a_new_leader_replays_events_that_the_previous_one_may_not_have_published() -> None:
+def test_an_event_is_published_with_its_change_of_the_status_and_never_again() -> None:
+    """Given a restart that the status has, when the job is reconciled, also by a new leader, then no event repeats."""
     job = Lifecycle(BOTH)
-    first = job.reconcile("worker-0:R worker-1:F")
-    todo = job.reconcile("worker-1:F", taken_over=True)
-    assert [(e.reason, e.identity, e.message) for e in todo.events] == [
-        (e.reason, e.identity, e.message) for e in first.events
-    ]
-    job.now += timedelta(seconds=61)
-    assert event_reasons(job.reconcile("worker-1:F worker-0-r1:P worker-1-r1:P", taken_over=True)) == []
+    assert event_reasons(job.reconcile("worker-0:R worker-1:F")) == ["Restarting"]
+    assert event_reasons(job.reconcile("worker-1:F")) == []
+    assert event_reasons(job.reconcile("worker-1:F worker-0-r1:P worker-1-r1:P")) == []

@@ -116,7 +116,7 @@ def test_a_program_of_the_users_that_has_training_and_reports_nothing_never_stal
 def test_the_bundled_trainer_that_never_reports_stalls_also_after_a_restart_of_the_controller() -> None:
     job = Lifecycle(BOTH, **FIXED)
     assert job.reconcile(BOTH, after=100).requeue_after_seconds == pytest.approx(800)
-    todo = job.reconcile(BOTH, after=800, taken_over=True)
+    todo = job.reconcile(BOTH, after=800)
     assert [f"{q.role}-{q.index}" for q in todo.probes] == ["worker-0", "worker-1"]
     todo = job.reconcile(BOTH, probe_result=ProbeResult(todo.probe_id, "worker-1", "worker-1: in import"))
     assert (created(todo), job.condition_status("Stalled")) == (

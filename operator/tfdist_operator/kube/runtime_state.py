@@ -67,8 +67,6 @@ class JobRuntimeState:
     """The other controller that acts on the job, once an event has reported it."""
     events: EventBudget = field(default_factory=EventBudget)
     """Remaining budget of restart events."""
-    reconciled: bool = False
-    """True after the first successful reconcile; events of the previous leader are not replayed afterwards."""
     tensorboard_error: tuple[int, str] | None = None
     """Generation, and message of the API server, if it rejected the last TensorBoard."""
     tensorboard_retry_at: float = 0.0

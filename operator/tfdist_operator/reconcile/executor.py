@@ -69,7 +69,6 @@ class Executor:
 
     async def _finish(self, job: StoredJob, todo: Plan) -> None:
         """Do what of a plan follows its objects."""
-        state = self._deps.states.get(job.key, job.uid)
         if todo.delete_job:
             await self._deps.resources.delete_job(job)
         if todo.probes:
@@ -78,7 +77,6 @@ class Executor:
             await self._pod_events.read(job, todo.unexplained_pod)
         if todo.requeue_after_seconds is not None:
             self._deps.queue.add_after(job.key, todo.requeue_after_seconds)
-        state.reconciled = True
 
     def _store_diagnosis(self, job: StoredJob, evidence: ProbeResult) -> None:
         """Store the result of a diagnosis for the next plan, unless the job has been deleted meanwhile."""

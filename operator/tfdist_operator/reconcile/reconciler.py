@@ -108,7 +108,6 @@ class Reconciler:
             leader_unresponsive=state.silent,
             directory_users=self._deps.jobs.directory_users(job),
             contention=self._contention(job),
-            taken_over=not state.reconciled,
         )
 
     def _contention(self, job: StoredJob) -> Contention:

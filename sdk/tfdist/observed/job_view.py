@@ -141,5 +141,3 @@ class JobView:
     """The other jobs that write checkpoints where this one does."""
     contention: Contention = Contention()
     """The other jobs that wait for nodes; not computed unless this one does."""
-    taken_over: bool = False
-    """Whether another process wrote the status: this one replays events that it may not have published."""

@@ -6,7 +6,7 @@
                   |  gang.plan_gang, for each gang: planned_restart, failure_policy (root_cause, peer_failure,
                   |  inplace_restart, node_exclusion), progress_deadline, pod_rejection
     decisions  GangDecision: members to create, conditions, events, probes, or the Failure that ends the job
-                  |  collected by PlanBuilder, with success_policy, evaluation, suspend, invalid_spec, event_replay
+                  |  collected by PlanBuilder, with success_policy, evaluation, suspend, invalid_spec
     plan       Plan: the status (`tfdist.status`), pods and objects to create, patch and delete (`tfdist.desired`),
                events, when to reconcile again
 

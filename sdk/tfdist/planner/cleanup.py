@@ -12,7 +12,6 @@ from tfdist.observed.gang_record import stored_record
 from tfdist.observed.job_view import JobView
 from tfdist.observed.pod import PodSummary
 from tfdist.planner.decision import min_delay
-from tfdist.planner.event_replay import terminal_events
 from tfdist.planner.finished_job import report_unused_change
 from tfdist.planner.plan import Plan
 from tfdist.render.gang import GangName
@@ -36,7 +35,6 @@ def clean_up_finished_job(view: JobView, now: datetime, settle_seconds: float) -
         return Plan(delete_job=True)
     tensorboard_seconds = _tensorboard_seconds(view, age)
     wait = min_delay([None if ttl is None else ttl - age, tensorboard_seconds or None])
-    events = (*terminal_events(view, now), *edited)
     unneeded = [p for p in _pods_to_delete(view) if not p.deleting]
     status = _final_counts(view, age >= settle_seconds) or status
     patches = tuple(sidecar_patches(view.pods, [p.name for p in unneeded]))
@@ -44,7 +42,7 @@ def clean_up_finished_job(view: JobView, now: datetime, settle_seconds: float) -
     name = view.job.metadata.name if view.job else view.name
     if unneeded and age < settle:  # the other replicas have time to end by themselves
         left = min_delay([wait, settle - age])
-        return Plan(status=status, patches=patches, events=events, requeue_after_seconds=left)
+        return Plan(status=status, patches=patches, events=edited, requeue_after_seconds=left)
     return Plan(
         status=status,
         patches=patches,
@@ -52,7 +50,7 @@ def clean_up_finished_job(view: JobView, now: datetime, settle_seconds: float) -
         obsolete=tuple(
             obsolete_after_end(name, pods_exist=bool(view.pods), tensorboard_expired=tensorboard_seconds == 0.0)
         ),
-        events=events,
+        events=edited,
         requeue_after_seconds=wait,
     )
 

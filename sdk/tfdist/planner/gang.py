@@ -9,7 +9,7 @@ from tfdist.contract import Role
 from tfdist.messages import count
 from tfdist.observed.gang_state import GangState, member_of
 from tfdist.observed.pod import CANNOT_START, PodState, PodSummary
-from tfdist.planner import event_replay, inplace_restart, pod_rejection
+from tfdist.planner import inplace_restart, pod_rejection
 from tfdist.planner.context import PlanContext
 from tfdist.planner.decision import Failure, GangDecision, min_delay, not_ready
 from tfdist.planner.directory_in_use import RETRY_SECONDS, directory_in_use
@@ -23,7 +23,6 @@ from tfdist.planner.messages import (
     unreported_progress,
 )
 from tfdist.planner.partial_gang import release_nodes, seconds_until_release
-from tfdist.planner.plan import Event
 from tfdist.planner.planned_restart import (
     has_drained,
     planned_restart,
@@ -100,7 +99,7 @@ def _creation(context: PlanContext, state: GangState) -> GangDecision:
         return restart_without_specification(context, state)
     wait = -context.seconds_since(state.record.retry_after) if state.record.retry_after else 0.0
     if wait > 0 and not has_drained(context, state):
-        return GangDecision(state, events=_replayed_events(context, state), requeue_after_seconds=wait)
+        return GangDecision(state, requeue_after_seconds=wait)
     text = f"a replica of the {state.gang.name} cannot be created: {context.view.create_error}"
     decision = _awaiting(
         context, state, Failure(ConditionReason.FAILED_CREATE, text) if context.view.create_error else None
@@ -130,9 +129,7 @@ def _awaiting(context: PlanContext, state: GangState, problem: Failure | None) -
     condition = not_ready(problem.reason, problem.message) if problem else _starting_condition(context, state)
     conditions = _allowed_conditions(context, state, (condition, *_interrupted(context, state, condition)))
     slow = None if problem or state.gang.name is not GangName.TRAINING else _until_slow(context, state)
-    decision = GangDecision(
-        state, conditions=conditions, events=_replayed_events(context, state), requeue_after_seconds=slow
-    )
+    decision = GangDecision(state, conditions=conditions, requeue_after_seconds=slow)
     limit, field = context.spec.run_policy.start_deadline_seconds, " (runPolicy.startDeadlineSeconds)"
     if limit is None and problem and problem.reason in {ConditionReason.IMAGE_ERROR, ConditionReason.CONFIG_ERROR}:
         limit, field = _IMAGE_DEADLINE_SECONDS, ""
@@ -144,10 +141,6 @@ def _awaiting(context: PlanContext, state: GangState, problem: Failure | None) -
         return replace(decision, requeue_after_seconds=min_delay([left, decision.requeue_after_seconds]))
     known = problem or Failure(ConditionReason.START_DEADLINE_EXCEEDED, _not_started(context, state))
     return replace(decision, failure=Failure(known.reason, f"{known.message}; gave up after {limit} s{field}"))
-
-
-def _replayed_events(context: PlanContext, state: GangState) -> tuple[Event, ...]:
-    return event_replay.restart_events(context.view, state.gang.name, state.attempt, context.now)
 
 
 def _waiting_since(context: PlanContext, state: GangState) -> str:
@@ -193,11 +186,7 @@ def _running(context: PlanContext, state: GangState, recorded: Sequence[Mapping[
     elif state.attempt or is_true(context.view.status, ConditionType.RESTARTING):
         conditions.append(Condition(ConditionType.RESTARTING, False, ConditionReason.ALL_REPLICAS_RUNNING, text))
     if state.gang.name is GangName.EVALUATOR:
-        return GangDecision(
-            state,
-            conditions=_allowed_conditions(context, state, tuple(conditions)),
-            events=_replayed_events(context, state),
-        )
+        return GangDecision(state, conditions=_allowed_conditions(context, state, tuple(conditions)))
     if state.gang.name is GangName.TRAINING:
         conditions.append(Condition(ConditionType.RUNNING, True, ConditionReason.ALL_REPLICAS_RUNNING, text))
     found = check_progress(context, state)
@@ -216,7 +205,6 @@ def _running(context: PlanContext, state: GangState, recorded: Sequence[Mapping[
         conditions=_allowed_conditions(context, state, tuple(conditions)),
         probes=found.probes,
         probe_id=found.probe_id,
-        events=_replayed_events(context, state),
         requeue_after_seconds=min_delay([found.requeue_after_seconds, unreported.requeue_after_seconds]),
     )
 

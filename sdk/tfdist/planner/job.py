@@ -7,7 +7,7 @@ from tfdist.api.status import ConditionType
 from tfdist.contract import Task
 from tfdist.observed.gang_state import GangState
 from tfdist.observed.job_view import JobView
-from tfdist.planner import evaluation, event_replay
+from tfdist.planner import evaluation
 from tfdist.planner.builder import PlanBuilder
 from tfdist.planner.cleanup import clean_up_finished_job
 from tfdist.planner.context import PlanContext
@@ -103,11 +103,9 @@ def _train(context: PlanContext, builder: PlanBuilder, training: GangState, late
 
 
 def _runs_first(context: PlanContext, decision: GangDecision) -> bool:
-    """Return whether all replicas run now, and the event of that may not have been published."""
-    if not any(c.type is ConditionType.RUNNING and c.status for c in decision.conditions):
-        return False
-    known = is_true(context.view.status, ConditionType.RUNNING)
-    return not known or event_replay.recently_transitioned(context.view, ConditionType.RUNNING, context.now)
+    """Return whether all replicas run now, and did not before."""
+    runs = any(c.type is ConditionType.RUNNING and c.status for c in decision.conditions)
+    return runs and not is_true(context.view.status, ConditionType.RUNNING)
 
 
 def _evaluate_alone(context: PlanContext, builder: PlanBuilder, late: Failure | None) -> Plan:
