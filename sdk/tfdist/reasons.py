@@ -210,7 +210,7 @@ class EventReason(Reason):
     STATUS_REJECTED = (
         "StatusRejected",
         "Warning",
-        "the API server rejects a value of the status; the rest is stored, and the value is written again later",
+        "the API server rejects a value of the status; the rest is stored, and the message has the remedy",
     )
     TENSORBOARD_REJECTED = (
         "TensorBoardRejected",

@@ -10,6 +10,7 @@ from support.factories import UID, condition
 from tfdist_operator.kube.job_cache import StoredJob
 
 Status = dict[str, Any]
+RESULT = {"step": 9, "metrics": {"accuracy": 0.9}}
 
 
 @pytest.fixture
@@ -57,7 +58,8 @@ async def test_a_field_that_is_rejected_is_omitted_and_the_pods_are_created(benc
     assert "message" not in status(bench)["summary"]
     assert status(bench)["summary"]["ready"] == "0/2"
     (note,) = events(bench)
-    assert "status.summary.message" in note
+    assert "rejects status.summary.message; " in note
+    assert "Apply the CRD of version" in note
     assert writes(bench) == 2
 
 
@@ -77,7 +79,7 @@ async def test_the_whole_status_is_tried_again_after_minutes(bench: Bench) -> No
     assert await bench.reconcile()
     bench.api.validate = lambda _content: {}
     state = bench.states.get(KEY, UID)
-    state.omitted_until, state.status_written_at = 0.0, 0.0
+    state.rejected_until, state.status_written_at = 0.0, 0.0
     assert await bench.reconcile()
     assert "message" in status(bench)["summary"]
 
@@ -111,11 +113,26 @@ async def test_a_rejection_that_names_no_field_leaves_what_the_life_cycle_needs(
     assert {"phase", "conditions", "observedGeneration"} <= status(bench).keys()
 
 
+async def test_a_rejection_keeps_what_the_planner_reads_back(bench: Bench) -> None:
+    """Given stored results and a restart, when a policy rejects new summaries without naming them, then both remain."""
+    assert await bench.reconcile()
+    before = status(bench) | {"evaluation": {"best": RESULT}}
+    bench.job(status=before)
+    bench.api.validate = lambda content: {} if content["status"].get("summary") == before["summary"] else {"": "denied"}
+    bench.run("worker-0", "worker-1")
+    assert await bench.reconcile()
+    stored = status(bench)
+    assert (stored["phase"], stored["replicas"]["worker"]["running"]) == ("Running", 2)
+    assert (stored["summary"], stored["evaluation"]) == (before["summary"], {"best": RESULT})
+
+
 async def test_nothing_is_created_where_the_record_of_attempts_cannot_be_stored(bench: Bench) -> None:
     bench.api.validate = rejecting("status.gangs.training.attempt")
     assert not await bench.reconcile()
     assert bench.api.requests("pods") == []
     assert writes(bench) == 1
+    (note,) = events(bench)
+    assert "rejects status.gangs.training.attempt; " in note
 
 
 async def test_a_status_that_is_always_rejected_costs_few_requests(bench: Bench) -> None:

@@ -39,9 +39,9 @@ class JobRuntimeState:
     """Pods that have failed or are terminating, and when this process first observed that."""
     status_written_at: float = -math.inf
     """When this process last wrote the status, on the monotonic clock; -inf before its first write."""
-    omitted: Mapping[tuple[str, ...], bool] = field(default_factory=dict)
+    rejected_fields: frozenset[tuple[str, str]] = frozenset()
     """Fields of the status that the API server rejects (`reconcile.status_writer`)."""
-    omitted_until: float = 0.0
+    rejected_until: float = 0.0
     """When they are written again, on the monotonic clock."""
     kubelet_warning: KubeletWarning | None = None
     """The newest warning event of a pod that does not start."""
