@@ -162,7 +162,7 @@ wait_for_end()
     launchers = launch(2, script=script, settings={"backoffLimit": 10})
     assert launchers.wait() == [70, 70], launchers.output()
     message = launchers.termination(0)
-    assert message.message.startswith("worker-1: ValueError: wrong; two rounds in a row")
+    assert message.message.startswith("worker-1: ValueError: wrong; two attempts in a row")
     assert message.gang_end is not None
     assert message.gang_end.reason == "RepeatedError"
 

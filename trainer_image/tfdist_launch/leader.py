@@ -13,7 +13,8 @@ from typing import Final
 
 from tfdist.contract import ExitCode, LeaderSettings, Role
 from tfdist.contract_reports import GangEnd
-from tfdist.failure_classification import DISRUPTION, STALLED, Action, Classification, classify
+from tfdist.failure_classification import DISRUPTION, Action, Classification, classify
+from tfdist.restarts.budget import BudgetDecision
 from tfdist_launch import slots
 from tfdist_launch.failure_history import FailureHistory, gang_failure_message
 from tfdist_launch.failures import ProcessFailure, process_failure, unreachable_launcher
@@ -31,7 +32,7 @@ from tfdist_launch.messages import (
     Terminating,
 )
 from tfdist_launch.reachability import SECONDARY_REASONS, Reachability
-from tfdist_launch.restart_policy import RestartDecision, RestartPolicy
+from tfdist_launch.restart_policy import RestartPolicy
 from tfdist_launch.root_cause import RootCause, RoundEvents, find_root_cause
 from tfdist_launch.slots import Close, Effect, GangState, Link, ProcessState, Send, Slot
 
@@ -252,11 +253,9 @@ class Leader:
         slot.not_before = now + decision.delay_seconds
         return self._fail(failure, classification, decision) if decision.final else []
 
-    def _decide(self, failure: ProcessFailure, classification: Classification, stacks: str = "") -> RestartDecision:
+    def _decide(self, failure: ProcessFailure, classification: Classification, stacks: str = "") -> BudgetDecision:
         """Decide about a root cause, and record it."""
-        failed_process = None if classification is STALLED else failure
-        newest = slots.newest_checkpoint(self.slots)
-        decision = self.restart_policy.decide(classification, failed_process, newest)
+        decision = self.restart_policy.decide(classification, failure, slots.newest_checkpoint(self.slots))
         flags = {"counted": decision.counted, "root_cause": True}
         step = slots.last_step(self.slots)
         self.history.record(failure, classification.reason, self.round, step, stacks=stacks, **flags)
@@ -270,7 +269,7 @@ class Leader:
 
     # The end of the gang
 
-    def _fail(self, cause: ProcessFailure, classification: Classification, decision: RestartDecision) -> list[Effect]:
+    def _fail(self, cause: ProcessFailure, classification: Classification, decision: BudgetDecision) -> list[Effect]:
         code = cause.exit_code if cause.exit_code is not None else int(ExitCode.SOFTWARE)
         restarts = self.restart_policy.restarts
         end = GangEnd(role=cause.role, index=cause.index, round=self.round, reason=decision.final, restarts=restarts)

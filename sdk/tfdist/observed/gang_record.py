@@ -57,15 +57,15 @@ class GangRecord(GangStatus):
             progress=None,
         )
 
+    @property
+    def restarts(self) -> Restarts:
+        """The restart counters."""
+        return Restarts.model_construct(**{name: getattr(self, name) for name in Restarts.model_fields})
+
     def prior_restarts(self) -> Restarts:
         """Return the restart counters for the launcher of a new leader pod."""
-        return Restarts(
-            counted=self.launcher_counted,
-            uncounted=self.launcher_uncounted,
-            since_checkpoint=self.since_checkpoint,
-            uncounted_since_checkpoint=self.uncounted_since_checkpoint,
-            checkpoint_step=self.checkpoint_step,
-        )
+        reported = {"counted": self.launcher_counted, "uncounted": self.launcher_uncounted}
+        return self.restarts.model_copy(update=reported)
 
 
 def stored_record(status: Mapping[str, Any], gang: GangName) -> GangRecord | None:

@@ -11,19 +11,9 @@ from typing import Any, Final
 
 from tfdist.api.status import ConditionType
 from tfdist.api.v1 import Strategy
-from tfdist.backoff import MAX_UNCOUNTED_RESTARTS, restart_delay_seconds
 from tfdist.contract import Role
 from tfdist.contract_reports import GangEnd
-from tfdist.failure_classification import (
-    APPLICATION_ERROR,
-    DISRUPTION,
-    LIMIT_EXCEEDED,
-    LIMIT_MESSAGE,
-    REPEATED_ERROR,
-    Action,
-    Classification,
-)
-from tfdist.failure_text import same_cause
+from tfdist.failure_classification import APPLICATION_ERROR, DISRUPTION
 from tfdist.observed.gang_record import GangRecord
 from tfdist.observed.gang_state import GangState, gang_state, member_of
 from tfdist.observed.pod import PodSummary
@@ -46,13 +36,14 @@ from tfdist.planner.root_cause import (
 )
 from tfdist.reasons import ConditionReason, EventReason
 from tfdist.render.gang import GangName, Member
+from tfdist.restarts import budget
+from tfdist.restarts.budget import ApplicationError, BudgetDecision
 from tfdist.status.conditions import Condition
 from tfdist.timestamps import rfc3339
 
 _REMEDIES: Final = {
     "UserError": "a restart would end the same: correct it and create the job again",
     "FailurePolicy": "a rule of spec.failurePolicy ends the job",
-    REPEATED_ERROR: "two attempts in a row ended with it, and none wrote a checkpoint: a restart would end the same",
 }
 
 
@@ -136,59 +127,40 @@ def _restart(
     context: PlanContext, state: GangState, causes: Sequence[RootCause], *, alone: bool = False
 ) -> GangDecision:
     """Count the failures and begin the next attempt, of all members or of each failed one alone."""
-    newest = context.newest_checkpoint(state)
-    record = state.record
-    is_new = newest > record.checkpoint_step
-    if is_new:
-        record = record.changed(since_checkpoint=0, uncounted_since_checkpoint=0, checkpoint_step=newest)
+    record, restarts = state.record, state.record.restarts
+    used = budget.at_checkpoint(restarts, context.newest_checkpoint(state))
+    last = context.last_root_cause(state.gang) if used is restarts else None
+    limit, key = context.spec.run_policy.backoff_limit, f"{context.job.metadata.uid}-{record.attempt}"
     failures: list[dict[str, Any]] = []
-    counts = False
+    delay = 0.0
     for cause in causes:
-        meaning = _repeated(context, state, cause, is_new=is_new)
-        following, counted = _counted(record, meaning)
-        counts = counts or counted
-        failures += records(context, state, cause, counted=counted)
-        failure = _final(context, cause, meaning, following)
-        if failure:
+        repeated = _is_repeated(cause, last)
+        decision = budget.decide(used, cause.classification, limit, repeated=repeated, jitter_key=key)
+        used, delay = decision.restarts, max(delay, decision.delay_seconds)
+        record = record.changed(**dict(used))
+        failures += records(context, state, cause, counted=decision.counted)
+        if decision.final:
+            failure = _final(context, cause, decision)
             return GangDecision(replace(state, record=record), failures=tuple(failures), failure=failure)
-        record = following
     record, excluded = exclude_node(context, state, record, causes)
-    following = _next_attempt(context, state, record, causes, counts=counts, alone=alone)
+    following = _next_attempt(context, state, record, causes, delay, alone=alone)
     return _next(context, state, following, causes, tuple(failures), excluded, alone=alone)
 
 
-def _final(context: PlanContext, cause: RootCause, meaning: Classification, following: GangRecord) -> Failure | None:
-    """Return the failure of the gang, where the root cause is final or another restart exceeds the limit."""
-    limit = context.spec.run_policy.backoff_limit
-    log = log_hint(context, cause)
-    if meaning.action is Action.FAIL:
-        remedy = _REMEDIES.get(meaning.reason, "")
-        return Failure(meaning.reason, f"{cause.text}{remedy and f'; {remedy}'}{log}")
-    if following.since_checkpoint > limit:
-        return Failure(LIMIT_EXCEEDED, f"{cause.text}; {LIMIT_MESSAGE.format(limit=limit)}{log}")
-    return None
+def _final(context: PlanContext, cause: RootCause, decision: BudgetDecision) -> Failure:
+    """Return the failure of the gang, whose root cause is final or exceeds the limit."""
+    remedy = decision.remedy or _REMEDIES.get(decision.final, "")
+    return Failure(decision.final, "; ".join(filter(None, (cause.text, remedy))) + log_hint(context, cause))
 
 
-def _repeated(context: PlanContext, state: GangState, cause: RootCause, *, is_new: bool) -> Classification:
-    """Return the classification of a root cause; it is final when the same error ended the attempt before."""
-    last = context.last_root_cause(state.gang)
-    if cause.classification.reason != APPLICATION_ERROR or cause.pod is None or last is None or is_new:
-        return cause.classification
-    # without a message two failures cannot be compared
+def _is_repeated(cause: RootCause, last: dict[str, Any] | None) -> bool:
+    """Return whether the last root cause, which is recorded in the status, was the same error."""
+    if cause.pod is None or last is None or cause.classification.reason != APPLICATION_ERROR:
+        return False
+    # without a message, the reason that replaces it does not identify the error
     text = failure_message(cause.pod)[:1024] if cause.pod.message.strip() else ""
-    same = text and same_cause(last["message"], text) and last.get("exitCode") == cause.pod.exit_code
-    return Classification(REPEATED_ERROR, Action.FAIL) if same else cause.classification
-
-
-def _counted(record: GangRecord, meaning: Classification) -> tuple[GangRecord, bool]:
-    """Return the record with one more restart, and whether it counts towards backoffLimit."""
-    if meaning.action is Action.FAIL:
-        return record, False
-    free = meaning.action is Action.RESTART_UNCOUNTED
-    if free and record.uncounted_since_checkpoint < MAX_UNCOUNTED_RESTARTS:
-        more = record.uncounted_since_checkpoint + 1
-        return record.changed(uncounted=record.uncounted + 1, uncounted_since_checkpoint=more), False
-    return record.changed(counted=record.counted + 1, since_checkpoint=record.since_checkpoint + 1), True
+    before = ApplicationError(last.get("exitCode"), last["message"])
+    return ApplicationError(cause.pod.exit_code, text).repeats(before)
 
 
 def _next_attempt(
@@ -196,13 +168,10 @@ def _next_attempt(
     state: GangState,
     record: GangRecord,
     causes: Sequence[RootCause],
+    delay: float,
     *,
-    counts: bool,
     alone: bool,
 ) -> GangRecord:
-    leader, meta = state.gang.leader, context.job.metadata
-    name = f"{meta.uid}-{record.attempt}"
-    delay = restart_delay_seconds(record.since_checkpoint, name) if counts else 0.0
     retry_after = rfc3339(context.now + timedelta(seconds=delay)) if delay else ""
     if not alone:
         return record.next_attempt(retry_after=retry_after)
@@ -211,7 +180,7 @@ def _next_attempt(
         replaced = {**record.replaced, who: number}
         pending, completed = record.pending_replacements | {who}, record.completed - {who}
         record = record.changed(attempt=number, replaced=replaced, pending_replacements=pending, completed=completed)
-        if cause.member == leader:
+        if cause.member == state.gang.leader:
             record = record.with_new_leader()
     return record.changed(retry_after=retry_after)
 

@@ -1,14 +1,79 @@
-"""What a failure leads to: another round, when, and what it counts."""
+"""The rules of restarts that the controller and the launchers share, and how a launcher applies them."""
 
 from typing import Any
 
+import pytest
+
 from tfdist.contract import LaunchMember, LeaderSettings, Restarts, Role
-from tfdist.failure_classification import classify
+from tfdist.failure_classification import DISRUPTION, Action, Classification, classify
+from tfdist.restarts import budget
+from tfdist.restarts.budget import ApplicationError, BudgetDecision
 from tfdist_launch.failures import ProcessFailure, termination_summary
 from tfdist_launch.messages import Heartbeat
-from tfdist_launch.restart_policy import RestartDecision, RestartPolicy
+from tfdist_launch.restart_policy import RestartPolicy
 from tfdist_launch.slots import ProcessState, Slot
 from tfdist_launch.stall_detector import StallDetector, straggler
+
+ERROR = Classification("ApplicationError", Action.RESTART)
+FINAL = Classification("UserError", Action.FAIL)
+
+
+def test_a_restart_that_counts_uses_the_budget() -> None:
+    decision = budget.decide(Restarts(counted=4, since_checkpoint=1), ERROR, 3, repeated=False, jitter_key="")
+    assert (decision.counted, decision.final) == (True, "")
+    assert decision.restarts == Restarts(counted=5, since_checkpoint=2)
+
+
+def test_an_exhausted_budget_ends_the_gang_and_its_counters_stay() -> None:
+    used = Restarts(counted=4, since_checkpoint=3)
+    decision = budget.decide(used, ERROR, 3, repeated=False, jitter_key="")
+    assert (decision.counted, decision.final, decision.restarts) == (True, "BackoffLimitExceeded", used)
+    assert "runPolicy.backoffLimit of 3 exceeded" in decision.remedy
+
+
+def test_a_new_checkpoint_resets_the_budget_and_an_old_one_does_not() -> None:
+    used = Restarts(counted=4, uncounted=9, since_checkpoint=3, uncounted_since_checkpoint=9, checkpoint_step=100)
+    assert budget.at_checkpoint(used, 100) is used
+    assert budget.at_checkpoint(used, 101) == Restarts(counted=4, uncounted=9, checkpoint_step=101)
+
+
+@pytest.mark.parametrize(("before", "counted"), [(0, False), (9, False), (10, True)])
+def test_a_disruption_counts_after_ten_without_a_new_checkpoint(before: int, counted: bool) -> None:
+    used = Restarts(uncounted=20, uncounted_since_checkpoint=before)
+    decision = budget.decide(used, DISRUPTION, 3, repeated=False, jitter_key="")
+    assert decision.counted is counted
+    assert (decision.restarts.counted, decision.restarts.uncounted) == ((1, 20) if counted else (0, 21))
+
+
+@pytest.mark.parametrize(
+    ("meaning", "repeated", "reason"),
+    [(FINAL, False, "UserError"), (ERROR, True, "RepeatedError")],
+    ids=["an error of the user", "the same error twice"],
+)
+def test_a_failure_after_which_a_restart_would_end_the_same_is_final_and_does_not_count(
+    meaning: Classification, repeated: bool, reason: str
+) -> None:
+    decision = budget.decide(Restarts(), meaning, 3, repeated=repeated, jitter_key="")
+    assert (decision.final, decision.counted, decision.restarts) == (reason, False, Restarts())
+
+
+@pytest.mark.parametrize(
+    ("last", "same"),
+    [
+        (ApplicationError(1, "ValueError: shapes (3,) and (4,)"), True),
+        (ApplicationError(1, "ValueError: shapes (5,) and (4,)"), True),
+        (ApplicationError(1, "ValueError: no column a"), False),
+        (ApplicationError(3, "ValueError: shapes (3,) and (4,)"), False),
+        (None, False),
+    ],
+    ids=["equal", "other numbers", "another message", "another exit code", "no error before"],
+)
+def test_an_error_repeats_one_with_the_same_exit_code_and_message(last: ApplicationError | None, same: bool) -> None:
+    assert ApplicationError(1, "ValueError: shapes (3,) and (4,)").repeats(last) is same
+
+
+def test_an_error_without_a_message_repeats_none() -> None:
+    assert not ApplicationError(1, "").repeats(ApplicationError(1, ""))
 
 
 def limits(**settings: Any) -> RestartPolicy:
@@ -19,7 +84,7 @@ def failure(code: int, message: str = "") -> ProcessFailure:
     return ProcessFailure(role=Role.WORKER, index=0, exit_code=code, message=message)
 
 
-def rule(of: RestartPolicy, cause: ProcessFailure, checkpoint: int = -1) -> RestartDecision:
+def rule(of: RestartPolicy, cause: ProcessFailure, checkpoint: int = -1) -> BudgetDecision:
     return of.decide(classify(cause, of.failure_policy), cause, checkpoint)
 
 
@@ -30,7 +95,8 @@ def test_delays_grow_until_a_checkpoint_and_the_limit_ends_the_gang() -> None:
     assert 8 <= delays[1] <= 10
     assert 16 <= delays[2] <= 20
     assert rule(some, failure(137)).final == "BackoffLimitExceeded"
-    assert rule(some, failure(137), checkpoint=100) == RestartDecision(counted=True)
+    at_once = rule(some, failure(137), checkpoint=100)
+    assert (at_once.counted, at_once.delay_seconds, at_once.final) == (True, 0, "")
     assert (some.restarts.counted, some.restarts.since_checkpoint) == (4, 1)
 
 
@@ -46,21 +112,10 @@ def test_the_same_error_twice_is_final_though_a_lost_peer_came_between() -> None
     assert rule(some, failure(70, "ValueError: x")).final == "RepeatedError"
 
 
-def test_errors_that_differ_in_numbers_only_are_the_same() -> None:
-    some = limits(backoff_limit=10)
-    assert not rule(some, failure(70, "RuntimeError: thread 0x7f31 at 12:01:02")).final
-    assert rule(some, failure(70, "RuntimeError: thread 0x7aa0 at 12:09:44")).final == "RepeatedError"
-
-
 def test_the_same_error_is_not_final_after_a_checkpoint_another_error_or_silence() -> None:
     some = limits(backoff_limit=10)
     for message, checkpoint in (("x", 1), ("x", 2), ("y", 2), ("x", 2), ("", 2), ("x", 2)):
         assert not rule(some, failure(70, message), checkpoint).final
-
-
-def test_what_the_cluster_causes_counts_after_ten_times() -> None:
-    some = limits(backoff_limit=10)
-    assert [rule(some, failure(42)).counted for _ in range(11)] == [False] * 10 + [True]
 
 
 def test_a_summary_is_the_message_of_the_json_or_the_cause_in_the_text() -> None:

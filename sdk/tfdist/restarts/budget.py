@@ -1,0 +1,106 @@
+"""The restart budget of a gang: which restarts count, when it is exhausted, and the delay before each.
+
+Delays are exponential: none before the first restart, then 10 s doubling up to 300 s, with jitter.
+"""
+
+import zlib
+from dataclasses import dataclass
+from typing import Final
+
+from tfdist.contract import Restarts
+from tfdist.failure_classification import (
+    LIMIT_EXCEEDED,
+    LIMIT_MESSAGE,
+    REPEATED_ERROR,
+    Action,
+    Classification,
+)
+from tfdist.failure_text import same_cause
+
+FIRST_DELAY_SECONDS: Final = 10.0
+MAX_DELAY_SECONDS: Final = 300.0
+MAX_UNCOUNTED_RESTARTS: Final = 10
+"""Uncounted restarts without a new checkpoint; further ones count against `backoffLimit`."""
+REPEATED_MESSAGE: Final = (
+    "two attempts in a row ended with it, and none wrote a checkpoint: a restart would end the same"
+)
+_MAX_JITTER: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetDecision:
+    """The result of a failure: a restart after `delay_seconds`, or the end of the gang if `final` has a reason."""
+
+    restarts: Restarts
+    """The counters with the restart; unchanged at the end of the gang."""
+    counted: bool
+    """Whether the failure counts against `backoffLimit`."""
+    delay_seconds: float = 0.0
+    final: str = ""
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationError:
+    """An error of the program; one without a message cannot be compared."""
+
+    exit_code: int | None
+    message: str
+
+    def repeats(self, last: "ApplicationError | None") -> bool:
+        """Return whether it is the same error as the last one, whatever the numbers in its message."""
+        if last is None or last.exit_code != self.exit_code or not self.message:
+            return False
+        return same_cause(last.message, self.message)
+
+
+def at_checkpoint(restarts: Restarts, newest: int) -> Restarts:
+    """Return the counters, reset if `newest`, the step of the newest checkpoint or -1, is a new one."""
+    if newest <= restarts.checkpoint_step:
+        return restarts
+    reset = {"since_checkpoint": 0, "uncounted_since_checkpoint": 0, "checkpoint_step": newest}
+    return restarts.model_copy(update=reset)
+
+
+def decide(
+    restarts: Restarts,
+    classification: Classification,
+    limit: int,
+    *,
+    repeated: bool,
+    jitter_key: str,
+    first_delay_seconds: float = FIRST_DELAY_SECONDS,
+) -> BudgetDecision:
+    """Return the decision about a failure.
+
+    Args:
+        restarts: the counters so far, after `at_checkpoint`.
+        classification: that of the root cause.
+        limit: `backoffLimit`.
+        repeated: whether it repeats the error of the attempt before, without a new checkpoint.
+        jitter_key: names the job and its attempt. Jobs that failed at the same moment are spread by up to a fifth of
+            the delay; equal keys give equal delays, so that every reconcile computes the same one.
+        first_delay_seconds: delay before the second counted restart.
+    """
+    if classification.action is Action.FAIL:
+        return BudgetDecision(restarts, counted=False, final=classification.reason)
+    if repeated:
+        return BudgetDecision(restarts, counted=False, final=REPEATED_ERROR, remedy=REPEATED_MESSAGE)
+    free, since = restarts.uncounted_since_checkpoint, restarts.since_checkpoint
+    if classification.action is Action.RESTART_UNCOUNTED and free < MAX_UNCOUNTED_RESTARTS:
+        more = {"uncounted": restarts.uncounted + 1, "uncounted_since_checkpoint": free + 1}
+        return BudgetDecision(restarts.model_copy(update=more), counted=False)
+    if since >= limit:
+        remedy = LIMIT_MESSAGE.format(limit=limit)
+        return BudgetDecision(restarts, counted=True, final=LIMIT_EXCEEDED, remedy=remedy)
+    more = {"counted": restarts.counted + 1, "since_checkpoint": since + 1}
+    delay = _delay_seconds(since, jitter_key, first_delay_seconds)
+    return BudgetDecision(restarts.model_copy(update=more), counted=True, delay_seconds=delay)
+
+
+def _delay_seconds(before: int, jitter_key: str, first: float) -> float:
+    """Return the delay before a restart, given the number of counted ones before it since the last checkpoint."""
+    if before == 0:
+        return 0.0
+    delay = min(first * 2.0 ** min(before - 1, 16), MAX_DELAY_SECONDS)
+    return delay * (1 - _MAX_JITTER * zlib.crc32(jitter_key.encode()) / 2**32)
