@@ -4,10 +4,12 @@ from typing import Any
 
 import pytest
 
-from tfdist.contract import LaunchMember, LeaderSettings, Restarts, Role
+from tfdist.contract import LaunchMember, LeaderSettings, Phase, Restarts, Role
+from tfdist.contract_reports import ProgressReport
 from tfdist.failure_classification import DISRUPTION, Action, Classification, classify
-from tfdist.restarts import budget
+from tfdist.restarts import budget, stall
 from tfdist.restarts.budget import ApplicationError, BudgetDecision
+from tfdist.restarts.stall import progress_of
 from tfdist_launch.failures import ProcessFailure, termination_summary
 from tfdist_launch.messages import Heartbeat
 from tfdist_launch.restart_policy import RestartPolicy
@@ -76,6 +78,57 @@ def test_an_error_without_a_message_repeats_none() -> None:
     assert not ApplicationError(1, "").repeats(ApplicationError(1, ""))
 
 
+def deadline(setting: int | str, *phases: Phase, changes: int = 5, pause: float = 0.0) -> float | None:
+    return stall.deadline_seconds(setting, phases, changes, pause, learned_minimum=60.0)
+
+
+def test_a_number_is_the_deadline_of_a_step() -> None:
+    assert deadline(60, Phase.TRAINING, changes=0, pause=50.0) == 60
+
+
+@pytest.mark.parametrize("phase", sorted(set(Phase) - {Phase.TRAINING}))
+def test_a_phase_without_steps_of_any_replica_has_five_minutes_for_any_deadline(phase: Phase) -> None:
+    assert deadline(60, Phase.TRAINING, phase) == 300
+    assert deadline("Auto", phase) == 300
+    assert deadline(600, phase) == 600
+
+
+def test_auto_has_no_deadline_until_it_has_learned_from_five_changes() -> None:
+    assert deadline("Auto", changes=4, pause=1.0) is None
+    assert deadline("Auto", changes=5, pause=1.0) is not None
+
+
+@pytest.mark.parametrize(("pause", "seconds"), [(1.0, 60), (6.0, 60), (30.0, 300)])
+def test_auto_is_ten_times_the_longest_pause_and_at_least_its_minimum(pause: float, seconds: float) -> None:
+    assert deadline("Auto", Phase.TRAINING, pause=pause) == seconds
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"step": 8},
+        {"phase": "checkpointing"},
+        {"round": 1},
+        {"lastCheckpoint": {"step": 7, "path": "/ckpt/7"}},
+        {"evaluation": {"step": 7, "metrics": {}}},
+    ],
+    ids=["step", "phase", "round", "checkpoint", "evaluation"],
+)
+def test_a_report_with_another_value_of_these_is_progress(change: dict[str, Any]) -> None:
+    assert progress_of(progress_report(**change)) != progress_of(progress_report())
+
+
+@pytest.mark.parametrize(("phase", "progresses"), [("evaluating", True), ("training", False)])
+def test_the_number_of_examples_is_progress_of_an_evaluation_only(phase: str, progresses: bool) -> None:
+    before, after = (progress_report(phase=phase, examples=number) for number in (100, 200))
+    assert (progress_of(before) != progress_of(after)) is progresses
+
+
+def progress_report(**fields: Any) -> ProgressReport:
+    """Return the report of a replica that trains, at step 7, with other values of some fields."""
+    return ProgressReport.model_validate({"index": 0, "attempt": 0, "phase": "training", "step": 7, **fields})
+
+
 def limits(**settings: Any) -> RestartPolicy:
     return RestartPolicy.of(LeaderSettings(members=[], **settings), "uid-1")
 
@@ -139,14 +192,6 @@ def test_a_gang_that_stands_still_for_its_deadline_is_stalled_and_not_before() -
     assert watch.stalled_seconds([slot(0, 2), slot(1, 1)], 0, 118.0) is None
     assert watch.stalled_seconds([slot(0, 2), slot(1, 1)], 0, 120.0) == 61.0
     assert watch.stalled_seconds([slot(0, 2), slot(1, 1)], 1, 121.0) is None, "a new round has its own time"
-
-
-def test_compiling_and_saving_have_five_minutes() -> None:
-    watch = StallDetector(60)
-    slots = [slot(0, 1, phase="compiling"), slot(1, 1)]
-    watch.stalled_seconds(slots, 0, 0.0)
-    assert watch.stalled_seconds(slots, 0, 299.0) is None
-    assert watch.stalled_seconds(slots, 0, 301.0) == 301.0
 
 
 def test_a_deadline_is_learned_from_the_longest_pause() -> None:

@@ -110,7 +110,7 @@ class Coordinator:
         now = time.monotonic()
         self._carry_out(self.leader.tick(now))
         if now - self._ran_at > UNREACHABLE_SECONDS:  # a paused launcher receives no reports
-            self._stall_detector.moved_at += now - self._ran_at
+            self._stall_detector.changed_at += now - self._ran_at
         self._ran_at = now
         if now - self._checked_at >= STALL_CHECK_SECONDS or self._stacks_requested_at is not None:
             self._checked_at = now

@@ -8,27 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from tfdist.contract import Phase
-from tfdist.contract_reports import ProgressReport
+from tfdist.restarts.stall import deadline_seconds, progress_of
 from tfdist_launch.slots import Slot
 
-LEARNED_MOVES: Final = 5
-LEARNED_FACTOR: Final = 10.0
-LEARNED_MIN_SECONDS: Final = 60.0
-SLOW_PHASE_SECONDS: Final = 300.0
-"""Minimum deadline in a phase without steps: starting, rendezvous, compiling, saving, evaluating."""
-
-_SLOW_PHASES: Final = frozenset(
-    {
-        Phase.STARTING,
-        Phase.RENDEZVOUS,
-        Phase.COMPILING,
-        Phase.CHECKPOINTING,
-        Phase.EVALUATING,
-        Phase.FINISHED,
-        Phase.UNKNOWN,
-    }
-)
+LEARNED_MINIMUM_SECONDS: Final = 60.0
+"""Minimum of `Auto`, half of the controller's: heartbeats arrive every second, and a round starts within seconds."""
 
 
 @dataclass(slots=True)
@@ -38,35 +22,34 @@ class StallDetector:
     deadline: int | str | None
     """`LeaderSettings.progress_deadline_seconds`."""
     round: int = -1
-    moves: int = 0
-    """Times at which a report differed from the last one of its member."""
-    moved_at: float = 0.0
-    longest_gap_seconds: float = 0.0
-    _marks: dict[int, tuple[object, ...]] = field(default_factory=dict)
+    changes: int = 0
+    """Times at which the progress of a member differed from before."""
+    changed_at: float = 0.0
+    longest_pause_seconds: float = 0.0
+    _progress: dict[int, tuple[object, ...]] = field(default_factory=dict)
 
     def stalled_seconds(self, slots: Sequence[Slot], number: int, now: float) -> float | None:
         """Return for how long round `number` has made no progress, if that exceeds the deadline."""
         if self.deadline is None:
             return None
         if number != self.round:
-            self.round, self.moves, self.moved_at, self.longest_gap_seconds, self._marks = number, 0, now, 0.0, {}
-        marks = {i: _mark(slot.report) for i, slot in enumerate(slots) if slot.active and slot.report is not None}
-        if any(self._marks.get(rank) != mark for rank, mark in marks.items()):
-            if self.moves:
-                self.longest_gap_seconds = max(self.longest_gap_seconds, now - self.moved_at)
-            self._marks, self.moves, self.moved_at = marks, self.moves + 1, now
-        limit = self._limit(slots)
-        return now - self.moved_at if limit is not None and marks and now - self.moved_at > limit else None
+            self.round, self.changed_at, self._progress = number, now, {}
+            self.changes, self.longest_pause_seconds = 0, 0.0
+        reports = {i: slot.report for i, slot in enumerate(slots) if slot.active and slot.report is not None}
+        self._update({rank: progress_of(report) for rank, report in reports.items()}, now)
+        phases, pause = {report.phase for report in reports.values()}, self.longest_pause_seconds
+        limit = deadline_seconds(self.deadline, phases, self.changes, pause, learned_minimum=LEARNED_MINIMUM_SECONDS)
+        idle = now - self.changed_at
+        return idle if limit is not None and reports and idle > limit else None
 
-    def _limit(self, slots: Sequence[Slot]) -> float | None:
-        """Return the deadline in seconds; None while it is being learned."""
-        slow = any(slot.report.phase in _SLOW_PHASES for slot in slots if slot.active and slot.report)
-        least = SLOW_PHASE_SECONDS if slow else 0.0
-        if isinstance(self.deadline, int):
-            return max(float(self.deadline), least)
-        if self.moves < LEARNED_MOVES:
-            return None
-        return max(LEARNED_MIN_SECONDS, LEARNED_FACTOR * self.longest_gap_seconds, least)
+    def _update(self, progress: dict[int, tuple[object, ...]], now: float) -> None:
+        """Count a change of the progress of any member; the first report of a round is none."""
+        if all(self._progress.get(rank) == made for rank, made in progress.items()):
+            return
+        if self._progress:
+            self.changes += 1
+            self.longest_pause_seconds = max(self.longest_pause_seconds, now - self.changed_at)
+        self._progress, self.changed_at = progress, now
 
 
 def straggler(slots: Sequence[Slot]) -> Slot:
@@ -77,10 +60,3 @@ def straggler(slots: Sequence[Slot]) -> Slot:
         return bool(slot.heartbeat and slot.heartbeat.alive), -1 if step is None else step
 
     return min((slot for slot in slots if slot.active), key=sort_key)
-
-
-def _mark(report: ProgressReport | None) -> tuple[object, ...]:
-    if report is None:
-        return ()
-    saved, scored = report.last_checkpoint, report.evaluation
-    return report.step, report.phase, saved.step if saved else None, scored.step if scored else None

@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from tfdist.api.gang_status import GangProgress
-from tfdist.contract import Phase, Role
+from tfdist.contract import Role
 from tfdist.contract_reports import ProgressReport
 from tfdist.observed.gang_record import stored_record
 from tfdist.observed.gang_state import GangState
 from tfdist.observed.job_view import JobView, StepCadence
 from tfdist.render.gang import GangName
+from tfdist.restarts.stall import progress_of
 from tfdist.timestamps import parse_time
 
 
@@ -78,8 +79,5 @@ def _stored_cadence(status: Mapping[str, Any], content: ProgressReport) -> StepC
 
 
 def _position(content: ProgressReport) -> str:
-    """Return round, phase, step, checkpoint and evaluated examples as text: a change of it is progress."""
-    saved = content.last_checkpoint.step if content.last_checkpoint else None
-    evaluated = content.examples if content.phase is Phase.EVALUATING else None
-    position = (content.round, content.phase, content.step, saved, evaluated)
-    return "/".join("-" if part is None else str(part) for part in position)
+    """Return the progress of a report as text, for the status."""
+    return "/".join("-" if part is None else str(part) for part in progress_of(content))

@@ -35,7 +35,7 @@ class StepCadence:
     role: Role | None = None
     """Role of the leader that reports: an evaluation follows training under the same attempt number."""
     position: str = ""
-    """Round, phase, step and checkpoint of the newest report, as text (`observed.cadence`)."""
+    """Progress in the newest report, as text (`observed.cadence`)."""
 
 
 @dataclass(frozen=True, slots=True)

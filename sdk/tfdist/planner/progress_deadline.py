@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from tfdist.api.status import ConditionType
-from tfdist.contract import Phase
 from tfdist.observed.cadence import cadence_of, from_status
 from tfdist.observed.gang_state import GangState
 from tfdist.observed.job_view import ProbeResult, StepCadence
@@ -12,15 +11,14 @@ from tfdist.observed.pod import PodState
 from tfdist.planner.context import PlanContext
 from tfdist.planner.plan import ProbeTarget
 from tfdist.render.template import role_template, runs_bundled_trainer
+from tfdist.restarts import stall
+from tfdist.restarts.stall import SLOW_PHASE_SECONDS
 from tfdist.status.conditions import find
 
-LEARNED_MOVES: Final = 5
-"""Progress changes that `Auto` needs before it applies a deadline."""
-LEARNED_FACTOR: Final = 10.0
-LEARNED_LEAST_SECONDS: Final = 120.0
+LEARNED_MINIMUM_SECONDS: Final = 120.0
+"""Minimum of `Auto`, twice that of launchers: polls of the leader may be late, and a restart creates pods again."""
 LAUNCHED_FACTOR: Final = 3.0
-_START_SECONDS: Final = 300.0
-_STARTING: Final = frozenset({Phase.STARTING, Phase.RENDEZVOUS, Phase.COMPILING})
+"""Under launchers, which apply the deadline themselves, the controller waits so many times longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +72,7 @@ def _before_the_first_report(context: PlanContext, state: GangState) -> Progress
     if own or wanted is None or isinstance(wanted, str) or ready is None or ready["status"] != "True":
         return Progressing(progressing=False)
     since = max(ready["lastTransitionTime"], *(p.created_at for p in state.pods))
-    idle, limit = context.seconds_since(since), LAUNCHED_FACTOR * max(float(wanted), _START_SECONDS)
+    idle, limit = context.seconds_since(since), LAUNCHED_FACTOR * max(float(wanted), SLOW_PHASE_SECONDS)
     if idle < limit:
         return Progressing(progressing=False, requeue_after_seconds=limit - idle)
     return _probed(context, state, f"attempt {state.attempt} without a report since {since}", idle)
@@ -91,7 +89,7 @@ def _after_a_takeover(context: PlanContext, state: GangState, stored: StepCadenc
     if deadline is None:
         return Progressing(progressing=False)
     since = max(stored.last_progress_at, context.view.observed_since)
-    idle, limit = context.seconds_since(since), LAUNCHED_FACTOR * max(deadline, _START_SECONDS)
+    idle, limit = context.seconds_since(since), LAUNCHED_FACTOR * max(deadline, SLOW_PHASE_SECONDS)
     if idle < limit:
         return Progressing(progressing=False, requeue_after_seconds=limit - idle)
     return _probed(context, state, f"attempt {stored.attempt} without a report since {since}", idle)
@@ -109,25 +107,12 @@ def _probed(context: PlanContext, state: GangState, probe_id: str, idle: float) 
 
 
 def deadline_seconds(context: PlanContext, cadence: StepCadence) -> float | None:
-    """Return after how many seconds without progress a gang is stalled; None for never.
-
-    A number applies to steps: before the first step, rendezvous and compilation have five minutes at least. `Auto` is
-    ten times the longest pause between two progress changes of this attempt, at least two minutes: by then the pauses
-    include compilation, checkpoints and evaluation. Launchers apply the same deadline; the controller waits longer, and
-    acts where they fail to.
-    """
-    wanted = context.spec.run_policy.progress_deadline_seconds
-    if wanted is None:
+    """Return after how many seconds without progress a gang is stalled; None for never."""
+    setting, report = context.spec.run_policy.progress_deadline_seconds, context.view.report
+    if setting is None:
         return None
-    if wanted == "Auto" and cadence.progress_count < LEARNED_MOVES:
-        return None
-    learned = max(LEARNED_LEAST_SECONDS, LEARNED_FACTOR * cadence.longest_pause_seconds)
-    patience = LAUNCHED_FACTOR if context.view.report and context.view.report.content.gang else 1.0
-    if wanted == "Auto":
-        return patience * learned
-    return patience * max(float(wanted), _START_SECONDS if _is_starting(context) else 0.0)
-
-
-def _is_starting(context: PlanContext) -> bool:
-    report = context.view.report
-    return report is not None and report.content.phase in _STARTING
+    phases, changes = [report.content.phase] if report else [], cadence.progress_count
+    pause = cadence.longest_pause_seconds
+    seconds = stall.deadline_seconds(setting, phases, changes, pause, learned_minimum=LEARNED_MINIMUM_SECONDS)
+    launched = report is not None and report.content.gang is not None
+    return None if seconds is None else seconds * (LAUNCHED_FACTOR if launched else 1.0)
