@@ -5,7 +5,6 @@ classifies pods, the launcher the training processes of a round. The table of do
 `RULES`.
 """
 
-import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from tfdist import regex
 from tfdist.api.policies import FailurePolicy, FailureRule
 from tfdist.contract import ExitCode, Role
 from tfdist.start_error import exec_error
+from tfdist.termination import termination_message
 
 
 class TerminatedReplica(Protocol):
@@ -157,7 +157,7 @@ RULES: Final = (
     ),
     ExitRule(
         "the kernel or kubelet killed it, or one of its processes, because memory ran out (`OOMKilled`)",
-        lambda pod: pod.reason == OOM_KILLED or reports_out_of_memory(pod.message),
+        lambda pod: pod.reason == OOM_KILLED or _reports_out_of_memory(pod.message),
         Classification(OUT_OF_MEMORY, Action.RESTART),
     ),
     ExitRule(
@@ -242,15 +242,9 @@ def exceeded_own_storage(reason: str, message: str) -> bool:
     return reason == EVICTED and _OWN_STORAGE_LIMIT.search(message) is not None
 
 
-def reports_out_of_memory(message: str) -> bool:
-    """Return whether a termination message (`contract_reports.TerminationMessage`) has the reason `OutOfMemory`."""
-    if OUT_OF_MEMORY not in message or not message.lstrip().startswith("{"):
-        return False
-    try:
-        found = json.loads(message)
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(found, dict) and found.get("reason") == OUT_OF_MEMORY
+def _reports_out_of_memory(text: str) -> bool:
+    message = termination_message(text) if OUT_OF_MEMORY in text else None
+    return message is not None and message.reason == OUT_OF_MEMORY
 
 
 def root_cause(

@@ -10,7 +10,8 @@ from tfdist.failure_classification import DISRUPTION, Action, Classification, cl
 from tfdist.restarts import budget, stall
 from tfdist.restarts.budget import ApplicationError, BudgetDecision
 from tfdist.restarts.stall import progress_of
-from tfdist_launch.failures import ProcessFailure, termination_summary
+from tfdist.termination import termination_message, termination_summary
+from tfdist_launch.failures import ProcessFailure
 from tfdist_launch.messages import Heartbeat
 from tfdist_launch.restart_policy import RestartPolicy
 from tfdist_launch.slots import ProcessState, Slot
@@ -129,6 +130,31 @@ def progress_report(**fields: Any) -> ProgressReport:
     return ProgressReport.model_validate({"index": 0, "attempt": 0, "phase": "training", "step": 7, **fields})
 
 
+def test_a_termination_message_is_json_with_the_required_fields_of_the_contract() -> None:
+    message = termination_message(' {"reason": "Bug", "message": "ValueError: x", "step": 7, "newer": 1}')
+    assert message is not None
+    assert (message.reason, message.message, message.step) == ("Bug", "ValueError: x", 7)
+
+
+@pytest.mark.parametrize("text", ["", "ValueError: x", '{"message": "x"}', '{"reason": "Bug"}', "{", "[]"])
+def test_another_text_is_no_termination_message(text: str) -> None:
+    assert termination_message(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "summary"),
+    [
+        ('{"reason": "Bug", "message": "ValueError: x"}', "ValueError: x"),
+        ('{"reason": "Bug", "message": "a\\u001b[2Jb"}', "a [2Jb"),
+        ("first\nlast \n", "last"),
+        ("", ""),
+    ],
+    ids=["the message of the JSON", "without control characters", "the cause in a text", "none"],
+)
+def test_a_summary_is_the_message_of_the_json_or_the_cause_in_the_text(text: str, summary: str) -> None:
+    assert termination_summary(text) == summary
+
+
 def limits(**settings: Any) -> RestartPolicy:
     return RestartPolicy.of(LeaderSettings(members=[], **settings), "uid-1")
 
@@ -169,12 +195,6 @@ def test_the_same_error_is_not_final_after_a_checkpoint_another_error_or_silence
     some = limits(backoff_limit=10)
     for message, checkpoint in (("x", 1), ("x", 2), ("y", 2), ("x", 2), ("", 2), ("x", 2)):
         assert not rule(some, failure(70, message), checkpoint).final
-
-
-def test_a_summary_is_the_message_of_the_json_or_the_cause_in_the_text() -> None:
-    assert termination_summary('{"reason": "Bug", "message": "ValueError: x"}') == "ValueError: x"
-    assert termination_summary("first\nlast \n") == "last"
-    assert termination_summary("") == ""
 
 
 def slot(index: int, step: int, *, alive: bool = True, phase: str = "training") -> Slot:

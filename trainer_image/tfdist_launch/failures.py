@@ -1,6 +1,5 @@
 """Failures of training processes and of launchers, in the form that `tfdist.failure_classification` classifies."""
 
-import json
 import re
 import signal
 from collections.abc import Sequence
@@ -9,7 +8,8 @@ from typing import Final
 
 from tfdist.contract import LaunchMember, Role, replica_name
 from tfdist.failure_classification import OOM_KILLED
-from tfdist.failure_text import cause_in, early_exit
+from tfdist.failure_text import early_exit
+from tfdist.termination import termination_summary
 from tfdist_launch.messages import ExitResult
 
 _REPLICA: Final = re.compile(r"/job:(\w+)/(?:replica:\d+/)?task:(\d{1,6})\b|\b(chief|worker|ps)-(\d{1,6})\b")
@@ -59,20 +59,6 @@ class ProcessFailure:
         if self.signal is not None:
             return f"{self.name} was ended by signal {self.signal}"
         return f"{self.name} ended with exit code {self.exit_code}"
-
-
-def termination_summary(text: str) -> str:
-    """Return a termination message in one line.
-
-    It is the field `message` of the contract's JSON, or the cause in any other text; "" for an empty text.
-    """
-    text = text.strip()
-    if text.startswith("{"):
-        try:
-            return str(json.loads(text)["message"])
-        except (ValueError, KeyError, TypeError):
-            pass
-    return cause_in(text)
 
 
 def process_failure(

@@ -1,27 +1,15 @@
-"""Reads the termination message of a replica, whether or not its image writes the JSON of the contract."""
+"""Describes why a replica ended: by its termination message, or by Kubernetes' reason."""
 
 import signal
 from typing import Final
 
-from pydantic import ValidationError
-
-from tfdist.contract_reports import TerminationMessage
 from tfdist.failure_classification import EVICTED, OOM_KILLED, exceeded_own_storage
 from tfdist.failure_text import cause_in
 from tfdist.observed.pod import PodSummary
 from tfdist.start_error import START_ERRORS, exec_error
+from tfdist.termination import termination_message
 
 _STORAGE_REMEDY: Final = "; raise resources.limits.ephemeral-storage, or the sizeLimit of the emptyDir"
-
-
-def termination_message(pod: PodSummary) -> TerminationMessage | None:
-    """Return the termination message of a pod; None where it is not the JSON of the contract."""
-    if not pod.message.lstrip().startswith("{"):
-        return None
-    try:
-        return TerminationMessage.model_validate_json(pod.message)
-    except ValidationError:
-        return None
 
 
 def failure_message(pod: PodSummary) -> str:
@@ -32,7 +20,7 @@ def failure_message(pod: PodSummary) -> str:
     unexecutable = exec_error(pod.reason, pod.message)
     if unexecutable:
         return f"{unexecutable.text}; {unexecutable.remedy}"
-    parsed = termination_message(pod)
+    parsed = termination_message(pod.message)
     if parsed:
         text = parsed.message.removeprefix(f"{pod.replica}: ")
         return text.removeprefix(f"{pod.replica} ended with exit code {pod.exit_code}").removeprefix("; ")

@@ -20,7 +20,6 @@ from tfdist.observed.gang_record import GangRecord, stored_record
 from tfdist.observed.gang_state import GangState
 from tfdist.observed.job_view import TimestampedReport
 from tfdist.observed.pod import PodSummary
-from tfdist.observed.termination import termination_message
 from tfdist.planner.context import PlanContext
 from tfdist.planner.decision import Failure, GangDecision, min_delay
 from tfdist.planner.plan import Event, Plan, ProbeTarget
@@ -36,6 +35,7 @@ from tfdist.status.conditions import Condition, is_true
 from tfdist.status.phase import is_suspended_or_suspending, training_succeeded
 from tfdist.status.progress import ended_progress, evaluation_of, exports_of, progress_of, script_evaluation_of
 from tfdist.status.update import StatusUpdate, compose_status, throttled_write
+from tfdist.termination import termination_message
 from tfdist.timestamps import rfc3339
 
 
@@ -254,7 +254,7 @@ class PlanBuilder:
     def _termination_message(self, gang: GangName) -> TerminationMessage | None:
         """Return the termination message of the leader of a gang that succeeded."""
         state = self._states.get(gang)
-        return termination_message(state.leader) if state and state.leader_succeeded and state.leader else None
+        return termination_message(state.leader.message) if state and state.leader_succeeded and state.leader else None
 
     def _records(self) -> dict[str, Any]:
         stored = dict(self._context.view.status.get("gangs", {}))

@@ -11,13 +11,13 @@ from tfdist.observed.gang_record import GangRecord, stored_record
 from tfdist.observed.gang_state import GangState, gang_state
 from tfdist.observed.job_view import JobView
 from tfdist.observed.pod import PodState
-from tfdist.observed.termination import termination_message
 from tfdist.planner.revision import UNKNOWN_REVISION, SpecRevision
 from tfdist.render.fingerprint import with_policies_of
 from tfdist.render.gang import Gang, GangName
 from tfdist.render.installation import Installation
 from tfdist.render.launch import uses_launcher
 from tfdist.status.phase import is_suspended_or_suspending
+from tfdist.termination import termination_message
 from tfdist.timestamps import parse_time
 
 
@@ -135,7 +135,7 @@ class PlanContext:
         if self.view.report and self.view.report.content.last_checkpoint:
             yield self.view.report.content.last_checkpoint.step
         for pod in state.pods:
-            message = termination_message(pod) if pod.ended else None
+            message = termination_message(pod.message) if pod.ended else None
             if message and message.last_checkpoint:
                 yield message.last_checkpoint.step
 

@@ -17,12 +17,12 @@ from tfdist.failure_classification import known_reason
 from tfdist.observed.gang_record import GangRecord
 from tfdist.observed.gang_state import GangState
 from tfdist.observed.pod import PodState, PodSummary
-from tfdist.observed.termination import termination_message
 from tfdist.planner.context import PlanContext
 from tfdist.planner.failure_records import record_of_round
 from tfdist.planner.plan import Event
 from tfdist.reasons import EventReason
 from tfdist.render.gang import GangName, Member
+from tfdist.termination import termination_message
 
 GRACEFUL_EXIT_SECONDS: Final = 30.0
 """Time for a terminating pod to save with the others before its replacement joins them."""
@@ -124,7 +124,7 @@ def launcher_termination(state: GangState) -> tuple[PodSummary, GangEnd] | None:
 
 def _gang_end(state: GangState, pod: PodSummary) -> GangEnd | None:
     """Return why the launcher of a pod gave up, by its termination message; None where that names no member."""
-    message = termination_message(pod)
+    message = termination_message(pod.message)
     end = message.gang_end if message else None
     if end is None or Member(end.role, end.index) not in state.gang.members:
         return None

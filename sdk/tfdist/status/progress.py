@@ -8,9 +8,9 @@ from tfdist.contract import ExitCode
 from tfdist.contract_reports import EvaluationReport, ProgressReport, TerminationMessage
 from tfdist.observed.job_view import TimestampedReport
 from tfdist.observed.pod import PodState, PodSummary
-from tfdist.observed.termination import termination_message
 from tfdist.progress import eta_seconds, percent
 from tfdist.render.gang import Gang
+from tfdist.termination import termination_message
 
 
 def progress_of(report: TimestampedReport, stored: Mapping[str, Any]) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def ended_progress(stored: dict[str, Any], gang: Gang, pods: Iterable[PodSummary
     if leader is None or not leader.ended:
         return None
     last = [p for p in of_training if p.ended and p.attempt >= leader.attempt]
-    messages = {p.name: message for p in last if (message := termination_message(p)) is not None}
+    messages = {p.name: message for p in last if (message := termination_message(p.message)) is not None}
     if not messages:
         return None
     own = messages.get(leader.name)
