@@ -241,17 +241,10 @@ def _shared_checkpoints(job: TFDistJob, templates: Mapping[Role, Template]) -> I
     several = sum(len(gang.members) for gang in gangs(job)) > 1
     if checkpoint is None or not several or not checkpoint.directory.startswith("/"):
         return
-    for template in templates.values():
-        volume = _volume_at(template, checkpoint.directory)
-        if volume is None:
-            fact = "the directory is in the file system of the container, which is not shared"
-        elif "emptyDir" in volume:
-            fact = f"the directory is on volume {volume['name']}, an emptyDir, which is not shared"
-        else:
-            continue
-        text = f"{fact} by the pods; set checkpoint.volume, for example to a persistentVolumeClaim"
+    if place := _ephemeral_storage(templates, checkpoint.directory):
+        fact = f"the directory is {place}, which is not shared by the pods"
+        text = f"{fact}; set checkpoint.volume, for example to a persistentVolumeClaim"
         yield FieldError("spec.checkpoint.directory", messages.invalid(checkpoint.directory, text))
-        return
 
 
 def _kept_exports(job: TFDistJob, templates: Mapping[Role, Template]) -> Iterator[FieldError]:
@@ -259,13 +252,20 @@ def _kept_exports(job: TFDistJob, templates: Mapping[Role, Template]) -> Iterato
     export = job.spec.training.export if job.spec.training else None
     if export is None or export.directory is None:
         return
+    if place := _ephemeral_storage(templates, export.directory):
+        text = f"the directory is {place}, which is deleted with the pod; mount a volume there, or remove it"
+        yield FieldError("spec.training.export.directory", messages.invalid(export.directory, text))
+
+
+def _ephemeral_storage(templates: Mapping[Role, Template], path: str) -> str:
+    """Return the storage of `path` in the first pod where it belongs to the pod alone; "" where it does in none."""
     for template in templates.values():
-        volume = _volume_at(template, export.directory)
-        if volume is None or "emptyDir" in volume:
-            place = f"volume {volume['name']}, an emptyDir" if volume else "the file system of the container"
-            text = f"the directory is on {place}, which is deleted with the pod; mount a volume there, or remove it"
-            yield FieldError("spec.training.export.directory", messages.invalid(export.directory, text))
-            return
+        volume = _volume_at(template, path)
+        if volume is None:
+            return "in the file system of the container"
+        if "emptyDir" in volume:
+            return f"on volume {volume['name']}, an emptyDir"
+    return ""
 
 
 def _volume_at(template: Template, path: str) -> Mapping[str, Any] | None:

@@ -56,7 +56,7 @@ CASES: Final = (
     pod(
         "an export into the container",
         PATH,
-        'Invalid value: "/models/{name}": the directory is on the file system of the container, which is deleted',
+        'Invalid value: "/models/{name}": the directory is in the file system of the container, which is deleted',
         **training(directory="/models/{name}"),
     ),
     pod(
