@@ -68,6 +68,7 @@ BAD: dict[str, tuple[bytes, str]] = {
     "Latin-1": ("a: b\nc: ä\n".encode("latin-1"), "f:2:4: not UTF-8 (byte 0xe4); save the file as UTF-8"),
     "UTF-16": ("a: b\n".encode("utf-16"), "f:1:1: not UTF-8 (UTF-16)"),
     "no number": (b"a: .nan\n", "f:1:4: .nan is not a number in JSON"),
+    "no number for a document": (b".nan\n", "f:1:1: .nan is not a number in JSON"),
     "half a character in JSON": (rb'{"a": "\ud800"}', "f:1:10: malformed YAML: found invalid Unicode"),
     "an object of Python": (b"a: !!python/object:os.system x\n", "f:1:4: tag !!python/object:os.system has no meaning"),
     "an unknown tag": (b"a: !secret x\n", "f:1:4: tag !secret has no meaning in a manifest; remove it"),
@@ -75,6 +76,7 @@ BAD: dict[str, tuple[bytes, str]] = {
     "a list for a key": (b"? [a]\n: b\n", "f:1:3: a key must be text or a number"),
     "nothing for a key": (b"~: b\n", "f:1:1: a key must be text or a number"),
     "text merged": (b"a: {<<: b}\n", "f:1:9: '<<' must be a mapping or a list of mappings"),
+    "a mapping merged into itself": (b"a: &b {<<: *b}\n", "f:1:4: nested deeper than 100 levels; an alias may contain"),
     "a list for a manifest": (b"a: 1\n---\n- b\n", "f:3:1: a manifest is a mapping with apiVersion and kind"),
     "text in a List": (b"kind: List\nitems:\n- {a: 1}\n- b\n", "f:4:3: a manifest is a mapping"),
 }

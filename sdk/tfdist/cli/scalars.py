@@ -15,6 +15,9 @@ _WORDS: Final[dict[str, Scalar]] = {
     **{form: False for word in ("n", "no", "false", "off") for form in (word, word.capitalize(), word.upper())},
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
 }
+_NUMBER_STARTS: Final = frozenset("+-.0123456789")
+SPECIAL_STARTS: Final = _NUMBER_STARTS | frozenset("yYnNtTfFoO~<")
+"""First characters of all scalars that may be other than text."""
 _NOT_FINITE: Final = re.compile(r"\.(nan|NaN|NAN)|[-+]?\.(inf|Inf|INF)")
 _INTEGER: Final = re.compile(r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|(0|[1-9][0-9]*))")
 _BASES: Final = (16, 2, 8, 10)
@@ -22,10 +25,7 @@ _FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?
 _LONGEST_NUMBER: Final = 400
 """Limit on the length of a number, in characters; JSON has no longer ones, and conversion takes quadratic time."""
 _LARGEST_WHOLE: Final = 1e21
-"""JSON writes larger whole numbers with an exponent."""
-
-SPECIAL_STARTS: Final = frozenset("yYnNtTfFoO~+-.0123456789<")
-"""First characters of all scalars that may be other than text."""
+"""The API server returns smaller whole numbers without a fraction: 2.0 becomes 2."""
 
 
 def plain(text: str) -> Scalar:
@@ -36,7 +36,7 @@ def plain(text: str) -> Scalar:
     """
     if text in _WORDS:
         return _WORDS[text]
-    if not text[:1].isascii() or text[0].isalpha():
+    if text[0] not in _NUMBER_STARTS:
         return text
     if _NOT_FINITE.fullmatch(text):
         raise ValueError(f"{text} is not a number in JSON")
@@ -52,13 +52,9 @@ def _number(text: str) -> Scalar:
         return int(f"{found[1]}{value}", base)
     if _FLOAT.fullmatch(digits):
         value = float(digits)
-        return whole(value) if math.isfinite(value) else text
+        if math.isfinite(value):
+            return int(value) if value.is_integer() and abs(value) < _LARGEST_WHOLE else value
     return text
-
-
-def whole(value: float) -> int | float:
-    """Return a whole number as an int, as the API server returns it: 2.0 becomes 2."""
-    return int(value) if value.is_integer() and abs(value) < _LARGEST_WHOLE else value
 
 
 def reads_as_text(text: str) -> bool:

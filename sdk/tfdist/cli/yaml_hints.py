@@ -7,7 +7,7 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from tfdist import messages
 from tfdist.cli import scalars
 from tfdist.cli.documents import Document
-from tfdist.cli.yaml_loader import is_merge, is_unquoted, key_text
+from tfdist.cli.yaml_loader import is_unquoted, key_text
 
 
 def as_written(document: Document, path: str, message: str) -> str:
@@ -33,11 +33,10 @@ def converted_keys(document: Document) -> Iterator[tuple[str, str]]:
         elif isinstance(node, MappingNode):
             for key, value in node.value:
                 text = key_text(key)
-                if text is None or is_merge(key):
-                    continue
                 place = (*location, text)
                 pending.append((place, value))
-                if is_unquoted(key) and text != key.value:
+                if is_unquoted(key) and text != key.value and id(key) not in seen:
+                    seen.add(id(key))  # a mapping that another merges
                     advice = f'kubectl reads it as "{text}"; write {messages.format_value(key.value)}'
                     yield messages.join_path(place), f"the key {key.value} is {_kind(key.value)} in YAML, {advice}"
 

@@ -1,8 +1,8 @@
 """Loads YAML and JSON with the semantics of kubectl: the values that it would send, and the position of every field.
 
-Each document keeps the nodes of PyYAML's composer, which have line and column. PyYAML's own constructor and resolver
-are not used, because they follow other rules: see `scalars`. Input is untrusted: the depth is limited, because the C
-parser would overflow its stack, and so is the size to which aliases expand.
+Each document keeps the nodes of PyYAML's composer, which have line and column; `<<` is replaced by what it merges.
+PyYAML's own constructor and resolver follow other rules than kubectl: see `scalars`. Input is untrusted: the depth is
+limited, because the C parser would overflow its stack, and so is the size to which aliases expand.
 """
 
 import json
@@ -22,10 +22,14 @@ _FREE_NODES: Final = 100_000
 
 _TAG: Final = "tag:yaml.org,2002:"
 _PLAIN: Final = "plain"
+"""Tag of an unquoted scalar, which may be other than text."""
 _TEXT: Final = f"{_TAG}str"
+_MERGE: Final = f"{_TAG}merge"
 _MAPPING: Final = f"{_TAG}map"
 _SEQUENCE: Final = f"{_TAG}seq"
+_AS_WRITTEN: Final = frozenset({_TEXT, _MERGE, f"{_TAG}timestamp"})
 _TYPES: Final[dict[str, tuple[type, ...]]] = {
+    _PLAIN: (str, bool, int, float, type(None)),
     f"{_TAG}int": (int,),
     f"{_TAG}float": (int, float),
     f"{_TAG}bool": (bool,),
@@ -34,55 +38,8 @@ _TYPES: Final[dict[str, tuple[type, ...]]] = {
 
 _JSON: Final = json.JSONDecoder(parse_int=str)
 _SPACE: Final = re.compile(r"\s*")
-_SURROGATE_PAIR: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB]..)\\u([dD][c-fC-F]..)")
-_NOT_IN_YAML: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
-
-
-class _Resolver:
-    """Resolver of a loader: tags of untagged nodes, and the limit on depth."""
-
-    depth = 0
-
-    def resolve(self, kind: type[Node], value: str | None, implicit: Any) -> str:
-        """Return the tag of an untagged node; an unquoted scalar that may be other than text gets a tag of its own."""
-        if kind is ScalarNode:
-            return _PLAIN if implicit[0] and (not value or value[0] in scalars.SPECIAL_STARTS) else _TEXT
-        return _MAPPING if kind is MappingNode else _SEQUENCE
-
-    def descend_resolver(self, parent: Node | None, index: Any) -> None:  # noqa: ARG002  the parser's signature
-        """Reject a document that is nested too deeply."""
-        self.depth += 1
-        if self.depth > MAX_DEPTH:
-            raise _TooDeep(parent)
-
-    def ascend_resolver(self) -> None:
-        """Leave a level."""
-        self.depth -= 1
-
-
-class _TooDeep(Exception):  # noqa: N818  never leaves this module
-    """Nesting beyond the bound, in this node."""
-
-
-if yaml.__with_libyaml__:
-    from yaml._yaml import CParser
-
-    class _Loader(_Resolver, CParser):
-        """Parser in C."""
-else:
-    from yaml.composer import Composer
-    from yaml.parser import Parser
-    from yaml.reader import Reader
-    from yaml.scanner import Scanner
-
-    class _Loader(_Resolver, Reader, Scanner, Parser, Composer):  # type: ignore[no-redef]
-        """Parser in Python, ten times slower."""
-
-        def __init__(self, text: str) -> None:
-            Reader.__init__(self, text)
-            Scanner.__init__(self)
-            Parser.__init__(self)
-            Composer.__init__(self)
+_NOT_IN_YAML: Final = re.compile(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\.|[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+"""Surrogate pairs and characters of JSON that YAML does not have, and other escapes, which it has."""
 
 
 def load(text: str, source: str) -> Iterator[tuple[Any, Node]]:
@@ -91,9 +48,36 @@ def load(text: str, source: str) -> Iterator[tuple[Any, Node]]:
     Raises:
         DocumentError: malformed YAML, or a value that JSON does not have; with its position.
     """
-    for node in _compose(_as_yaml(text), source):
-        if not (isinstance(node, ScalarNode) and node.tag == _PLAIN and scalars.plain(node.value) is None):
-            yield _Builder(node, source).value(node, 0), node
+    text = _as_yaml(text)
+    try:
+        loader = _Loader(text, source)
+        while loader.check_node():
+            node = loader.get_node()
+            value = loader.document(node)
+            if value is not None:
+                yield value, node
+    except yaml.MarkedYAMLError as error:
+        raise _malformed(error, source) from None
+    except yaml.YAMLError as error:
+        raise _unreadable(error, text, source) from None
+
+
+def key_text(node: Node) -> str:
+    """Return a key as text, as in JSON.
+
+    Raises:
+        ValueError: it is a list or a mapping, null, NaN or infinity.
+    """
+    text = node.value if isinstance(node, ScalarNode) else ""
+    value = text if node.tag == _TEXT else scalars.plain(text)
+    if value is None:
+        raise ValueError("null")
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def is_unquoted(node: Node) -> bool:
+    """Return whether a scalar is a boolean, a number or null because it has no quotes and no tag."""
+    return isinstance(node, ScalarNode) and node.tag == _PLAIN and not scalars.reads_as_text(node.value)
 
 
 def _as_yaml(text: str) -> str:
@@ -104,18 +88,15 @@ def _as_yaml(text: str) -> str:
     """
     if text.lstrip()[:1] not in {"{", "["}:
         return text
-    documents, index = [], 0
+    documents, end = [], 0
     try:
-        while index < len(text):
-            _, end = _JSON.raw_decode(text, _skip_space(text, index))
+        while end < len(text):
+            start, (_, end) = end, _JSON.raw_decode(text, _skip_space(text, end))
             end = _skip_space(text, end)
-            documents.append(text[index:end].rstrip(" \t"))
-            index = end
+            documents.append(text[start:end].rstrip(" \t").removesuffix("\n"))
     except (ValueError, RecursionError):
         return text
-    stream = "\n--- ".join(each.removesuffix("\n") for each in documents)
-    stream = _SURROGATE_PAIR.sub(_combined, stream)
-    return _NOT_IN_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", stream)
+    return _NOT_IN_YAML.sub(_escape, "\n--- ".join(documents))
 
 
 def _skip_space(text: str, index: int) -> int:
@@ -123,24 +104,11 @@ def _skip_space(text: str, index: int) -> int:
     return found.end() if found else index
 
 
-def _combined(pair: re.Match[str]) -> str:
-    high, low = int(pair[2], 16), int(pair[3], 16)
-    return f"{pair[1]}\\U{0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00):08x}"
-
-
-def _compose(text: str, source: str) -> Iterator[Node]:
-    try:
-        loader = _Loader(text)
-        while loader.check_node():
-            node = loader.get_node()
-            if node is not None:
-                yield node
-    except yaml.MarkedYAMLError as error:
-        raise _malformed(error, source) from None
-    except yaml.YAMLError as error:
-        raise _unreadable(error, text, source) from None
-    except _TooDeep as error:
-        _reject(error.args[0], source, f"nested deeper than {MAX_DEPTH} levels; no Kubernetes object is")
+def _escape(found: re.Match[str]) -> str:
+    if len(found[0]) == len(r"\n"):
+        return found[0]
+    code = ord(json.loads(f'"{found[0]}"'))
+    return f"\\U{code:08x}"
 
 
 def _malformed(error: yaml.MarkedYAMLError, source: str) -> DocumentError:
@@ -161,115 +129,103 @@ def _unreadable(error: yaml.YAMLError, text: str, source: str) -> DocumentError:
     return DocumentError(source, f"malformed YAML: {reason}", position)
 
 
-def _reject(node: Node, source: str, message: str) -> NoReturn:
-    mark = node.start_mark
-    raise DocumentError(source, message, Position(mark.line + 1, mark.column + 1))
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """Composes nodes, and builds the value of each document from them."""
 
-
-class _Builder:
-    """Builds the value of one document from its nodes."""
-
-    def __init__(self, root: Node, source: str) -> None:
+    def __init__(self, text: str, source: str) -> None:
+        super().__init__(text)
         self._source = source
-        # a node has at least one character of text, unless an alias repeats it; a few have none
-        self._left = _FREE_NODES + 4 * (root.end_mark.index - root.start_mark.index)
+        self._depth = self._left = 0
 
-    def value(self, node: Node, depth: int) -> Any:
-        """Return the value of `node`, which is `depth` levels below the root.
+    def resolve(self, kind: type[Node], value: str | None, implicit: Any) -> str:
+        """Return the tag of an untagged node."""
+        if kind is ScalarNode:
+            if not implicit[0] or (value and value[0] not in scalars.SPECIAL_STARTS):
+                return _TEXT
+            return _MERGE if value == "<<" else _PLAIN
+        return _MAPPING if kind is MappingNode else _SEQUENCE
+
+    def descend_resolver(self, parent: Node, index: Any) -> None:  # noqa: ARG002  the parser's signature
+        """Reject a document that is nested too deeply."""
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            self._reject(parent, f"nested deeper than {MAX_DEPTH} levels; no Kubernetes object is")
+
+    def ascend_resolver(self) -> None:
+        """Leave a level."""
+        self._depth -= 1
+
+    def document(self, root: Node) -> Any:
+        """Return the value of a document.
 
         Raises:
             DocumentError: JSON has no such value, or aliases expand to too many nodes.
         """
+        # a node has at least one character of text, unless an alias repeats it; a few have none
+        self._left = _FREE_NODES + 4 * (root.end_mark.index - root.start_mark.index)
+        return self._value(root, 0)
+
+    def _value(self, node: Node, depth: int) -> Any:
+        self._count(node, depth)
+        if isinstance(node, ScalarNode):
+            return self._scalar(node)
+        if isinstance(node, MappingNode) and node.tag == _MAPPING:
+            return {key: self._value(value, depth + 1) for key, (_, value) in self._entries(node, depth).items()}
+        if isinstance(node, SequenceNode) and node.tag == _SEQUENCE:
+            return [self._value(item, depth + 1) for item in node.value]
+        return self._reject_tag(node)
+
+    def _count(self, node: Node, depth: int) -> None:
         self._left -= 1
         if self._left < 0:
             self._reject(node, "aliases expand to too many nodes; write the values out")
-        if node.tag == _TEXT and isinstance(node, ScalarNode):
-            return node.value
-        if isinstance(node, ScalarNode):
-            return self._scalar(node)
         if depth > MAX_DEPTH:
             self._reject(node, f"nested deeper than {MAX_DEPTH} levels; an alias may contain itself")
-        if node.tag == _MAPPING and isinstance(node, MappingNode):
-            return self._mapping(node, depth + 1)
-        if node.tag != _SEQUENCE:
-            self._reject(node, f"tag {_short_tag(node.tag)} has no meaning in a manifest; remove it")
-        return [self.value(item, depth + 1) for item in node.value]
 
     def _scalar(self, node: ScalarNode) -> scalars.Scalar:
-        if node.tag == f"{_TAG}timestamp":
+        if node.tag in _AS_WRITTEN:
             return str(node.value)
-        if node.tag != _PLAIN and node.tag not in _TYPES:
-            self._reject(node, f"tag {_short_tag(node.tag)} has no meaning in a manifest; remove it")
+        if node.tag not in _TYPES:
+            self._reject_tag(node)
         try:
             value = scalars.plain(node.value)
         except ValueError as error:
             self._reject(node, f"{error}; quote it if it is text")
-        if node.tag != _PLAIN and type(value) not in _TYPES[node.tag]:
+        if type(value) not in _TYPES[node.tag]:
             self._reject(node, f"{node.value!r} is not of type {_short_tag(node.tag)}; remove the tag")
         return value
 
-    def _mapping(self, node: MappingNode, depth: int) -> dict[str, Any]:
-        result: dict[str, Any] = {}
-        merges = []
-        for key_node, value_node in node.value:
-            if is_merge(key_node):
-                merges.append(value_node)
+    def _entries(self, node: MappingNode, depth: int) -> dict[str, tuple[Node, Node]]:
+        """Return key and value nodes by key, with `<<` replaced in the node, too; own keys and earlier layers win."""
+        found: dict[str, tuple[Node, Node]] = {}
+        layers: list[Node] = []
+        for key_node, value in node.value:
+            if key_node.tag == _MERGE:
+                layers += value.value if isinstance(value, SequenceNode) else [value]
                 continue
-            key = key_node.value if key_node.tag == _TEXT else self._key(key_node)
-            if key in result:
-                self._duplicate(node, key_node, key)
-            result[key] = self.value(value_node, depth)
-        for merged in merges:
-            self._merge(result, merged, depth)
-        return result
-
-    def _key(self, node: Node) -> str:
-        key = key_text(node)
-        if key is None:
-            self._reject(node, "a key must be text or a number; quote it")
-        return key
-
-    def _duplicate(self, node: MappingNode, again: Node, key: str) -> NoReturn:
-        first = next(k for k, _ in node.value if not is_merge(k) and key_text(k) == key)
-        line = first.start_mark.line + 1
-        self._reject(again, f"duplicate key {key!r}, first on line {line}")
-
-    def _merge(self, result: dict[str, Any], node: Node, depth: int) -> None:
-        layers = node.value if isinstance(node, SequenceNode) else [node]
+            try:
+                key = key_text(key_node)
+            except ValueError:
+                self._reject(key_node, "a key must be text or a number; quote it")
+            if key in found:
+                line = found[key][0].start_mark.line + 1
+                self._reject(key_node, f"duplicate key {key!r}, first on line {line}")
+            found[key] = key_node, value
         for layer in layers:
+            self._count(layer, depth + 1)
             if not isinstance(layer, MappingNode):
                 self._reject(layer, "'<<' must be a mapping or a list of mappings")
-            # the mapping's own keys override merged ones, and earlier layers override later ones
-            for key, value in self.value(layer, depth).items():
-                result.setdefault(key, value)
+            merged = self._entries(layer, depth + 1)
+            self._left -= len(merged)
+            found |= {key: entry for key, entry in merged.items() if key not in found}
+        node.value = [*found.values()]
+        return found
+
+    def _reject_tag(self, node: Node) -> NoReturn:
+        self._reject(node, f"tag {_short_tag(node.tag)} has no meaning in a manifest; remove it")
 
     def _reject(self, node: Node, message: str) -> NoReturn:
-        _reject(node, self._source, message)
-
-
-def is_merge(node: Node) -> bool:
-    """Return whether a key is `<<`, which merges another mapping."""
-    return node.tag == f"{_TAG}merge" or (node.tag == _PLAIN and node.value == "<<")
-
-
-def is_unquoted(node: Node) -> bool:
-    """Return whether a scalar is a boolean, a number or null because it has no quotes and no tag."""
-    return isinstance(node, ScalarNode) and node.tag == _PLAIN and not scalars.reads_as_text(node.value)
-
-
-def key_text(node: Node) -> str | None:
-    """Return a key as text, as in JSON, or None for a node that cannot be a key."""
-    if not isinstance(node, ScalarNode):
-        return None
-    if node.tag == _TEXT:
-        return str(node.value)
-    try:
-        value = scalars.plain(node.value)
-    except ValueError:
-        return None
-    if isinstance(value, bool):
-        return str(value).lower()
-    return None if value is None else str(value)
+        raise DocumentError(self._source, message, Position(node.start_mark.line + 1, node.start_mark.column + 1))
 
 
 def _short_tag(tag: str) -> str:
