@@ -1,4 +1,4 @@
-"""Exponential back-off with jitter, for every retry; restarts of gangs have their own (`tfdist.backoff`)."""
+"""Exponential back-off with jitter, for every retry; restarts of gangs have their own (`tfdist.restarts.budget`)."""
 
 import random
 from collections.abc import Iterable, Iterator
