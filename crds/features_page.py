@@ -25,8 +25,8 @@ ACTORS: Final = {
     Actor.TRAINER: "the bundled trainer reads it; other programs find it in `TFDIST_JOB`",
 }
 _GANG: Final = (
-    "`spec.scheduling.gang` has two supported values, `Auto` and `None`. Both mean that each pod starts when it is "
-    "scheduled: this version has no gang scheduling."
+    "`spec.scheduling.gang` has three supported values: `Native`, `None`, and `Auto`, which chooses between them "
+    "([Scheduling](scheduling.md))."
 )
 
 

@@ -149,12 +149,12 @@ def _start(state: State, ports: Ports, programs: Mapping[str, Path], names: Sequ
     """Start those servers that do not run."""
     for name in names:
         if process.read(_pid_file(state, name)) is None:
-            command = [programs[name], *options(name, ports, state.control_plane)]
+            command = [programs[name], *options(name, ports, state.control_plane, kubernetes.chosen())]
             process.start(command, pid_file=_pid_file(state, name), log=state.control_plane / f"{name}.log")
 
 
-def options(name: str, ports: Ports, folder: Path) -> list[str]:
-    """Return the options of a server, given ports and the folder of certificates and data."""
+def options(name: str, ports: Ports, folder: Path, version: str = versions.KUBERNETES) -> list[str]:
+    """Return the options of a server, given ports, the folder of certificates and data, and the Kubernetes version."""
     pki = folder / "pki"
     client = "127.0.0.1"
     match name:
@@ -180,6 +180,9 @@ def options(name: str, ports: Ports, folder: Path) -> list[str]:
             }
         case _:
             given = _component(folder, "scheduler", ports.scheduler)
+    if name != "etcd" and version == versions.KUBERNETES:
+        given |= {"feature-gates": "GenericWorkload=true"}  # gangs of the scheduler, by PodGroups
+        given |= {"runtime-config": "scheduling.k8s.io/v1beta1=true"} if name == "kube-apiserver" else {}
     return [f"--{option}={value}" for option, value in given.items()]
 
 

@@ -115,6 +115,7 @@ class Controller:
         for informer in self._caches.informers:
             self._supervisor.start(f"watch {informer.what}", informer.run())
         self._supervisor.start(f"watch {PLURAL}", self._caches.job_watch.run())
+        self._supervisor.start("pod groups", self._caches.pod_groups.run())
         self._supervisor.start("leadership", self._lead())
 
     async def _await_api(self) -> None:
@@ -145,6 +146,7 @@ class Controller:
         """Wait until the caches are synced and this replica leads; reconcile while it leads."""
         for watch in self._caches.watches:
             await watch.synced.wait()
+        await self._caches.pod_groups.checked.wait()
         log.info("in sync", extra={"jobs": len(self._caches.jobs), "pods": len(self._caches.pods)})
         await self._crd.wait()
         if not self._settings.leader_election:

@@ -7,6 +7,7 @@ from typing import Final
 
 from tfdist.api.v1 import GROUP, PLURAL, VERSION
 from tfdist.render import names
+from tfdist.render.pod_group import KIND as POD_GROUP
 from tfdist_operator.config import Config
 from tfdist_operator.kube.client import Client
 from tfdist_operator.kube.informer import Informer, Watched
@@ -17,6 +18,7 @@ from tfdist_operator.kube.kopf_session import KopfSession
 from tfdist_operator.kube.owned_cache import KINDS, OwnedObjectCache
 from tfdist_operator.kube.owned_watch import watch_owned
 from tfdist_operator.kube.pod_cache import PodCache
+from tfdist_operator.kube.pod_group_watch import PodGroupWatch
 from tfdist_operator.kube.resync import Compared, Resync
 from tfdist_operator.kube.workqueue import WorkQueue
 
@@ -42,7 +44,8 @@ class Caches:
         self.pods = PodCache(self._enqueue)
         self.owned = {kind: OwnedObjectCache(kind, self._enqueue) for kind in KINDS}
         pods = [(kind, Informer(client, kind, self.pods)) for kind in self._kinds("api/v1", "pods", names.POD_SELECTOR)]
-        owned = watch_owned(client, self.namespaces, tuple(self.owned.values()))
+        owned = watch_owned(client, self.namespaces, [c for kind, c in self.owned.items() if kind != POD_GROUP])
+        self.pod_groups = PodGroupWatch(client, partial(self._pod_group_informers, client), self._enqueue_now)
         self.resync = Resync(
             client,
             [
@@ -66,12 +69,19 @@ class Caches:
         for cache in self.owned.values():
             cache.begin()
         start_workers()
-        for job in self.jobs.all():
-            self.queue.add(job.key)
+        self._enqueue_now()
 
     def _kinds(self, group_version: str, plural: str, selector: str = "") -> list[Watched]:
         """Return a watched resource in each namespace of the controller, or in all."""
         return [Watched.of(group_version, plural, namespace, selector) for namespace in self.namespaces]
+
+    def _pod_group_informers(self, client: Client) -> list[Informer]:
+        return [informer for informer, _ in watch_owned(client, self.namespaces, [self.owned[POD_GROUP]])]
+
+    def _enqueue_now(self) -> None:
+        """Queue every job, if this replica leads."""
+        for job in self.jobs.all():
+            self._enqueue(job.key)
 
     def _enqueue(self, key: NamespacedName) -> None:
         """Queue a changed job; a standby queues none, because a new leader queues all of them."""

@@ -18,6 +18,7 @@ RULES: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     ("", "services", ("create", "delete", "list", "patch", "watch")),
     ("apps", "deployments", ("create", "delete", "list", "patch", "watch")),
     ("networking.k8s.io", "networkpolicies", ("create", "delete", "list", "patch", "watch")),
+    ("scheduling.k8s.io", "podgroups", ("create", "delete", "list", "patch", "watch")),
     (GROUP, PLURAL, ("delete", "list", "watch")),
     (GROUP, f"{PLURAL}/status", ("patch",)),
 )

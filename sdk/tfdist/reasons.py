@@ -59,6 +59,12 @@ class ConditionReason(Reason):
         "`PodsReady=False`, `Failed=True`",
         "no node can take a pod. `Failed` after `startDeadlineSeconds`",
     )
+    GANG_SCHEDULER_MISSING = (
+        "GangSchedulerMissing",
+        "`PodsReady=False`, `Failed=True`",
+        "the cluster lacks the gang scheduler of `scheduling.gang`; the job starts when it is there. `Failed` after "
+        "`startDeadlineSeconds`",
+    )
     PODS_READY_TIMEOUT = (
         "PodsReadyTimeout",
         "`PodsReady=False`",

@@ -1,12 +1,12 @@
 """Jobs that hold nodes while they wait for more release them: without a gang scheduler, no jobs wait for ever."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from support.api import JOBS, Api, Json
 from support.factories import manifest
-from support.places import HOSTNAME, node_with_places, one_place, remove_taints
+from support.places import HOSTNAME, finish, node_with_places, one_place, remove_taints, scheduled
 from support.polling import wait_for
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("controller")]
@@ -32,43 +32,13 @@ def on(node: str, **more: Any) -> Json:
     return {"template": {"spec": {"nodeSelector": {HOSTNAME: node}} | more}}
 
 
-def pods_of(api: Api, namespace: str, job: str) -> list[Json]:
-    found = api.pods(namespace)
-    return [p for p in found if p["metadata"]["labels"]["tfdist.dev/job"] == job and not _is_deleting(p)]
-
-
-def _is_deleting(pod: Json) -> bool:
-    return "deletionTimestamp" in pod["metadata"]
-
-
-def scheduled(api: Api, namespace: str, job: str) -> int:
-    return sum(1 for p in pods_of(api, namespace, job) if p["spec"].get("nodeName"))
-
-
-def phase(api: Api, namespace: str, job: str) -> str:
-    return str(api.job(namespace, job).get("status", {}).get("phase", ""))
-
-
-def finish(api: Api, namespace: str, jobs: Sequence[str]) -> None:
-    """End the replicas of every job that runs, until all jobs have succeeded."""
-
-    def all_succeeded() -> bool:
-        phases = {job: phase(api, namespace, job) for job in jobs}
-        for job in (job for job, found in phases.items() if found == "Running"):
-            for pod in pods_of(api, namespace, job):
-                api.end_container(namespace, pod["metadata"]["name"], 0)
-        return set(phases.values()) == {"Succeeded"}
-
-    wait_for("all jobs to succeed", all_succeeded, seconds=1200, every_seconds=0.2)
-
-
 def test_of_two_jobs_that_each_hold_a_node_one_releases_it_and_both_finish(
     api: Api, namespace: str, nodes: tuple[str, str]
 ) -> None:
     # given two jobs that need both nodes, and have one each
     first, second = nodes
     tolerant = {"tolerations": [{"key": TAINT, "operator": "Exists"}]}
-    patient = {"scheduling": {"timeoutSeconds": 3600}}
+    patient = {"scheduling": {"gang": "None", "timeoutSeconds": 3600}}
     new_job(api, namespace, "older", worker={"replicas": 1, **on(second)}, chief=on(first), **patient)
     wait_for("a node of the older job", lambda: scheduled(api, namespace, "older") == 1)
     worker, chief = {"replicas": 1, **on(first)}, on(second, **tolerant)
@@ -94,5 +64,5 @@ def test_thirty_gangs_of_three_finish_on_twelve_places(api: Api, namespace: str)
     with node_with_places(api, 12):
         jobs = [f"job-{i}" for i in range(30)]
         for job in jobs:
-            new_job(api, namespace, job, worker={"replicas": 3}, scheduling={"timeoutSeconds": 3})
+            new_job(api, namespace, job, worker={"replicas": 3}, scheduling={"gang": "None", "timeoutSeconds": 3})
         finish(api, namespace, jobs)

@@ -19,6 +19,7 @@ OTHER = st.one_of(
     EDIT,
     st.tuples(st.just("restart"), st.integers(0, 1), st.none()),
     st.tuples(st.just("report"), st.integers(0, 3), st.sampled_from((0, 1, 1))),
+    st.tuples(st.just("pod groups"), st.sampled_from((0, 1, 1)), st.none()),
     st.tuples(st.just("time"), st.sampled_from((1, 15, 120, 700, 4000, 30000)), st.none()),
 )
 DRIFT = st.tuples(st.just("drift"), st.integers(0, 1), st.sampled_from((0, 1)))
@@ -42,6 +43,9 @@ def go_on(cluster: Cluster, happening: Happening) -> None:
             cluster.reconcile(killed_after)
         case ("drift", which, deletes):
             cluster.owned.tamper(which, delete=bool(deletes))
+            cluster.dirty = True
+        case ("pod groups", served, _):
+            cluster.serves_pod_groups = bool(served)
             cluster.dirty = True
         case ("lost", _, _):
             cluster.lose_wake_ups()
@@ -82,7 +86,7 @@ def completes(kind: str, history: list[Happening]) -> None:
             cluster.reconcile()
         check_pods([*cluster.pods.values()], cluster.served)
         again = cluster.plan()
-        cluster.owned.check(again)
+        cluster.owned.check(again, served=cluster.serves_pod_groups)
         assert (again.status, again.creates, again.patches, again.deletes) == (None, (), (), ())
 
 
@@ -105,7 +109,7 @@ def survives_lost_wake_ups(kind: str, history: list[Happening]) -> None:
             break
     assert is_terminal(cluster.true.status), cluster.true.status
     assert all(p.ended for p in cluster.pods.values()), "a pod outlives its job"
-    cluster.owned.check(cluster.plan())
+    cluster.owned.check(cluster.plan(), served=cluster.serves_pod_groups)
 
 
 @EVERY_JOB

@@ -35,6 +35,7 @@ class Bench:
         self._client = client
         self._resources = ResourceClient(client, "test")
         self._diagnosis = diagnosis
+        self.serves_pod_groups = False
         self.start()
 
     def another(self) -> "Bench":
@@ -51,6 +52,7 @@ class Bench:
             jobs=self.jobs,
             pods=self.pods,
             owned=self.owned,
+            serves_pod_groups=lambda: self.serves_pod_groups,
             queue=self.queue,
             resources=self._resources,
             owned_requests=OwnedRequests(self._client),

@@ -18,6 +18,7 @@ from support.model_checks import check_secret, check_status
 from support.model_jobs import GANGS, JOBS, Edition, Job, parsed
 from support.owned_model import OwnedModel
 from tfdist.api.v1 import TFDistJob
+from tfdist.desired.objects import ObjectName
 from tfdist.observed.gang_record import stored_record
 from tfdist.observed.gang_state import member_of
 from tfdist.observed.job_view import JobView
@@ -51,6 +52,7 @@ class Cluster:
         self.secrets: set[str] = set()
         self.owned = OwnedModel(self.requests)
         self.events: list[str] = []
+        self.serves_pod_groups = True
         self.hostile: int | None = None  # the hostile report that the leader gives
         self.dirty = True
         self.timer: datetime | None = None
@@ -104,6 +106,7 @@ class Cluster:
             partial=partial(self._raw(), problems) if problems else None,
             restarted_at=job.restarted_at,
             failure_seen_at=self.failure_seen_at,
+            serves_pod_groups=self.serves_pod_groups,
         )
         todo = plan(view, self.now, INSTALLATION)
         self.failure_seen_at = todo.failure_seen_at
@@ -161,14 +164,18 @@ class Cluster:
         check_secret(made, self.secrets)
         if name in self.pods:  # the API server rejects a second one
             return
-        self.made_of[name] = next(v["value"] for v in made["spec"]["containers"][0]["env"] if v["name"] == "EDIT")
+        edit = next(v["value"] for v in made["spec"]["containers"][0]["env"] if v["name"] == "EDIT")
+        group = made["spec"].get("schedulingGroup", {}).get("podGroupName", "")
+        if group and self.serves_pod_groups:
+            assert ObjectName("PodGroup", group) in self.owned.true, "a pod was created before its PodGroup"
+        self.made_of[name] = f"{edit} {group}"
         meta = made["metadata"] | {"uid": f"{name}-{self.requests['create']}", "resourceVersion": "1"}
         self._change(summarize(made | {"metadata": meta | {"creationTimestamp": rfc3339(self.now)}}))
         self.seen_pods[name] = self.pods[name]
         self._check_one_specification(self.pods[name])
 
     def _check_one_specification(self, made: PodSummary) -> None:
-        """Assert that a pod which was made is of the same specification as those of its gang's attempt."""
+        """Assert that a pod which was made is of the same specification and PodGroup as those of its gang's attempt."""
         gang, roles = next((name, roles) for name, roles in GANGS.items() if made.role in roles)
         record = stored_record(self.true.status, gang)
         assert record is not None, "a pod of a gang that the status does not know"

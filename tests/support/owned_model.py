@@ -1,4 +1,4 @@
-"""Service and NetworkPolicy of the job of `cluster_model`: their true state, and the state in the cache."""
+"""Service, NetworkPolicy and PodGroups of the job of `cluster_model`: their true state, and the state in the cache."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -51,9 +51,12 @@ class OwnedModel:
         else:
             self.true[name] = "changed by hand"
 
-    def check(self, todo: Plan) -> None:
+    def check(self, todo: Plan, *, served: bool = True) -> None:
         """Assert that everything is as a plan wants it."""
         for made in todo.objects:
             name = ObjectName(made["kind"], made["metadata"]["name"])
             assert self.true.get(name) == repr(made["spec"]), f"{name} was not repaired"
         assert not self.true.keys() & set(todo.obsolete), "an object that nothing needs is left"
+        groups = {made["metadata"]["name"] for made in todo.objects if made["kind"] == "PodGroup"}
+        left = {name.name for name in self.true if name.kind == "PodGroup"} - groups
+        assert not (served and left), f"PodGroups that nothing needs are left: {left}"

@@ -1,11 +1,12 @@
 """Simulated nodes with a number of places: units of a resource of which each replica of a test's job takes one."""
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from support.api import PODS, Api, Json
 from support.kubelet import NODES
+from support.polling import wait_for
 from tfdist_cluster.control_plane import FAKE_ANNOTATION
 
 PLACE = "example.com/place"
@@ -42,3 +43,33 @@ def remove_taints(api: Api, node: str) -> None:
 def one_place() -> Json:
     """Return the fields of a job whose replicas take one place each."""
     return {"resources": {"limits": {PLACE: 1}}}
+
+
+def pods_of(api: Api, namespace: str, job: str) -> list[Json]:
+    """Return the pods of a job that are not being deleted."""
+    mine = (p for p in api.pods(namespace) if p["metadata"]["labels"]["tfdist.dev/job"] == job)
+    return [p for p in mine if "deletionTimestamp" not in p["metadata"]]
+
+
+def scheduled(api: Api, namespace: str, job: str) -> int:
+    """Return how many replicas of a job have a node."""
+    return sum(1 for p in pods_of(api, namespace, job) if p["spec"].get("nodeName"))
+
+
+def phase(api: Api, namespace: str, job: str) -> str:
+    """Return the phase of a job."""
+    return str(api.job(namespace, job).get("status", {}).get("phase", ""))
+
+
+def finish(api: Api, namespace: str, jobs: Sequence[str], check: Callable[[], object] = str) -> None:
+    """End the replicas of every job that runs, until all jobs have succeeded; call `check` again and again."""
+
+    def all_succeeded() -> bool:
+        check()
+        phases = {job: phase(api, namespace, job) for job in jobs}
+        for job in (job for job, found in phases.items() if found == "Running"):
+            for pod in pods_of(api, namespace, job):
+                api.end_container(namespace, pod["metadata"]["name"], 0)
+        return set(phases.values()) == {"Succeeded"}
+
+    wait_for("all jobs to succeed", all_succeeded, seconds=1200, every_seconds=0.2)

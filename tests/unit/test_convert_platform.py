@@ -43,7 +43,9 @@ def test_a_gang_scheduler_without_a_scheduling_policy_is_noted_once(name: str) -
     found = notes_with(all_types({"schedulerName": name}), "PodGroup")
     assert list(found) == ["spec.tfReplicaSpecs.Chief.template.spec.schedulerName"]
     (text,) = found.values()
-    assert text.startswith(f"{name} is kept, but TFDist creates no PodGroup: replicas are not started all or none")
+    assert text.startswith(
+        f"{name} is kept, but TFDist creates no PodGroup for it: replicas are not started all or none"
+    )
     assert "scheduling.timeoutSeconds" in text
 
 

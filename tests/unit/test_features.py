@@ -103,7 +103,7 @@ def test_a_planned_feature_is_rejected_by_the_definition_with_the_same_message(f
     assert "oldSelf" in found[1]["rule"], "an update cannot add it"
 
 
-@pytest.mark.parametrize("gang", ["Auto", "None"])
+@pytest.mark.parametrize("gang", ["Auto", "None", "Native"])
 def test_the_supported_values_of_gang_are_accepted(gang: str) -> None:
     assert parse(manifest(scheduling={"gang": gang})).spec.scheduling.gang == gang
 

@@ -11,7 +11,6 @@ from tfdist.render import names
 from tfdist.render.installation import Installation
 from tfdist.render.tensorboard import tensorboard
 from tfdist.validation import parse
-from tfdist_operator.kube.owned_cache import KINDS
 
 BOARD: dict[str, Any] = {"tensorBoard": {"ttlSecondsAfterFinished": 100}, "checkpoint": CHECKPOINT}
 BOTH = "worker-0:R worker-1:R"
@@ -93,7 +92,9 @@ def test_it_is_created_with_the_pods_and_its_service_is_in_the_status() -> None:
 
 
 def removes_it(todo: Plan) -> bool:
-    return {ObjectName(kind, "fashion-tensorboard") for kind in KINDS} <= {*todo.obsolete}
+    return {ObjectName(kind, "fashion-tensorboard") for kind in ("Deployment", "Service", "NetworkPolicy")} <= {
+        *todo.obsolete
+    }
 
 
 def test_every_plan_of_a_running_job_names_it() -> None:

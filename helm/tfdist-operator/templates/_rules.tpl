@@ -54,6 +54,16 @@
   - patch
   - watch
 - apiGroups:
+  - scheduling.k8s.io
+  resources:
+  - podgroups
+  verbs:
+  - create
+  - delete
+  - list
+  - patch
+  - watch
+- apiGroups:
   - tfdist.dev
   resources:
   - tfdistjobs

@@ -1,9 +1,10 @@
-"""The cache of the objects that jobs own in addition to pods: metadata of Services, NetworkPolicies and Deployments.
+"""The cache of the objects that jobs own in addition to pods, such as Services: their metadata.
 
 Drift is detected without reading the content. A label of the controller holds the hash of the applied specification; a
 change by another client shows as a generation other than that of the controller's last write, or, of a Service, which
 has none, as another resource version. Only its authors write a Service, and a patch that changes nothing leaves the
-version as it is (measured on 1.37).
+version as it is (measured on 1.37). A change of a PodGroup does not show: the scheduler writes its status, and it has
+no generation.
 """
 
 import hashlib
@@ -16,10 +17,11 @@ import orjson
 
 from tfdist.render import names
 from tfdist.render.metadata import Manifest
+from tfdist.render.pod_group import KIND as POD_GROUP
 from tfdist_operator.kube.cache import Name, ObjectCache, OnChange, Raw
 from tfdist_operator.kube.keys import NamespacedName
 
-KINDS: Final = ("Service", "NetworkPolicy", "Deployment")
+KINDS: Final = ("Service", "NetworkPolicy", "Deployment", POD_GROUP)
 _HASH_DIGITS: Final = 16
 _LONGEST_LABEL: Final = 63
 
@@ -56,8 +58,8 @@ class OwnedObject:
         return job_uid == (self.owner_uid or self.labels.get(names.JOB_UID_LABEL))
 
 
-def owned_object(raw: Raw) -> OwnedObject:
-    """Return the summary of an object as the API server gives it.
+def owned_object(raw: Raw, kind: str) -> OwnedObject:
+    """Return the summary of an object of a kind as the API server gives it.
 
     Raises:
         KeyError, TypeError, ValueError: it lacks metadata that the controller sets.
@@ -71,7 +73,7 @@ def owned_object(raw: Raw) -> OwnedObject:
         name=meta["name"],
         uid=meta["uid"],
         resource_version=version,
-        revision=int(meta.get("generation") or version),
+        revision=0 if kind == POD_GROUP else int(meta.get("generation") or version),
         owner_uid=owners[0] if owners else "",
         labels=labels,
         deleting="deletionTimestamp" in meta,
@@ -175,7 +177,7 @@ class OwnedObjectCache(ObjectCache[OwnedObject]):
             self._bury(found.uid, found.resource_version)
 
     def _parse(self, raw: Raw) -> tuple[NamespacedName, OwnedObject]:
-        found = owned_object(raw)
+        found = owned_object(raw, self.kind)
         return found.key, found
 
     def _store(self, raw: Raw) -> NamespacedName | None:

@@ -1,14 +1,24 @@
-"""The requests for Services, NetworkPolicies and Deployments of jobs; every response is metadata only."""
+"""The requests for the objects of jobs other than pods and Secrets; every response is metadata only."""
 
 from typing import Any, Final
 
-from tfdist.render import names
+from tfdist.render import names, pod_group
 from tfdist_operator.kube.client import JSON_PATCH, METADATA, METADATA_LIST, Client, Json
 from tfdist_operator.kube.errors import AlreadyExists, Conflict, Invalid, NameTaken, NotFound, Unavailable
 from tfdist_operator.kube.owned_cache import OwnedObject, owned_object
 
-_PREFIXES: Final = {"Deployment": "apis/apps/v1", "NetworkPolicy": "apis/networking.k8s.io/v1", "Service": "api/v1"}
-PLURALS: Final = {"Deployment": "deployments", "NetworkPolicy": "networkpolicies", "Service": "services"}
+_PREFIXES: Final = {
+    "Deployment": "apis/apps/v1",
+    "NetworkPolicy": "apis/networking.k8s.io/v1",
+    "Service": "api/v1",
+    pod_group.KIND: f"apis/{pod_group.API_VERSION}",
+}
+PLURALS: Final = {
+    "Deployment": "deployments",
+    "NetworkPolicy": "networkpolicies",
+    "Service": "services",
+    pod_group.KIND: "podgroups",
+}
 _UNPROCESSABLE: Final = 422
 
 
@@ -76,7 +86,7 @@ class OwnedRequests:
         """Return the object of a name, whichever client created it."""
         query = {"fieldSelector": f"metadata.name={name}"}
         page = await self._send("GET", kind, namespace, "", query=query, accept=METADATA_LIST)
-        return next((owned_object(item) for item in page["items"] or ()), None)
+        return next((owned_object(item, kind) for item in page["items"] or ()), None)
 
     async def delete(self, kind: str, found: OwnedObject) -> None:
         """Delete the object with this UID; do nothing if it is already deleted or replaced."""

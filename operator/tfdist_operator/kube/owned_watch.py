@@ -1,6 +1,6 @@
 """The watches of the objects that jobs own in addition to pods: metadata only, selected by the controller's labels."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from tfdist.render import names
 from tfdist_operator.kube.client import Client
@@ -11,7 +11,7 @@ from tfdist_operator.kube.resync import Compared
 
 
 def watch_owned(
-    client: Client, namespaces: Iterable[str], caches: Sequence[OwnedObjectCache]
+    client: Client, namespaces: Iterable[str], caches: Iterable[OwnedObjectCache]
 ) -> list[tuple[Informer, Compared]]:
     """Return, for every kind and namespace, the informer of its cache, and how the cache is compared."""
     made = []

@@ -29,6 +29,8 @@ class Dependencies:
     pods: PodCache
     owned: Mapping[str, OwnedObjectCache]
     """By kind."""
+    serves_pod_groups: Callable[[], bool]
+    """Returns whether the API server serves PodGroups."""
     queue: WorkQueue[NamespacedName]
     resources: ResourceClient
     owned_requests: OwnedRequests

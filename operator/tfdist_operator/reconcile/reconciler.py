@@ -107,6 +107,7 @@ class Reconciler:
             failure_seen_at=state.failure_seen_at,
             leader_unresponsive=state.silent,
             directory_users=self._deps.jobs.directory_users(job),
+            serves_pod_groups=self._deps.serves_pod_groups(),
             contention=self._contention(job),
         )
 

@@ -53,7 +53,7 @@ PLANNED: Final = (
     Planned(
         "scheduling.gang",
         "start all replicas or none",
-        ("Native", "Kueue", "Volcano", "Coscheduling"),
+        ("Kueue", "Volcano", "Coscheduling"),
     ),
     Planned("scheduling.queue", "the queue of Kueue or Volcano that the job waits in"),
     Planned("runPolicy.updateStrategy", "a change restarts the processes, and the pods stay", ("InPlace",)),
@@ -122,6 +122,4 @@ ACTED_ON: Final[Mapping[str, Actor]] = {
     **_of(Actor.POD, "networkPolicy", "networkPolicyIngress"),
 }
 """Component that acts on each supported field, and on the fields below it; a pod field of the job stands for all roles.
-
-The supported values of `scheduling.gang`, `Auto` and `None`, both mean that each pod starts when it is scheduled.
 """

@@ -68,6 +68,8 @@ class GangStatus(ApiModel):
     """End of the back-off: when the pods of the attempt may be created, RFC 3339; "" is at once."""
     released: int = Field(default_factory=int)
     """How often in a row the gang has released the nodes of a part of its replicas because the others had none."""
+    pod_group: bool = Field(default_factory=bool)
+    """Whether the pods of this attempt belong to a PodGroup."""
     in_place: Annotated[bool, Field(alias="launched")] = Field(default_factory=bool)
     """Whether launchers restart the processes of this attempt in place; true after their first report."""
     launcher_counted: Annotated[int, Field(alias="toldCounted")] = Field(default_factory=int)

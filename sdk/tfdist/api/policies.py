@@ -191,14 +191,17 @@ class SchedulingSpec(ApiModel):
     """Scheduling of the gang. Evaluator and TensorBoard are not part of the gang."""
 
     gang: Literal["Auto", "None", "Native", "Kueue", "Volcano", "Coscheduling"] = "Auto"
-    """Gang scheduler that starts all replicas or none. `Auto` and `None`: no gang scheduling, each pod starts when it
-    is scheduled. `Native`, `Kueue`, `Volcano` and `Coscheduling`: planned, rejected by this version."""
+    """Gang scheduler, which starts all replicas or none. `Native`: Kubernetes' own, by a PodGroup of
+    `scheduling.k8s.io`. `None`: each pod starts when it is scheduled. `Auto`: `Native` if the API server serves
+    PodGroups and the default scheduler schedules the pods, else `None`. `Kueue`, `Volcano` and `Coscheduling`: planned,
+    rejected by this version."""
     queue: DnsName | None = None
     """Planned: queue of Kueue or Volcano."""
     priority_class_name: DnsName | None = None
     """PriorityClass of the pods. Defaults to that of the cluster."""
     min_available: Count | None = None
-    """Number of replicas of the gang that keep their nodes while the others wait for theirs. Defaults to all."""
+    """Number of replicas of the gang that a gang scheduler starts together. Without a gang scheduler, that many keep
+    their nodes while the others wait for theirs. Defaults to all."""
     topology_key: QualifiedName | None = None
     """Node label whose value all replicas should share, such as `topology.kubernetes.io/rack`. A preference, not a
     requirement."""

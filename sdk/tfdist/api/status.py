@@ -213,6 +213,17 @@ class TensorBoardStatus(ApiModel):
     """Name of the Service; connect with `kubectl port-forward service/NAME 6006`."""
 
 
+class SchedulingStatus(ApiModel):
+    """Scheduling of the current gang."""
+
+    system: Literal["Native", "None"]
+    """Gang scheduler of its pods: the one that `scheduling.gang: Auto` chose, or that the job requests."""
+    reason: Annotated[str | None, Field(max_length=1024)] = None
+    """Message of the scheduler while a replica waits for a node."""
+    since: Time | None = None
+    """Time from which on that replica has waited."""
+
+
 class Usage(ApiModel):
     """Resource usage, summed over all replicas and attempts."""
 
@@ -270,6 +281,8 @@ class TFDistJobStatus(ApiModel):
     """The last 10 failures, oldest first."""
     tensor_board: TensorBoardStatus | None = None
     """The TensorBoard of the job, while it exists."""
+    scheduling: SchedulingStatus | None = None
+    """Scheduling of the current gang."""
     gangs: Annotated[dict[str, GangStatus] | None, Field(max_length=16)] = None
     """Internal state of the controller by gang (`training`, `evaluator`, `evaluation`)."""
     specifications: Annotated[

@@ -29,8 +29,8 @@ _SCRAPED_PORT: Final = "prometheus.io/port"
 _TEMPORARY_FILE: Final = re.compile(r"(?<![\w./-])/tmp/[\w.-][\w./-]*")
 
 _NO_GANG: Final = (
-    "kept, but TFDist creates no PodGroup: replicas are not started all or none; a gang that is scheduled in part "
-    "releases its nodes after scheduling.timeoutSeconds if other jobs wait for nodes"
+    "kept, but TFDist creates no PodGroup for it: replicas are not started all or none; a gang that is scheduled in "
+    "part releases its nodes after scheduling.timeoutSeconds if other jobs wait for nodes"
 )
 _NO_ACCOUNT: Final = (
     "pods no longer have the token of the ServiceAccount default; a program that calls the Kubernetes API, or a "

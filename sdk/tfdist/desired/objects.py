@@ -1,22 +1,29 @@
 """The objects of a job other than pods: those that must exist, and those that are obsolete. Others are not touched."""
 
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
 
 from tfdist.api.v1 import TFDistJob
+from tfdist.observed.gang_record import GangRecord
 from tfdist.observed.pod import PodSummary
 from tfdist.render import names
-from tfdist.render.gang import gangs
+from tfdist.render.gang import GangName, gangs
 from tfdist.render.installation import Installation
+from tfdist.render.launch import GangHistory
 from tfdist.render.metadata import Manifest
 from tfdist.render.network_policy import network_policy
 from tfdist.render.pod import Attempt, PodRenderer
+from tfdist.render.pod_group import KIND as POD_GROUP
+from tfdist.render.pod_group import pod_group, uses_pod_group
 from tfdist.render.service import service
 from tfdist.render.tensorboard import tensorboard
 
+_REMOVED_POD_GROUPS: Final = 10
+"""PodGroups of so many earlier attempts are removed: those of the attempts before are."""
+
 
 class ObjectName(NamedTuple):
-    """A Service, NetworkPolicy or Deployment in the job's namespace."""
+    """A Service, NetworkPolicy, PodGroup or Deployment in the job's namespace."""
 
     kind: str
     name: str
@@ -33,9 +40,14 @@ def objects(job: TFDistJob, default_image: str, attempt: int = 0, cluster_domain
     """
     installation = Installation(default_image, cluster_domain)
     current = Attempt(attempt, attempt)
-    renderers = [(gang, PodRenderer(job, gang, installation)) for gang in gangs(job)]
-    pods = [renderer.pod(member, current) for gang, renderer in renderers for member in gang.members]
-    return [*_network(job, attempt, installation), *pods, *tensorboard_objects(job, installation)]
+    grouped = {gang.name: uses_pod_group(job, gang, installation, served=False) for gang in gangs(job)}
+    groups = [pod_group(job, gang, attempt, installation) for gang in gangs(job) if grouped[gang.name]]
+    pods = []
+    for gang in gangs(job):
+        history = GangHistory(last_full_restart=attempt, pod_group=grouped[gang.name])
+        renderer = PodRenderer(job, gang, installation, history)
+        pods += [renderer.pod(member, current) for member in gang.members]
+    return [*_network(job, attempt, installation), *groups, *pods, *tensorboard_objects(job, installation)]
 
 
 def network_objects(
@@ -59,6 +71,17 @@ def tensorboard_objects(job: TFDistJob, installation: Installation) -> tuple[Man
     """Return the objects of the job's TensorBoard; the job continues where they are rejected."""
     board = job.spec.tensor_board
     return tensorboard(job, board, installation) if board else ()
+
+
+def obsolete_pod_groups(
+    job: str, records: Mapping[GangName, GangRecord], needed: Collection[str]
+) -> Iterator[ObjectName]:
+    """Yield the PodGroups of a job, given by its name, but the `needed` ones."""
+    for gang, record in records.items():
+        for attempt in range(max(0, record.last_full_restart - _REMOVED_POD_GROUPS), record.last_full_restart + 1):
+            name = names.pod_group(job, gang, attempt)
+            if name not in needed:
+                yield ObjectName(POD_GROUP, name)
 
 
 def obsolete_objects(job: TFDistJob) -> Iterator[ObjectName]:

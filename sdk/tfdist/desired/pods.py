@@ -54,11 +54,21 @@ def missing_pods(
     """
     record, generation = state.record, address_generation(records)
     excluded = tuple(dict.fromkeys(node for known in records.values() for node in known.excluded_nodes))
-    history = GangHistory(
-        record.attempt_of, record.prior_restarts(), record.last_full_restart, record.launcher_key, record.token
-    )
+    history = gang_history(record)
     renderer = PodRenderer(job, state.gang, installation, history)
     return (renderer.pod(m, Attempt(record.attempt_of(m), generation, excluded)) for m in members)
+
+
+def gang_history(record: GangRecord) -> GangHistory:
+    """Return what rendering the pods of a gang needs of its record."""
+    return GangHistory(
+        record.attempt_of,
+        record.prior_restarts(),
+        record.last_full_restart,
+        record.launcher_key,
+        record.token,
+        record.pod_group,
+    )
 
 
 def ownership_patches(

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from tfdist.contract import Role
 from tfdist.observed.gang_record import GangRecord
@@ -10,6 +11,9 @@ from tfdist.render.gang import Gang, Member
 
 _COUNTED_ROLES = frozenset({Role.CHIEF, Role.WORKER, Role.EVALUATOR, Role.EVALUATION})
 """Roles whose success counts; a parameter server never ends by itself."""
+
+_NODES: Final = "nodes are available"
+"""Part of the scheduler's message about a resource; of a gang, the other pods only have that they wait for this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +70,8 @@ class GangState:
 
     @property
     def unschedulable(self) -> list[PodSummary]:
-        """Pods that the scheduler finds no node for."""
-        return [p for p in self.pods if p.unschedulable]
+        """Pods that the scheduler finds no node for; first those of which the message has the resource that lacks."""
+        return sorted((p for p in self.pods if p.unschedulable), key=lambda p: _NODES not in p.message)
 
     @property
     def unstartable(self) -> PodSummary | None:

@@ -139,5 +139,7 @@ class JobView:
     """Returns where the log of a pod is, given its namespace, for messages; a local run has files."""
     directory_users: tuple[DirectoryUser, ...] = ()
     """The other jobs that write checkpoints where this one does."""
+    serves_pod_groups: bool = False
+    """Whether the API server serves PodGroups of `scheduling.k8s.io`."""
     contention: Contention = Contention()
     """The other jobs that wait for nodes; not computed unless this one does."""

@@ -6,7 +6,12 @@ from typing import Any
 
 from tfdist.api.status import ConditionType
 from tfdist.contract_reports import TerminationMessage
-from tfdist.desired.objects import network_objects, obsolete_objects, tensorboard_objects
+from tfdist.desired.objects import (
+    network_objects,
+    obsolete_objects,
+    obsolete_pod_groups,
+    tensorboard_objects,
+)
 from tfdist.desired.pods import (
     address_generation,
     missing_pods,
@@ -22,6 +27,7 @@ from tfdist.observed.job_view import TimestampedReport
 from tfdist.observed.pod import PodSummary
 from tfdist.planner.context import PlanContext
 from tfdist.planner.decision import Failure, GangDecision, min_delay
+from tfdist.planner.gang_scheduling import pod_groups, scheduling_status, starts_as_pod_group
 from tfdist.planner.plan import Event, Plan, ProbeTarget
 from tfdist.planner.revision import retained_specifications
 from tfdist.reasons import ConditionReason, EventReason
@@ -59,7 +65,7 @@ class PlanBuilder:
 
     def add_decision(self, decision: GangDecision) -> None:
         """Add the decision about a gang; a failure in it is left to the caller."""
-        state = self._with_key(decision.state)
+        state = self._at_start(decision.state)
         self._states[state.gang.name] = state
         if decision.create and self._context.revision is not None:  # no pod is created without a valid specification
             self._create.append((state, decision.create))
@@ -74,19 +80,20 @@ class PlanBuilder:
 
     def track_gang(self, state: GangState) -> None:
         """Add the state of a gang for which there is nothing to do."""
-        self._states[state.gang.name] = self._with_key(state)
+        self._states[state.gang.name] = self._at_start(state)
 
-    def _with_key(self, state: GangState) -> GangState:
-        """Return the state with the key of the launchers where an attempt begins now.
+    def _at_start(self, state: GangState) -> GangState:
+        """Return the state with the key of the launchers and the PodGroup where an attempt begins now.
 
-        An attempt that an earlier version began keeps its token, or has none: all its pods must authenticate alike.
+        An attempt that an earlier version began keeps its token, or has none: all its pods must authenticate alike. Its
+        pods are all members of a PodGroup, or none is.
         """
-        if state.gang.name is not GangName.TRAINING:
-            return state
         stored = stored_record(self._context.view.status, state.gang.name)
         if state.pods if stored is None else stored.last_full_restart == state.record.last_full_restart:
             return state
-        return replace(state, record=state.record.changed(token="", launcher_key=True))
+        key = {"token": "", "launcher_key": True} if state.gang.name is GangName.TRAINING else {}
+        grouped = starts_as_pod_group(self._context, state.gang)
+        return replace(state, record=state.record.changed(**key, pod_group=grouped))
 
     def set_conditions(self, *conditions: Condition) -> None:
         """Set conditions; of two of one type the later wins."""
@@ -147,7 +154,7 @@ class PlanBuilder:
     def build(self) -> Plan:
         """Return the plan: the status, the pods and the other objects that follow from the decisions."""
         context, view, job = self._context, self._context.view, self._context.job
-        status = self._status()
+        installation, status = context.installation, self._status()
         write = throttled_write(view, status)
         self.requeue_after(write.wait_seconds)
         records = {name: self._record(name) for name in GangName}
@@ -159,14 +166,14 @@ class PlanBuilder:
         creates = tuple(
             pod
             for state, members in self._create
-            for pod in missing_pods(
-                context.specification_of(state) or job, state, members, records, context.installation
-            )
+            for pod in missing_pods(context.specification_of(state) or job, state, members, records, installation)
         )
+        groups = pod_groups(context, self._states.values(), [state.gang.name for state, _ in self._create])
+        obsolete_groups = obsolete_pod_groups(job.metadata.name, records, [g["metadata"]["name"] for g in groups])
         return Plan(
             status=write.status,
             counters_only=write.counters_only,
-            objects=network_objects(job, generation, context.installation, view.pods, creates=bool(creates)),
+            objects=(*network_objects(job, generation, installation, view.pods, creates=bool(creates)), *groups),
             launcher_secret=self._launcher_secret(),
             creates=creates,
             patches=(*ownership_patches(job, view.pods, stale, generation), *sidecar_patches(view.pods, deletes)),
@@ -175,8 +182,8 @@ class PlanBuilder:
             probe_id=self._probe_id,
             unexplained_pod="" if self._ended else self._unexplained_pod,
             events=tuple(self._events),
-            tensorboard=() if view.problems else tensorboard_objects(job, context.installation),
-            obsolete=() if view.problems else tuple(obsolete_objects(job)),
+            tensorboard=() if view.problems else tensorboard_objects(job, installation),
+            obsolete=(*(() if view.problems else obsolete_objects(job)), *obsolete_groups),
             failure_seen_at=context.failure_seen_at,
             completed={str(n): (s.record.attempt, s.record.completed) for n, s in self._states.items()},
             requeue_after_seconds=min_delay(self._requeue_delays),
@@ -201,6 +208,7 @@ class PlanBuilder:
         self._fields["specifications"] = (not self._ended and retained_specifications(view, records)) or None
         self._fields["evaluation"] = self.evaluation() or None
         self._fields["export"] = self._exports() or None
+        self._fields["scheduling"] = scheduling_status(context, self._states)
         if not view.problems:
             board = names.tensorboard(context.job.metadata.name)
             self._fields["tensorBoard"] = {"service": board} if context.spec.tensor_board else None

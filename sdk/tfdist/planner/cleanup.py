@@ -6,9 +6,9 @@ from typing import Any
 
 from tfdist.api.status import ConditionType
 from tfdist.api.v1 import TFDistJob
-from tfdist.desired.objects import obsolete_after_end
+from tfdist.desired.objects import obsolete_after_end, obsolete_pod_groups
 from tfdist.desired.pods import pods_to_prune, sidecar_patches, stale_pods
-from tfdist.observed.gang_record import stored_record
+from tfdist.observed.gang_record import GangRecord, stored_record
 from tfdist.observed.job_view import JobView
 from tfdist.observed.pod import PodSummary
 from tfdist.planner.decision import min_delay
@@ -47,12 +47,18 @@ def clean_up_finished_job(view: JobView, now: datetime, settle_seconds: float) -
         status=status,
         patches=patches,
         deletes=tuple(p.name for p in unneeded),
-        obsolete=tuple(
-            obsolete_after_end(name, pods_exist=bool(view.pods), tensorboard_expired=tensorboard_seconds == 0.0)
+        obsolete=(
+            *obsolete_after_end(name, pods_exist=bool(view.pods), tensorboard_expired=tensorboard_seconds == 0.0),
+            *(() if view.pods else obsolete_pod_groups(name, _records(view), ())),
         ),
         events=edited,
         requeue_after_seconds=wait,
     )
+
+
+def _records(view: JobView) -> dict[GangName, GangRecord]:
+    """Return the records of the gangs that have started."""
+    return {name: record for name in GangName if (record := stored_record(view.status, name))}
 
 
 def _final_counts(view: JobView, settled: bool) -> dict[str, Any] | None:
@@ -93,5 +99,5 @@ def _prunable(view: JobView) -> list[PodSummary]:
 
 
 def _stale(view: JobView, job: TFDistJob) -> list[PodSummary]:
-    known = {gang: record for gang in GangName if (record := stored_record(view.status, gang))}
+    known = _records(view)
     return stale_pods(job, known, view.pods)

@@ -14,6 +14,7 @@ from tfdist.planner.context import PlanContext
 from tfdist.planner.decision import Failure, GangDecision, min_delay, not_ready
 from tfdist.planner.directory_in_use import RETRY_SECONDS, directory_in_use
 from tfdist.planner.failure_policy import continues_without, handle_failure, restart_resized, restart_stalled
+from tfdist.planner.gang_scheduling import missing_scheduler
 from tfdist.planner.messages import (
     in_place_restart_text,
     named,
@@ -87,10 +88,10 @@ def _resized_roles(context: PlanContext, state: GangState) -> str:
 
 
 def _creation(context: PlanContext, state: GangState) -> GangDecision:
-    """Create missing pods, after the back-off delay and the end of another job that uses the checkpoint directory."""
-    in_use = directory_in_use(context)
-    if in_use is not None:
-        decision = _awaiting(context, state, in_use)
+    """Create missing pods after the back-off, once the checkpoint directory is free and the scheduler is there."""
+    obstacle = directory_in_use(context) or missing_scheduler(context, state)
+    if obstacle is not None:
+        decision = _awaiting(context, state, obstacle)
         return replace(decision, requeue_after_seconds=min_delay([decision.requeue_after_seconds, RETRY_SECONDS]))
     if context.revision is None:
         text = f"a pod of the {state.gang.name} is missing; none is created until the specification is corrected"

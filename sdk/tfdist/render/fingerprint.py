@@ -14,14 +14,19 @@ _POLICY_FIELDS: Final = {
     "tensor_board",
 }
 """Fields that pods do not depend on: a change takes effect at once, without a new attempt."""
+_SCHEDULING_POLICY_FIELDS: Final = {"min_available", "timeout_seconds"}
+"""Such fields of `scheduling`."""
 
 
 def fingerprint(job: TFDistJob) -> str:
     """Return the hash of the fields that pods depend on: images, commands, resources, templates, `TFDIST_JOB`."""
-    return f"{zlib.crc32(job.spec.model_dump_json(exclude=_POLICY_FIELDS).encode()):08x}"
+    excluded = dict.fromkeys(_POLICY_FIELDS, True) | {"scheduling": _SCHEDULING_POLICY_FIELDS}
+    return f"{zlib.crc32(job.spec.model_dump_json(exclude=excluded).encode()):08x}"
 
 
 def with_policies_of(job: TFDistJob, newest: TFDistJob) -> TFDistJob:
     """Return `job`, an earlier specification that pods are made of, with the policy fields of `newest`."""
     policies = {name: getattr(newest.spec, name) for name in _POLICY_FIELDS}
+    scheduling = {name: getattr(newest.spec.scheduling, name) for name in _SCHEDULING_POLICY_FIELDS}
+    policies["scheduling"] = job.spec.scheduling.model_copy(update=scheduling)
     return job.model_copy(update={"spec": job.spec.model_copy(update=policies)})

@@ -33,6 +33,8 @@ class GangHistory:
     """Whether the pods of this attempt get the key of the job's Secret."""
     token: str = ""
     """Token of an attempt that an earlier version began."""
+    pod_group: bool = False
+    """Whether the pods of this attempt belong to a PodGroup."""
 
 
 NO_HISTORY: Final = GangHistory()

@@ -38,6 +38,15 @@ def pod_name(job: str, role: Role, index: int, attempt: int) -> str:
     return base if attempt == 0 else f"{base}-r{attempt}"
 
 
+def pod_group(job: str, gang: str, attempt: int) -> str:
+    """Return the name of the PodGroup of a gang whose replicas started together in an attempt.
+
+    Each such attempt has its own: pods of an earlier one that are still terminating do not count in it.
+    """
+    base = f"{job}-{gang}"
+    return base if attempt == 0 else f"{base}-r{attempt}"
+
+
 def tensorboard(job: str) -> str:
     """Return the name of the Deployment, Service and NetworkPolicy of a job's TensorBoard."""
     return f"{job}-tensorboard"

@@ -52,6 +52,8 @@ class PodRenderer:
         self._cluster = cluster_spec(job, gang, installation.cluster_domain)
         self._launch = pod_launch_settings(job, gang, history, installation.cluster_domain)
         self._key = key_variable(job) if self._launch and history.has_key else None
+        self._group = names.pod_group(job.metadata.name, gang.name, history.last_full_restart)
+        self._scheduling = {"schedulingGroup": {"podGroupName": self._group}} if history.pod_group else {}
         self._domain = names.domain(job, installation.cluster_domain)
         self._templates: dict[Role, Manifest] = {}
 
@@ -63,7 +65,7 @@ class PodRenderer:
         spec["containers"] = [self._with_variables(container, generated) for container in spec["containers"]]
         if attempt.excluded_nodes:
             spec["affinity"] = _excluding_nodes(spec.get("affinity", {}), attempt.excluded_nodes)
-        spec |= {
+        spec |= self._scheduling | {
             "hostname": names.hostname(member.role, member.index),
             "restartPolicy": "Never",
             "subdomain": job.metadata.name,

@@ -15,6 +15,7 @@ PROBLEMS: Final = frozenset(
         ConditionReason.IMAGE_ERROR,
         ConditionReason.CONFIG_ERROR,
         ConditionReason.CHECKPOINT_DIRECTORY_IN_USE,
+        ConditionReason.GANG_SCHEDULER_MISSING,
         ConditionReason.UNSCHEDULABLE,
     }
 )

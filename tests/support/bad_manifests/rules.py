@@ -199,12 +199,11 @@ _SCHEDULING: Final = (
 )
 
 _NOT_SUPPORTED: Final = "not supported by this version of TFDist; planned. Remove the field."
-_GANGS: Final = f"Native, Kueue, Volcano and Coscheduling are {_NOT_SUPPORTED}"
+_GANGS: Final = f"Kueue, Volcano and Coscheduling are {_NOT_SUPPORTED}"
 _PLANNED: Final = (
     rule("workers that come and go", ".elastic", _NOT_SUPPORTED, elastic={"minWorkers": 1}),
     rule("more memory after a kill", ".oomPolicy", _NOT_SUPPORTED, oomPolicy={}),
     rule("a gang of Kueue", ".scheduling.gang", _GANGS, scheduling={"gang": "Kueue"}),
-    rule("a gang of Kubernetes", ".scheduling.gang", _GANGS, scheduling={"gang": "Native"}),
     rule("a queue", ".scheduling.queue", _NOT_SUPPORTED, scheduling={"queue": "team-a"}),
     rule(
         "a change in place",

@@ -1,0 +1,209 @@
+"""Gangs of Kubernetes' scheduler: one PodGroup for each start of all replicas of a gang, and pods that name it."""
+
+from typing import Any
+
+import pytest
+from support.factories import CHECKPOINT, EVALUATED, Lifecycle, condition, created, manifest, pod
+
+from tfdist.desired.objects import objects
+from tfdist.planner import Plan
+from tfdist.render.fingerprint import fingerprint
+from tfdist.validation import parse
+
+BOTH = "worker-0:R worker-1:R"
+SERVED: dict[str, Any] = {"serves_pod_groups": True}
+PS = {"strategy": "ParameterServer", "chief": {}, "ps": {"replicas": 1}, "command": ["run"]}
+
+
+def groups(todo: Plan) -> list[str]:
+    return [made["metadata"]["name"] for made in todo.objects if made["kind"] == "PodGroup"]
+
+
+def group_of_pods(todo: Plan) -> set[str | None]:
+    return {made["spec"].get("schedulingGroup", {}).get("podGroupName") for made in todo.creates}
+
+
+def removed(todo: Plan) -> set[str]:
+    return {name.name for name in todo.obsolete if name.kind == "PodGroup"}
+
+
+def group_spec(todo: Plan) -> dict[str, Any]:
+    (made,) = (made for made in todo.objects if made["kind"] == "PodGroup")
+    spec: dict[str, Any] = made["spec"]
+    return spec
+
+
+def test_auto_makes_a_pod_group_of_the_whole_gang_if_the_api_server_serves_it() -> None:
+    # when
+    job = Lifecycle()
+    todo = job.reconcile(**SERVED)
+    # then
+    assert groups(todo) == ["fashion-training"]
+    assert group_of_pods(todo) == {"fashion-training"}
+    assert group_spec(todo) == {"schedulingPolicy": {"gang": {"minCount": 2}}, "disruptionMode": {"all": {}}}
+    assert job.status["scheduling"] == {"system": "Native"}
+    assert job.status["gangs"]["training"]["podGroup"] is True
+
+
+@pytest.mark.parametrize(
+    ("spec", "served"),
+    [
+        pytest.param({}, False, id="the API server does not serve PodGroups"),
+        pytest.param({"scheduling": {"gang": "None"}}, True, id="the job requests none"),
+        pytest.param({"template": {"spec": {"schedulerName": "volcano"}}}, True, id="another scheduler"),
+        pytest.param(
+            {"template": {"spec": {"schedulingGroup": {"podGroupName": "mine"}}}}, True, id="a PodGroup of the user's"
+        ),
+    ],
+)
+def test_auto_makes_no_pod_group(spec: dict[str, Any], served: bool) -> None:
+    job = Lifecycle(**spec)
+    todo = job.reconcile(serves_pod_groups=served)
+    assert groups(todo) == []
+    assert "fashion-training" not in group_of_pods(todo)
+    assert job.status["scheduling"] == {"system": "None"}
+
+
+def test_a_single_replica_needs_no_pod_group() -> None:
+    job = Lifecycle(worker={"replicas": 1})
+    assert groups(job.reconcile(**SERVED)) == []
+    assert "scheduling" not in job.status
+
+
+def test_native_waits_for_an_api_server_that_serves_pod_groups() -> None:
+    # given
+    job = Lifecycle(scheduling={"gang": "Native"})
+    # when it does not
+    assert not created(job.reconcile(serves_pod_groups=False))
+    # then
+    assert job.condition_status("PodsReady") == ("False", "GangSchedulerMissing")
+    assert "enable its feature gate GenericWorkload" in condition(job.status, "PodsReady")["message"]
+    # when it does
+    todo = job.reconcile(**SERVED)
+    # then
+    assert created(todo) == ["worker-0", "worker-1"]
+    assert group_of_pods(todo) == {"fashion-training"}
+
+
+def test_min_available_and_the_priority_class_are_those_of_the_pod_group() -> None:
+    scheduling = {"minAvailable": 3, "priorityClassName": "batch"}
+    spec = group_spec(Lifecycle(**PS, scheduling=scheduling).reconcile(**SERVED))
+    assert spec["schedulingPolicy"]["gang"]["minCount"] == 3
+    assert spec["priorityClassName"] == "batch"
+    assert "disruptionMode" not in spec, "workers of parameter servers are replaced alone"
+
+
+def test_a_new_attempt_has_a_pod_group_of_its_own_and_that_of_the_last_is_removed() -> None:
+    # given
+    job = Lifecycle()
+    job.reconcile(**SERVED)
+    job.reconcile(BOTH, **SERVED)
+    # when a replica fails
+    job.reconcile("worker-0:R worker-1:F", **SERVED)
+    todo = job.reconcile(after=60, **SERVED)
+    # then
+    assert groups(todo) == ["fashion-training-r1"]
+    assert group_of_pods(todo) == {"fashion-training-r1"}
+    assert "fashion-training" in removed(todo)
+    assert "fashion-training-r1" not in removed(todo)
+
+
+def test_a_replica_that_is_replaced_alone_joins_the_pod_group_of_its_gang() -> None:
+    # given
+    job = Lifecycle(**PS)
+    job.reconcile(**SERVED)
+    job.reconcile("chief-0:R worker-0:R worker-1:R ps-0:R", **SERVED)
+    # when
+    todo = job.reconcile([pod("chief-0"), pod("ps-0"), pod("worker-0"), pod("worker-1", "F")], **SERVED)
+    todo = todo if todo.creates else job.reconcile("chief-0:R ps-0:R worker-0:R", after=60, **SERVED)
+    # then
+    assert created(todo) == ["worker-1-r1"]
+    assert groups(todo) == ["fashion-training"]
+    assert group_of_pods(todo) == {"fashion-training"}
+
+
+def test_an_attempt_that_began_without_a_pod_group_goes_on_without_one() -> None:
+    # given an attempt from before the API server served PodGroups
+    job = Lifecycle(**PS)
+    job.reconcile()
+    job.reconcile("chief-0:R worker-0:R worker-1:R ps-0:R")
+    # when a worker is replaced afterwards
+    todo = job.reconcile([pod("chief-0"), pod("ps-0"), pod("worker-0"), pod("worker-1", "F")], **SERVED)
+    todo = todo if todo.creates else job.reconcile("chief-0:R ps-0:R worker-0:R", after=60, **SERVED)
+    # then it does not wait for a gang of which it would be the only member
+    assert created(todo) == ["worker-1-r1"]
+    assert groups(todo) == []
+    assert group_of_pods(todo) == {None}
+
+
+def test_no_pod_group_is_requested_while_the_api_server_no_longer_serves_them() -> None:
+    job = Lifecycle()
+    job.reconcile(**SERVED)
+    assert groups(job.reconcile(BOTH, serves_pod_groups=False)) == []
+
+
+def test_the_evaluation_after_training_is_a_gang_of_its_own() -> None:
+    # given
+    job = Lifecycle(**EVALUATED)
+    job.reconcile(**SERVED)
+    job.reconcile(BOTH, **SERVED)
+    # when
+    todo = job.reconcile("worker-0:S worker-1:S", **SERVED)
+    # then
+    assert groups(todo) == ["fashion-evaluation"]
+    assert group_of_pods(todo) == {"fashion-evaluation"}
+    assert "fashion-training" in removed(todo)
+
+
+def test_an_evaluator_is_scheduled_by_itself() -> None:
+    todo = Lifecycle(checkpoint=CHECKPOINT, evaluation={"mode": "Continuous"}).reconcile(**SERVED)
+    assert groups(todo) == ["fashion-training"]
+    by_name = {made["metadata"]["name"]: made["spec"].get("schedulingGroup") for made in todo.creates}
+    assert by_name["fashion-evaluator-0"] is None
+    assert by_name["fashion-worker-0"] is not None
+
+
+def test_the_pod_group_is_removed_when_the_job_is_suspended_or_has_ended() -> None:
+    # given
+    job = Lifecycle()
+    job.reconcile(**SERVED)
+    job.reconcile(BOTH, **SERVED)
+    # when it is suspended, the group stays until its pods have ended
+    job.spec = {"runPolicy": {"suspend": True}}
+    assert groups(job.reconcile(BOTH, **SERVED)) == ["fashion-training"]
+    # then
+    assert "fashion-training" in removed(job.reconcile(**SERVED))
+    # when it ends
+    job.spec = {}
+    job.reconcile(**SERVED)
+    job.reconcile("worker-0-r1:S worker-1-r1:S", **SERVED)
+    # then
+    assert {"fashion-training", "fashion-training-r1"} <= removed(job.reconcile(after=60, **SERVED))
+
+
+def test_the_status_quotes_the_scheduler_while_a_replica_waits_for_a_node() -> None:
+    # given
+    job = Lifecycle()
+    job.reconcile(**SERVED)
+    text = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
+    waiting = [pod(f"worker-{i}", "P", reason="Unschedulable", message=text, node="") for i in (0, 1)]
+    # when
+    job.reconcile(waiting, **SERVED)
+    # then
+    assert job.status["scheduling"] == {"system": "Native", "reason": text, "since": "2030-01-02T03:00:00Z"}
+    # when they have one
+    job.reconcile(BOTH, **SERVED)
+    # then
+    assert job.status["scheduling"] == {"system": "Native"}
+
+
+def test_rendering_shows_the_pod_group_of_a_job_that_requests_it() -> None:
+    made = objects(parse(manifest(scheduling={"gang": "Native"})), "tfdist/trainer:test")
+    assert [each["kind"] for each in made] == ["Service", "NetworkPolicy", "PodGroup", "Pod", "Pod"]
+    assert all(each["spec"]["schedulingGroup"] for each in made if each["kind"] == "Pod")
+
+
+@pytest.mark.parametrize("field", ["timeoutSeconds", "minAvailable"])
+def test_a_change_of_a_limit_of_scheduling_restarts_no_pod(field: str) -> None:
+    before, after = parse(manifest()), parse(manifest(scheduling={field: 1}))
+    assert fingerprint(before) == fingerprint(after)

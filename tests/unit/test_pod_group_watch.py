@@ -1,0 +1,123 @@
+"""Discovery of PodGroups: they are watched while the API server serves them, and jobs learn of each change."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from tfdist_operator.kube.errors import ApiError, NotFound, Unavailable
+from tfdist_operator.kube.pod_group_watch import PodGroupWatch
+
+SERVED = {"resources": [{"name": "podgroups"}, {"name": "podgroups/status"}]}
+OTHERS = {"resources": [{"name": "priorityclasses"}]}
+ABSENT = NotFound(404, "NotFound", "the server could not find the requested resource")
+SILENT = Unavailable(503, "ServiceUnavailable", "no answer")
+
+
+class Watched:
+    """An informer of which the first list comes at once, or never."""
+
+    what = "podgroups"
+
+    def __init__(self, *, listed: bool) -> None:
+        self.synced = asyncio.Event()
+        self._listed = listed
+        self.runs = False
+
+    async def run(self) -> None:
+        self.runs = True
+        if self._listed:
+            self.synced.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.runs = False
+
+
+class Cluster:
+    """An API server that gives its answers in order, and then none; `published` has the state after each change."""
+
+    def __init__(self, *answers: dict[str, Any] | ApiError, listed: bool = True) -> None:
+        self._answers = list(answers)
+        self._listed = listed
+        self._exhausted = asyncio.Event()
+        self.informers: list[Watched] = []
+        self.published: list[bool] = []
+        self.states: list[tuple[bool, bool]] = []
+        self.watch = PodGroupWatch(self, self._make, self._changed, self._sleep)  # type: ignore[arg-type]
+
+    async def request(self, _method: str, _path: str, **_: object) -> dict[str, Any]:
+        self.states.append((self.watch.served, any(informer.runs for informer in self.informers)))
+        if not self._answers:
+            self._exhausted.set()
+            await asyncio.Event().wait()
+        answer = self._answers.pop(0)
+        if isinstance(answer, ApiError):
+            raise answer
+        return answer
+
+    def _make(self) -> Sequence[Watched]:
+        self.informers.append(Watched(listed=self._listed))
+        return self.informers[-1:]
+
+    def _changed(self) -> None:
+        self.published.append(self.watch.served)
+
+    async def _sleep(self, _seconds: float) -> None:
+        await asyncio.sleep(0)
+
+    async def run(self) -> None:
+        """Run until the answers are used up."""
+        task = asyncio.create_task(self.watch.run())
+        await self._exhausted.wait()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not task.done()
+        task.cancel()
+
+
+async def test_pod_groups_are_watched_while_they_are_served() -> None:
+    # given
+    cluster = Cluster(SERVED, SERVED, ABSENT, ABSENT, SERVED)
+    # when
+    await cluster.run()
+    # then
+    assert cluster.published == [True, False, True]
+    assert len(cluster.informers) == 2, "a watch that has ended is not started again"
+    assert cluster.states[1] == (True, True)
+    assert cluster.states[3] == (False, False)
+
+
+@pytest.mark.parametrize("answer", [ABSENT, OTHERS], ids=["the group is absent", "the group has other resources"])
+async def test_jobs_are_reconciled_without_pod_groups_where_there_are_none(answer: Any) -> None:
+    cluster = Cluster(answer)
+    await cluster.run()
+    assert cluster.watch.checked.is_set()
+    assert not cluster.watch.served
+    assert not cluster.informers
+
+
+async def test_nothing_changes_while_the_api_server_does_not_answer() -> None:
+    cluster = Cluster(SERVED, SILENT, SILENT, SERVED)
+    await cluster.run()
+    assert cluster.published == [True]
+
+
+async def test_the_first_answer_is_waited_for() -> None:
+    cluster = Cluster(SILENT, SILENT)
+    await cluster.run()
+    assert not cluster.watch.checked.is_set()
+
+
+async def test_without_the_right_to_list_them_gangs_are_scheduled_without_pod_groups(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # given a first list that never comes
+    monkeypatch.setattr("tfdist_operator.kube.pod_group_watch._SYNC_SECONDS", 0.0)
+    cluster = Cluster(SERVED, listed=False)
+    # when
+    await cluster.run()
+    # then
+    assert cluster.watch.checked.is_set()
+    assert not cluster.watch.served
