@@ -12,7 +12,6 @@ import yaml
 from conversion_example import page as conversion_page
 from failure_table import page as failures_page
 from features_page import page as features_page
-from program_schemas import text as program_schemas
 from reasons_page import page as reasons_page
 from reference import page
 from samples_index import index
@@ -42,7 +41,6 @@ if __name__ == "__main__":
     write("operator/manifests/role.yaml", "operator/tfdist_operator/permissions.py", cluster_role(), lease_role())
     write_text("docs/reference/api.md", page())
     write_text("docs/reference/trainer.md", trainer_page())
-    write_text("sdk/tfdist/validation/programs.json", program_schemas())
     write_text("crds/samples/README.md", index())
     write_text("docs/failures.md", failures_page())
     write_text("docs/features.md", features_page())

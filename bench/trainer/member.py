@@ -18,12 +18,12 @@ import numpy as np
 from bench.trainer.plain import STEPS_PER_EXECUTION, PlainLoop
 from bench.trainer.turns import TurnTaker
 from tfdist.contract import CheckpointSettings
+from tfdist.programs.image_classification import ImageClassificationConfig
 from tfdist_trainer import environment, programs, report_server, runtime
 from tfdist_trainer.context import Context
 from tfdist_trainer.loop import train
 from tfdist_trainer.preemption import PreemptionHandler
 from tfdist_trainer.programs.config import batch_size
-from tfdist_trainer.programs.image_classification_config import ImageClassificationConfig
 from tfdist_trainer.strategies.build import join
 from tfdist_trainer.strategies.replica_group import ReplicaGroup
 

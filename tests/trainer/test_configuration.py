@@ -40,7 +40,7 @@ CASES: dict[str, tuple[Any, ExitCode, str]] = {
         ExitCode.CONFIGURATION,
         "training.program: 'image_clasification' is not a program of this image; known are image_classification",
     ),
-    "no data": (training(), ExitCode.CONFIGURATION, "training.config.data: Field required"),
+    "no data": (training(), ExitCode.CONFIGURATION, "training.config.data: Required value"),
     "no training data": (
         training(data={"eval": "x"}),
         ExitCode.CONFIGURATION,
@@ -49,27 +49,27 @@ CASES: dict[str, tuple[Any, ExitCode, str]] = {
     "a misspelled field": (
         training(data=DATA, learninRate=1),
         ExitCode.CONFIGURATION,
-        "training.config.learninRate: no such field",
+        "training.config.learninRate: unknown field; did you mean learningRate?",
     ),
     "a misspelled field of data": (
         training(data=DATA | {"tets": "x"}),
         ExitCode.CONFIGURATION,
-        "training.config.data.tets: no such field",
+        "training.config.data.tets: unknown field",
     ),
     "a wrong item": (
         training(data=DATA, imageShape=[28, 0, 1]),
         ExitCode.CONFIGURATION,
-        "training.config.imageShape[1]: Input should be greater than or equal to 1, not 0",
+        "training.config.imageShape[1]: Invalid value: 0: must be at least 1",
     ),
     "a wrong number": (
         training(data=DATA, learningRate="fast"),
         ExitCode.CONFIGURATION,
-        "training.config.learningRate: Input should be a valid number",
+        'training.config.learningRate: Invalid value: "fast": must be a number',
     ),
     "two batch sizes": (
         training(data=DATA, globalBatchSize=8, batchSizePerReplica=8),
         ExitCode.CONFIGURATION,
-        "training.config: give globalBatchSize or batchSizePerReplica, not both",
+        "training.config.batchSizePerReplica: globalBatchSize and batchSizePerReplica are mutually exclusive",
     ),
     "a checkpoint directory that is a URL": (
         training(data=DATA) | {"checkpoint": {"directory": "gs://bucket/x"}},

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tfdist_trainer.errors import ConfigurationError
-from tfdist_trainer.metrics import build, names
+from tfdist_trainer.metrics import build
 from tfdist_trainer.metrics.additive import WeightedMean
 from tfdist_trainer.metrics.collection import MetricCollection
 from tfdist_trainer.metrics.keras_metrics import KerasMetric
@@ -207,15 +207,6 @@ def test_a_metric_that_cannot_be_summed_is_rejected() -> None:
 def test_keras_metrics_that_do_not_exist_are_rejected_with_the_reason(name: str, message: str) -> None:
     with pytest.raises(ConfigurationError, match=f"training.config.metrics: .*{message}"):
         build.classification([name], 3)
-
-
-@pytest.mark.parametrize(
-    ("given_names", "message"),
-    [(["acuracy"], "no metric of classification; known are accuracy"), (["auc", "auc"], "twice"), (["top_<k>"], "no")],
-)
-def test_wrong_names_are_rejected_with_a_list_of_the_known_names(given_names: list[str], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        names.check(given_names, "classification")
 
 
 def test_sums_of_metrics_that_are_kept_are_restored_by_name() -> None:

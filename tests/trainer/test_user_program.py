@@ -205,7 +205,7 @@ def test_shape_errors_are_reported(launch: "Launch") -> None:
 def test_the_fields_of_its_own_configuration_are_checked(launch: "Launch") -> None:
     replica = launch(1, config={}, job=job("mine:Line", {"slop": 3.0}))
     assert replica.wait() == [ExitCode.CONFIGURATION], replica.output()
-    assert replica.termination().message.startswith("training.config.slop: no such field")
+    assert replica.termination().message.startswith("training.config.slop: unknown field; did you mean slope?")
 
 
 def test_importing_the_package_is_light() -> None:

@@ -10,18 +10,18 @@ error in the configuration is reported in a fraction of a second.
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from tfdist.programs.config import ProgramConfig as ProgramConfig
     from tfdist_trainer.data.files import Shard as Shard
     from tfdist_trainer.data.files import Split as Split
     from tfdist_trainer.metrics.additive import WeightedMean as WeightedMean
     from tfdist_trainer.programs.base import Program as Program
-    from tfdist_trainer.programs.config import ProgramConfig as ProgramConfig
     from tfdist_trainer.script import report as report
 
 __version__ = "0.1.0"
 
 _PUBLIC: Final = {
     "Program": "tfdist_trainer.programs.base",
-    "ProgramConfig": "tfdist_trainer.programs.config",
+    "ProgramConfig": "tfdist.programs.config",
     "Shard": "tfdist_trainer.data.files",
     "Split": "tfdist_trainer.data.files",
     "WeightedMean": "tfdist_trainer.metrics.additive",

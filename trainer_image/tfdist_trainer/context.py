@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from tfdist.api.training import RuntimeSpec
 from tfdist.contract import CheckpointSettings
+from tfdist.programs.config import ProgramConfig
 from tfdist_trainer.data.files import Shard
 from tfdist_trainer.data.pipeline import EpochRange, ExampleSource, steps_needed, stream
 from tfdist_trainer.data.source import FileSource
@@ -15,7 +16,7 @@ from tfdist_trainer.errors import DataMalformedError, DataMissingError
 from tfdist_trainer.fence import Writer, writer_of
 from tfdist_trainer.preemption import PreemptionHandler
 from tfdist_trainer.programs.base import Program
-from tfdist_trainer.programs.config import ProgramConfig, batch_size, rate_scale
+from tfdist_trainer.programs.config import batch_size, rate_scale
 from tfdist_trainer.reporter import Reporter
 from tfdist_trainer.standby import StartBarrier
 from tfdist_trainer.strategies.replica_group import ReplicaGroup

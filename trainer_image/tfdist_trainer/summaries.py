@@ -15,10 +15,10 @@ import tensorflow as tf
 
 from tfdist.contract import replica_name
 from tfdist.contract_reports import ProgressReport
+from tfdist.programs.config import Profile
 from tfdist_trainer import log
 from tfdist_trainer.context import Context
 from tfdist_trainer.errors import ConfigurationError, one_line
-from tfdist_trainer.programs.config import Profile
 from tfdist_trainer.step import StepStats, raw
 
 DIRECTORY: Final = "tensorboard"

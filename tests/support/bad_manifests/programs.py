@@ -19,6 +19,12 @@ def config(name: str, path: str, message: str, **fields: Any) -> Bad:
     return pod(name, f"{CONFIG}.{path}", message, training={**TRAINING, "config": {"data": DATA} | fields})
 
 
+def table(name: str, path: str, message: str, **fields: Any) -> Bad:
+    """Return a manifest with an error in the configuration of the program `tabular`."""
+    training = {"program": "tabular", "config": {"data": DATA} | fields}
+    return pod(name, f"{CONFIG}.{path}", message, training=training)
+
+
 def port(name: str, number: int, message: str, **spec: Any) -> Bad:
     main = {"name": "tensorflow", "ports": [{"name": "tfdist-port", "containerPort": number}]}
     path = ".template.spec.containers[0].ports[0].containerPort"
@@ -63,6 +69,69 @@ _PROGRAMS: Final = (
         "globalBatchSize and batchSizePerReplica are mutually exclusive; keep one of them",
         batchSizePerReplica=1,
         globalBatchSize=2,
+    ),
+    config(
+        "an unknown metric",
+        "metrics[1]",
+        'Unsupported value: "acuracy": supported values: accuracy, top_<k>, precision',
+        metrics=["auc", "acuracy"],
+    ),
+    config(
+        "a metric twice", "metrics[1]", 'Duplicate value: "auc": metrics[0] has this metric too', metrics=["auc"] * 2
+    ),
+    config(
+        "a decay without an end",
+        "optimizer.decaySteps",
+        "decay Cosine requires decaySteps, greater than warmupSteps",
+        optimizer={"decay": "Cosine"},
+    ),
+    config(
+        "momentum of adam",
+        "optimizer.momentum",
+        "only sgd has momentum; the optimizer is adam",
+        optimizer={"momentum": 0.9},
+    ),
+    config(
+        "a pattern for each worker and one for all",
+        "data.train",
+        "only some patterns have {worker}; set it in all of them or in none",
+        data={**DATA, "train": ["/data/{worker}.csv", "/data/more.csv"]},
+    ),
+    table("no column", "numeric", "no column is set; set at least one in numeric or categorical"),
+    table(
+        "a column of two kinds",
+        "categorical.a",
+        'Duplicate value: "a": numeric.a has this column too',
+        numeric=["a"],
+        categorical={"a": None},
+    ),
+    table(
+        "a column without its mean",
+        "normalize.b",
+        "Required value: the mean and deviation of this column",
+        classes=2,
+        numeric=["a", "b"],
+        normalize={"a": {"mean": 0, "deviation": 1}},
+    ),
+    config(
+        "a batch that the replicas cannot share",
+        "globalBatchSize",
+        "Invalid value: 33: must be a multiple of 2, the number of replicas; change either, or set batchSizePerReplica",
+        globalBatchSize=33,
+    ),
+    config(
+        "shards of variables without parameter servers",
+        "minShardBytes",
+        "Forbidden: requires strategy ParameterServer; remove it",
+        minShardBytes=1024,
+    ),
+    pod(
+        "a best checkpoint by a metric that the program does not compute",
+        ".evaluation.metric",
+        'Unsupported value: "auc": supported values: loss, accuracy',
+        evaluation={"mode": "Continuous", "metric": "auc"},
+        checkpoint=CHECKPOINT,
+        evaluator={},
     ),
     config("a rate as a string", "learningRate", "must be a number", learningRate="fast"),
     config(

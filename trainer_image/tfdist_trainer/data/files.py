@@ -13,15 +13,12 @@ from glob import glob
 from pathlib import Path
 from typing import Final
 
+from tfdist.programs.data import WORKER
 from tfdist_trainer.errors import ConfigurationError, DataMissingError
 
 MANY_FILES: Final = 10
 """Files per pipeline from which on an uneven number of files is accepted: the largest pipeline has at most a tenth more
 than the mean."""
-
-
-WORKER: Final = re.compile(r"\{worker(?::0([1-9]))?\}")
-"""Placeholder for the index of a worker in a pattern; `{worker:05}` is padded to five digits."""
 
 
 class Split(StrEnum):

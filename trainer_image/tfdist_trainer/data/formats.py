@@ -1,9 +1,8 @@
-"""The format of a file by its name. Imports no package."""
+"""The format of a file by its name. Imports neither NumPy nor TensorFlow."""
 
 from pathlib import PurePath
-from typing import Literal
 
-Format = Literal["npz", "tfrecord", "csv", "idx"]
+from tfdist.programs.data import Format
 
 
 def format_of(name: str) -> Format:

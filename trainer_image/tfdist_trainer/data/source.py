@@ -12,13 +12,13 @@ from typing import Final
 import numpy as np
 import tensorflow as tf
 
+from tfdist.programs.data import Format
 from tfdist_trainer import log
 from tfdist_trainer.autograph import do_not_convert, graph
 from tfdist_trainer.data import csvs, idx, npz, tfrecord
 from tfdist_trainer.data.batches import BatchOrder, indexed_batches, streamed_batches
 from tfdist_trainer.data.columns import Array, BadRecords, Column
 from tfdist_trainer.data.files import FileAssignment, still_readable
-from tfdist_trainer.data.formats import Format
 from tfdist_trainer.errors import ColumnAbsentError, DataMalformedError
 
 Read = Callable[[str, Sequence[Column], BadRecords], dict[str, Array]]

@@ -6,8 +6,8 @@ from typing import Final
 import keras
 import tensorflow as tf
 
+from tfdist.programs import metric_names
 from tfdist_trainer.errors import ConfigurationError, one_line
-from tfdist_trainer.metrics import names as metric_names
 from tfdist_trainer.metrics.additive import Metric, WeightedMean, correct
 from tfdist_trainer.metrics.classification import BINARY, AreaUnderCurve, ClassRatio, ConfusionMatrix
 from tfdist_trainer.metrics.keras_metrics import KerasMetric

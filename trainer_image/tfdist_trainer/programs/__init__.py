@@ -11,8 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from tfdist.programs import config_model
+from tfdist.programs.config import ProgramConfig
 from tfdist_trainer.errors import ConfigurationError, one_line
-from tfdist_trainer.programs.config import ProgramConfig, parse_config
+from tfdist_trainer.programs.config import parse_config
 
 if TYPE_CHECKING:
     from tfdist_trainer.programs.base import Program
@@ -20,23 +22,12 @@ if TYPE_CHECKING:
 FIELD: Final = "training.program"
 
 
-@dataclass(frozen=True, slots=True)
-class BuiltInName:
-    """The location of a built-in program, each as `module:Class` below this package."""
-
-    config: str
-    program: str
-
-
-BUILT_IN: Final[Mapping[str, BuiltInName]] = {
-    "image_classification": BuiltInName(
-        "image_classification_config:ImageClassificationConfig", "image_classification:ImageClassification"
-    ),
-    "tabular": BuiltInName("tabular_config:TabularConfig", "tabular:Tabular"),
-    "text_classification": BuiltInName(
-        "text_classification_config:TextClassificationConfig", "text_classification:TextClassification"
-    ),
+BUILT_IN: Final[Mapping[str, str]] = {
+    "image_classification": "ImageClassification",
+    "tabular": "Tabular",
+    "text_classification": "TextClassification",
 }
+"""Class of each built-in program by name; the module below this package has the name of the program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +59,7 @@ def choose(name: str, config: Mapping[str, Any]) -> Choice:
             f"{FIELD}: {name!r} is not a program of this image; known are {known}, "
             "and a class of your own as package.module:Class"
         )
-    found = BUILT_IN[name]
-    return Choice(config=parse_config(_find(f"{__name__}.{found.config}"), config), place=f"{__name__}.{found.program}")
+    return Choice(config=parse_config(config_model(name), config), place=f"{__name__}.{name}:{BUILT_IN[name]}")
 
 
 def _user_class(place: str) -> type["Program"]:

@@ -10,13 +10,14 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
+from tfdist.programs.config import ProgramConfig
 from tfdist_trainer.data.batches import BatchOrder, streamed_batches
 from tfdist_trainer.data.files import Shard, Split
 from tfdist_trainer.data.pipeline import ExampleSource
 from tfdist_trainer.errors import ConfigurationError
 from tfdist_trainer.keras_compat import keras
 from tfdist_trainer.metrics.additive import Metric
-from tfdist_trainer.programs.config import OpenConfig, ProgramConfig
+from tfdist_trainer.programs.config import OpenConfig
 
 
 class Program(ABC):

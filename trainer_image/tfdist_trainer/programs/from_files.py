@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import tensorflow as tf
 
+from tfdist.programs.data import FilesConfig
 from tfdist_trainer.autograph import autograph_converted
 from tfdist_trainer.data.batches import BatchOrder
 from tfdist_trainer.data.columns import Column
@@ -17,9 +18,8 @@ from tfdist_trainer.data.source import FileSource, ReadOptions, open_source
 from tfdist_trainer.keras_compat import keras
 from tfdist_trainer.metrics import build
 from tfdist_trainer.metrics.additive import Metric
-from tfdist_trainer.programs import optimizers
+from tfdist_trainer.programs import data_files, optimizers
 from tfdist_trainer.programs.base import BuiltIn
-from tfdist_trainer.programs.data_config import FilesConfig
 
 
 class FromFiles(BuiltIn):
@@ -44,15 +44,14 @@ class FromFiles(BuiltIn):
 
     def assignment(self, split: Split, shard: Shard) -> FileAssignment:
         """Return the files that pipeline `shard` reads for `split`."""
-        part: FileAssignment = self.config.data.part(split, shard, by_record=split in self._by_record)
-        return part
+        return data_files.assignment(self.config.data, split, shard, by_record=split in self._by_record)
 
     def shard_by_record(self, split: Split, shard: Shard) -> bool:
         """Assign records instead of whole files from now on; return False if that changes nothing.
 
         Sources that are open are dropped. All pipelines have to do this at the same point.
         """
-        if is_partitioned(self.config.data.patterns(split)) or self.assignment(split, shard).stride > 1:
+        if is_partitioned(data_files.patterns(self.config.data, split)) or self.assignment(split, shard).stride > 1:
             return False
         self._by_record.add(split)
         self._sources = {key: source for key, source in self._sources.items() if key[0] is not split}
@@ -64,7 +63,7 @@ class FromFiles(BuiltIn):
         if key not in self._sources:
             data = self.config.data
             part = self.assignment(split, shard)
-            kind, gzip = data.kind(split, part.files)
+            kind, gzip = data_files.kind(data, split, part.files)
             options = ReadOptions(
                 columns=self._all_columns(),
                 format=kind,

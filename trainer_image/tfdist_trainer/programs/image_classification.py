@@ -4,12 +4,12 @@ from typing import Any
 
 import tensorflow as tf
 
+from tfdist.programs.image_classification import ImageClassificationConfig
 from tfdist_trainer.data.columns import Column
 from tfdist_trainer.errors import ConfigurationError, one_line
 from tfdist_trainer.keras_compat import keras
 from tfdist_trainer.programs.config import PATH
 from tfdist_trainer.programs.from_files import FromFiles, cross_entropy
-from tfdist_trainer.programs.image_classification_config import ImageClassificationConfig
 
 CONVOLUTIONS = ((16, 5), (32, 3))
 """Filters and size of the convolutions of `cnn`. Each halves height and width by its stride: on CPUs about twice

@@ -5,8 +5,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from tfdist.programs.optimizer import OptimizerConfig
 from tfdist_trainer.keras_compat import keras
-from tfdist_trainer.programs.optimizer_config import OptimizerConfig
 
 
 @keras.saving.register_keras_serializable("tfdist_trainer")

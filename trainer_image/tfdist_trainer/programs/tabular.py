@@ -8,11 +8,11 @@ from typing import Any, Final
 import numpy as np
 import tensorflow as tf
 
+from tfdist.programs.tabular import TabularConfig
 from tfdist_trainer.data.columns import Array, Column
 from tfdist_trainer.keras_compat import keras, ops
 from tfdist_trainer.programs.from_files import cross_entropy
 from tfdist_trainer.programs.preprocessing import OUT_OF_VOCABULARY, AdaptableProgram, Reducer, most_frequent
-from tfdist_trainer.programs.tabular_config import TabularConfig
 
 LARGEST_EMBEDDING: Final = 50
 

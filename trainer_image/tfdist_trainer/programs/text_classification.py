@@ -7,12 +7,12 @@ from typing import Any, Final
 import numpy as np
 import tensorflow as tf
 
+from tfdist.programs.text_classification import TextClassificationConfig
 from tfdist_trainer.data.columns import Array, Column
 from tfdist_trainer.errors import ConfigurationError, DataMissingError
 from tfdist_trainer.keras_compat import keras, ops
 from tfdist_trainer.programs.from_files import cross_entropy
 from tfdist_trainer.programs.preprocessing import FILE, OUT_OF_VOCABULARY, AdaptableProgram, Reducer, most_frequent
-from tfdist_trainer.programs.text_classification_config import TextClassificationConfig
 from tfdist_trainer.upstream.keras_layers import words
 
 STANDARDIZE: Final = "lower_and_strip_punctuation"

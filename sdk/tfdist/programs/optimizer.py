@@ -1,18 +1,16 @@
 """The configuration of the optimizer: learning-rate schedule, weight decay and gradient clipping."""
 
-from typing import ClassVar, Literal, Self
+from collections.abc import Iterator
+from typing import Literal
 
-import pydantic
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-from tfdist_trainer.programs.config import StrictModel, exclusive
-from tfdist_trainer.programs.former_names import former_name
+from tfdist.programs.base import BrokenRule, StrictModel, exclusive
+from tfdist.programs.former_names import former_name
 
 
 class OptimizerConfig(StrictModel):
     """The optimizer. Its learning rate is `learningRate`, scaled by `referenceBatchSize`."""
-
-    model_config: ClassVar[ConfigDict] = exclusive(("globalClipNorm", "clipValue"))
 
     name: Literal["adam", "adamw", "sgd"] = "adam"
     """Keras optimizer. `sgd` supports `momentum` and `weightDecay`, `adamw` supports `weightDecay`."""
@@ -28,20 +26,22 @@ class OptimizerConfig(StrictModel):
     """Learning-rate decay. `Cosine`: half a cosine from the end of the warm-up to 0 at step `decaySteps`."""
     decay_steps: int | None = Field(default=None, ge=1)
     """Step at which the learning rate reaches 0; required for `Cosine`."""
-    global_clip_norm: float | None = Field(default=None, gt=0, **former_name("globalClipNorm", "clipNorm"))
+    global_clip_norm: float | None = Field(
+        default=None, gt=0, validation_alias=former_name("globalClipNorm", "clipNorm")
+    )
     """Clips the gradients of all weights so that their global norm is at most this value. Applies to the gradient of
     the global batch. Formerly `clipNorm`."""
     clip_value: float | None = Field(default=None, gt=0)
     """Clips each element of the gradients to this absolute value."""
 
-    @pydantic.model_validator(mode="after")
-    def _fits(self) -> Self:
-        if self.name != "sgd" and (self.momentum or self.nesterov):
-            raise ValueError(f"only sgd has momentum and nesterov, not {self.name}")
-        if self.name == "adam" and self.weight_decay:
-            raise ValueError("only adamw and sgd have weightDecay, not adam")
+    def _broken_rules(self) -> Iterator[BrokenRule]:
+        yield from super()._broken_rules()
+        for name, value in (("momentum", self.momentum), ("nesterov", self.nesterov)):
+            if value and self.name != "sgd":
+                yield BrokenRule((name,), f"only sgd has {name}; the optimizer is {self.name}")
+        if self.weight_decay and self.name == "adam":
+            yield BrokenRule(("weightDecay",), "only adamw and sgd have weightDecay; the optimizer is adam")
         if self.decay == "Cosine" and (self.decay_steps is None or self.decay_steps <= self.warmup_steps):
-            raise ValueError("Cosine needs decaySteps greater than warmupSteps")
+            yield BrokenRule(("decaySteps",), "decay Cosine requires decaySteps, greater than warmupSteps")
         if self.global_clip_norm is not None and self.clip_value is not None:
-            raise ValueError("give globalClipNorm or clipValue, not both")
-        return self
+            yield exclusive("globalClipNorm", "clipValue")

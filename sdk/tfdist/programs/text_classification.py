@@ -1,12 +1,13 @@
 """The configuration of `text_classification`; `docs/reference/trainer.md` is made of it."""
 
-from typing import Annotated, Literal, Self
+from collections.abc import Iterator
+from typing import Annotated, Literal
 
-import pydantic
-from pydantic import Field
+from pydantic import Field, Tag
 
-from tfdist_trainer.programs.data_config import ColumnName, FilesConfig
-from tfdist_trainer.programs.former_names import former_name, former_values, renamed_values
+from tfdist.programs.base import INTEGER, LIST, BrokenRule, alternatives
+from tfdist.programs.data import ColumnName, FilesConfig, repeated_columns
+from tfdist.programs.former_names import former_name, former_values
 
 Name = Annotated[str, Field(min_length=1)]
 
@@ -25,18 +26,21 @@ class TextClassificationConfig(FilesConfig):
     """Column of the text, UTF-8."""
     label: ColumnName = "label"
     """Column of the class."""
-    classes: Annotated[int, Field(ge=2)] | Annotated[tuple[Name, ...], Field(min_length=2)] = 2
+    classes: Annotated[
+        Annotated[int, Field(ge=2), Tag(INTEGER)] | Annotated[tuple[Name, ...], Field(min_length=2), Tag(LIST)],
+        alternatives("must be an integer or a list"),
+    ] = 2
     """Number of classes if labels are 0, 1 ..., or the list of class names."""
     vocabulary_size: int = Field(default=20_000, ge=1, le=1_000_000)
     """Size of the vocabulary: the most frequent words in the training data of all workers."""
-    max_sequence_length: int = Field(default=200, ge=1, le=10_000, **former_name("maxSequenceLength", "length"))
+    max_sequence_length: int = Field(
+        default=200, ge=1, le=10_000, validation_alias=former_name("maxSequenceLength", "length")
+    )
     """Maximum number of words of a text. Longer texts are truncated, shorter texts are padded and masked. Formerly
     `length`."""
-    embedding_dim: int = Field(default=64, ge=1, **former_name("embeddingDim", "embedding"))
+    embedding_dim: int = Field(default=64, ge=1, validation_alias=former_name("embeddingDim", "embedding"))
     """Dimension of the word embedding. Formerly `embedding`."""
-    model: Annotated[Literal["averagePooling", "conv"], renamed_values(_FORMER_MODELS)] = Field(
-        default="averagePooling", **former_values(_FORMER_MODELS)
-    )
+    model: Annotated[Literal["averagePooling", "conv"], former_values(_FORMER_MODELS)] = "averagePooling"
     """`averagePooling`: global average pooling of the word embeddings, then a hidden layer; formerly `pooling`. `conv`:
     one-dimensional convolution over five words with global max pooling, then a hidden layer (Kim, arXiv 1408.5882)."""
     hidden_units: int = Field(default=64, ge=1)
@@ -44,8 +48,7 @@ class TextClassificationConfig(FilesConfig):
     dropout: float = Field(default=0.0, ge=0, lt=1)
     """Dropout rate of the hidden layer."""
 
-    @pydantic.model_validator(mode="after")
-    def _columns_differ(self) -> Self:
-        if len({self.text, self.label, self.data.weight}) < 3:  # noqa: PLR2004  as many as are named
-            raise ValueError("text, label and data.weight must be different columns")
-        return self
+    def _broken_rules(self) -> Iterator[BrokenRule]:
+        yield from super()._broken_rules()
+        columns = {"text": self.text, "label": self.label, "data.weight": self.data.weight}
+        yield from repeated_columns((tuple(name.split(".")), column) for name, column in columns.items())

@@ -4,7 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tfdist_trainer.programs.data_config import FilesConfig
+from tfdist.programs.base import alternatives
+from tfdist.programs.data import FilesConfig
 
 Size = Annotated[int, Field(ge=1)]
 
@@ -21,7 +22,10 @@ class ImageClassificationConfig(FilesConfig):
     """Height, width and channels of every image."""
     classes: int = Field(default=10, ge=2)
     """Number of classes; labels are 0 to `classes` - 1."""
-    model: Literal["mlp", "cnn", "resnet"] | Annotated[str, Field(pattern=r"\.keras$")] = "cnn"
+    model: Annotated[
+        Literal["mlp", "cnn", "resnet"] | Annotated[str, Field(pattern=r"\.keras$")],
+        alternatives(r"must be 'mlp', 'cnn', 'resnet' or a string that matches \.keras$"),
+    ] = "cnn"
     """`mlp`: one hidden layer of 128 units. `cnn`: two convolutions of stride 2, then one of 64 units. `resnet`: the
     residual network for small images of He et al. (arXiv 1512.03385, 4.2). Or the path of a saved Keras model that
     ends in `.keras`: from images to logits; training starts from its weights."""

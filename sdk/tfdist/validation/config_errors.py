@@ -1,0 +1,85 @@
+"""Converts pydantic's errors about `training.config` to field errors: for `tfdist validate` and for the trainer."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from tfdist import messages
+from tfdist.programs.base import RULE
+from tfdist.programs.former_names import field_names
+from tfdist.validation.errors import FieldError
+from tfdist.validation.model_errors import message_of
+
+_KEY: Final = "[key]"
+_MIN_CLASSES: Final = 2
+
+
+def config_errors(
+    error: ValidationError, model: type[BaseModel], config: Mapping[str, Any], path: str, unknown_field_remedy: str
+) -> Iterator[FieldError]:
+    """Yield the errors of a configuration.
+
+    Args:
+        error: the error about it.
+        model: the model that it violates.
+        config: the configuration.
+        path: path of the configuration.
+        unknown_field_remedy: advice about an unknown field that resembles none of the model.
+    """
+    found = error.errors(include_url=False)
+    for each in found:
+        if each["type"] == "too_short" and any(_is_below(other["loc"], each["loc"]) for other in found):
+            continue  # pydantic counts only the valid items of a tuple
+        location = [part for part in each["loc"][:-1] if part != _KEY]
+        if each["loc"][-1:] != (_KEY,):
+            location += each["loc"][-1:]
+        text = _message(each, model, unknown_field_remedy) + _count_instead(each["loc"], config)
+        yield FieldError(messages.child_path(path, *location), text)
+
+
+def _is_below(location: Sequence[str | int], parent: Sequence[str | int]) -> bool:
+    return len(location) > len(parent) and location[: len(parent)] == parent
+
+
+def _message(error: Mapping[str, Any], model: type[BaseModel], unknown_field_remedy: str) -> str:
+    if error["type"] == "extra_forbidden":
+        return _unknown(error["loc"], model, unknown_field_remedy)
+    if error["type"] == RULE:
+        return str(error["msg"])
+    if error["type"] == "value_error":  # of a class of the user
+        return str(error["msg"]).removeprefix("Value error, ")
+    return message_of(error)
+
+
+def _unknown(location: Sequence[str | int], model: type[BaseModel], remedy: str) -> str:
+    fields = _fields_at(model, location[:-1])
+    current = next((name for name, names in fields.items() if location[-1] in names), None)
+    if current is not None:
+        return messages.forbidden(f"former name of {current}, which is set too; remove one of them")
+    return messages.unknown_field(str(location[-1]), fields, remedy)
+
+
+def _fields_at(model: type[BaseModel], location: Sequence[str | int]) -> dict[str, list[str]]:
+    """Return the names under which each field of the object at `location` is accepted, by current name."""
+    here: type[BaseModel] | None = model
+    for part in location:
+        fields = here.model_fields.items() if here else ()
+        found = next((field.annotation for name, field in fields if part in field_names(name, field)), None)
+        here = _model_in(found)
+    return {field.alias or name: field_names(name, field) for name, field in here.model_fields.items()} if here else {}
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    """Return the model in the type of a field: itself, or optional."""
+    options = (annotation, *get_args(annotation))
+    return next((each for each in options if isinstance(each, type) and issubclass(each, BaseModel)), None)
+
+
+def _count_instead(location: Sequence[str | int], config: Mapping[str, Any]) -> str:
+    """Return the advice for `classes: [0, 1]`: labels that are numbers from 0 have no names."""
+    classes = config.get("classes")
+    if location[:1] != ("classes",) or not isinstance(classes, list) or len(classes) < _MIN_CLASSES:
+        return ""
+    counted = all(type(item) is int and item == number for number, item in enumerate(classes))
+    return f", or set classes: {len(classes)} for labels 0 to {len(classes) - 1}" if counted else ""

@@ -1,0 +1,65 @@
+"""The data files that `training.config.data` of a bundled program names."""
+
+from typing import Final
+
+from tfdist.programs.data import DataConfig, Format
+from tfdist_trainer.data.files import FileAssignment, Shard, Split, file_assignment
+from tfdist_trainer.data.formats import format_of, is_labels
+from tfdist_trainer.errors import ConfigurationError
+
+_NEEDED: Final = {Split.TRAIN: "train", Split.EVAL: "evaluate"}
+
+
+def field_of(split: Split) -> str:
+    """Return the path of the field with the files of `split`."""
+    return f"training.config.data.{split}"
+
+
+def patterns(data: DataConfig, split: Split) -> tuple[str, ...]:
+    """Return the patterns of `split`.
+
+    Raises:
+        ConfigurationError: there are none.
+    """
+    found = data.train if split is Split.TRAIN else data.eval
+    if not found:
+        raise ConfigurationError(f"{field_of(split)}: required, and absent: there is nothing to {_NEEDED[split]} on")
+    return found
+
+
+def assignment(data: DataConfig, split: Split, shard: Shard, *, by_record: bool = False) -> FileAssignment:
+    """Return the files of `split` that pipeline `shard` reads; errors as of `file_assignment`.
+
+    idx files of labels are left out: they are read with their file of images.
+    """
+    return file_assignment(
+        patterns(data, split),
+        field_of(split),
+        shard,
+        wanted=lambda name: _format(data, name) != "idx" or not is_labels(name),
+        by_record=by_record,
+    )
+
+
+def kind(data: DataConfig, split: Split, files: tuple[str, ...]) -> tuple[Format, bool]:
+    """Return the format of `files`, and whether they are compressed TFRecord files.
+
+    Raises:
+        ConfigurationError: they are of different formats or compressions.
+    """
+    kinds = {(_format(data, name), _is_gzip(data, name)) for name in files}
+    formats = {each for each, _ in kinds}
+    if len(formats) > 1 or ("tfrecord" in formats and len(kinds) > 1):
+        raise ConfigurationError(
+            f"{field_of(split)}: matches files of different formats or compressions: "
+            f"{files[0]} ... {files[-1]}; give them one by one or set data.format"
+        )
+    return min(kinds, default=("npz", False))
+
+
+def _format(data: DataConfig, name: str) -> Format:
+    return data.format or format_of(name)
+
+
+def _is_gzip(data: DataConfig, name: str) -> bool:
+    return name.endswith(".gz") if data.compression is None else data.compression == "GZIP"
