@@ -3,9 +3,11 @@
 from typing import Any
 
 import pytest
+from pydantic import field_validator
 from support.factories import CHECKPOINT, TRAINING, manifest
 
 from tfdist.programs import MODELS, config_model
+from tfdist.programs.config import ProgramConfig
 from tfdist.validation import ValidationFailed, parse, warnings
 from tfdist_operator.config import from_environment
 from tfdist_operator.kube.job_cache import JobCache
@@ -92,6 +94,21 @@ def test_the_trainer_reports_the_errors_of_validate(config: dict[str, Any]) -> N
         parse_config(config_model("tabular"), config)
     expected = "; ".join(map(str, offline.value.problems)).replace("spec.", "")
     assert str(in_the_pod.value) == expected.replace("see docs/reference/trainer.md", "check its spelling")
+
+
+def test_a_rule_of_a_users_class_is_reported_with_its_field_and_text() -> None:
+    class Config(ProgramConfig):
+        width: int = 3
+
+        @field_validator("width")
+        @classmethod
+        def _odd(cls, width: int) -> int:
+            if width % 2 == 0:
+                raise ValueError("must be odd")
+            return width
+
+    with pytest.raises(ConfigurationError, match=r"^training\.config\.width: must be odd$"):
+        parse_config(Config, {"width": 2})
 
 
 @pytest.mark.parametrize(

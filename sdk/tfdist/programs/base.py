@@ -17,6 +17,7 @@ from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 RULE: Final = "rule"
 """Type of pydantic's error about a violated rule; its text is the whole message."""
+_UNION: Final = "union"
 
 Location = tuple[str | int, ...]
 
@@ -83,7 +84,7 @@ def alternatives(rule: str) -> WrapValidator:
 
 def union_error(rule: str) -> PydanticCustomError:
     """Return the error of a value that is of no type of a union."""
-    return _custom_error("union", rule)
+    return _custom_error(_UNION, rule)
 
 
 def _custom_error(kind: str, text: str) -> PydanticCustomError:
@@ -92,7 +93,7 @@ def _custom_error(kind: str, text: str) -> PydanticCustomError:
 
 def _of_member(error: ErrorDetails) -> InitErrorDetails:
     """Return an error of a union without the tag in its location."""
-    custom = error["type"] in {RULE, "union"}
+    custom = error["type"] in {RULE, _UNION}
     kind = _custom_error(error["type"], error["msg"]) if custom else error["type"]
     return _line_error(kind, error["loc"][1:], error["input"], error.get("ctx", {}))
 
