@@ -38,7 +38,8 @@ def installation(api: Api, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     with watched(api, namespace, tmp_path_factory.mktemp("watched")) as made:
         for name in ("trains", "done", "failed", "crashed"):
             made.submit(name)
-        made.submit("rejected", template={"spec": {"priorityClassName": "missing"}})
+        missing = {"spec": {"priorityClassName": "missing"}}
+        made.submit("rejected", template=missing, scheduling={"gang": "None"})  # a PodGroup is rejected before the pods
         for name in ("trains", "done", "failed", "crashed"):
             made.await_phase(name, "Running")
         made.trainers.serve("trains-worker-0", lambda: report(300, 1000, 512.0, 125.0))

@@ -69,7 +69,7 @@ def test_a_job_trains_then_evaluates_and_reports_the_result(api: Api, namespace:
 def test_a_job_of_n_replicas_costs_at_most_n_plus_9_requests(
     api: Api, namespace: str, alone: Controller, workers: int
 ) -> None:
-    new_job(api, namespace, worker={"replicas": workers})
+    new_job(api, namespace, worker={"replicas": workers}, scheduling={"gang": "None"})
     await_phase(api, namespace, "Running")
     end_gang(api, namespace, "worker", termination_message(step=10))
     await_phase(api, namespace, "Succeeded")
@@ -78,10 +78,20 @@ def test_a_job_of_n_replicas_costs_at_most_n_plus_9_requests(
     assert sum(made.values()) <= workers + 9, made
 
 
+def test_a_gang_of_kubernetes_costs_one_more_request(api: Api, namespace: str, alone: Controller) -> None:
+    new_job(api, namespace, scheduling={"gang": "Native"})
+    await_phase(api, namespace, "Running")
+    end_gang(api, namespace, "worker", termination_message(step=10))
+    await_phase(api, namespace, "Succeeded")
+    wait_for("the last event", lambda: "Succeeded" in reasons(api, namespace))
+    made = alone.requests_made()
+    assert sum(made.values()) <= 2 + 10, made
+
+
 def test_with_evaluation_its_replicas_count_as_replicas_and_its_start_is_one_more_request(
     api: Api, namespace: str, alone: Controller
 ) -> None:
-    new_job(api, namespace, **EVALUATED | {"checkpoint": SHARED})
+    new_job(api, namespace, **EVALUATED | {"checkpoint": SHARED}, scheduling={"gang": "None"})
     await_phase(api, namespace, "Running")
     end_gang(api, namespace, "worker", termination_message(step=10))
     wait_for("the evaluation gang", lambda: len(api.pods(namespace)) == 4)

@@ -25,7 +25,7 @@ VERBS = {
     "LIST": "list",
     "WATCH": "watch",
 }
-FOR_OTHER_SERVERS = {("pods", "list"), ("tfdistjobs", "list")}
+FOR_OTHER_SERVERS = {("pods", "list"), ("podgroups", "list"), ("tfdistjobs", "list")}
 """A server that cannot stream lists is asked for pages."""
 FOR_SLOW_PODS = {("events", "list")}
 """The events of a pod are read after half a minute in `ContainerCreating` (`tests/unit/test_unexplained_pod.py`)."""
@@ -109,6 +109,15 @@ def live_through_edits(api: Api, namespace: str) -> None:
         wait_for(f"{path} to be changed back", changed_back)
 
 
+def live_through_another_gang_size(api: Api, namespace: str) -> None:
+    """A user changes how many replicas of a running gang are enough."""
+    path = f"{JOBS.format(ns=namespace)}/replaced"
+    api.do("PATCH", path, {"spec": {"scheduling": {"minAvailable": 2}}}, "merge-patch")
+    group = f"/apis/scheduling.k8s.io/v1beta1/namespaces/{namespace}/podgroups/replaced-training"
+    policy = {"gang": {"minCount": 2}}
+    wait_for("the PodGroup to change", lambda: api.do("GET", group)["spec"]["schedulingPolicy"] == policy)
+
+
 def an_end_before_the_start(api: Api, namespace: str) -> None:
     """A job has ended when the controller starts, which asks whether anything of it is left."""
     new_job(api, namespace, "before")
@@ -129,6 +138,7 @@ def test_every_right_is_used_and_none_is_missing(api: Api, namespace: str, tmp_p
         live_through_a_replacement(api, namespace)
         live_through_an_adoption(api, namespace)
         live_through_edits(api, namespace)
+        live_through_another_gang_size(api, namespace)
         live_through_a_restart(api, namespace)
         live_through_a_success(api, namespace)
         wait_for("a renewal of the Lease", lambda: ("leases", "update") in used(running))
