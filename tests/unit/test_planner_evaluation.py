@@ -1,5 +1,7 @@
 """Evaluation: the evaluator during training, the evaluation gang after it, and jobs with task Evaluate."""
 
+from typing import Any
+
 import pytest
 from support.factories import (
     CHECKPOINT,
@@ -144,6 +146,25 @@ def test_an_evaluator_of_the_users_own_is_done_when_it_ends() -> None:
     job.reconcile(f"{DONE} evaluator-0:S")
     assert job.condition_status("Succeeded") == ("True", "Succeeded")
     assert "without a result" in job.message("Succeeded")
+
+
+@pytest.mark.parametrize(
+    "evaluator",
+    [
+        {"command": ["b"]},
+        {"image": "a"},
+        {"template": {"spec": {"containers": [{"name": "tensorflow", "command": ["b"]}]}}},
+    ],
+    ids=["command", "image", "command in the template"],
+)
+def test_an_evaluator_of_the_users_own_that_still_runs_at_its_deadline_is_done(evaluator: dict[str, Any]) -> None:
+    # given training that succeeded, and an evaluator of another program, which reports no final result
+    job = Lifecycle(WITH, evaluator=evaluator, **continuous(deadlineSeconds=60))
+    job.reconcile(f"{DONE} evaluator-0:R")
+    # when its deadline passes
+    job.reconcile(f"{DONE} evaluator-0:R", after=60)
+    # then the job has succeeded, and nothing has failed
+    assert job.condition_status("Succeeded") == ("True", "Succeeded")
 
 
 def test_an_evaluation_that_is_late_ends_by_its_own_timer() -> None:

@@ -1,14 +1,15 @@
 """The progress deadline: jobs that run without progress."""
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
-from support.factories import EVALUATED, NOW, Lifecycle, created, event_reasons, pod, report
+from support.factories import EVALUATED, INSTALLATION, NOW, Lifecycle, created, event_reasons, pod, report, view
 
 from tfdist.contract import Role
 from tfdist.observed.job_view import ProbeResult, StepCadence
-from tfdist.planner import Plan
+from tfdist.planner import Plan, plan
 from tfdist.timestamps import rfc3339
 
 BOTH = "worker-0:R worker-1:R"
@@ -111,6 +112,22 @@ IN_TEMPLATE = {"containers": [{"name": "tensorflow", "command": ["python", "mine
 def test_a_program_of_the_users_that_has_training_and_reports_nothing_never_stalls(spec: dict[str, Any]) -> None:
     job = Lifecycle(BOTH, **FIXED, **spec)
     assert job.reconcile(BOTH, after=10**6).probes == ()
+
+
+def test_a_command_of_the_installation_that_reports_nothing_never_stalls() -> None:
+    # given podDefaults whose command replaces that of the trainer
+    defaults = {"spec": {"containers": [{"name": "tensorflow", "command": ["python", "ours.py"]}]}}
+    installation = replace(INSTALLATION, pod_defaults=defaults)
+    job = Lifecycle(BOTH, **FIXED)
+    # when the pods have been ready for days
+    todo = plan(view(BOTH, job.status, spec=FIXED), NOW + timedelta(days=10), installation)
+    # then no replica is probed
+    assert todo.probes == ()
+
+
+def test_the_trainer_in_an_image_of_the_users_that_never_reports_stalls() -> None:
+    job = Lifecycle(BOTH, **FIXED, image="a", command=["sh", "-c"], args=["setup && exec python -m tfdist_trainer"])
+    assert len(job.reconcile(BOTH, after=900).probes) == 2
 
 
 def test_the_bundled_trainer_that_never_reports_stalls_also_after_a_restart_of_the_controller() -> None:

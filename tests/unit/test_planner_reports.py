@@ -218,14 +218,16 @@ def test_the_members_that_the_leader_waits_for_without_a_launcher_are_named() ->
 SCRIPTS: tuple[dict[str, Any], ...] = (
     {"without": ["training"], "command": ["python", "train.py"]},
     {"training": {"script": "team.train"}},
+    {"image": "a"},
+    {"template": {"spec": {"containers": [{"name": "tensorflow", "command": ["python", "mine.py"]}]}}},
 )
 NO_PROGRESS = (
     "the program reports no progress; the log of worker-0: kubectl logs -n team fashion-worker-0 -c tensorflow"
 )
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=["command", "script"])
-def test_after_a_minute_without_a_report_the_status_of_a_script_names_the_log(script: dict[str, Any]) -> None:
+@pytest.mark.parametrize("script", SCRIPTS, ids=["command", "script", "image", "command with training"])
+def test_after_a_minute_without_a_report_the_status_of_a_program_names_the_log(script: dict[str, Any]) -> None:
     # given
     story = Lifecycle(BOTH, **script)
     assert story.condition_status("Running")[0] == "True"

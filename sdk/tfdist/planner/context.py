@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from tfdist.api.v1 import TFDistJob, TFDistJobSpec
+from tfdist.contract import Role
 from tfdist.failure_classification import Action, classify
 from tfdist.observed.gang_record import GangRecord, stored_record
 from tfdist.observed.gang_state import GangState, gang_state
@@ -16,6 +17,7 @@ from tfdist.render.fingerprint import with_policies_of
 from tfdist.render.gang import Gang, GangName
 from tfdist.render.installation import Installation
 from tfdist.render.launch import uses_launcher
+from tfdist.render.template import starts_trainer
 from tfdist.status.phase import is_suspended_or_suspending
 from tfdist.termination import termination_message
 from tfdist.timestamps import parse_time
@@ -87,6 +89,13 @@ class PlanContext:
         """Whether the annotation requests a restart that is still due; on a new job it requests none."""
         asked, known = self.view.restarted_at, self.view.status.get("restartedAt", "")
         return bool(asked) and asked != known and "gangs" in self.view.status
+
+    def runs_trainer(self, role: Role) -> bool:
+        """Return whether a role runs the trainer, which reports its progress and its result; other programs need not.
+
+        It depends on the command: with `training`, too, an image or a command of the user's may run another program.
+        """
+        return starts_trainer(self.job, role, self.installation.pod_defaults)
 
     def is_outdated(self, state: GangState) -> bool:
         """Return whether pods of a gang use another revision than a new attempt would."""

@@ -5,6 +5,7 @@ from typing import Any
 
 from tfdist.api.status import ConditionType
 from tfdist.api.training import EVALUATOR_DEADLINE_SECONDS, EvaluationSpec
+from tfdist.contract import Role
 from tfdist.messages import count
 from tfdist.observed.gang_state import GangState
 from tfdist.planner.builder import PlanBuilder
@@ -164,13 +165,10 @@ def _release(context: PlanContext, builder: PlanBuilder, training: GangState) ->
 def _has_final_result(context: PlanContext, builder: PlanBuilder) -> bool:
     """Return whether the result of an evaluator that still runs is final.
 
-    A custom evaluator is done when it ends or its deadline passes; the bundled one, when it has evaluated the last
+    A custom evaluator is done when it ends or its deadline passes; the trainer, when it has evaluated the last
     checkpoint.
     """
-    own = not context.spec.runs_program or (
-        context.spec.evaluator is not None and context.spec.evaluator.command is not None
-    )
-    return own or "final" in builder.evaluation()
+    return not context.runs_trainer(Role.EVALUATOR) or "final" in builder.evaluation()
 
 
 def _result_text(result: dict[str, Any]) -> str:

@@ -64,14 +64,14 @@ def pending_members(context: PlanContext, state: GangState) -> str:
 
 
 def unreported_progress(context: PlanContext, state: GangState) -> UnreportedProgress:
-    """Return the part about a script that reports nothing: it may start, connect or train, and its log shows which.
+    """Return the part about a custom program that reports nothing: it may start, connect or train, as its log shows.
 
     The stored progress counts too: a new controller has received no report yet.
     """
     view, leader = context.view, state.leader
-    if state.gang.name is not GangName.TRAINING or context.spec.runs_program or leader is None:
+    if state.gang.name is not GangName.TRAINING or leader is None:
         return UnreportedProgress()
-    if view.report is not None or view.status.get("progress"):
+    if view.report is not None or view.status.get("progress") or context.runs_trainer(leader.role):
         return UnreportedProgress()
     running = find(view.status, ConditionType.RUNNING)
     since = str(running["lastTransitionTime"]) if running is not None and running["status"] == "True" else ""

@@ -10,7 +10,6 @@ from tfdist.observed.job_view import ProbeResult, StepCadence
 from tfdist.observed.pod import PodState
 from tfdist.planner.context import PlanContext
 from tfdist.planner.plan import ProbeTarget
-from tfdist.render.template import role_template, runs_bundled_trainer
 from tfdist.restarts import stall
 from tfdist.restarts.stall import SLOW_PHASE_SECONDS
 from tfdist.status.conditions import find
@@ -61,15 +60,15 @@ def check_progress(context: PlanContext, state: GangState) -> Progressing | Stal
 
 
 def _before_the_first_report(context: PlanContext, state: GangState) -> Progressing | Stalled:
-    """Return whether a gang that must report has begun to: the bundled trainer does within minutes.
+    """Return whether a gang that must report has begun to: the trainer does within minutes.
 
     The time counts from the creation and readiness of the pods in the API server, so a controller restart keeps it.
     """
     wanted = context.spec.run_policy.progress_deadline_seconds
     ready = find(context.view.status, ConditionType.PODS_READY)
-    bundled = runs_bundled_trainer(role_template(context.job, state.gang.leader.role))
-    own = not context.spec.runs_program or not bundled
-    if own or wanted is None or isinstance(wanted, str) or ready is None or ready["status"] != "True":
+    if wanted is None or isinstance(wanted, str) or ready is None or ready["status"] != "True":
+        return Progressing(progressing=False)
+    if not context.runs_trainer(state.gang.leader.role):
         return Progressing(progressing=False)
     since = max(ready["lastTransitionTime"], *(p.created_at for p in state.pods))
     idle, limit = context.seconds_since(since), LAUNCHED_FACTOR * max(float(wanted), SLOW_PHASE_SECONDS)

@@ -13,7 +13,7 @@ from tfdist.api.pod_fields import PodFields
 from tfdist.api.v1 import TFDistJob, TFDistJobSpec
 from tfdist.contract import Role
 from tfdist.podspec import merge
-from tfdist.render.command import script_command
+from tfdist.render.command import DEFAULT_COMMAND, script_command
 
 CHECKPOINT_VOLUME: Final = "tfdist-checkpoint"
 RESERVED_PREFIX: Final = "tfdist-"
@@ -64,6 +64,15 @@ def runs_bundled_trainer(template: Mapping[str, Any]) -> bool:
     main = main_container(template)
     command = main.get("command")
     return "image" not in main and (command is None or any(_BUNDLED_TRAINER in word for word in command))
+
+
+def starts_trainer(job: TFDistJob, role: Role, pod_defaults: Mapping[str, Any]) -> bool:
+    """Return whether the command of a role starts the trainer; that of a user's image without a command is unknown."""
+    requested = role_template(job, role)
+    main = main_container(merge(pod_defaults, requested, "PodTemplateSpec"))
+    default = () if "image" in main_container(requested) else DEFAULT_COMMAND
+    command = (*main.get("command", default), *main.get("args", ()))
+    return job.spec.runs_program and any(_BUNDLED_TRAINER in part for part in command)
 
 
 def tensorflow_port(template: Mapping[str, Any]) -> int:
