@@ -115,6 +115,24 @@ async def test_pods_of_an_ended_attempt_are_deleted_although_those_of_the_next_c
     assert bench.api.requests("pods/fashion-worker-0", method="DELETE") == ["DELETE"]
 
 
+@pytest.mark.parametrize("code", [403, 422, 500])
+async def test_pods_of_an_ended_attempt_are_deleted_although_the_changes_of_others_are_rejected(
+    bench: Bench, code: int
+) -> None:
+    # given a replica that failed, another without its owner, and a policy that denies updates of pods
+    await running(bench)
+    bench.api.objects[WORKER]["metadata"]["ownerReferences"] = []
+    bench.pods.upsert(bench.api.put(WORKER, bench.api.objects[WORKER]))
+    bench.fail("worker-1")
+    denied = (code, "Forbidden", "admission policy: updates of pods are denied", "")
+    bench.api.reject = lambda method, path: denied if method == "PATCH" and "/pods/" in path else None
+    # when the gang restarts
+    assert not await bench.reconcile()
+    # then the rejection holds up no deletion
+    assert "PATCH" in bench.api.requests("pods/fashion-worker-0")
+    assert bench.api.requests("pods/fashion-worker-0", method="DELETE") == ["DELETE"]
+
+
 async def test_a_pod_webhook_that_fails_is_reported_with_its_text(bench: Bench) -> None:
     bench.job()
     error = (500, "InternalError", WEBHOOK, "")
