@@ -22,8 +22,8 @@ Rejection = Callable[[str, str], tuple[int, str, str, str] | None]
 class FakeApi:
     """Objects by path. `asked` has every request as `METHOD path`, `bodies` those that changed something with theirs.
 
-    `reject` may answer a request, `validate` returns the messages for invalid fields of a patched object. `before` is
-    awaited with the method of a request before it is answered.
+    `reject` may answer a request by an error and `answer` by any JSON; `validate` returns the messages for invalid
+    fields of a patched object. `before` is awaited with the method of a request before it is answered.
 
     A rejection is a code, Kubernetes' name for it, a message, and the reason of its cause.
     """
@@ -33,6 +33,7 @@ class FakeApi:
         self.asked: list[str] = []
         self.bodies: list[tuple[str, str, Any]] = []
         self.reject: Rejection = lambda _method, _path: None
+        self.answer: Callable[[str, str], Any] = lambda _method, _path: None
         self.validate: Callable[[Json], Mapping[str, str]] = lambda _content: {}
         self.before: Callable[[str], Awaitable[None]] = _at_once
         self.version = 100
@@ -58,6 +59,8 @@ class FakeApi:
         await self.before(method)
         if rejection := self.reject(method, path):
             return _answer(*rejection)
+        if (answer := self.answer(method, path)) is not None:
+            return web.json_response(answer)
         body = orjson.loads(await request.read() or b"{}")
         if method == "GET":
             return self._list(request)

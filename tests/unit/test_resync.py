@@ -23,6 +23,18 @@ POD = "/api/v1/namespaces/team/pods/fashion-worker-0"
 JOBS = Watched.of("apis/tfdist.dev/v1", "tfdistjobs", "")
 PODS = Watched.of("api/v1", "pods", "", "tfdist.dev/job")
 
+MALFORMED: tuple[Any, ...] = (
+    {},
+    {"items": []},
+    {"metadata": {"resourceVersion": "9"}},
+    {"items": None, "metadata": None},
+    {"items": {}, "metadata": {"resourceVersion": "9"}},
+    {"items": [None], "metadata": {"resourceVersion": "9"}},
+    {"items": [{"metadata": {"name": "a"}}], "metadata": {"resourceVersion": "9"}},
+    {"items": [], "metadata": {"resourceVersion": "new"}},
+)
+"""Answers that are no list of the API server."""
+
 
 class Bench:
     """Caches of jobs and pods of a fake API server, and their resync."""
@@ -136,6 +148,40 @@ async def test_a_resync_whose_list_is_rejected_still_marks_every_job_dirty_and_i
         await bench.resync.run(begun.set)
     assert bench.marked == [300.0, 300.0]
     assert bench.slept[1] <= 66
+
+
+@pytest.mark.parametrize("answer", MALFORMED, ids=str)
+async def test_a_resync_whose_list_is_malformed_removes_nothing_and_is_soon_repeated(bench: Bench, answer: Any) -> None:
+    # given a cached job, and an answer 200 that is not a list, as of a proxy
+    bench.jobs.upsert(bench.job())
+    begun = asyncio.Event()
+    bench.api.answer = lambda _method, path: answer if begun.is_set() and path.endswith("/tfdistjobs") else None
+    bench.resyncs = 2
+    # when the resync runs
+    with pytest.raises(asyncio.CancelledError):
+        await bench.resync.run(begun.set)
+    # then it goes on with its retries, and the job stays cached
+    assert bench.marked == [300.0, 300.0]
+    assert bench.slept[1] <= 66
+    assert bench.jobs.get(KEY) is not None
+
+
+@pytest.mark.parametrize("answer", MALFORMED, ids=str)
+async def test_a_replica_does_not_begin_by_a_malformed_list(bench: Bench, answer: Any) -> None:
+    answers = iter([answer] * 3)
+    bench.api.answer = lambda _method, path: next(answers, None) if path.endswith("/pods") else None
+    bench.pod()
+    await bench.resync.catch_up()
+    assert bench.slept[:3] == [1.0] * 3
+    assert len(bench.pods) == 1
+
+
+async def test_a_list_of_null_items_is_empty(bench: Bench) -> None:
+    bench.jobs.upsert(bench.job())
+    version = str(bench.api.version + 1)
+    bench.api.answer = lambda _method, _path: {"items": None, "metadata": {"resourceVersion": version}}
+    await bench.resync.compare_jobs()
+    assert len(bench.jobs) == 0
 
 
 async def test_a_replica_does_not_begin_before_its_cache_has_the_pods_of_the_leader_before_it(bench: Bench) -> None:

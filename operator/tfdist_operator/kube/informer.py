@@ -27,6 +27,7 @@ from tfdist_operator.kube.client import JSON, METADATA, METADATA_LIST, Client
 from tfdist_operator.kube.decode import decode
 from tfdist_operator.kube.errors import ApiError, Gone, Rejected, error_for
 from tfdist_operator.kube.keys import ALL_NAMESPACES
+from tfdist_operator.kube.pages import items
 from tfdist_operator.metrics import WATCH_RESTARTS
 
 log = logging.getLogger(__name__)
@@ -191,7 +192,7 @@ class Informer:
             page = await self._client.request(
                 "GET", self._watched.path, resource=self.plural, query=query, accept=self._watched.accepts_list
             )
-            for item in page["items"] or ():
+            for item in items(page):
                 self._dispatch(item)
                 seen.add(item["metadata"]["uid"])
             query["continue"] = page["metadata"].get("continue", "")

@@ -13,6 +13,7 @@ from tfdist_operator.kube.errors import AlreadyExists, JobGone, NameTaken, NotFo
 from tfdist_operator.kube.job_cache import StoredJob
 from tfdist_operator.kube.merge_patch import merge_patch
 from tfdist_operator.kube.name_conflict import is_same_replica, name_conflict_message
+from tfdist_operator.kube.pages import items
 
 _REPORTER = "tfdist.dev/controller"
 _CREATIONS = 3
@@ -86,7 +87,7 @@ class ResourceClient:
             except AlreadyExists as error:
                 query = {"fieldSelector": f"metadata.name={name}"}  # a list of one: the role has no right to get
                 page = await self._client.request("GET", path, resource="pods", query=query)
-                for found in page["items"] or ():
+                for found in items(page):
                     if is_same_replica(found, manifest):
                         return dict(found)
                     raise NameTaken(error.code, error.reason, name_conflict_message(found)) from error
@@ -137,7 +138,7 @@ class ResourceClient:
         query = {"fieldSelector": f"involvedObject.uid={pod_uid},type=Warning", "limit": str(_MAX_EVENTS)}
         path = f"/api/v1/namespaces/{namespace}/events"
         page = await self._client.request("GET", path, resource="events", query=query)
-        found = [(str(e.get("message") or ""), e) for e in page["items"] or ()]
+        found = [(str(e.get("message") or ""), e) for e in items(page)]
         newest = max(found, key=lambda each: (each[0].startswith("MountVolume"), _event_time(each[1])), default=None)
         return f"{newest[1].get('reason', '')}: {' '.join(newest[0].split())}"[:NOTE_BYTES] if newest else ""
 

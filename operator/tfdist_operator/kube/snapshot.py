@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 from tfdist_operator.kube.client import METADATA_LIST, Client, Json
 from tfdist_operator.kube.informer import Watched
 from tfdist_operator.kube.keys import ALL_NAMESPACES
+from tfdist_operator.kube.pages import items, well_formed
 from tfdist_operator.kube.slow_start import slow_start
 
 log = logging.getLogger(__name__)
@@ -64,16 +65,17 @@ async def snapshot(client: Client, watched: Watched) -> Snapshot:
     """List the metadata of a resource.
 
     Raises:
-        ApiError: the server rejects the request or does not answer.
+        ApiError: the server rejects the request, does not answer, or answers with something else than a list.
     """
     query = {"labelSelector": watched.selector, "limit": _PAGE}
     found: list[Listed] = []
     while True:
         page = await client.request("GET", watched.path, resource=watched.plural, query=query, accept=METADATA_LIST)
-        found += [_listed(item["metadata"]) for item in page["items"] or ()]
-        query["continue"] = page["metadata"].get("continue", "")
+        with well_formed():
+            found += [_listed(item["metadata"]) for item in items(page)]
+            version, query["continue"] = int(page["metadata"]["resourceVersion"]), page["metadata"].get("continue", "")
         if not query["continue"]:
-            return Snapshot(int(page["metadata"]["resourceVersion"]), tuple(found))
+            return Snapshot(version, tuple(found))
 
 
 def _listed(meta: Json) -> Listed:
@@ -103,7 +105,7 @@ async def _read(client: Client, watched: Watched, cache: Cache, wanted: Listed) 
     page = await client.request(
         "GET", watched.path_in(wanted.namespace), resource=watched.plural, query=query, accept=watched.accepts_list
     )
-    for item in page["items"] or ():
+    for item in items(page):
         try:
             cache.upsert(item)
         except (KeyError, TypeError, ValueError) as error:
