@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tfdist.api.policies import is_foreign
-from tfdist.api.v1 import TFDistJob
+from tfdist.api.v1 import TFDistJob, label_strings
 from tfdist.observed.job_view import DirectoryUser
 from tfdist.render.checkpoint_location import CheckpointLocation, checkpoint_location
 from tfdist.render.fingerprint import fingerprint
@@ -145,8 +145,8 @@ class JobCache(ObjectCache[StoredJob]):
         key = NamespacedName(meta["namespace"], meta["name"])
         known = self.get(key)
         if known is not None and (known.uid, known.generation) == (meta["uid"], meta["generation"]):
-            job, problems, template = known.job, known.problems, known.template
-            manager, valid, location = known.managed_by, known.partial, known.location
+            job, problems, template = _with_labels(known.job, meta), known.problems, known.template
+            manager, valid, location = known.managed_by, _with_labels(known.partial, meta), known.location
         else:
             job, problems = self._parsed(raw)
             template = fingerprint(job) if job else ""
@@ -183,6 +183,14 @@ class JobCache(ObjectCache[StoredJob]):
             log.exception("job cannot be read", extra={"job": f"{meta['namespace']}/{meta['name']}"})
             text = f"cannot be read: {type(error).__name__}: simplify it, and report this bug of the controller"
             return None, (FieldError("spec", text),)
+
+
+def _with_labels(job: TFDistJob | None, meta: Raw) -> TFDistJob | None:
+    """Return the job with the current labels, which change without a new generation."""
+    labels = label_strings(meta.get("labels"))
+    if job is None or labels == job.metadata.labels:
+        return job
+    return job.model_copy(update={"metadata": job.metadata.model_copy(update={"labels": labels})})
 
 
 def _specifications(known: StoredJob | None, uid: str) -> Mapping[int, TFDistJob]:

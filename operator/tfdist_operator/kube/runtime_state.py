@@ -55,8 +55,8 @@ class JobRuntimeState:
     """Time of the last such rejection, on the monotonic clock."""
     forbidden_since: float | None = None
     """Since when the controller's roles have not allowed a creation, on the monotonic clock."""
-    applied: set[ObjectName] = field(default_factory=set)
-    """Objects other than pods that this process has created or changed."""
+    applied: dict[ObjectName, Mapping[str, str]] = field(default_factory=dict)
+    """Objects other than pods that this process has created or changed, with their labels."""
     repairs: int = 0
     """Number of repairs of the job's objects in the last minutes."""
     repaired_at: float = 0.0

@@ -52,7 +52,7 @@ class OwnedExecutor:
         for manifest in (stamped(manifest, self._deps.controller) for manifest in manifests):
             await self._warn_of_another(job, state, manifest)
             drift = self._deps.owned[manifest["kind"]].drift(manifest, job.uid)
-            repair = drift is Drift.FOREIGN_CHANGE or (drift is Drift.MISSING and _name(manifest) in state.applied)
+            repair = _is_repair(state, manifest, drift)
             differing += [(manifest, drift, repair)] if drift is not Drift.NONE else []
         late = False
         if any(repair for _, _, repair in differing) and not at_once:
@@ -67,7 +67,7 @@ class OwnedExecutor:
         cache, meta = self._deps.owned[manifest["kind"]], manifest["metadata"]
         known = None if drift is Drift.MISSING else cache.get((meta["namespace"], meta["name"]))
         cache.write_through(await self._deps.owned_requests.apply(manifest, known))
-        state.applied.add(_name(manifest))
+        state.applied[_name(manifest)] = meta["labels"]
 
     async def remove(self, job: StoredJob, objects: Sequence[ObjectName]) -> None:
         """Delete the objects of these names that exist and that the job owns."""
@@ -75,7 +75,7 @@ class OwnedExecutor:
         for name in objects:
             cache = self._deps.owned[name.kind]
             found = cache.get((job.key.namespace, name.name))
-            state.applied.discard(name)
+            state.applied.pop(name, None)
             if found is not None and found.owner_uid == job.uid and not found.deleting:
                 await self._deps.owned_requests.delete(name.kind, found)
                 cache.evict(found)
@@ -114,6 +114,14 @@ class OwnedExecutor:
         )
         log.warning("two controllers act on one namespace", extra={"job": "/".join(job.key), "other": other})
         await self._events.publish(job, Event(EventReason.MULTIPLE_CONTROLLERS, text, warning=True))
+
+
+def _is_repair(state: JobRuntimeState, manifest: Manifest, drift: Drift) -> bool:
+    """Return whether a difference is due to another client, and not to new labels of the job."""
+    applied, wanted = state.applied.get(_name(manifest)), manifest["metadata"]["labels"]
+    if drift is Drift.MISSING:
+        return applied is not None
+    return drift is Drift.FOREIGN_CHANGE and applied in (None, wanted)
 
 
 def _name(manifest: Manifest) -> ObjectName:

@@ -3,10 +3,11 @@
 One served version, extended only by optional fields.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import BeforeValidator, Field, StringConstraints
 
 from tfdist.api.base import ApiModel
 from tfdist.api.cross_field_rules import SPEC_RULES
@@ -135,6 +136,12 @@ class TFDistJobSpec(PodFields):
                 return own or self.replicas(Role.CHIEF) + self.replicas(Role.WORKER)
 
 
+def label_strings(values: Any) -> Any:
+    """Return the entries of labels that are strings; `validation.metadata` reports the others."""
+    entries = values.items() if isinstance(values, Mapping) else ()
+    return {k: v for k, v in entries if isinstance(k, str) and isinstance(v, str)}
+
+
 class ObjectMeta(ApiModel):
     """The fields of the metadata that validation and rendering read."""
 
@@ -143,6 +150,7 @@ class ObjectMeta(ApiModel):
     name: Annotated[str, StringConstraints(max_length=MAX_NAME_LENGTH, pattern=JOB_NAME)]
     namespace: Annotated[str, StringConstraints(min_length=1, max_length=63)] = "default"
     uid: str = ""
+    labels: Annotated[Mapping[str, str], BeforeValidator(label_strings)] = Field(default_factory=dict)
 
 
 class TFDistJob(ApiModel):

@@ -29,7 +29,7 @@ _TEMPORARY_PATH: Final = "/tmp"  # noqa: S108  a directory of the container, mou
 def default_template(
     job: TFDistJob, role: Role, requested: dict[str, Any], installation: Installation
 ) -> dict[str, Any]:
-    """Return the defaults of a role: built-in ones, then `podDefaults` of the installation, then `scheduling`.
+    """Return the defaults of a role: built-in ones, `podDefaults` of the installation, labels of the job, `scheduling`.
 
     Args:
         job: the job.
@@ -64,7 +64,7 @@ def default_template(
     result = {"spec": spec}
     for layer in (
         installation.pod_defaults,
-        {"spec": _scheduling(job, role)},
+        {"metadata": {"labels": names.inherited_labels(job)}, "spec": _scheduling(job, role)},
         source.overlay(job.spec.training, installation.default_image, as_root=pod_runs_as_root(merged)),
     ):
         result = merge(result, layer, "PodTemplateSpec")

@@ -25,8 +25,8 @@ def fingerprint(job: TFDistJob) -> str:
 
 
 def with_policies_of(job: TFDistJob, newest: TFDistJob) -> TFDistJob:
-    """Return `job`, an earlier specification that pods are made of, with the policy fields of `newest`."""
+    """Return `job`, an earlier specification that pods are made of, with metadata and policy fields of `newest`."""
     policies = {name: getattr(newest.spec, name) for name in _POLICY_FIELDS}
     scheduling = {name: getattr(newest.spec.scheduling, name) for name in _SCHEDULING_POLICY_FIELDS}
     policies["scheduling"] = job.spec.scheduling.model_copy(update=scheduling)
-    return job.model_copy(update={"spec": job.spec.model_copy(update=policies)})
+    return newest.model_copy(update={"spec": job.spec.model_copy(update=policies)})

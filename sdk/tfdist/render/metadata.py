@@ -3,7 +3,7 @@
 from typing import Any
 
 from tfdist.api.v1 import API_VERSION, KIND, TFDistJob
-from tfdist.render.names import job_labels
+from tfdist.render.names import inherited_labels, job_labels
 
 Manifest = dict[str, Any]
 """An object as JSON, as it is sent to the API server."""
@@ -26,6 +26,6 @@ def metadata(job: TFDistJob, name: str) -> dict[str, Any]:
     return {
         "name": name,
         "namespace": job.metadata.namespace,
-        "labels": job_labels(job),
+        "labels": inherited_labels(job) | job_labels(job),
         "ownerReferences": [owner_reference(job)],
     }

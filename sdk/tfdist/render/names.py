@@ -28,6 +28,19 @@ SPEC_HASH_LABEL: Final = f"{GROUP}/spec-hash"
 CONTROLLER_LABEL: Final = f"{GROUP}/controller"
 """On the same objects: the controller that applied them, as namespace and name of its Lease."""
 
+_APP_DOMAIN: Final = "app.kubernetes.io"
+_RESERVED_DOMAINS: Final = (
+    GROUP,
+    "kubernetes.io",
+    "k8s.io",
+    "x-k8s.io",
+    "argocd.argoproj.io",
+    "kapp.k14s.io",
+    "objectset.rio.cattle.io",
+    "toolkit.fluxcd.io",
+)
+"""Domains of labels that the objects of a job do not inherit."""
+
 OWN_LABEL_PREFIX: Final = f"{GROUP}/"
 POD_SELECTOR: Final = f"{MANAGED_BY_LABEL}={MANAGER},{JOB_LABEL}"
 
@@ -83,6 +96,20 @@ def domain(job: TFDistJob, cluster_domain: str = "") -> str:
 def worker_selector(uid: str) -> str:
     """Return the label selector of the pods of a job's workers."""
     return f"{JOB_UID_LABEL}={uid},{ROLE_LABEL}={Role.WORKER}"
+
+
+def inherited_labels(job: TFDistJob) -> dict[str, str]:
+    """Return the labels of the job that its objects and pods get too, such as a team or a cost center.
+
+    Not those of Kubernetes' own domains, by which a controller would queue or prune single pods, except
+    `app.kubernetes.io/`; not those by which a tool marks the objects that it applies; not those of this project.
+    """
+    return {key: value for key, value in job.metadata.labels.items() if not _is_reserved(key)}
+
+
+def _is_reserved(key: str) -> bool:
+    domain, _, _ = key.rpartition("/")
+    return domain != _APP_DOMAIN and any(f".{domain}".endswith(f".{reserved}") for reserved in _RESERVED_DOMAINS)
 
 
 def job_labels(job: TFDistJob) -> dict[str, str]:

@@ -71,7 +71,7 @@ def _template(job: TFDistJob, board: TensorBoardSpec, installation: Installation
     inherited = {
         name: value for name, value in replica_template.get("spec", {}).items() if name in _INHERITED_POD_FIELDS
     }
-    labels = {
+    labels = names.inherited_labels(job) | {
         "app.kubernetes.io/name": "tensorboard",
         "app.kubernetes.io/instance": job.metadata.name,
         "app.kubernetes.io/component": "tensorboard",
