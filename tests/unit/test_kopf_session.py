@@ -1,7 +1,7 @@
 """The HTTP session of kopf: no object, error or outage ends its watch."""
 
 import asyncio
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from support.factories import UID, manifest
@@ -20,7 +20,7 @@ from tfdist_operator.kube.resync import Compared, Resync
 
 @pytest.fixture(autouse=True)
 def fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kopf_session, "_ERROR_SECONDS", 0.01)
+    monkeypatch.setattr(kopf_session, "RELIST", Backoff(0.01, 0.01))
     monkeypatch.setattr(handlers, "RECONNECT", Backoff(0.01, 0.01))
     monkeypatch.setattr(handlers, "_LOGIN_SECONDS", 0.01)
 
@@ -67,6 +67,52 @@ async def test_an_error_in_the_stream_is_answered_with_a_list() -> None:
             stream.send("ERROR", {"kind": "Status", "code": code, "message": "the test's error"})
         (await kopf.stream()).send("ADDED", job(9))
         await kopf.until(lambda: kopf.events == [(None, "fashion")])
+
+
+class Recorded(Backoff):
+    """Delays nothing, and records the numbers of failures."""
+
+    failures: ClassVar[list[int]] = []
+
+    def seconds(self, failures: int) -> float:
+        self.failures.append(failures)
+        return 0.0
+
+
+async def test_lists_after_repeated_errors_are_further_and_further_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded = Recorded(2.0, 60.0)
+    recorded.failures.clear()
+    monkeypatch.setattr(kopf_session, "RELIST", recorded)
+    error = {"kind": "Status", "code": 500, "message": "the test's error"}
+    async with watching() as kopf:
+        # given a server whose watches fail after each list, whatever the list holds
+        for _ in range(3):
+            stream = await kopf.stream()
+            stream.send("ADDED", job(3))
+            stream.end_of_list(7)
+            stream.send("ERROR", error)
+        # when a watch delivers an event after its list, and fails then
+        stream = await kopf.stream()
+        stream.end_of_list(8)
+        stream.send("MODIFIED", job(9))
+        await kopf.until(lambda: ("MODIFIED", "fashion") in kopf.events)
+        stream.send("ERROR", error)
+        await kopf.stream()
+    # then the delay has grown with each failure, and begins again after the event
+    assert recorded.failures == [1, 2, 3, 1]
+
+
+@pytest.mark.parametrize("code", [404, 410])
+async def test_lists_of_a_kind_that_is_gone_are_further_and_further_apart(
+    code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded = Recorded(2.0, 60.0)
+    recorded.failures.clear()
+    monkeypatch.setattr(kopf_session, "RELIST", recorded)
+    async with watching() as kopf:
+        kopf.answer = lambda: code
+        await kopf.until(lambda: len(recorded.failures) > 3)
+    assert recorded.failures[:4] == [1, 2, 3, 4]
 
 
 async def test_a_stream_that_breaks_within_a_line_loses_only_the_line() -> None:

@@ -12,9 +12,8 @@ kopf lists, watches, resumes and reconnects; its session observes and filters th
 
 import asyncio
 import logging
-import random
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from functools import partial
 from typing import Any, Final
 
@@ -22,6 +21,7 @@ import aiohttp
 import orjson
 
 from tfdist.api.v1 import GROUP, PLURAL, VERSION
+from tfdist_operator.kube.backoff import Backoff
 from tfdist_operator.kube.client import USER_AGENT
 from tfdist_operator.kube.decode import flattened
 from tfdist_operator.kube.keys import ALL_NAMESPACES
@@ -39,8 +39,8 @@ _ERROR: Final = b'{"type":"ERROR"'
 _BOOKMARK: Final = b'{"type":"BOOKMARK"'
 _END_OF_LIST: Final = b"k8s.io/initial-events-end"
 _LONGEST_LINE: Final = 8 * 1024 * 1024
-_ERROR_SECONDS: Final = 2.0
-"""Between an error event and the list that follows, ±50 %, so that replicas do not list at the same time."""
+RELIST: Final = Backoff(2.0, 60.0)
+"""Between an error and the list that follows. A list of all jobs is expensive, and an overloaded server gets fewer."""
 
 
 class KopfSession:
@@ -64,6 +64,8 @@ class KopfSession:
         self._unlisted = set(self.last_contact)
         self._listed = asyncio.Event()
         self._watches: dict[str, aiohttp.ClientResponse] = {}
+        self._failures = dict.fromkeys(self.last_contact, 0)
+        """Consecutive errors of each watch that led to a list, without an event of a job between them."""
         WATCH_RESTARTS.labels(resource=PLURAL)  # shown from 0 on
 
     def new(self) -> aiohttp.ClientSession:
@@ -103,7 +105,8 @@ class KopfSession:
             if watches:
                 WATCH_RESTARTS.labels(resource=PLURAL).inc(int(path in self._watches))
                 self._watches[path] = response
-            response.content = _Guarded(response.content, partial(self._received, path))  # type: ignore[assignment]
+            event = partial(self._event, path)
+            response.content = _Guarded(response.content, partial(self._received, path), event)  # type: ignore[assignment]
         return response
 
     async def _list_again(
@@ -117,7 +120,7 @@ class KopfSession:
         fields = {"resource": PLURAL, "code": response.status}
         log.warning("jobs cannot be listed or watched; they are listed again", extra=fields)
         response.release()
-        await asyncio.sleep(_ERROR_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311  no secret
+        await self._back_off(path)
         self.last_contact[path] = time.monotonic()
         if not watches:
             msg = f"the API server answers {response.status}"
@@ -126,10 +129,30 @@ class KopfSession:
         response.content = _Expired()  # type: ignore[assignment]
         return response
 
+    async def _back_off(self, path: str) -> None:
+        self._failures[path] += 1
+        await asyncio.sleep(RELIST.seconds(self._failures[path]))
+
+    async def _event(self, path: str, line: bytes) -> bytes:
+        """Return the line of an event of bounded depth; of an error event, after a delay and with the code 410."""
+        if not line.startswith(_ERROR):
+            return flattened(line)
+        event = orjson.loads(line)
+        error = event["object"]
+        if error.get("code") != _GONE:
+            fields = {"resource": PLURAL, "error": error.get("message", ""), "code": error.get("code")}
+            log.warning("watch interrupted; jobs are listed again", extra=fields)
+            error["code"] = _GONE
+        await self._back_off(path)
+        return orjson.dumps(event)
+
     def _received(self, path: str, line: bytes) -> None:
         self.last_contact[path] = time.monotonic()
+        listed = path not in self._unlisted
         if line.startswith(_BOOKMARK) and _END_OF_LIST in line:
             self._list_ended(path)
+        elif listed and line and not line.startswith(_ERROR):
+            self._failures[path] = 0  # the watch works again, and not only the list before it
 
     def _list_ended(self, path: str) -> None:
         if path in self._unlisted:
@@ -149,9 +172,15 @@ class _Expired:
 class _Guarded:
     """An `aiohttp.StreamReader` of complete lines with JSON of bounded depth, as kopf can parse it."""
 
-    def __init__(self, content: aiohttp.StreamReader, received: Callable[[bytes], None]) -> None:
+    def __init__(
+        self,
+        content: aiohttp.StreamReader,
+        received: Callable[[bytes], None],
+        event: Callable[[bytes], Awaitable[bytes]],
+    ) -> None:
         self._content = content
         self._received = received
+        self._event = event
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._content, name)
@@ -170,24 +199,10 @@ class _Guarded:
             for line in lines:
                 self._received(line)
             if lines:
-                yield b"".join([await _event(line) + b"\n" for line in lines])
+                yield b"".join([await self._event(line) + b"\n" for line in lines])
             if len(rest) > _LONGEST_LINE:
                 msg = "a watch event is longer than any object can be"
                 raise aiohttp.ClientPayloadError(msg)
-
-
-async def _event(line: bytes) -> bytes:
-    """Return the line of an event of bounded depth; of an error event, with the code 410."""
-    if not line.startswith(_ERROR):
-        return flattened(line)
-    event = orjson.loads(line)
-    error = event["object"]
-    if error.get("code") != _GONE:
-        fields = {"resource": PLURAL, "error": error.get("message", ""), "code": error.get("code")}
-        log.warning("watch interrupted; jobs are listed again", extra=fields)
-        await asyncio.sleep(_ERROR_SECONDS * random.uniform(0.5, 1.5))  # noqa: S311
-        error["code"] = _GONE
-    return orjson.dumps(event)
 
 
 def _collection(namespace: str) -> str:
