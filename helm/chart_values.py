@@ -104,6 +104,20 @@ class Settings(Values):
         gt=0,
         description="Minimum interval between two status updates of a job in which only counters changed, in seconds.",
     )
+    resync_seconds: float = Field(
+        600,
+        gt=0,
+        description="Interval at which the controller compares its caches with the API server and reconciles every "
+        "job, changed or not, in seconds, ±10 %.",
+    )
+    cluster_domain: str = Field(
+        "",
+        pattern=rf"^({patterns.DNS_NAME[1:-1]})?$",
+        max_length=253,
+        description="Cluster domain that is appended to the addresses of replicas, for example `cluster.local`. "
+        "Defaults to none: the search path that Kubernetes gives every pod completes the addresses. Set it if pods of "
+        "jobs have another `dnsPolicy` or `dnsConfig`. It applies to pods that are created from then on.",
+    )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         "INFO", description="Log level. The log format is JSON."
     )

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any, Final
 import orjson
 
 from tfdist import podspec
+from tfdist.api import patterns
 from tfdist.render.installation import NAME_LABEL, Installation
 from tfdist.validation.merged_pods import without_image
 from tfdist.validation.metadata import label_problems
@@ -19,6 +21,8 @@ _OWN_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/name
 _EXAMPLE_DEFAULTS: Final = '{"spec": {"nodeSelector": {"pool": "training"}}}'
 _MOST_WORKERS: Final = 1000
 _LOG_LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR")
+_DOMAIN: Final = re.compile(patterns.DNS_NAME)
+_LONGEST_DOMAIN: Final = 253
 _SWITCH: Final = {"true": True, "false": False}
 
 
@@ -31,6 +35,7 @@ class Config:
 
     TFDIST_TRAINER_IMAGE: default image of jobs.
     TFDIST_POD_DEFAULTS: defaults of the pods of all jobs, part of a PodTemplateSpec as JSON, such as tolerations.
+    TFDIST_CLUSTER_DOMAIN: suffix of the addresses of replicas, such as `cluster.local`; empty for none.
     TFDIST_CONTROLLER_LABELS: labels as JSON that select the controller's pods in its namespace, for the
     NetworkPolicies of jobs; by default `app.kubernetes.io/name` with the name of the Lease, as the chart sets both.
     """
@@ -78,6 +83,7 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Config:
     config = Config(
         installation=Installation(
             image,
+            cluster_domain=given.domain("TFDIST_CLUSTER_DOMAIN"),
             namespace=own_namespace(),
             pod_defaults=_pod_defaults(environment.get("TFDIST_POD_DEFAULTS") or "{}", problems),
             controller_labels=_controller_labels(environment, problems),
@@ -133,6 +139,13 @@ class _Variables:
         if text not in _SWITCH:
             self.problems.append(f"{name}={text!r}: must be true or false")
         return _SWITCH.get(text, default)
+
+    def domain(self, name: str) -> str:
+        """Return a DNS domain, or ""."""
+        text = self.environment.get(name, "")
+        if text and not (len(text) <= _LONGEST_DOMAIN and _DOMAIN.fullmatch(text)):
+            self.problems.append(f"{name}={text!r}: must be a DNS domain, such as cluster.local")
+        return text
 
     def log_level(self, name: str) -> str:
         """Return the name of a log level."""

@@ -78,6 +78,8 @@ def test_the_variables_are_ones_that_the_controller_understands(chart: Chart) ->
     settings = config.from_environment(given)
     assert settings.workers == 32
     assert settings.log_level == "DEBUG"
+    assert settings.resync_seconds == 300
+    assert settings.installation.cluster_domain == "example.org"
     assert settings.installation.pod_defaults == VALUES["everything"]["podDefaults"]
     assert settings.lease_name == "training"
     assert all(name in CONFIG_SOURCE for name in given), "a variable that no setting reads"

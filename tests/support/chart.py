@@ -20,7 +20,7 @@ EVERYTHING: Json = {
     "imagePullSecrets": [{"name": "registry"}],
     "fullnameOverride": "training",
     "serviceAccount": {"name": "trainer", "annotations": {"example.com/role": "training"}},
-    "settings": {"workers": 32, "logLevel": "DEBUG"},
+    "settings": {"workers": 32, "logLevel": "DEBUG", "resyncSeconds": 300, "clusterDomain": "example.org"},
     "podDefaults": {"spec": {"nodeSelector": {"pool": "gpu"}, "tolerations": [{"operator": "Exists"}]}},
     "replicas": 3,
     "priorityClassName": "system-cluster-critical",

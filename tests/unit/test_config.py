@@ -19,6 +19,12 @@ def test_every_wrong_setting_is_named_at_once() -> None:
     assert "TFDIST_WORKERS='0'" in text
 
 
+@pytest.mark.parametrize("domain", ["", "cluster.local", "example"])
+def test_the_cluster_domain_is_part_of_the_addresses_of_replicas(domain: str) -> None:
+    settings = config.from_environment({"TFDIST_TRAINER_IMAGE": "x", "TFDIST_CLUSTER_DOMAIN": domain})
+    assert settings.installation.cluster_domain == domain
+
+
 @pytest.mark.parametrize(
     ("name", "value", "remedy"),
     [
@@ -29,6 +35,9 @@ def test_every_wrong_setting_is_named_at_once() -> None:
         ("TFDIST_PORT", "inf", "must be a whole number from 1 to 65535"),
         ("TFDIST_PROGRESS_POLL_SECONDS", "nan", "must be a positive number"),
         ("TFDIST_PROGRESS_WRITE_SECONDS", "inf", "must be a positive number"),
+        ("TFDIST_RESYNC_SECONDS", "0", "must be a positive number"),
+        ("TFDIST_CLUSTER_DOMAIN", ".cluster.local", "must be a DNS domain, such as cluster.local"),
+        ("TFDIST_CLUSTER_DOMAIN", "cluster_local", "must be a DNS domain, such as cluster.local"),
         ("TFDIST_LOG_LEVEL", "LOUD", "must be DEBUG, INFO, WARNING or ERROR"),
     ],
 )
