@@ -80,7 +80,8 @@ class Rbac(Values):
     user_roles: bool = Field(
         True,
         description="Aggregate access to TFDistJobs to the ClusterRoles `view`, `edit` and `admin`. Ignored if "
-        "`namespaces` is set.",
+        "`namespaces` is set. `helm uninstall` keeps these roles if it keeps the CustomResourceDefinition "
+        "(`crds.keep`), and so does an upgrade that sets this to false.",
     )
 
 

@@ -72,6 +72,20 @@ def test_the_definition_stays_at_an_uninstallation_unless_configured_otherwise(c
     assert definition["spec"] == stored["spec"]
 
 
+@pytest.mark.parametrize("crds", [{"keep": True}, {"keep": False}, {"install": False}], ids=str)
+def test_users_keep_their_access_to_jobs_at_an_uninstallation_that_keeps_the_definition(
+    chart: Chart, crds: Json
+) -> None:
+    of_users = [
+        role
+        for role in chart.render(crds=crds)
+        if any("aggregate-to" in label for label in role["metadata"].get("labels") or ())
+    ]
+    policies = {(role["metadata"].get("annotations") or {}).get("helm.sh/resource-policy") for role in of_users}
+    assert len(of_users) == 2
+    assert policies == {"keep" if crds == {"keep": True} else None}
+
+
 def test_the_variables_are_ones_that_the_controller_understands(chart: Chart) -> None:
     (container,) = chart.one("Deployment", **VALUES["everything"])["spec"]["template"]["spec"]["containers"]
     given = {variable["name"]: variable["value"] for variable in container["env"]}
