@@ -4,7 +4,17 @@ from typing import Any
 
 import pytest
 from support.edited import BOTH, INVALID, NEW, OLD, Edited, images
-from support.factories import EVALUATED, created, deleted, event_reasons, manifest, pod, termination_message, view
+from support.factories import (
+    EVALUATED,
+    created,
+    deleted,
+    event_reasons,
+    manifest,
+    pod,
+    report,
+    termination_message,
+    view,
+)
 
 from tfdist.validation import ValidationFailed, parse
 
@@ -67,7 +77,7 @@ def test_an_invalid_job_succeeds_when_its_leader_does(invalid: Any) -> None:
 
 def test_the_deadline_of_an_invalid_job_ends_it(invalid: Any) -> None:
     job = invalid(activeDeadlineSeconds=100)
-    assert job.reconcile(BOTH).requeue_after_seconds == 100
+    assert job.reconcile(BOTH, report=report()).requeue_after_seconds == 100
     job.reconcile(BOTH, after=101)
     assert job.condition_status("Failed") == ("True", "ActiveDeadlineExceeded")
 
