@@ -199,6 +199,12 @@ class EventReason(Reason):
     SUSPENDED = "Suspended", "Normal", "the job is being suspended"
     RESUMED = "Resumed", "Normal", "the job is resumed"
     INVALID = "Invalid", "Warning", "the specification is invalid, or the API server rejects its pods"
+    SPEC_WARNING = (
+        "SpecWarning",
+        "Warning",
+        "the specification is valid and probably does not behave as intended; the message names every field, as "
+        "`tfdist validate` does. Once for each generation",
+    )
     EVALUATION_FAILED = "EvaluationFailed", "Warning", "the evaluator failed during training, which continues"
     SUCCEEDED = "Succeeded", "Normal; Warning after a failed evaluation", "the job succeeded"
     CHANGE_NOT_APPLIED = (

@@ -11,7 +11,7 @@ from tfdist.api.v1 import TFDistJob, label_strings
 from tfdist.observed.job_view import DirectoryUser
 from tfdist.render.checkpoint_location import CheckpointLocation, checkpoint_location
 from tfdist.render.fingerprint import fingerprint
-from tfdist.validation import FieldError, ValidationFailed, parse
+from tfdist.validation import FieldError, ValidationFailed, parse, warnings
 from tfdist_operator.kube.cache import Name, ObjectCache, OnChange, Raw, ignore_changes
 from tfdist_operator.kube.keys import NamespacedName
 from tfdist_operator.kube.specifications import older_specifications, partial, restart_request
@@ -31,6 +31,8 @@ class StoredJob:
     problems: tuple[FieldError, ...]
     status: Mapping[str, Any]
     deleting: bool
+    warnings: tuple[FieldError, ...] = ()
+    """Warnings about a valid specification."""
     managed_by: str | None = None
     """`runPolicy.managedBy`; of an invalid job, too."""
     template: str = ""
@@ -147,11 +149,13 @@ class JobCache(ObjectCache[StoredJob]):
         if known is not None and (known.uid, known.generation) == (meta["uid"], meta["generation"]):
             job, problems, template = _with_labels(known.job, meta), known.problems, known.template
             manager, valid, location = known.managed_by, _with_labels(known.partial, meta), known.location
+            found = known.warnings
         else:
             job, problems = self._parsed(raw)
             template = fingerprint(job) if job else ""
             manager, valid = _managed_by(raw), None if job else partial(raw, problems)
             location = checkpoint_location(job) if job else None
+            found = self._warnings(job) if job else ()
         if location is not None:
             self._by_location.setdefault((key.namespace, location), set()).add(key)
         return key, StoredJob(
@@ -161,6 +165,7 @@ class JobCache(ObjectCache[StoredJob]):
             generation=meta["generation"],
             job=job,
             problems=problems,
+            warnings=found,
             status=raw.get("status") or {},
             deleting="deletionTimestamp" in meta,
             managed_by=manager,
@@ -171,6 +176,14 @@ class JobCache(ObjectCache[StoredJob]):
             restarted_at=restart_request(raw),
             location=location,
         )
+
+    def _warnings(self, job: TFDistJob) -> tuple[FieldError, ...]:
+        """Return the warnings about a valid job; an error of theirs must not keep it from running."""
+        try:
+            return tuple(warnings(job, self._pod_defaults, programs=self._check_programs))
+        except Exception:
+            log.exception("warnings about a job cannot be computed", extra={"job": job.metadata.name})
+            return ()
 
     def _parsed(self, raw: Mapping[str, Any]) -> tuple[TFDistJob | None, tuple[FieldError, ...]]:
         """Return the job, or its validation errors; the manifest may have any content."""

@@ -84,6 +84,7 @@ class Reconciler:
             job=job.job,
             name=job.key.name,
             problems=job.problems,
+            warnings=job.warnings,
             managed_by=job.managed_by,
             template=job.template,
             older=job.older,

@@ -98,6 +98,8 @@ class JobView:
     generation: int
     status: Mapping[str, Any]
     pods: tuple[PodSummary, ...]
+    warnings: tuple[FieldError, ...] = ()
+    """Warnings about a valid specification."""
     name: str = ""
     """Name of the job; known of an invalid one too."""
     managed_by: str | None = None

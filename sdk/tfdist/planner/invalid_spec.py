@@ -49,9 +49,13 @@ def stays_suspended(context: PlanContext) -> bool:
 
 
 def set_validity(context: PlanContext, builder: PlanBuilder) -> None:
-    """Set the condition `Invalid`: True with the specification that the job continues with, False once it is valid."""
+    """Set the condition `Invalid`: True with the specification that the job continues with, False once it is valid.
+
+    Warnings about a valid specification are published as an event.
+    """
     known = find(context.view.status, ConditionType.INVALID)
     if not context.view.problems:
+        _publish_warnings(context.view, builder)
         if is_true(context.view.status, ConditionType.INVALID) and not pod_rejection.is_rejected(context.view):
             builder.set_conditions(
                 Condition(ConditionType.INVALID, False, ConditionReason.SPEC_VALID, "the specification is valid")
@@ -64,6 +68,13 @@ def set_validity(context: PlanContext, builder: PlanBuilder) -> None:
     builder.set_conditions(Condition(ConditionType.INVALID, True, reason, message))
     if known is None or known["status"] != "True" or known["observedGeneration"] != context.view.generation:
         builder.record_event(Event(EventReason.INVALID, message, warning=True, identity=str(context.view.generation)))
+
+
+def _publish_warnings(view: JobView, builder: PlanBuilder) -> None:
+    """Publish the warnings with the first status of a generation, so that later reconciles do not repeat them."""
+    if view.warnings and view.status.get("observedGeneration") != view.generation:
+        text = "; ".join(map(str, view.warnings))
+        builder.record_event(Event(EventReason.SPEC_WARNING, text, warning=True, identity=str(view.generation)))
 
 
 def _continues(context: PlanContext) -> str:
