@@ -1,6 +1,7 @@
 """Warnings about a valid specification, on the job itself."""
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from support.bench import JOB, Bench, bench_served
@@ -8,7 +9,7 @@ from support.factories import manifest
 
 from tfdist_operator.kube import job_cache
 
-IGNORED = {"command": ["python", "mine.py"]}
+IGNORED: dict[str, Any] = {"command": ["python", "mine.py"]}
 """A command that does not start the trainer, in a job with `training`."""
 
 
