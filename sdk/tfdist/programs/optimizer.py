@@ -30,7 +30,7 @@ class OptimizerConfig(StrictModel):
         default=None, gt=0, validation_alias=former_name("globalClipNorm", "clipNorm")
     )
     """Clips the gradients of all weights so that their global norm is at most this value. Applies to the gradient of
-    the global batch. Formerly `clipNorm`."""
+    the global batch; with parameter servers, to that of each worker's batch. Formerly `clipNorm`."""
     clip_value: float | None = Field(default=None, gt=0)
     """Clips each element of the gradients to this absolute value."""
 
