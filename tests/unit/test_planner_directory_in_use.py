@@ -93,7 +93,7 @@ def test_a_resumed_job_waits_for_the_one_that_began_meanwhile() -> None:
 
 def test_the_evaluator_waits_too() -> None:
     story = Lifecycle(
-        checkpoint=CHECKPOINT, evaluator={}, evaluation={"mode": "Continuous", "metric": "a", "goal": "Maximize"}
+        checkpoint=CHECKPOINT, evaluator={}, evaluation={"mode": "Continuous", "metric": "accuracy", "goal": "Maximize"}
     )
     assert created(story.reconcile(directory_users=user(RUNNING))) == []
     assert any("evaluator" in name for name in created(story.reconcile()))
