@@ -39,7 +39,7 @@ def test_helm_finds_nothing_to_criticise(helm: Helm, chart: Chart, name: str) ->
         ({"image": {"pullPolicy": "Sometimes"}}, "/image/pullPolicy", "value must be one of"),
         ({"settings": {"logLevel": "LOUD"}}, "/settings/logLevel", "value must be one of"),
         ({"settings": {"progressPollSeconds": 0}}, "/settings/progressPollSeconds", "exclusiveMinimum: got 0, want 0"),
-        ({"settings": {"clusterDomain": "cluster.local."}}, "/settings/clusterDomain", "does not match pattern"),
+        ({"settings": {"clusterDomain": "cluster.local."}}, "/settings/clusterDomain", "'cluster.local.' does"),
         ({"settings": {"resyncSeconds": 0}}, "/settings/resyncSeconds", "exclusiveMinimum: got 0, want 0"),
         ({"networkPolicy": {"apiServerPorts": [0]}}, "/networkPolicy/apiServerPorts/0", "minimum: got 0, want 1"),
         ({"crds": {"keep": "yes"}}, "/crds/keep", "got string, want boolean"),
