@@ -1,5 +1,6 @@
 """Gangs of Kubernetes' own scheduler, for real: all replicas of a job get a node, or none does."""
 
+import uuid
 from collections.abc import Iterator
 from functools import partial
 
@@ -11,6 +12,7 @@ from support.polling import wait_for
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("controller")]
 
+CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 GROUPS = "/apis/scheduling.k8s.io/v1beta1/namespaces/{ns}/podgroups"
 GANGS = [f"gang-{i}" for i in range(10)]
 SIZE = 3
@@ -23,8 +25,18 @@ def _ten_places(api: Api) -> Iterator[None]:
         yield
 
 
-def submit(api: Api, namespace: str, name: str, scheduling: Json) -> None:
-    made = manifest(name, namespace, worker={"replicas": SIZE}, scheduling=scheduling, **one_place())
+@pytest.fixture
+def urgent(api: Api) -> Iterator[str]:
+    """A PriorityClass above the default."""
+    name = f"urgent-{uuid.uuid4().hex[:8]}"
+    kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": 1000}
+    api.do("POST", CLASSES, kind | {"metadata": {"name": name}})
+    yield name
+    api.do("DELETE", f"{CLASSES}/{name}")
+
+
+def submit(api: Api, namespace: str, name: str, scheduling: Json, replicas: int = SIZE) -> None:
+    made = manifest(name, namespace, worker={"replicas": replicas}, scheduling=scheduling, **one_place())
     del made["metadata"]["uid"]
     api.create_job(made)
 
@@ -105,3 +117,23 @@ def test_a_restarted_gang_has_a_pod_group_of_its_own(api: Api, namespace: str) -
         wait_for("the next attempt", lambda: api.job(namespace, "gang-0")["status"]["attempt"] == 1)
         wait_for("the job runs again", lambda: phase(api, namespace, "gang-0") == "Running")
         wait_for("the first PodGroup is removed", lambda: groups(api, namespace) == {"gang-0-training-r1"})
+
+
+def test_a_gang_that_a_more_urgent_one_preempts_waits_as_a_whole_and_starts_again_uncounted(
+    api: Api, namespace: str, urgent: str
+) -> None:
+    with node_with_places(api, SIZE):
+        # given
+        submit(api, namespace, "gang-0", {"gang": "Native"})
+        wait_for("the gang runs", lambda: phase(api, namespace, "gang-0") == "Running")
+        # when a gang of two arrives
+        submit(api, namespace, "gang-1", {"gang": "Native", "priorityClassName": urgent}, replicas=2)
+        # then no replica of the other keeps the third place
+        wait_for("the urgent gang runs", lambda: phase(api, namespace, "gang-1") == "Running")
+        wait_for("no replica of the other has a node", lambda: scheduled(api, namespace, "gang-0") == 0)
+        # when it has ended
+        finish(api, namespace, ["gang-1"])
+        # then
+        wait_for("the gang runs again", lambda: phase(api, namespace, "gang-0") == "Running")
+        restarts = api.job(namespace, "gang-0")["status"]["restarts"]
+        assert (restarts["counted"], restarts["uncounted"]) == (0, 1)

@@ -85,6 +85,16 @@ def test_native_waits_for_an_api_server_that_serves_pod_groups() -> None:
     assert group_of_pods(todo) == {"fashion-training"}
 
 
+def test_a_gang_that_has_started_goes_on_if_pod_groups_are_no_longer_served() -> None:
+    # given
+    job = Lifecycle(scheduling={"gang": "Native"})
+    job.reconcile(**SERVED)
+    # when the API disappears before the second pod is created
+    todo = job.reconcile([pod("worker-0", "P")], serves_pod_groups=False)
+    # then
+    assert created(todo) == ["worker-1"]
+
+
 def test_min_available_and_the_priority_class_are_those_of_the_pod_group() -> None:
     scheduling = {"minAvailable": 3, "priorityClassName": "batch"}
     spec = group_spec(Lifecycle(**PS, scheduling=scheduling).reconcile(**SERVED))

@@ -13,8 +13,11 @@ from tfdist.render.pod_group import API_VERSION, pod_group, uses_pod_group
 
 
 def missing_scheduler(context: PlanContext, state: GangState) -> Failure | None:
-    """Return why a gang cannot start: the gang scheduler that the job requests is not there; None if it is."""
-    if context.view.serves_pod_groups or not starts_as_pod_group(context, state.gang):
+    """Return why a gang cannot start: the gang scheduler that the job requests is not there; None if it is.
+
+    A gang that has started goes on without it.
+    """
+    if state.pods or context.view.serves_pod_groups or not starts_as_pod_group(context, state.gang):
         return None
     text = (
         f"scheduling.gang: Native: the API server serves no podgroups of {API_VERSION}; enable its feature gate "
