@@ -145,4 +145,4 @@ def test_deleting_the_job_leaves_no_object_of_it(cluster: Cluster) -> None:
         found = cluster.kubectl.get(kinds, f"--namespace={cluster.namespace}", "--selector=tfdist.dev/job=short-lived")
         return [item["kind"] for item in found["items"]] if found else []
 
-    wait_for("all its objects to be deleted", lambda: not left(), seconds=90)
+    wait_for("all its objects to be deleted", lambda: not left())

@@ -106,7 +106,7 @@ def test_a_hostile_pod_costs_its_own_job_alone(
     cluster: Cluster, hostile: Scene, neighbour: Scene, seconds: int
 ) -> None:
     before, at_first = restarts(cluster), memory(cluster)
-    wait_for("the neighbour's first step", lambda: progress(neighbour, "neighbour").get("step"), seconds=60)
+    wait_for("the neighbour's first step", lambda: progress(neighbour, "neighbour").get("step"))
     begun, first = time.monotonic(), progress(neighbour, "neighbour")["step"]
     while time.monotonic() - begun < seconds:
         goes_on(neighbour)
@@ -121,7 +121,7 @@ def test_a_hostile_pod_costs_its_own_job_alone(
 def goes_on(scene: Scene) -> None:
     """Return when the neighbour's status shows more steps than now."""
     step = progress(scene, "neighbour")["step"]
-    wait_for("the neighbour's next steps", lambda: progress(scene, "neighbour")["step"] > step, seconds=40)
+    wait_for("the neighbour's next steps", lambda: progress(scene, "neighbour")["step"] > step)
 
 
 def holds_nothing_of_others(scene: Scene) -> None:
@@ -137,7 +137,7 @@ def holds_nothing_of_others(scene: Scene) -> None:
 def test_no_redirect_was_followed_and_no_stacks_of_another_tenant_are_shown(hostile: Scene) -> None:
     log = hostile.cluster.kubectl.run("logs", f"--namespace={hostile.cluster.namespace}", "hostile-worker-0")
     assert "REDIRECTED" not in log
-    status = hostile.ended("hostile-stacks", seconds=120)
+    status = hostile.ended("hostile-stacks")
     [failure] = status["failures"]
     assert (failure["reason"], SECRET in json.dumps(status)) == ("Stalled", False)
     assert "gives no stacks that can be read" in failure["stacks"]
@@ -152,5 +152,5 @@ def test_made_up_failures_flood_no_events(hostile: Scene) -> None:
 
 def test_a_hostile_job_is_suspended_as_any_other(hostile: Scene) -> None:
     hostile.change("hostile", {"runPolicy": {"suspend": True}})
-    wait_for("the hostile pod to go", lambda: not hostile.cluster.pods("hostile"), seconds=60)
-    hostile.cluster.await_condition("hostile", "Suspended", "Suspended", seconds=30)
+    wait_for("the hostile pod to go", lambda: not hostile.cluster.pods("hostile"))
+    hostile.cluster.await_condition("hostile", "Suspended", "Suspended")

@@ -104,7 +104,7 @@ class Running:
 
     def assert_advances(self, beyond: int) -> None:
         """Wait until the status has a later step, and assert that nothing was created again for it."""
-        wait_for("a later step", lambda: self.step() > beyond, seconds=120)
+        wait_for("a later step", lambda: self.step() > beyond)
         self.assert_untouched()
 
 
@@ -161,7 +161,7 @@ def test_a_controller_of_one_namespace_neither_touches_nor_may_touch_another(
         options = ["--set", f"namespaces={{{INSIDE}}},crds.install=false"]
         place = Place(INSIDE, INSIDE, "inside", "inside")
         installation.helm.install(installation.helm.package(), place, *installation.images, *options)
-        wait_for("a reconciliation of the job inside", lambda: jobs[INSIDE].job("probe").get("status"), seconds=120)
+        wait_for("a reconciliation of the job inside", lambda: jobs[INSIDE].job("probe").get("status"))
         wait_for("its pod", lambda: jobs[INSIDE].pods("probe"))
         assert not jobs[OUTSIDE].job("probe").get("status")
         assert not jobs[OUTSIDE].pods("probe")

@@ -94,7 +94,7 @@ def test_tensorboard_shows_the_run_to_who_may_forward_ports(running: Cluster) ->
             found: list[str] = json.loads(answer.text)
             return found
 
-        assert wait_for("the run", runs, seconds=120)
+        assert wait_for("the run", runs)
 
 
 def test_a_stranger_does_not_reach_tensorboard(running: Cluster) -> None:
@@ -118,4 +118,4 @@ def test_it_is_the_policies_that_keep_strangers_out(running: Cluster) -> None:
 def test_tensorboard_goes_with_its_job(running: Cluster) -> None:
     running.delete_job(JOB)
     get = ("deployment,service,networkpolicy", f"--namespace={running.namespace}", f"--selector=tfdist.dev/job={JOB}")
-    wait_for("its end", lambda: not (running.kubectl.get(*get) or {"items": []})["items"], seconds=90)
+    wait_for("its end", lambda: not (running.kubectl.get(*get) or {"items": []})["items"])

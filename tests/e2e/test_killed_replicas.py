@@ -105,7 +105,7 @@ def test_a_killed_parameter_server_restarts_chief_servers_and_workers(scene: Sce
     # when
     send_signal(_replica(running, "ps-0"), "KILL")
     # then
-    status = scene.ended(ASYNCHRONOUS, seconds=120)
+    status = scene.ended(ASYNCHRONOUS)
     assert status["phase"] == "Succeeded", status["summary"]
     names = {p["metadata"]["name"] for p in scene.cluster.pods(ASYNCHRONOUS)}
     assert f"{ASYNCHRONOUS}-chief-0-r{before + 1}" in names
@@ -123,4 +123,4 @@ def _steps_move(scene: Scene, name: str) -> None:
         reported = status.get("progress", {}).get("reportedAt", "")
         return bool(status.get("progress", {}).get("step")) and (not before or reported > before[-1]["time"])
 
-    wait_for(f"steps of {name}", moves, seconds=120)
+    wait_for(f"steps of {name}", moves)

@@ -100,7 +100,7 @@ def test_a_program_that_is_not_python_is_started_again_in_its_pod(scene: Scene) 
     scene.runs("shell")
     pods = uids(scene, "shell")
     signal_program(replica(scene, "shell", "worker-1"), "KILL")
-    status = scene.ended("shell", seconds=120)
+    status = scene.ended("shell")
     assert (status["phase"], status["restarts"]["counted"]) == ("Succeeded", 1)
     (cause,) = scene.root_causes("shell")
     assert (cause["role"], cause["index"], cause["reason"], cause["exitCode"]) == ("worker", 1, "Crash", 137)
@@ -118,17 +118,17 @@ def test_a_script_with_servers_of_its_own_loses_a_worker_and_then_its_parameter_
         env=without_gpu,
     )
     scene.start(*with_file(job, "counts.py", COUNTS))
-    scene.runs("counts", seconds=120)
+    scene.runs("counts")
     chief, pods = replica(scene, "counts", "chief-0")["metadata"]["name"], uids(scene, "counts")
     logs = ("logs", f"--namespace={scene.cluster.namespace}", chief)
-    wait_for("the chief to count", lambda: "counting" in scene.cluster.kubectl.run(*logs), seconds=120)
+    wait_for("the chief to count", lambda: "counting" in scene.cluster.kubectl.run(*logs))
 
     signal_program(replica(scene, "counts", "worker-0"), "KILL")
-    wait_for("the worker's failure", lambda: len(scene.root_causes("counts")) == 1, seconds=60)
+    wait_for("the worker's failure", lambda: len(scene.root_causes("counts")) == 1)
     assert scene.cluster.kubectl.run(*logs).count("counting") == 1, "a lost worker alone is started again"
 
     signal_program(replica(scene, "counts", "ps-0"), "KILL")
-    status = scene.ended("counts", seconds=180)
+    status = scene.ended("counts")
     assert status["phase"] == "Succeeded", status["summary"]
     causes = [(f["role"], f["index"], f["reason"]) for f in scene.root_causes("counts")]
     assert causes == [("worker", 0, "Crash"), ("ps", 0, "Crash")]

@@ -66,7 +66,7 @@ class Apart:
 
     def go_on(self, after: str) -> None:
         """Wait until the chief's log has a step after some text."""
-        wait_for(f"steps after {after!r}", lambda: " train step=" in self.log.rpartition(after)[2], seconds=120)
+        wait_for(f"steps after {after!r}", lambda: " train step=" in self.log.rpartition(after)[2])
 
     @property
     def log(self) -> str:
@@ -77,7 +77,7 @@ class Apart:
 @pytest.fixture
 def apart(cluster: Cluster) -> Iterator[Apart]:
     require_own_nodes(STOPS)
-    wait_for("every node to be back", lambda: _all_usable(cluster), seconds=120)
+    wait_for("every node to be back", lambda: _all_usable(cluster))
     workers = [name for name in _names(cluster.kubectl.get("nodes")) if not name.endswith("control-plane")]
     near = _nodes_of_controllers(cluster)[0]
     far = next(name for name in workers if name != near)
@@ -116,7 +116,7 @@ def _prefers(node: str) -> Json:
 def test_a_node_that_stands_still_for_a_while_costs_no_pod_under_launchers(apart: Apart) -> None:
     waits = "worker-0: its launcher is not connected"
     with paused(apart.node):
-        wait_for("the chief to wait", lambda: waits in apart.log, seconds=60)
+        wait_for("the chief to wait", lambda: waits in apart.log)
     apart.go_on(waits)
     assert apart.gang.uids() == {replica: pod["metadata"]["uid"] for replica, pod in apart.pods.items()}
     apart.gang.each_example_once()

@@ -210,7 +210,7 @@ def numbers(scene: Scene, job: str) -> list[float]:
     def succeeded() -> list[Json]:
         return [pod for pod in scene.cluster.pods(job) if pod["status"]["phase"] == "Succeeded"]
 
-    pods = wait_for(f"a pod of {job} that has succeeded", succeeded, seconds=120)
+    pods = wait_for(f"a pod of {job} that has succeeded", succeeded)
     return [float(number) for number in losses(log(scene, pods[0])).strip("[]").split(",")]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from support.api import Json
-from support.polling import wait_for
+from support.polling import WAIT_SECONDS, wait_for
 from tfdist_cluster.errors import CommandError
 from tfdist_demo import borrowed, data, install, manifests, target
 from tfdist_demo.kubectl import Kubectl
@@ -55,7 +55,7 @@ class Cluster:
         """Delete a job and wait until it is gone."""
         self.kubectl.run("delete", "tfd", name, f"--namespace={self.namespace}", "--ignore-not-found")
 
-    def await_condition(self, name: str, kind: str, reason: str, seconds: float) -> Json:
+    def await_condition(self, name: str, kind: str, reason: str, seconds: float = WAIT_SECONDS) -> Json:
         """Return the condition of a type once it has that reason."""
 
         def found() -> Json | None:

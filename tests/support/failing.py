@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from support.api import Json
 from support.e2e import Cluster, moved
-from support.polling import wait_for
+from support.polling import WAIT_SECONDS, wait_for
 from tfdist_demo.place import TEST_NAMESPACES
 
 ENDED: Final = frozenset({"Succeeded", "Failed"})
@@ -66,7 +66,7 @@ class Scene:
         """Merge a change into the specification of a job."""
         self._kubectl("patch", "tfd", name, "--type=merge", f"--patch={json.dumps({'spec': spec})}")
 
-    def ended(self, name: str, seconds: float = 90) -> Json:
+    def ended(self, name: str, seconds: float = WAIT_SECONDS) -> Json:
         """Return the status of a job once it has ended."""
 
         def status() -> Json | None:
@@ -77,7 +77,7 @@ class Scene:
         assert last is not None
         return last
 
-    def runs(self, name: str, *, attempt: int = 0, seconds: float = 90) -> list[Json]:
+    def runs(self, name: str, *, attempt: int = 0, seconds: float = WAIT_SECONDS) -> list[Json]:
         """Return the pods of an attempt once all of it runs."""
 
         def running() -> list[Json]:
@@ -100,7 +100,7 @@ class Scene:
         """Return what `kubectl describe` prints."""
         return self._kubectl("describe", "tfd", name)
 
-    def await_description(self, name: str, *parts: str, seconds: float = 30) -> str:
+    def await_description(self, name: str, *parts: str, seconds: float = WAIT_SECONDS) -> str:
         """Return what `kubectl describe` prints once it has all `parts`."""
 
         def text() -> str:

@@ -16,7 +16,7 @@ from tfdist_cluster.errors import ClusterError
 
 PROGRAM: Final = Path(__file__).parent / "programs" / "counting.py"
 CONFIG_MAP: Final = "counting"
-RECOVERY_SECONDS: Final = 180.0
+RECOVERY_SECONDS: Final = 600.0
 """Patience of a test, not a target: bench/pods.py measures."""
 
 _TIME: Final = r"(\d{4}-\S+Z)"
@@ -119,7 +119,7 @@ class Rounds:
             found = self.scene.root_causes(self.name)
             return found if len(found) >= count else []
 
-        return wait_for(f"{count} root causes of {self.name}", enough, seconds=60)
+        return wait_for(f"{count} root causes of {self.name}", enough)
 
     def hurry(self) -> None:
         """Have the program go on without pauses."""
@@ -152,7 +152,7 @@ def training(rounds: Rounds, job: Json) -> Iterator[Rounds]:
     try:
         before = rounds.now()
         rounds.scene.start(job)
-        rounds.scene.runs(rounds.name, seconds=120)
+        rounds.scene.runs(rounds.name)
         rounds.steps_after(before, saved=True)
         yield rounds
     finally:
