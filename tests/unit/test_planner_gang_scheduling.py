@@ -217,3 +217,17 @@ def test_rendering_shows_the_pod_group_of_a_job_that_requests_it() -> None:
 def test_a_change_of_a_limit_of_scheduling_restarts_no_pod(field: str) -> None:
     before, after = parse(manifest()), parse(manifest(scheduling={field: 1}))
     assert fingerprint(before) == fingerprint(after)
+
+
+def test_the_pod_group_of_a_finished_job_is_removed_once_its_last_pod_has_ended() -> None:
+    # given a job that has succeeded before its second replica has ended
+    job = Lifecycle()
+    job.reconcile(**SERVED)
+    job.reconcile(BOTH, **SERVED)
+    job.reconcile("worker-0:S worker-1:R", **SERVED)
+    assert job.status["phase"] == "Succeeded"
+    assert "fashion-training" not in removed(job.reconcile("worker-0:S worker-1:R", **SERVED))
+    # when that ends, and the pods are kept
+    todo = job.reconcile("worker-0:S worker-1:S", after=60, **SERVED)
+    # then
+    assert "fashion-training" in removed(todo)

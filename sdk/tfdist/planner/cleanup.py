@@ -49,7 +49,7 @@ def clean_up_finished_job(view: JobView, now: datetime, settle_seconds: float) -
         deletes=tuple(p.name for p in unneeded),
         obsolete=(
             *obsolete_after_end(name, pods_exist=bool(view.pods), tensorboard_expired=tensorboard_seconds == 0.0),
-            *(() if view.pods else obsolete_pod_groups(name, _records(view), ())),
+            *(obsolete_pod_groups(name, _records(view), ()) if all(p.ended for p in view.pods) else ()),
         ),
         events=edited,
         requeue_after_seconds=wait,
