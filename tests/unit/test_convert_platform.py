@@ -47,6 +47,7 @@ def test_a_gang_scheduler_without_a_scheduling_policy_is_noted_once(name: str) -
         f"{name} is kept, but TFDist creates no PodGroup for it: replicas are not started all or none"
     )
     assert "scheduling.timeoutSeconds" in text
+    assert "runPolicy.startDeadlineSeconds" in text
 
 
 def test_a_scheduler_of_the_users_own_may_be_a_gang_scheduler() -> None:

@@ -30,7 +30,8 @@ _TEMPORARY_FILE: Final = re.compile(r"(?<![\w./-])/tmp/[\w.-][\w./-]*")
 
 _NO_GANG: Final = (
     "kept, but TFDist creates no PodGroup for it: replicas are not started all or none; a gang that is scheduled in "
-    "part releases its nodes after scheduling.timeoutSeconds if other jobs wait for nodes"
+    "part releases its nodes after scheduling.timeoutSeconds if other jobs wait for nodes, and "
+    "runPolicy.startDeadlineSeconds limits the wait"
 )
 _NO_ACCOUNT: Final = (
     "pods no longer have the token of the ServiceAccount default; a program that calls the Kubernetes API, or a "
