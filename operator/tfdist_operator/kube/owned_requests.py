@@ -6,6 +6,7 @@ from tfdist.render import names, pod_group
 from tfdist_operator.kube.client import JSON_PATCH, METADATA, METADATA_LIST, Client, Json
 from tfdist_operator.kube.errors import AlreadyExists, Conflict, Invalid, NameTaken, NotFound, Unavailable
 from tfdist_operator.kube.owned_cache import OwnedObject, owned_object
+from tfdist_operator.kube.pages import items
 
 _PREFIXES: Final = {
     "Deployment": "apis/apps/v1",
@@ -86,7 +87,7 @@ class OwnedRequests:
         """Return the object of a name, whichever client created it."""
         query = {"fieldSelector": f"metadata.name={name}"}
         page = await self._send("GET", kind, namespace, "", query=query, accept=METADATA_LIST)
-        return next((owned_object(item, kind) for item in page["items"] or ()), None)
+        return next((owned_object(item, kind) for item in items(page)), None)
 
     async def delete(self, kind: str, found: OwnedObject) -> None:
         """Delete the object with this UID; do nothing if it is already deleted or replaced."""

@@ -9,18 +9,18 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from tfdist.render.pod_group import API_VERSION
+from tfdist.render.pod_group import KIND
 from tfdist_operator.kube.backoff import RECONNECT
 from tfdist_operator.kube.client import Client
 from tfdist_operator.kube.errors import ApiError, NotFound, Rejected
 from tfdist_operator.kube.informer import Informer
+from tfdist_operator.kube.owned_requests import PLURALS, group_version
 
 log = logging.getLogger(__name__)
 
 _INTERVAL_SECONDS: Final = 30.0
 _SYNC_SECONDS: Final = 10.0
 """Time limit of the first list; without rights on PodGroups it never comes."""
-_PLURAL: Final = "podgroups"
 
 
 class PodGroupWatch:
@@ -82,14 +82,14 @@ class PodGroupWatch:
         """Return whether the API server serves PodGroups, once it answers."""
         for pause in RECONNECT:
             try:
-                found = await self._client.request("GET", f"/apis/{API_VERSION}", resource="discovery")
+                found = await self._client.request("GET", f"/{group_version(KIND)}", resource="discovery")
             except (NotFound, Rejected):
                 return False
             except ApiError as error:
                 log.warning("discovery of PodGroups failed; it is repeated", extra={"error": str(error)})
                 await self._sleep(pause)
             else:
-                return any(resource["name"] == _PLURAL for resource in found.get("resources") or ())
+                return any(resource["name"] == PLURALS[KIND] for resource in found.get("resources") or ())
         raise AssertionError  # RECONNECT never ends
 
 
