@@ -14,13 +14,11 @@ from typing import Any
 
 from support.factories import INSTALLATION, NOW, termination_message
 from support.launched import gang_report
-from support.model_checks import check_secret, check_status
-from support.model_jobs import GANGS, JOBS, Edition, Job, parsed
+from support.model_checks import check_one_specification, check_secret, check_status
+from support.model_jobs import JOBS, Edition, Job, parsed
 from support.owned_model import OwnedModel
 from tfdist.api.v1 import TFDistJob
 from tfdist.desired.objects import ObjectName
-from tfdist.observed.gang_record import stored_record
-from tfdist.observed.gang_state import member_of
 from tfdist.observed.job_view import JobView
 from tfdist.observed.pod import PodState, PodSummary, summarize
 from tfdist.planner import Plan, plan
@@ -172,16 +170,7 @@ class Cluster:
         meta = made["metadata"] | {"uid": f"{name}-{self.requests['create']}", "resourceVersion": "1"}
         self._change(summarize(made | {"metadata": meta | {"creationTimestamp": rfc3339(self.now)}}))
         self.seen_pods[name] = self.pods[name]
-        self._check_one_specification(self.pods[name])
-
-    def _check_one_specification(self, made: PodSummary) -> None:
-        """Assert that a pod which was made is of the same specification and PodGroup as those of its gang's attempt."""
-        gang, roles = next((name, roles) for name, roles in GANGS.items() if made.role in roles)
-        record = stored_record(self.true.status, gang)
-        assert record is not None, "a pod of a gang that the status does not know"
-        mine = (p for p in self.pods.values() if p.role in roles and p.attempt == record.attempt_of(member_of(p)))
-        editions = {p.name: self.made_of[p.name] for p in mine}
-        assert len(set(editions.values())) <= 1, f"pods of two specifications in one attempt: {editions}"
+        check_one_specification(self.pods[name], self.pods.values(), self.true.status, self.made_of)
 
     def _patch(self, name: str) -> None:
         self.requests["patch"] += 1

@@ -1,15 +1,16 @@
 """Invariants of `cluster_model`: of two successive statuses of its job, and of its pods."""
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from support.model_jobs import BACKOFF_LIMIT, GANGS
 from tfdist.api.status import TFDistJobStatus
 from tfdist.contract import LAUNCH_KEY_ENV
+from tfdist.observed.gang_record import stored_record
+from tfdist.observed.gang_state import member_of
 from tfdist.observed.pod import PodSummary
 from tfdist.status.phase import is_terminal
-
-BACKOFF_LIMIT = 2
 
 
 def check_status(old: dict[str, Any], new: dict[str, Any]) -> None:
@@ -40,3 +41,15 @@ def check_secret(pod: dict[str, Any], secrets: Collection[str]) -> None:
     for variable in pod["spec"]["containers"][0]["env"]:
         if variable["name"] == LAUNCH_KEY_ENV:
             assert variable["valueFrom"]["secretKeyRef"]["name"] in secrets, "a pod was created before its Secret"
+
+
+def check_one_specification(
+    made: PodSummary, pods: Iterable[PodSummary], status: dict[str, Any], made_of: Mapping[str, str]
+) -> None:
+    """Assert that a pod which was made is of the same specification and PodGroup as those of its gang's attempt."""
+    gang, roles = next((name, roles) for name, roles in GANGS.items() if made.role in roles)
+    record = stored_record(status, gang)
+    assert record is not None, "a pod of a gang that the status does not know"
+    mine = (p for p in pods if p.role in roles and p.attempt == record.attempt_of(member_of(p)))
+    editions = {p.name: made_of[p.name] for p in mine}
+    assert len(set(editions.values())) <= 1, f"pods of two specifications in one attempt: {editions}"

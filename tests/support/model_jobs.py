@@ -5,13 +5,13 @@ from functools import lru_cache
 from typing import Any
 
 from support.factories import CHECKPOINT, manifest
-from support.model_checks import BACKOFF_LIMIT
 from tfdist.api.v1 import TFDistJob
 from tfdist.contract import Role
 from tfdist.render.fingerprint import fingerprint
 from tfdist.render.gang import GangName
 from tfdist.validation import FieldError, ValidationFailed, parse
 
+BACKOFF_LIMIT = 2
 GANGS = {
     GangName.TRAINING: {Role.CHIEF, Role.WORKER, Role.PS},
     GangName.EVALUATOR: {Role.EVALUATOR},

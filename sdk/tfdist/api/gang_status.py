@@ -1,9 +1,9 @@
-"""The state of a gang that the controller keeps in the status of its job.
+"""The state of a gang in the status of its job: what the controller keeps, and how it is scheduled.
 
 The fields have the names of the code; each alias is the name in the stored status, which must not change.
 """
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, PlainSerializer, WithJsonSchema
 
@@ -97,3 +97,14 @@ class GangStatus(ApiModel):
     def to_json(self) -> dict[str, Any]:
         """Return the state as the status stores it, without initial values."""
         return {"attempt": self.attempt} | self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+
+
+class SchedulingStatus(ApiModel):
+    """Scheduling of the current gang."""
+
+    system: Literal["Native", "None"]
+    """Gang scheduler of its pods: the one that `scheduling.gang: Auto` chose, or that the job requests."""
+    reason: Annotated[str | None, Field(max_length=1024)] = None
+    """Message of the scheduler while a replica waits for a node."""
+    since: Time | None = None
+    """Time from which on that replica has waited."""

@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field, StringConstraints
 
 from tfdist.api.base import ApiModel, list_map
-from tfdist.api.gang_status import GangStatus, ShortText
+from tfdist.api.gang_status import GangStatus, SchedulingStatus, ShortText
 from tfdist.api.scalars import Amount, Metrics, Path, Time, Whole
 
 MAX_KEPT_SPECIFICATION: Final = 131072
@@ -211,17 +211,6 @@ class TensorBoardStatus(ApiModel):
 
     service: ShortText
     """Name of the Service; connect with `kubectl port-forward service/NAME 6006`."""
-
-
-class SchedulingStatus(ApiModel):
-    """Scheduling of the current gang."""
-
-    system: Literal["Native", "None"]
-    """Gang scheduler of its pods: the one that `scheduling.gang: Auto` chose, or that the job requests."""
-    reason: Annotated[str | None, Field(max_length=1024)] = None
-    """Message of the scheduler while a replica waits for a node."""
-    since: Time | None = None
-    """Time from which on that replica has waited."""
 
 
 class Usage(ApiModel):
