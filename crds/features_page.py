@@ -25,8 +25,8 @@ ACTORS: Final = {
     Actor.TRAINER: "the bundled trainer reads it; other programs find it in `TFDIST_JOB`",
 }
 _GANG: Final = (
-    "`spec.scheduling.gang` has three supported values: `Native`, `None`, and `Auto`, which chooses between them "
-    "([Scheduling](scheduling.md))."
+    "The supported values of `spec.scheduling.gang` are `Native`, `Volcano`, `Coscheduling`, `None`, and `Auto`, which "
+    "chooses among them ([Scheduling](scheduling.md))."
 )
 
 

@@ -115,7 +115,8 @@ class Controller:
         for informer in self._caches.informers:
             self._supervisor.start(f"watch {informer.what}", informer.run())
         self._supervisor.start(f"watch {PLURAL}", self._caches.job_watch.run())
-        self._supervisor.start("pod groups", self._caches.pod_groups.run())
+        for optional in self._caches.optional:
+            self._supervisor.start(optional.kind.resource, optional.run())
         self._supervisor.start("leadership", self._lead())
 
     async def _await_api(self) -> None:
@@ -146,7 +147,8 @@ class Controller:
         """Wait until the caches are synced and this replica leads; reconcile while it leads."""
         for watch in self._caches.watches:
             await watch.synced.wait()
-        await self._caches.pod_groups.checked.wait()
+        for optional in self._caches.optional:
+            await optional.checked.wait()
         log.info("in sync", extra={"jobs": len(self._caches.jobs), "pods": len(self._caches.pods)})
         await self._crd.wait()
         if not self._settings.leader_election:

@@ -5,9 +5,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from tfdist.api.gang_system import GangSystem
 from tfdist.api.v1 import GROUP, PLURAL, VERSION
 from tfdist.render import names
-from tfdist.render.pod_group import KIND as POD_GROUP
+from tfdist.render.owned_kinds import OWNED_KINDS
 from tfdist_operator.config import Config
 from tfdist_operator.kube.client import Client
 from tfdist_operator.kube.informer import Informer, Watched
@@ -15,10 +16,10 @@ from tfdist_operator.kube.job_cache import JobCache
 from tfdist_operator.kube.job_watch import JobWatch
 from tfdist_operator.kube.keys import ALL_NAMESPACES, NamespacedName
 from tfdist_operator.kube.kopf_session import KopfSession
-from tfdist_operator.kube.owned_cache import KINDS, OwnedObjectCache
+from tfdist_operator.kube.optional_kind_watch import OptionalKindWatch
+from tfdist_operator.kube.owned_cache import OwnedObjectCache
 from tfdist_operator.kube.owned_watch import watch_owned
 from tfdist_operator.kube.pod_cache import PodCache
-from tfdist_operator.kube.pod_group_watch import PodGroupWatch
 from tfdist_operator.kube.resync import Compared, Resync
 from tfdist_operator.kube.workqueue import WorkQueue
 
@@ -42,10 +43,11 @@ class Caches:
             settings.installation.pod_defaults, check_programs=settings.check_programs, on_change=self._enqueue
         )
         self.pods = PodCache(self._enqueue)
-        self.owned = {kind: OwnedObjectCache(kind, self._enqueue) for kind in KINDS}
+        self.owned = {kind: OwnedObjectCache(kind, self._enqueue) for kind in OWNED_KINDS}
         pods = [(kind, Informer(client, kind, self.pods)) for kind in self._kinds("api/v1", "pods", names.POD_SELECTOR)]
-        owned = watch_owned(client, self.namespaces, [c for kind, c in self.owned.items() if kind != POD_GROUP])
-        self.pod_groups = PodGroupWatch(client, partial(self._pod_group_informers, client), self._enqueue_now)
+        owned = watch_owned(client, self.namespaces, [c for c in self.owned.values() if not c.kind.optional])
+        self.optional = tuple(self._optional(client, c) for c in self.owned.values() if c.kind.optional)
+        """The watches of kinds that the API server may not serve."""
         self.resync = Resync(
             client,
             [
@@ -75,8 +77,15 @@ class Caches:
         """Return a watched resource in each namespace of the controller, or in all."""
         return [Watched.of(group_version, plural, namespace, selector) for namespace in self.namespaces]
 
-    def _pod_group_informers(self, client: Client) -> list[Informer]:
-        return [informer for informer, _ in watch_owned(client, self.namespaces, [self.owned[POD_GROUP]])]
+    def served_systems(self) -> frozenset[GangSystem]:
+        """Return the gang schedulers whose kinds the API server serves."""
+        return frozenset(watch.kind.system for watch in self.optional if watch.served)
+
+    def _optional(self, client: Client, cache: OwnedObjectCache) -> OptionalKindWatch:
+        def informers() -> list[Informer]:
+            return [informer for informer, _ in watch_owned(client, self.namespaces, [cache])]
+
+        return OptionalKindWatch(client, cache.kind, informers, self._enqueue_now)
 
     def _enqueue_now(self) -> None:
         """Queue every job, if this replica leads."""

@@ -33,7 +33,7 @@ def start_leader_tasks(
         jobs=caches.jobs,
         pods=caches.pods,
         owned=caches.owned,
-        serves_pod_groups=lambda: caches.pod_groups.served,
+        served_systems=caches.served_systems,
         queue=caches.queue,
         resources=ResourceClient(client, instance),
         owned_requests=OwnedRequests(client),

@@ -6,22 +6,22 @@ The integration tests run the controller under exactly this role.
 from typing import Any, Final
 
 from tfdist.api.v1 import GROUP, PLURAL
+from tfdist.render.owned_kinds import OWNED_KINDS
 from tfdist_operator.kube import lease_lock
 
 NAME: Final = "tfdist-controller"
 NAMESPACE: Final = "tfdist-system"
 
-RULES: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
+_OWNED: Final = ("create", "delete", "list", "patch", "watch")
+_RULES: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     ("", "events", ("create", "list")),
-    ("", "pods", ("create", "delete", "list", "patch", "watch")),
+    ("", "pods", _OWNED),
     ("", "secrets", ("create",)),
-    ("", "services", ("create", "delete", "list", "patch", "watch")),
-    ("apps", "deployments", ("create", "delete", "list", "patch", "watch")),
-    ("networking.k8s.io", "networkpolicies", ("create", "delete", "list", "patch", "watch")),
-    ("scheduling.k8s.io", "podgroups", ("create", "delete", "list", "patch", "watch")),
+    *((kind.group, kind.plural, _OWNED) for kind in OWNED_KINDS),
     (GROUP, PLURAL, ("delete", "list", "watch")),
     (GROUP, f"{PLURAL}/status", ("patch",)),
 )
+RULES: Final = tuple(sorted(_RULES))
 """API group, resource, verbs; in alphabetical order, so that none is missed or given twice."""
 
 VIEW_VERBS: Final = ("get", "list", "watch")

@@ -7,8 +7,11 @@ from support.cluster_model import EXITS, Cluster
 from support.model_checks import check_pods
 from support.model_jobs import JOBS
 
+from tfdist.api.gang_system import GangSystem
+from tfdist.render.owned_kinds import POD_GROUPS
 from tfdist.status.phase import is_terminal
 
+SYSTEMS = (frozenset[GangSystem](), frozenset({GangSystem.NATIVE}), frozenset(POD_GROUPS))
 Happening = tuple[str, int, int | None]
 POD = st.tuples(st.just("pod"), st.integers(0, 5), st.sampled_from((*EXITS, 0, 0, None)))
 RECONCILE = st.tuples(st.just("reconcile"), st.integers(0, 3), st.one_of(st.none(), st.none(), st.integers(0, 8)))
@@ -19,7 +22,7 @@ OTHER = st.one_of(
     EDIT,
     st.tuples(st.just("restart"), st.integers(0, 1), st.none()),
     st.tuples(st.just("report"), st.integers(0, 3), st.sampled_from((0, 1, 1))),
-    st.tuples(st.just("pod groups"), st.sampled_from((0, 1, 1)), st.none()),
+    st.tuples(st.just("pod groups"), st.integers(0, 2), st.none()),
     st.tuples(st.just("time"), st.sampled_from((1, 15, 120, 700, 4000, 30000)), st.none()),
 )
 DRIFT = st.tuples(st.just("drift"), st.integers(0, 1), st.sampled_from((0, 1)))
@@ -45,7 +48,7 @@ def go_on(cluster: Cluster, happening: Happening) -> None:
             cluster.owned.tamper(which, delete=bool(deletes))
             cluster.dirty = True
         case ("pod groups", served, _):
-            cluster.serves_pod_groups = bool(served)
+            cluster.served_systems = SYSTEMS[served]
             cluster.dirty = True
         case ("lost", _, _):
             cluster.lose_wake_ups()
@@ -86,7 +89,7 @@ def completes(kind: str, history: list[Happening]) -> None:
             cluster.reconcile()
         check_pods([*cluster.pods.values()], cluster.served)
         again = cluster.plan()
-        cluster.owned.check(again, served=cluster.serves_pod_groups)
+        cluster.owned.check(again, served=cluster.served_systems)
         assert (again.status, again.creates, again.patches, again.deletes) == (None, (), (), ())
 
 
@@ -101,6 +104,7 @@ def survives_lost_wake_ups(kind: str, history: list[Happening]) -> None:
     cluster = Cluster(kind)
     for happening in history:
         go_on(cluster, happening)
+    cluster.served_systems = SYSTEMS[2]
     cluster.edit(cluster.true.edition.edit, valid=True)
     cluster.user(suspend=False, workers=cluster.true.edition.workers or 1)
     for _ in range(60):
@@ -109,7 +113,7 @@ def survives_lost_wake_ups(kind: str, history: list[Happening]) -> None:
             break
     assert is_terminal(cluster.true.status), cluster.true.status
     assert all(p.ended for p in cluster.pods.values()), "a pod outlives its job"
-    cluster.owned.check(cluster.plan(), served=cluster.serves_pod_groups)
+    cluster.owned.check(cluster.plan(), served=cluster.served_systems)
 
 
 @EVERY_JOB

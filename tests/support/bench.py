@@ -5,11 +5,13 @@ from contextlib import asynccontextmanager
 
 from support.factories import INSTALLATION, NOW, UID, manifest
 from support.fake_api import FakeApi, Json, Rejection, served
+from tfdist.api.gang_system import GangSystem
+from tfdist.render.owned_kinds import OWNED_KINDS, OwnedKind
 from tfdist_operator.kube.client import Client
 from tfdist_operator.kube.job_cache import JobCache
 from tfdist_operator.kube.keys import NamespacedName
-from tfdist_operator.kube.owned_cache import KINDS, OwnedObjectCache
-from tfdist_operator.kube.owned_requests import PLURALS, OwnedRequests
+from tfdist_operator.kube.owned_cache import OwnedObjectCache
+from tfdist_operator.kube.owned_requests import OwnedRequests
 from tfdist_operator.kube.pod_cache import PodCache
 from tfdist_operator.kube.resources import ResourceClient
 from tfdist_operator.kube.runtime_state import RuntimeStateStore
@@ -35,7 +37,7 @@ class Bench:
         self._client = client
         self._resources = ResourceClient(client, "test")
         self._diagnosis = diagnosis
-        self.serves_pod_groups = False
+        self.served_systems: frozenset[GangSystem] = frozenset()
         self.start()
 
     def another(self) -> "Bench":
@@ -47,12 +49,12 @@ class Bench:
         self.jobs, self.queue = JobCache(), WorkQueue[NamespacedName]()
         self.pods = PodCache(self.queue.add)
         self.states = RuntimeStateStore()
-        self.owned = {kind: OwnedObjectCache(kind, self.queue.add) for kind in KINDS}
+        self.owned = {kind: OwnedObjectCache(kind, self.queue.add) for kind in OWNED_KINDS}
         deps = Dependencies(
             jobs=self.jobs,
             pods=self.pods,
             owned=self.owned,
-            serves_pod_groups=lambda: self.serves_pod_groups,
+            served_systems=lambda: self.served_systems,
             queue=self.queue,
             resources=self._resources,
             owned_requests=OwnedRequests(self._client),
@@ -74,7 +76,7 @@ class Bench:
     def watch(self) -> None:
         """Let the watches of owned objects deliver everything."""
         for kind, cache in self.owned.items():
-            found = {p: o for p, o in self.api.objects.items() if f"/{PLURALS[kind]}/" in p}
+            found = {p: o for p, o in self.api.objects.items() if _is_of(kind, p)}
             for stored in found.values():
                 cache.on_update(stored)
             cache.replace({o["metadata"]["uid"] for o in found.values()}, self.api.version)
@@ -117,6 +119,10 @@ class Bench:
         ended = {"name": "tensorflow", "state": {"terminated": {"exitCode": exit_code} | times}}
         status = {"phase": "Failed" if exit_code else "Succeeded", "containerStatuses": [ended]}
         return self.api.put(path, self.api.objects[path] | {"status": status})
+
+
+def _is_of(kind: OwnedKind, path: str) -> bool:
+    return path.startswith(f"/{kind.path}/") and f"/{kind.plural}/" in path
 
 
 @asynccontextmanager

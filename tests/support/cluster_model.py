@@ -17,8 +17,8 @@ from support.launched import gang_report
 from support.model_checks import check_one_specification, check_secret, check_status
 from support.model_jobs import JOBS, Edition, Job, parsed
 from support.owned_model import OwnedModel
+from tfdist.api.gang_system import GangSystem
 from tfdist.api.v1 import TFDistJob
-from tfdist.desired.objects import ObjectName
 from tfdist.observed.job_view import JobView
 from tfdist.observed.pod import PodState, PodSummary, summarize
 from tfdist.planner import Plan, plan
@@ -50,7 +50,7 @@ class Cluster:
         self.secrets: set[str] = set()
         self.owned = OwnedModel(self.requests)
         self.events: list[str] = []
-        self.serves_pod_groups = True
+        self.served_systems: frozenset[GangSystem] = frozenset({GangSystem.NATIVE})
         self.hostile: int | None = None  # the hostile report that the leader gives
         self.dirty = True
         self.timer: datetime | None = None
@@ -104,7 +104,7 @@ class Cluster:
             partial=partial(self._raw(), problems) if problems else None,
             restarted_at=job.restarted_at,
             failure_seen_at=self.failure_seen_at,
-            serves_pod_groups=self.serves_pod_groups,
+            served_systems=self.served_systems,
         )
         todo = plan(view, self.now, INSTALLATION)
         self.failure_seen_at = todo.failure_seen_at
@@ -163,9 +163,7 @@ class Cluster:
         if name in self.pods:  # the API server rejects a second one
             return
         edit = next(v["value"] for v in made["spec"]["containers"][0]["env"] if v["name"] == "EDIT")
-        group = made["spec"].get("schedulingGroup", {}).get("podGroupName", "")
-        if group and self.serves_pod_groups:
-            assert ObjectName("PodGroup", group) in self.owned.true, "a pod was created before its PodGroup"
+        group = self.owned.check_group(made, self.served_systems)
         self.made_of[name] = f"{edit} {group}"
         meta = made["metadata"] | {"uid": f"{name}-{self.requests['create']}", "resourceVersion": "1"}
         self._change(summarize(made | {"metadata": meta | {"creationTimestamp": rfc3339(self.now)}}))
@@ -277,6 +275,7 @@ class Cluster:
 
     def finish(self) -> None:
         """Let all pods start and succeed from now on; the controller reconciles after changes and timers."""
+        self.served_systems = frozenset(GangSystem)
         self.edit(self.true.edition.edit, valid=True)
         self.user(suspend=False, workers=self.true.edition.workers or 1)
         for _ in range(400):

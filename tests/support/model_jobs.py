@@ -18,6 +18,7 @@ GANGS = {
     GangName.EVALUATION: {Role.EVALUATION},
 }
 _PROGRAM = {"image": "user/program:1", "command": ["run"]}
+_CONTINUOUS = {"evaluation": {"mode": "Continuous"}}
 _DEADLINES = {"startDeadlineSeconds": 3000, "activeDeadlineSeconds": 20000}
 
 JOBS: dict[str, dict[str, Any]] = {
@@ -40,6 +41,14 @@ JOBS: dict[str, dict[str, Any]] = {
     "one device with deadlines": {"strategy": "OneDevice", "worker": {"replicas": 1}, "runPolicy": _DEADLINES},
     "evaluation alone": {"task": "Evaluate", "checkpoint": CHECKPOINT},
     "workers under launchers": {"successPolicy": "AllWorkers"},
+    "workers in a queue of Volcano": {"scheduling": {"queue": "team-a"}, "checkpoint": CHECKPOINT, **_CONTINUOUS},
+    "parameter servers under scheduler-plugins": {
+        "strategy": "ParameterServer",
+        "chief": {},
+        "ps": {"replicas": 1},
+        "scheduling": {"gang": "Coscheduling", "timeoutSeconds": 60},
+        **_PROGRAM,
+    },
     "evaluated during training and after it, changed at once": {
         "evaluation": {"mode": "Both"},
         "checkpoint": CHECKPOINT,

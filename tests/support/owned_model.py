@@ -4,9 +4,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from tfdist.api.gang_system import GangSystem
 from tfdist.desired.objects import ObjectName
 from tfdist.planner import Plan
+from tfdist.render.owned_kinds import POD_GROUPS, kind_of
 
+ALL = frozenset(POD_GROUPS)
 Objects = dict[ObjectName, str]
 
 
@@ -29,7 +32,7 @@ class OwnedModel:
 
     def apply(self, made: dict[str, Any]) -> None:
         """Apply a manifest to an object, unless the object is seen to match it."""
-        name, content = ObjectName(made["kind"], made["metadata"]["name"]), repr(made["spec"])
+        name, content = ObjectName(kind_of(made), made["metadata"]["name"]), repr(made["spec"])
         if self._seen.get(name) != content:
             self._requests["apply"] += 1
             self.true[name] = self._seen[name] = content
@@ -51,12 +54,31 @@ class OwnedModel:
         else:
             self.true[name] = "changed by hand"
 
-    def check(self, todo: Plan, *, served: bool = True) -> None:
+    def check(self, todo: Plan, *, served: frozenset[GangSystem] = ALL) -> None:
         """Assert that everything is as a plan wants it."""
         for made in todo.objects:
-            name = ObjectName(made["kind"], made["metadata"]["name"])
+            name = ObjectName(kind_of(made), made["metadata"]["name"])
             assert self.true.get(name) == repr(made["spec"]), f"{name} was not repaired"
         assert not self.true.keys() & set(todo.obsolete), "an object that nothing needs is left"
-        groups = {made["metadata"]["name"] for made in todo.objects if made["kind"] == "PodGroup"}
-        left = {name.name for name in self.true if name.kind == "PodGroup"} - groups
-        assert not (served and left), f"PodGroups that nothing needs are left: {left}"
+        groups = {ObjectName(kind_of(made), made["metadata"]["name"]) for made in todo.objects}
+        left = {name for name in self.true if name.kind.system in served} - groups
+        assert not left, f"PodGroups that nothing needs are left: {left}"
+
+    def check_group(self, pod: dict[str, Any], served: frozenset[GangSystem]) -> str:
+        """Assert that a pod is created after its PodGroup; return the PodGroup with its resource, "" for none."""
+        found = [(system, name) for system in POD_GROUPS if (name := group_of(pod, system))]
+        assert len(found) <= 1, f"a pod belongs to several PodGroups: {found}"
+        for system, name in found:
+            assert system not in served or ObjectName(POD_GROUPS[system], name) in self.true, "a pod without a PodGroup"
+            return f"{system}/{name}"
+        return ""
+
+
+def group_of(pod: dict[str, Any], system: GangSystem) -> str | None:
+    """Return the name of the PodGroup of a gang scheduler that a manifest of a pod has."""
+    fields: dict[GangSystem, str | None] = {
+        GangSystem.NATIVE: pod["spec"].get("schedulingGroup", {}).get("podGroupName"),
+        GangSystem.VOLCANO: pod["metadata"].get("annotations", {}).get("scheduling.k8s.io/group-name"),
+        GangSystem.COSCHEDULING: pod["metadata"]["labels"].get("scheduling.x-k8s.io/pod-group"),
+    }
+    return fields[system]

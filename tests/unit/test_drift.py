@@ -9,9 +9,12 @@ from support.bench import EVENTS, JOB, KEY, POLICY, SERVICE, Bench, bench_served
 from support.factories import CHECKPOINT, UID, manifest
 
 from tfdist.render import names
+from tfdist.render.owned_kinds import DEPLOYMENT as DEPLOYMENT_KIND
+from tfdist.render.owned_kinds import OWNED_KINDS
+from tfdist.render.owned_kinds import SERVICE as SERVICE_KIND
 from tfdist_operator.kube.backoff import Backoff
 from tfdist_operator.kube.client import Client
-from tfdist_operator.kube.owned_cache import KINDS, OwnedObjectCache, controller_label
+from tfdist_operator.kube.owned_cache import OwnedObjectCache, controller_label
 from tfdist_operator.kube.owned_watch import watch_owned
 from tfdist_operator.reconcile import owned
 
@@ -104,7 +107,7 @@ async def test_labels_and_owner_that_are_removed_by_hand_are_set_again(bench: Be
     found = bench.api.objects[SERVICE]
     bench.api.put(SERVICE, found | {"metadata": found["metadata"] | {"labels": {}, "ownerReferences": []}})
     # the watch, which selects by labels, reports a deletion
-    bench.owned["Service"].on_delete(found)
+    bench.owned[SERVICE_KIND].on_delete(found)
     # without labels and owner the object does not belong to the job
     assert not await bench.reconcile()
     labels = found["metadata"]["labels"]
@@ -117,7 +120,7 @@ async def test_a_change_of_a_deployments_status_causes_no_reconcile(bench: Bench
     await running(bench, **BOARD)
     found = bench.api.objects[DEPLOYMENT]
     found = bench.api.put(DEPLOYMENT, found | {"metadata": found["metadata"] | {"generation": 1}})
-    bench.owned["Deployment"].write_through(found)
+    bench.owned[DEPLOYMENT_KIND].write_through(found)
     while len(bench.queue):
         bench.queue.done(await bench.queue.get())
     bench.api.put(DEPLOYMENT, found | {"status": {"readyReplicas": 1}})
@@ -277,12 +280,14 @@ async def test_a_tensorboard_that_is_rejected_is_reported_once_and_not_retried_a
 
 
 def test_every_kind_is_watched_and_compared_by_its_metadata() -> None:
-    caches = [OwnedObjectCache(kind, lambda _: None) for kind in KINDS]
+    caches = [OwnedObjectCache(kind, lambda _: None) for kind in OWNED_KINDS]
     watches = watch_owned(Client("https://localhost", None, dict), ["team"], caches)
     assert [informer.plural for informer, _ in watches] == [
         "services",
         "networkpolicies",
         "deployments",
+        "podgroups",
+        "podgroups",
         "podgroups",
     ]
     for _, compared in watches:

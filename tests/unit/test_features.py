@@ -34,8 +34,7 @@ GENERIC: Final = {alias for field in PodFields.model_fields.values() if (alias :
 VALUES: Final[dict[str, Any]] = {
     "elastic": {"minWorkers": 1},
     "oomPolicy": {},
-    "scheduling.gang": "Volcano",
-    "scheduling.queue": "team-a",
+    "scheduling.gang": "Kueue",
     "runPolicy.updateStrategy": "InPlace",
 }
 
@@ -103,7 +102,7 @@ def test_a_planned_feature_is_rejected_by_the_definition_with_the_same_message(f
     assert "oldSelf" in found[1]["rule"], "an update cannot add it"
 
 
-@pytest.mark.parametrize("gang", ["Auto", "None", "Native"])
+@pytest.mark.parametrize("gang", ["Auto", "None", "Native", "Volcano", "Coscheduling"])
 def test_the_supported_values_of_gang_are_accepted(gang: str) -> None:
     assert parse(manifest(scheduling={"gang": gang})).spec.scheduling.gang == gang
 

@@ -11,6 +11,7 @@ from tfdist.desired.objects import objects
 from tfdist.render.fingerprint import fingerprint
 from tfdist.render.gang import gangs
 from tfdist.render.installation import Installation
+from tfdist.render.owned_kinds import SERVICE as SERVICE_KIND
 from tfdist.render.pod import Attempt, pod
 from tfdist.validation import ValidationFailed, parse
 
@@ -123,7 +124,8 @@ async def test_a_label_of_a_job_that_another_client_removes_from_the_service_is_
     await bench.reconcile()
     known = bench.api.objects[SERVICE]
     kept = {name: value for name, value in labels_of(known).items() if name != "team"}
-    bench.owned["Service"].on_update(bench.api.put(SERVICE, known | {"metadata": known["metadata"] | {"labels": kept}}))
+    changed = bench.api.put(SERVICE, known | {"metadata": known["metadata"] | {"labels": kept}})
+    bench.owned[SERVICE_KIND].on_update(changed)
     await bench.reconcile()
     bench.states.get(KEY, bench.api.objects[JOB]["metadata"]["uid"]).repair_due = 0.0
     await bench.reconcile()

@@ -5,10 +5,11 @@ from support.factories import Lifecycle, created, deleted, event_reasons, pod
 
 from tfdist.desired.objects import ObjectName
 from tfdist.planner import Plan
+from tfdist.render.owned_kinds import NETWORK_POLICY, SERVICE
 from tfdist.validation import FieldError
 
 BOTH = "worker-0:R worker-1:R"
-OF_REPLICAS = {ObjectName("Service", "fashion"), ObjectName("NetworkPolicy", "fashion")}
+OF_REPLICAS = {ObjectName(SERVICE, "fashion"), ObjectName(NETWORK_POLICY, "fashion")}
 
 
 def ended(pods: str = "worker-0:S worker-1:S", **run_policy: object) -> Lifecycle:
@@ -78,7 +79,7 @@ def test_the_network_policy_of_a_running_job_is_deleted_when_the_job_disables_it
     story.spec = {"networkPolicy": "Disabled"}
     todo = story.reconcile(BOTH)
     assert [made["kind"] for made in todo.objects] == ["Service"]
-    assert ObjectName("NetworkPolicy", "fashion") in todo.obsolete
+    assert ObjectName(NETWORK_POLICY, "fashion") in todo.obsolete
 
 
 def test_the_service_of_terminating_replicas_is_unchanged_while_they_save() -> None:

@@ -5,13 +5,15 @@ from typing import Any
 import pytest
 from support.factories import CHECKPOINT, EVALUATED, Lifecycle, condition, created, manifest, pod
 
+from tfdist.api.gang_system import GangSystem
 from tfdist.desired.objects import objects
 from tfdist.planner import Plan
 from tfdist.render.fingerprint import fingerprint
+from tfdist.render.owned_kinds import POD_GROUPS
 from tfdist.validation import parse
 
 BOTH = "worker-0:R worker-1:R"
-SERVED: dict[str, Any] = {"serves_pod_groups": True}
+SERVED: dict[str, Any] = {"served_systems": frozenset({GangSystem.NATIVE})}
 PS = {"strategy": "ParameterServer", "chief": {}, "ps": {"replicas": 1}, "command": ["run"]}
 
 
@@ -24,7 +26,7 @@ def group_of_pods(todo: Plan) -> set[str | None]:
 
 
 def removed(todo: Plan) -> set[str]:
-    return {name.name for name in todo.obsolete if name.kind == "PodGroup"}
+    return {name.name for name in todo.obsolete if name.kind == POD_GROUPS[GangSystem.NATIVE]}
 
 
 def group_spec(todo: Plan) -> dict[str, Any]:
@@ -42,7 +44,7 @@ def test_auto_makes_a_pod_group_of_the_whole_gang_if_the_api_server_serves_it() 
     assert group_of_pods(todo) == {"fashion-training"}
     assert group_spec(todo) == {"schedulingPolicy": {"gang": {"minCount": 2}}, "disruptionMode": {"all": {}}}
     assert job.status["scheduling"] == {"system": "Native"}
-    assert job.status["gangs"]["training"]["podGroup"] is True
+    assert job.status["gangs"]["training"]["system"] == "Native"
 
 
 @pytest.mark.parametrize(
@@ -58,7 +60,7 @@ def test_auto_makes_a_pod_group_of_the_whole_gang_if_the_api_server_serves_it() 
 )
 def test_auto_makes_no_pod_group(spec: dict[str, Any], served: bool) -> None:
     job = Lifecycle(**spec)
-    todo = job.reconcile(serves_pod_groups=served)
+    todo = job.reconcile(**(SERVED if served else {}))
     assert groups(todo) == []
     assert "fashion-training" not in group_of_pods(todo)
     assert job.status["scheduling"] == {"system": "None"}
@@ -74,7 +76,7 @@ def test_native_waits_for_an_api_server_that_serves_pod_groups() -> None:
     # given
     job = Lifecycle(scheduling={"gang": "Native"})
     # when it does not
-    assert not created(job.reconcile(serves_pod_groups=False))
+    assert not created(job.reconcile())
     # then
     assert job.condition_status("PodsReady") == ("False", "GangSchedulerMissing")
     assert "enable its feature gate GenericWorkload" in condition(job.status, "PodsReady")["message"]
@@ -90,7 +92,7 @@ def test_a_gang_that_has_started_goes_on_if_pod_groups_are_no_longer_served() ->
     job = Lifecycle(scheduling={"gang": "Native"})
     job.reconcile(**SERVED)
     # when the API disappears before the second pod is created
-    todo = job.reconcile([pod("worker-0", "P")], serves_pod_groups=False)
+    todo = job.reconcile([pod("worker-0", "P")])
     # then
     assert created(todo) == ["worker-1"]
 
@@ -149,7 +151,7 @@ def test_an_attempt_that_began_without_a_pod_group_goes_on_without_one() -> None
 def test_no_pod_group_is_requested_while_the_api_server_no_longer_serves_them() -> None:
     job = Lifecycle()
     job.reconcile(**SERVED)
-    assert groups(job.reconcile(BOTH, serves_pod_groups=False)) == []
+    assert groups(job.reconcile(BOTH)) == []
 
 
 def test_the_evaluation_after_training_is_a_gang_of_its_own() -> None:

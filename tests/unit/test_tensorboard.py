@@ -9,6 +9,7 @@ from tfdist.desired.objects import ObjectName
 from tfdist.planner import Plan
 from tfdist.render import names
 from tfdist.render.installation import Installation
+from tfdist.render.owned_kinds import DEPLOYMENT, NETWORK_POLICY, SERVICE
 from tfdist.render.tensorboard import tensorboard
 from tfdist.validation import parse
 
@@ -92,7 +93,7 @@ def test_it_is_created_with_the_pods_and_its_service_is_in_the_status() -> None:
 
 
 def removes_it(todo: Plan) -> bool:
-    return {ObjectName(kind, "fashion-tensorboard") for kind in ("Deployment", "Service", "NetworkPolicy")} <= {
+    return {ObjectName(kind, "fashion-tensorboard") for kind in (DEPLOYMENT, SERVICE, NETWORK_POLICY)} <= {
         *todo.obsolete
     }
 
@@ -123,7 +124,7 @@ def test_its_network_policy_is_deleted_when_the_job_disables_it() -> None:
     story.spec = BOARD | {"networkPolicy": "Disabled"}
     todo = story.reconcile(BOTH)
     assert [made["kind"] for made in todo.tensorboard] == ["Service", "Deployment"]
-    assert ObjectName("NetworkPolicy", "fashion-tensorboard") in todo.obsolete
+    assert ObjectName(NETWORK_POLICY, "fashion-tensorboard") in todo.obsolete
 
 
 def test_it_outlives_the_job_for_its_own_time_to_live() -> None:

@@ -3,8 +3,8 @@
 Drift is detected without reading the content. A label of the controller holds the hash of the applied specification; a
 change by another client shows as a generation other than that of the controller's last write, or, of a Service, which
 has none, as another resource version. Only its authors write a Service, and a patch that changes nothing leaves the
-version as it is (measured on 1.37). A change of a PodGroup does not show: the scheduler writes its status, and it has
-no generation.
+version as it is (measured on 1.37). A change of a PodGroup does not show: its scheduler writes to it, and it has no
+generation, or one that counts these writes.
 """
 
 import hashlib
@@ -17,11 +17,10 @@ import orjson
 
 from tfdist.render import names
 from tfdist.render.metadata import Manifest
-from tfdist.render.pod_group import KIND as POD_GROUP
+from tfdist.render.owned_kinds import OwnedKind
 from tfdist_operator.kube.cache import Name, ObjectCache, OnChange, Raw
 from tfdist_operator.kube.keys import NamespacedName
 
-KINDS: Final = ("Service", "NetworkPolicy", "Deployment", POD_GROUP)
 _HASH_DIGITS: Final = 16
 _LONGEST_LABEL: Final = 63
 
@@ -58,7 +57,7 @@ class OwnedObject:
         return job_uid == (self.owner_uid or self.labels.get(names.JOB_UID_LABEL))
 
 
-def owned_object(raw: Raw, kind: str) -> OwnedObject:
+def owned_object(raw: Raw, kind: OwnedKind) -> OwnedObject:
     """Return the summary of an object of a kind as the API server gives it.
 
     Raises:
@@ -73,7 +72,7 @@ def owned_object(raw: Raw, kind: str) -> OwnedObject:
         name=meta["name"],
         uid=meta["uid"],
         resource_version=version,
-        revision=0 if kind == POD_GROUP else int(meta.get("generation") or version),
+        revision=0 if kind.optional else int(meta.get("generation") or version),
         owner_uid=owners[0] if owners else "",
         labels=labels,
         deleting="deletionTimestamp" in meta,
@@ -101,7 +100,7 @@ class OwnedObjectCache(ObjectCache[OwnedObject]):
     `on_change` is called with the key of the job of an object that was deleted, or changed by another client.
     """
 
-    def __init__(self, kind: str, on_change: OnChange) -> None:
+    def __init__(self, kind: OwnedKind, on_change: OnChange) -> None:
         super().__init__(on_change)
         self.kind = kind
         self._written: dict[str, int] = {}

@@ -2,30 +2,14 @@
 
 from typing import Any, Final
 
-from tfdist.render import names, pod_group
+from tfdist.render import names
+from tfdist.render.owned_kinds import OwnedKind, kind_of
 from tfdist_operator.kube.client import JSON_PATCH, METADATA, METADATA_LIST, Client, Json
 from tfdist_operator.kube.errors import AlreadyExists, Conflict, Invalid, NameTaken, NotFound, Unavailable
 from tfdist_operator.kube.owned_cache import OwnedObject, owned_object
 from tfdist_operator.kube.pages import items
 
-_PREFIXES: Final = {
-    "Deployment": "apis/apps/v1",
-    "NetworkPolicy": "apis/networking.k8s.io/v1",
-    "Service": "api/v1",
-    pod_group.KIND: f"apis/{pod_group.API_VERSION}",
-}
-PLURALS: Final = {
-    "Deployment": "deployments",
-    "NetworkPolicy": "networkpolicies",
-    "Service": "services",
-    pod_group.KIND: "podgroups",
-}
 _UNPROCESSABLE: Final = 422
-
-
-def group_version(kind: str) -> str:
-    """Return the path of a kind's group and version."""
-    return _PREFIXES[kind]
 
 
 class OwnedRequests:
@@ -47,11 +31,12 @@ class OwnedRequests:
             NameTaken: an object of that name exists and is not the job's; it is not changed.
             Unavailable: the object was replaced during the call; a retry may succeed.
         """
+        kind = kind_of(manifest)
         if known is None:
             try:
-                return await self._send("POST", manifest["kind"], _namespace(manifest), "", body=manifest)
+                return await self._send("POST", kind, _namespace(manifest), "", body=manifest)
             except AlreadyExists:
-                known = await self.find(manifest["kind"], _namespace(manifest), manifest["metadata"]["name"])
+                known = await self.find(kind, _namespace(manifest), manifest["metadata"]["name"])
         if known is None:
             raise Unavailable(409, "Replaced", f"{_what(manifest)} was deleted while it was created")
         if not known.belongs_to(manifest["metadata"]["labels"][names.JOB_UID_LABEL]):
@@ -61,7 +46,7 @@ class OwnedRequests:
 
     async def _change(self, manifest: Json, known: OwnedObject) -> Json:
         """Set labels, owner and the fields of `spec` of the object with the UID of `known`."""
-        kind, meta = manifest["kind"], manifest["metadata"]
+        kind, meta = kind_of(manifest), manifest["metadata"]
         patch: list[Json] = [{"op": "test", "path": "/metadata/uid", "value": known.uid}]
         if known.labels:
             patch += [_add(f"/metadata/labels/{_escaped(k)}", v) for k, v in meta["labels"].items()]
@@ -83,13 +68,13 @@ class OwnedRequests:
             text = f"{_what(manifest)} cannot be made what the job needs: delete it, and it is created again"
             raise NameTaken(error.code, error.reason, f"{text} ({error.message})") from error
 
-    async def find(self, kind: str, namespace: str, name: str) -> OwnedObject | None:
+    async def find(self, kind: OwnedKind, namespace: str, name: str) -> OwnedObject | None:
         """Return the object of a name, whichever client created it."""
         query = {"fieldSelector": f"metadata.name={name}"}
         page = await self._send("GET", kind, namespace, "", query=query, accept=METADATA_LIST)
         return next((owned_object(item, kind) for item in items(page)), None)
 
-    async def delete(self, kind: str, found: OwnedObject) -> None:
+    async def delete(self, kind: OwnedKind, found: OwnedObject) -> None:
         """Delete the object with this UID; do nothing if it is already deleted or replaced."""
         body = {"propagationPolicy": "Background", "preconditions": {"uid": found.uid}}
         try:
@@ -100,15 +85,15 @@ class OwnedRequests:
     async def _send(
         self,
         method: str,
-        kind: str,
+        kind: OwnedKind,
         namespace: str,
         name: str,
         body: Json | list[Json] | None = None,
         **options: Any,
     ) -> Json:
-        plural = PLURALS[kind]
-        path = f"/{_PREFIXES[kind]}/namespaces/{namespace}/{plural}" + (f"/{name}" if name else "")
-        return await self._client.request(method, path, resource=plural, body=body, **{"accept": METADATA} | options)
+        path = f"/{kind.path}/namespaces/{namespace}/{kind.plural}" + (f"/{name}" if name else "")
+        options = {"accept": METADATA} | options
+        return await self._client.request(method, path, resource=kind.plural, body=body, **options)
 
 
 def _namespace(manifest: Json) -> str:

@@ -6,7 +6,6 @@ from tfdist.render import names
 from tfdist_operator.kube.client import Client
 from tfdist_operator.kube.informer import Informer, Watched
 from tfdist_operator.kube.owned_cache import OwnedObjectCache
-from tfdist_operator.kube.owned_requests import PLURALS, group_version
 from tfdist_operator.kube.resync import Compared
 
 
@@ -17,7 +16,7 @@ def watch_owned(
     made = []
     for cache in caches:
         for namespace in namespaces:
-            of_kind = group_version(cache.kind), PLURALS[cache.kind], namespace, names.POD_SELECTOR
+            of_kind = cache.kind.path, cache.kind.plural, namespace, names.POD_SELECTOR
             watched = Watched.of(*of_kind, metadata_only=True)
             informer = Informer(client, watched, cache)
             made.append((informer, Compared(watched, cache, informer.reconnect, periodic=True)))

@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from tfdist.api.gang_system import GangSystem
+from tfdist.render.owned_kinds import OwnedKind
 from tfdist_operator.kube.job_cache import JobCache
 from tfdist_operator.kube.keys import NamespacedName
 from tfdist_operator.kube.owned_cache import OwnedObjectCache
@@ -27,10 +29,9 @@ class Dependencies:
 
     jobs: JobCache
     pods: PodCache
-    owned: Mapping[str, OwnedObjectCache]
-    """By kind."""
-    serves_pod_groups: Callable[[], bool]
-    """Returns whether the API server serves PodGroups."""
+    owned: Mapping[OwnedKind, OwnedObjectCache]
+    served_systems: Callable[[], frozenset[GangSystem]]
+    """Returns the gang schedulers whose kinds the API server serves."""
     queue: WorkQueue[NamespacedName]
     resources: ResourceClient
     owned_requests: OwnedRequests

@@ -13,6 +13,7 @@ from tfdist.desired.objects import ObjectName
 from tfdist.planner import Event
 from tfdist.reasons import EventReason
 from tfdist.render.metadata import Manifest
+from tfdist.render.owned_kinds import kind_of
 from tfdist_operator.kube.backoff import Backoff
 from tfdist_operator.kube.job_cache import StoredJob
 from tfdist_operator.kube.keys import NamespacedName
@@ -51,7 +52,7 @@ class OwnedExecutor:
         differing = []
         for manifest in (stamped(manifest, self._deps.controller) for manifest in manifests):
             await self._warn_of_another(job, state, manifest)
-            drift = self._deps.owned[manifest["kind"]].drift(manifest, job.uid)
+            drift = self._deps.owned[kind_of(manifest)].drift(manifest, job.uid)
             repair = _is_repair(state, manifest, drift)
             differing += [(manifest, drift, repair)] if drift is not Drift.NONE else []
         late = False
@@ -64,7 +65,7 @@ class OwnedExecutor:
                     await self._report(job, manifest, drift)
 
     async def _apply(self, state: JobRuntimeState, manifest: Manifest, drift: Drift) -> None:
-        cache, meta = self._deps.owned[manifest["kind"]], manifest["metadata"]
+        cache, meta = self._deps.owned[kind_of(manifest)], manifest["metadata"]
         known = None if drift is Drift.MISSING else cache.get((meta["namespace"], meta["name"]))
         cache.write_through(await self._deps.owned_requests.apply(manifest, known))
         state.applied[_name(manifest)] = meta["labels"]
@@ -95,7 +96,7 @@ class OwnedExecutor:
         return False
 
     async def _report(self, job: StoredJob, manifest: Manifest, drift: Drift) -> None:
-        kind, name = _name(manifest)
+        kind, name = manifest["kind"], manifest["metadata"]["name"]
         REPAIRS.labels(kind=kind).inc()
         done = "deleted; it is created again" if drift is Drift.MISSING else "changed; it is changed back"
         text = f"the {kind} {name} was {done}"
@@ -103,7 +104,7 @@ class OwnedExecutor:
 
     async def _warn_of_another(self, job: StoredJob, state: JobRuntimeState, manifest: Manifest) -> None:
         """Publish once for each job that another controller reconciles it, too."""
-        other = self._deps.owned[manifest["kind"]].other_controller(manifest)
+        other = self._deps.owned[kind_of(manifest)].other_controller(manifest)
         if not other or state.other_controller_reported == other:
             return
         state.other_controller_reported = other
@@ -125,4 +126,4 @@ def _is_repair(state: JobRuntimeState, manifest: Manifest, drift: Drift) -> bool
 
 
 def _name(manifest: Manifest) -> ObjectName:
-    return ObjectName(manifest["kind"], manifest["metadata"]["name"])
+    return ObjectName(kind_of(manifest), manifest["metadata"]["name"])

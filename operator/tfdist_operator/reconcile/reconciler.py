@@ -108,7 +108,7 @@ class Reconciler:
             failure_seen_at=state.failure_seen_at,
             leader_unresponsive=state.silent,
             directory_users=self._deps.jobs.directory_users(job),
-            serves_pod_groups=self._deps.serves_pod_groups(),
+            served_systems=self._deps.served_systems(),
             contention=self._contention(job),
         )
 

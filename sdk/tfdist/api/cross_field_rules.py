@@ -207,6 +207,13 @@ _SCHEDULING: Final = (
             or self.scheduling.min_available <= sum(map(self.replicas, (Role.CHIEF, Role.WORKER, Role.PS)))
         ),
     ),
+    CrossFieldRule(
+        "!has(self.scheduling.queue) || self.scheduling.gang in ['Auto', 'Kueue', 'Volcano']",
+        "queue requires scheduling.gang Kueue or Volcano, or Auto, which chooses the one that is there; change gang, "
+        "or remove queue",
+        ".scheduling.queue",
+        lambda self: self.scheduling.queue is None or self.scheduling.gang in {"Auto", "Kueue", "Volcano"},
+    ),
 )
 
 SPEC_RULES: Final = (*_ROLES, *_TASK, *_EVALUATION, *_EXPORT, *_STANDBY, *_NETWORK, *_SCHEDULING)

@@ -53,9 +53,8 @@ PLANNED: Final = (
     Planned(
         "scheduling.gang",
         "start all replicas or none",
-        ("Kueue", "Volcano", "Coscheduling"),
+        ("Kueue",),
     ),
-    Planned("scheduling.queue", "the queue of Kueue or Volcano that the job waits in"),
     Planned("runPolicy.updateStrategy", "a change restarts the processes, and the pods stay", ("InPlace",)),
 )
 """Unsupported fields, in the order of the documentation."""
@@ -114,7 +113,7 @@ ACTED_ON: Final[Mapping[str, Actor]] = {
     **_of(Actor.CONTROLLER, "action", "roles", "onMessagePattern", below="failurePolicy.rules."),
     **_of(Actor.CONTROLLER, "operator", "values", below="failurePolicy.rules.onExitCodes."),
     **_of(Actor.CONTROLLER, "type", "status", below="failurePolicy.rules.onPodConditions."),
-    **_of(Actor.POD, "priorityClassName", "topologyKey", "gang", below="scheduling."),
+    **_of(Actor.POD, "priorityClassName", "topologyKey", "gang", "queue", below="scheduling."),
     **_of(Actor.CONTROLLER, "minAvailable", "timeoutSeconds", below="scheduling."),
     **_of(Actor.TRAINER, "gpuMemoryGrowth", "gpuMemoryLimitMiB", "visibleDevices", below="runtime."),
     **_of(Actor.TRAINER, "intraOpThreads", "interOpThreads", "logDevicePlacement", below="runtime."),

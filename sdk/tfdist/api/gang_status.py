@@ -3,11 +3,12 @@
 The fields have the names of the code; each alias is the name in the stored status, which must not change.
 """
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
-from pydantic import Field, PlainSerializer, WithJsonSchema
+from pydantic import Field, PlainSerializer, WithJsonSchema, model_validator
 
 from tfdist.api.base import ApiModel
+from tfdist.api.gang_system import GangSystem
 from tfdist.api.scalars import Time
 
 ShortText = Annotated[str, Field(max_length=253)]
@@ -69,7 +70,10 @@ class GangStatus(ApiModel):
     released: int = Field(default_factory=int)
     """How often in a row the gang has released the nodes of a part of its replicas because the others had none."""
     pod_group: bool = Field(default_factory=bool)
-    """Whether the pods of this attempt belong to a PodGroup."""
+    """Deprecated and no longer written: whether the pods of an attempt that an earlier version began belong to a
+    PodGroup of Kubernetes' own scheduler; `system` has it now."""
+    system: GangSystem = Field(default_factory=lambda: GangSystem.NONE)
+    """Gang scheduler of the pods of this attempt: a replica that is replaced alone belongs to the same."""
     in_place: Annotated[bool, Field(alias="launched")] = Field(default_factory=bool)
     """Whether launchers restart the processes of this attempt in place; true after their first report."""
     launcher_counted: Annotated[int, Field(alias="toldCounted")] = Field(default_factory=int)
@@ -94,6 +98,13 @@ class GangStatus(ApiModel):
     progress: GangProgress | None = None
     """Progress of the attempt, where `progressDeadlineSeconds` is set."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _system_of_an_earlier_version(cls, data: Any) -> Any:
+        """Return the stored state with its gang scheduler, which an earlier version stored as a boolean."""
+        known = isinstance(data, dict) and data.get("podGroup")
+        return {"system": GangSystem.NATIVE} | data if known else data
+
     def to_json(self) -> dict[str, Any]:
         """Return the state as the status stores it, without initial values."""
         return {"attempt": self.attempt} | self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
@@ -102,7 +113,7 @@ class GangStatus(ApiModel):
 class SchedulingStatus(ApiModel):
     """Scheduling of the current gang."""
 
-    system: Literal["Native", "None"]
+    system: GangSystem
     """Gang scheduler of its pods: the one that `scheduling.gang: Auto` chose, or that the job requests."""
     reason: Annotated[str | None, Field(max_length=1024)] = None
     """Message of the scheduler while a replica waits for a node."""

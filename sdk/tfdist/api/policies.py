@@ -192,11 +192,13 @@ class SchedulingSpec(ApiModel):
 
     gang: Literal["Auto", "None", "Native", "Kueue", "Volcano", "Coscheduling"] = "Auto"
     """Gang scheduler, which starts all replicas or none. `Native`: Kubernetes' own, by a PodGroup of
-    `scheduling.k8s.io`. `None`: each pod starts when it is scheduled. `Auto`: `Native` if the API server serves
-    PodGroups and the default scheduler schedules the pods, else `None`. `Kueue`, `Volcano` and `Coscheduling`: planned,
-    rejected by this version."""
+    `scheduling.k8s.io`. `Volcano`: by its PodGroup, in a queue. `Coscheduling`: by the plugin of that name of
+    scheduler-plugins. `None`: each pod starts when it is scheduled. `Auto`: with a `queue`, or with pods of
+    `schedulerName: volcano`, `Volcano`; `Native` with pods of the default scheduler; each only if the API server serves
+    its PodGroups, else `None`. A job with a `queue` waits for Volcano. `Kueue`: planned, rejected by this version."""
     queue: DnsName | None = None
-    """Planned: queue of Kueue or Volcano."""
+    """Queue of Volcano that the pods wait in; requires `gang` `Volcano` or `Auto`. Defaults to Volcano's queue
+    `default`."""
     priority_class_name: DnsName | None = None
     """PriorityClass of the pods. Defaults to that of the cluster."""
     min_available: Count | None = None
@@ -208,4 +210,5 @@ class SchedulingSpec(ApiModel):
     timeout_seconds: Seconds | None = None
     """Seconds after which a gang releases its nodes if fewer than `minAvailable` replicas have one and other jobs
     wait for nodes; the oldest of these jobs keeps its nodes twice as long. It starts again after a delay, which does
-    not count as a restart. Defaults to 300."""
+    not count as a restart. Defaults to 300. With `Coscheduling`, if it is set, also the `scheduleTimeoutSeconds` of the
+    PodGroup."""

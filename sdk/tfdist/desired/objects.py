@@ -8,13 +8,14 @@ from tfdist.observed.gang_record import GangRecord
 from tfdist.observed.pod import PodSummary
 from tfdist.render import names
 from tfdist.render.gang import GangName, gangs
+from tfdist.render.gang_systems import gang_system
 from tfdist.render.installation import Installation
 from tfdist.render.launch import GangHistory
 from tfdist.render.metadata import Manifest
 from tfdist.render.network_policy import network_policy
+from tfdist.render.owned_kinds import DEPLOYMENT, NETWORK_POLICY, POD_GROUPS, SERVICE, OwnedKind, kind_of
 from tfdist.render.pod import Attempt, PodRenderer
-from tfdist.render.pod_group import KIND as POD_GROUP
-from tfdist.render.pod_group import pod_group, uses_pod_group
+from tfdist.render.pod_group import pod_group
 from tfdist.render.service import service
 from tfdist.render.tensorboard import tensorboard
 
@@ -25,7 +26,7 @@ _REMOVED_POD_GROUPS: Final = 10
 class ObjectName(NamedTuple):
     """A Service, NetworkPolicy, PodGroup or Deployment in the job's namespace."""
 
-    kind: str
+    kind: OwnedKind
     name: str
 
 
@@ -40,11 +41,11 @@ def objects(job: TFDistJob, default_image: str, attempt: int = 0, cluster_domain
     """
     installation = Installation(default_image, cluster_domain)
     current = Attempt(attempt, attempt)
-    grouped = {gang.name: uses_pod_group(job, gang, installation, served=False) for gang in gangs(job)}
-    groups = [pod_group(job, gang, attempt, installation) for gang in gangs(job) if grouped[gang.name]]
-    pods = []
+    groups, pods = [], []
     for gang in gangs(job):
-        history = GangHistory(last_full_restart=attempt, pod_group=grouped[gang.name])
+        system = gang_system(job, gang, installation, served=())
+        groups += [pod_group(job, gang, system, attempt, installation)] if system in POD_GROUPS else []
+        history = GangHistory(last_full_restart=attempt, system=system)
         renderer = PodRenderer(job, gang, installation, history)
         pods += [renderer.pod(member, current) for member in gang.members]
     return [*_network(job, attempt, installation), *groups, *pods, *tensorboard_objects(job, installation)]
@@ -74,37 +75,37 @@ def tensorboard_objects(job: TFDistJob, installation: Installation) -> tuple[Man
 
 
 def obsolete_pod_groups(
-    job: str, records: Mapping[GangName, GangRecord], needed: Collection[str]
+    job: str, records: Mapping[GangName, GangRecord], needed: Collection[Manifest]
 ) -> Iterator[ObjectName]:
-    """Yield the PodGroups of a job, given by its name, but the `needed` ones."""
+    """Yield the PodGroups of a job, given by its name, but the `needed` ones: an attempt may have another scheduler."""
+    kept = {ObjectName(kind_of(made), made["metadata"]["name"]) for made in needed}
     for gang, record in records.items():
         for attempt in range(max(0, record.last_full_restart - _REMOVED_POD_GROUPS), record.last_full_restart + 1):
-            name = names.pod_group(job, gang, attempt)
-            if name not in needed:
-                yield ObjectName(POD_GROUP, name)
+            found = (ObjectName(kind, names.pod_group(job, gang, attempt)) for kind in POD_GROUPS.values())
+            yield from (name for name in found if name not in kept)
 
 
 def obsolete_objects(job: TFDistJob) -> Iterator[ObjectName]:
     """Yield the objects that the specification of a running job does not require."""
     name = job.metadata.name
     if not _is_isolated(job):
-        yield ObjectName("NetworkPolicy", name)
+        yield ObjectName(NETWORK_POLICY, name)
     if job.spec.tensor_board is None:
         yield from _of_tensorboard(name)
     elif not _is_isolated(job):
-        yield ObjectName("NetworkPolicy", names.tensorboard(name))
+        yield ObjectName(NETWORK_POLICY, names.tensorboard(name))
 
 
 def obsolete_after_end(job: str, *, pods_exist: bool, tensorboard_expired: bool) -> Iterator[ObjectName]:
     """Yield the objects that a finished job, given by its name, does not need; none is created again."""
     if not pods_exist:
-        yield from (ObjectName("Service", job), ObjectName("NetworkPolicy", job))
+        yield from (ObjectName(SERVICE, job), ObjectName(NETWORK_POLICY, job))
     if tensorboard_expired:
         yield from _of_tensorboard(job)
 
 
 def _of_tensorboard(job: str) -> Iterator[ObjectName]:
-    return (ObjectName(kind, names.tensorboard(job)) for kind in ("Deployment", "Service", "NetworkPolicy"))
+    return (ObjectName(kind, names.tensorboard(job)) for kind in (DEPLOYMENT, SERVICE, NETWORK_POLICY))
 
 
 def _is_isolated(job: TFDistJob) -> bool:

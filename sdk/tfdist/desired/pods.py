@@ -67,7 +67,7 @@ def gang_history(record: GangRecord) -> GangHistory:
         record.last_full_restart,
         record.launcher_key,
         record.token,
-        record.pod_group,
+        record.system,
     )
 
 

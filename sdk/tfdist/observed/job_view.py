@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from tfdist.api.gang_system import GangSystem
 from tfdist.api.v1 import TFDistJob
 from tfdist.contract import Role
 from tfdist.contract_reports import ProgressReport
@@ -141,7 +142,7 @@ class JobView:
     """Returns where the log of a pod is, given its namespace, for messages; a local run has files."""
     directory_users: tuple[DirectoryUser, ...] = ()
     """The other jobs that write checkpoints where this one does."""
-    serves_pod_groups: bool = False
-    """Whether the API server serves PodGroups of `scheduling.k8s.io`."""
+    served_systems: frozenset[GangSystem] = frozenset()
+    """Gang schedulers whose kinds the API server serves."""
     contention: Contention = Contention()
     """The other jobs that wait for nodes; not computed unless this one does."""

@@ -27,7 +27,7 @@ from tfdist.observed.job_view import TimestampedReport
 from tfdist.observed.pod import PodSummary
 from tfdist.planner.context import PlanContext
 from tfdist.planner.decision import Failure, GangDecision, min_delay
-from tfdist.planner.gang_scheduling import pod_groups, scheduling_status, starts_as_pod_group
+from tfdist.planner.gang_scheduling import pod_groups, scheduling_status, starting_system
 from tfdist.planner.plan import Event, Plan, ProbeTarget
 from tfdist.planner.revision import retained_specifications
 from tfdist.reasons import ConditionReason, EventReason
@@ -83,17 +83,17 @@ class PlanBuilder:
         self._states[state.gang.name] = self._at_start(state)
 
     def _at_start(self, state: GangState) -> GangState:
-        """Return the state with the key of the launchers and the PodGroup where an attempt begins now.
+        """Return the state with the key of the launchers and the gang scheduler where an attempt begins now.
 
-        An attempt that an earlier version began keeps its token, or has none: all its pods must authenticate alike. Its
-        pods are all members of a PodGroup, or none is.
+        An attempt that an earlier version began keeps its token, or has none: all its pods must authenticate alike. All
+        its pods have the same gang scheduler.
         """
         stored = stored_record(self._context.view.status, state.gang.name)
         if state.pods if stored is None else stored.last_full_restart == state.record.last_full_restart:
             return state
         key = {"token": "", "launcher_key": True} if state.gang.name is GangName.TRAINING else {}
-        grouped = starts_as_pod_group(self._context, state.gang)
-        return replace(state, record=state.record.changed(**key, pod_group=grouped))
+        system = starting_system(self._context, state.gang)
+        return replace(state, record=state.record.changed(**key, system=system, pod_group=False))
 
     def set_conditions(self, *conditions: Condition) -> None:
         """Set conditions; of two of one type the later wins."""
@@ -169,7 +169,7 @@ class PlanBuilder:
             for pod in missing_pods(context.specification_of(state) or job, state, members, records, installation)
         )
         groups = pod_groups(context, self._states.values(), [state.gang.name for state, _ in self._create])
-        obsolete_groups = obsolete_pod_groups(job.metadata.name, records, [g["metadata"]["name"] for g in groups])
+        obsolete_groups = obsolete_pod_groups(job.metadata.name, records, groups)
         return Plan(
             status=write.status,
             counters_only=write.counters_only,

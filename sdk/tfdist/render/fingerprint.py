@@ -14,7 +14,7 @@ _POLICY_FIELDS: Final = {
     "tensor_board",
 }
 """Fields that pods do not depend on: a change takes effect at once, without a new attempt."""
-_SCHEDULING_POLICY_FIELDS: Final = {"min_available", "timeout_seconds"}
+_SCHEDULING_POLICY_FIELDS: Final = {"min_available", "timeout_seconds", "queue"}
 """Such fields of `scheduling`."""
 
 

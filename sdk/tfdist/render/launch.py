@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from tfdist.api.gang_system import GangSystem
 from tfdist.api.policies import SuccessPolicy
 from tfdist.api.v1 import Strategy, TFDistJob
 from tfdist.contract import LAUNCH_PORT, LaunchMember, LaunchSettings, LeaderSettings, Restarts, Role
@@ -33,8 +34,8 @@ class GangHistory:
     """Whether the pods of this attempt get the key of the job's Secret."""
     token: str = ""
     """Token of an attempt that an earlier version began."""
-    pod_group: bool = False
-    """Whether the pods of this attempt belong to a PodGroup."""
+    system: GangSystem = GangSystem.NONE
+    """Gang scheduler of the pods of this attempt."""
 
 
 NO_HISTORY: Final = GangHistory()

@@ -17,6 +17,7 @@ from tfdist.render.installation import Installation
 from tfdist.render.launch import NO_HISTORY, GangHistory, pod_launch_settings
 from tfdist.render.launcher_secret import key_variable
 from tfdist.render.metadata import Manifest, owner_reference
+from tfdist.render.pod_group import membership
 from tfdist.render.proxy import NO_GRPC_PROXY_ENV, no_grpc_proxy
 from tfdist.render.replica_job import replica_job
 from tfdist.render.template import role_template
@@ -53,7 +54,7 @@ class PodRenderer:
         self._launch = pod_launch_settings(job, gang, history, installation.cluster_domain)
         self._key = key_variable(job) if self._launch and history.has_key else None
         self._group = names.pod_group(job.metadata.name, gang.name, history.last_full_restart)
-        self._scheduling = {"schedulingGroup": {"podGroupName": self._group}} if history.pod_group else {}
+        self._system = history.system
         self._domain = names.domain(job, installation.cluster_domain)
         self._templates: dict[Role, Manifest] = {}
 
@@ -65,7 +66,8 @@ class PodRenderer:
         spec["containers"] = [self._with_variables(container, generated) for container in spec["containers"]]
         if attempt.excluded_nodes:
             spec["affinity"] = _excluding_nodes(spec.get("affinity", {}), attempt.excluded_nodes)
-        spec |= self._scheduling | {
+        labels, annotations, group = membership(self._system, self._group, spec.get("schedulerName", ""))
+        spec |= group | {
             "hostname": names.hostname(member.role, member.index),
             "restartPolicy": "Never",
             "subdomain": job.metadata.name,
@@ -73,9 +75,9 @@ class PodRenderer:
         metadata = {
             "name": names.pod_name(job.metadata.name, member.role, member.index, attempt.number),
             "namespace": job.metadata.namespace,
-            "labels": meta.get("labels", {}) | _labels(job, member, attempt),
+            "labels": meta.get("labels", {}) | labels | _labels(job, member, attempt),
         }
-        if annotations := meta.get("annotations"):
+        if annotations := meta.get("annotations", {}) | annotations:
             metadata["annotations"] = annotations
         metadata["ownerReferences"] = [owner_reference(job)]
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}

@@ -1,71 +1,78 @@
-"""The PodGroup by which the default scheduler of Kubernetes starts all replicas of a gang, or none (KEP-4671).
+"""The PodGroup by which a gang scheduler starts all replicas of a gang, or none, and the fields of pods that name it.
 
-A PodGroup needs no Workload: that is a template for groups that a controller creates by itself (ADR 36).
+Kubernetes' own scheduler, Volcano and scheduler-plugins each have such a kind. One of Kubernetes needs no Workload:
+that is a template for groups that a controller creates by itself (ADR 36).
 """
 
-from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from tfdist.api.gang_system import GangSystem
 from tfdist.api.v1 import Strategy, TFDistJob
 from tfdist.render import names
-from tfdist.render.gang import Gang, GangName
+from tfdist.render.gang import Gang
+from tfdist.render.gang_systems import COSCHEDULING_GROUP, VOLCANO_GROUP, VOLCANO_SCHEDULER
 from tfdist.render.installation import Installation
-from tfdist.render.metadata import metadata
+from tfdist.render.metadata import Manifest, metadata
+from tfdist.render.owned_kinds import POD_GROUPS
 from tfdist.render.template import role_template
 
-API_VERSION: Final = "scheduling.k8s.io/v1beta1"
-KIND: Final = "PodGroup"
-_DEFAULT_SCHEDULER: Final = "default-scheduler"
+_COSCHEDULER: Final = "scheduler-plugins-scheduler"
+"""`schedulerName` of the profile that the chart of scheduler-plugins has by default."""
 _REPLACED_ALONE: Final = frozenset({Strategy.PARAMETER_SERVER, Strategy.CUSTOM})
 """Strategies of which a replica can be preempted without the others."""
 
 
-def uses_pod_group(job: TFDistJob, gang: Gang, installation: Installation, *, served: bool) -> bool:
-    """Return whether the pods of a gang that starts now belong to a PodGroup.
+def pod_group(job: TFDistJob, gang: Gang, system: GangSystem, attempt: int, installation: Installation) -> Manifest:
+    """Return the PodGroup of a gang.
 
     Args:
         job: the job.
-        gang: one of its gangs; the evaluator starts and ends alone.
-        installation: its pod defaults may name another scheduler.
-        served: whether the API server serves PodGroups.
+        gang: one of its gangs.
+        system: the gang scheduler, one of `POD_GROUPS`.
+        attempt: the attempt in which its replicas started together.
+        installation: its pod defaults may have the priority.
     """
-    if gang.name is GangName.EVALUATOR or len(gang.members) == 1:
-        return False
-    match job.spec.scheduling.gang:
-        case "Native":
-            return True
-        case "Auto":
-            return served and all(_is_plain(pod) for pod in _pod_specs(job, gang, installation))
-        case _:
-            return False
+    kind = POD_GROUPS[system]
+    made = {"apiVersion": kind.api_version, "kind": kind.kind}
+    name = names.pod_group(job.metadata.name, gang.name, attempt)
+    spec = _specification(job, system, min(job.spec.scheduling.min_available or len(gang.members), len(gang.members)))
+    if system is not GangSystem.COSCHEDULING and (priority := _priority_class(job, gang, installation)):
+        spec["priorityClassName"] = priority
+    return made | {"metadata": metadata(job, name), "spec": spec}
 
 
-def _pod_specs(job: TFDistJob, gang: Gang, installation: Installation) -> Iterator[Mapping[str, Any]]:
-    """Yield the pod specification of each role of a gang, as far as scheduling is concerned."""
-    defaults = installation.pod_defaults.get("spec", {})
-    for role in dict.fromkeys(member.role for member in gang.members):
-        yield {**defaults, **role_template(job, role).get("spec", {})}
+def _specification(job: TFDistJob, system: GangSystem, minimum: int) -> dict[str, Any]:
+    """Return the specification of a PodGroup, without its priority.
 
-
-def _is_plain(pod: Mapping[str, Any]) -> bool:
-    """Return whether the default scheduler schedules a pod, without a PodGroup of the user's."""
-    return pod.get("schedulerName", _DEFAULT_SCHEDULER) == _DEFAULT_SCHEDULER and "schedulingGroup" not in pod
-
-
-def pod_group(job: TFDistJob, gang: Gang, attempt: int, installation: Installation) -> dict[str, Any]:
-    """Return the PodGroup of a gang whose replicas started together in `attempt`.
-
-    With strategies whose replicas restart together, the scheduler preempts all of them or none.
+    Volcano gets no `minResources`: it adds up the requests of the pods itself.
     """
     scheduling = job.spec.scheduling
-    minimum = min(scheduling.min_available or len(gang.members), len(gang.members))
-    spec: dict[str, Any] = {"schedulingPolicy": {"gang": {"minCount": minimum}}}
-    if job.spec.strategy not in _REPLACED_ALONE:
-        spec["disruptionMode"] = {"all": {}}
-    if priority := _priority_class(job, gang, installation):
-        spec["priorityClassName"] = priority
-    name = names.pod_group(job.metadata.name, gang.name, attempt)
-    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata(job, name), "spec": spec}
+    if system is GangSystem.VOLCANO:
+        return {"minMember": minimum, "queue": scheduling.queue or "default"}
+    if system is GangSystem.COSCHEDULING:
+        limit = scheduling.timeout_seconds
+        return {"minMember": minimum} | ({"scheduleTimeoutSeconds": limit} if limit else {})
+    whole: dict[str, Any] = {} if job.spec.strategy in _REPLACED_ALONE else {"disruptionMode": {"all": {}}}
+    return {"schedulingPolicy": {"gang": {"minCount": minimum}}} | whole
+
+
+def membership(system: GangSystem, group: str, scheduler: str) -> tuple[Manifest, Manifest, Manifest]:
+    """Return the labels, annotations and fields of the specification by which a pod belongs to a PodGroup.
+
+    Args:
+        system: the gang scheduler.
+        group: name of the PodGroup.
+        scheduler: `schedulerName` of the pod; "" for none.
+    """
+    match system:
+        case GangSystem.NATIVE:
+            return {}, {}, {"schedulingGroup": {"podGroupName": group}}
+        case GangSystem.VOLCANO:
+            return {}, {VOLCANO_GROUP: group}, {"schedulerName": VOLCANO_SCHEDULER}
+        case GangSystem.COSCHEDULING:
+            return {COSCHEDULING_GROUP: group}, {}, {"schedulerName": scheduler or _COSCHEDULER}
+        case _:
+            return {}, {}, {}
 
 
 def _priority_class(job: TFDistJob, gang: Gang, installation: Installation) -> str:

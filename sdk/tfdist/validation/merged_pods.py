@@ -27,6 +27,7 @@ from tfdist.validation.environment import environment_problems
 from tfdist.validation.errors import FieldError
 from tfdist.validation.field_source import INIT_CONTAINERS, source_path
 from tfdist.validation.programs import program_problems
+from tfdist.validation.schedulers import scheduler_problems
 from tfdist.validation.security_rules import security_problems
 
 Template = Mapping[str, Any]
@@ -68,6 +69,7 @@ def merged_problems(job: TFDistJob, pod_defaults: Mapping[str, Any], *, programs
     yield from _shared_checkpoints(job, templates)
     yield from _kept_exports(job, templates)
     yield from _patterns(job)
+    yield from scheduler_problems(job)
     yield from environment_problems(job)
 
 

@@ -196,15 +196,23 @@ _SCHEDULING: Final = (
         "minAvailable exceeds the number of replicas of chief, worker and ps; reduce it, or remove it for all of them",
         scheduling={"minAvailable": 3},
     ),
+    *(
+        rule(
+            f"a queue with gang {gang}",
+            ".scheduling.queue",
+            "queue requires scheduling.gang Kueue or Volcano, or Auto, which chooses the one that is there; change "
+            "gang, or remove queue",
+            scheduling={"gang": gang, "queue": "team-a"},
+        )
+        for gang in ("None", "Native", "Coscheduling")
+    ),
 )
 
 _NOT_SUPPORTED: Final = "not supported by this version of TFDist; planned. Remove the field."
-_GANGS: Final = f"Kueue, Volcano and Coscheduling are {_NOT_SUPPORTED}"
 _PLANNED: Final = (
     rule("workers that come and go", ".elastic", _NOT_SUPPORTED, elastic={"minWorkers": 1}),
     rule("more memory after a kill", ".oomPolicy", _NOT_SUPPORTED, oomPolicy={}),
-    rule("a gang of Kueue", ".scheduling.gang", _GANGS, scheduling={"gang": "Kueue"}),
-    rule("a queue", ".scheduling.queue", _NOT_SUPPORTED, scheduling={"queue": "team-a"}),
+    rule("a gang of Kueue", ".scheduling.gang", f"Kueue is {_NOT_SUPPORTED}", scheduling={"gang": "Kueue"}),
     rule(
         "a change in place",
         ".runPolicy.updateStrategy",

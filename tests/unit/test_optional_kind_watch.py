@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 
+from tfdist.api.gang_system import GangSystem
+from tfdist.render.owned_kinds import POD_GROUPS, OwnedKind
 from tfdist_operator.kube.errors import ApiError, NotFound, Unavailable
-from tfdist_operator.kube.pod_group_watch import PodGroupWatch
+from tfdist_operator.kube.optional_kind_watch import OptionalKindWatch
 
+NATIVE = POD_GROUPS[GangSystem.NATIVE]
 SERVED = {"resources": [{"name": "podgroups"}, {"name": "podgroups/status"}]}
 OTHERS = {"resources": [{"name": "priorityclasses"}]}
 ABSENT = NotFound(404, "NotFound", "the server could not find the requested resource")
@@ -38,16 +41,18 @@ class Watched:
 class Cluster:
     """An API server that gives its answers in order, and then none; `published` has the state after each change."""
 
-    def __init__(self, *answers: dict[str, Any] | ApiError, listed: bool = True) -> None:
+    def __init__(self, *answers: dict[str, Any] | ApiError, listed: bool = True, kind: OwnedKind = NATIVE) -> None:
         self._answers = list(answers)
         self._listed = listed
         self._exhausted = asyncio.Event()
         self.informers: list[Watched] = []
+        self.asked: list[str] = []
         self.published: list[bool] = []
         self.states: list[tuple[bool, bool]] = []
-        self.watch = PodGroupWatch(self, self._make, self._changed, self._sleep)  # type: ignore[arg-type]
+        self.watch = OptionalKindWatch(self, kind, self._make, self._changed, self._sleep)  # type: ignore[arg-type]
 
-    async def request(self, _method: str, _path: str, **_: object) -> dict[str, Any]:
+    async def request(self, _method: str, path: str, **_: object) -> dict[str, Any]:
+        self.asked.append(path)
         self.states.append((self.watch.served, any(informer.runs for informer in self.informers)))
         if not self._answers:
             self._exhausted.set()
@@ -114,10 +119,25 @@ async def test_without_the_right_to_list_them_gangs_are_scheduled_without_pod_gr
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # given a first list that never comes
-    monkeypatch.setattr("tfdist_operator.kube.pod_group_watch._SYNC_SECONDS", 0.0)
+    monkeypatch.setattr("tfdist_operator.kube.optional_kind_watch._SYNC_SECONDS", 0.0)
     cluster = Cluster(SERVED, listed=False)
     # when
     await cluster.run()
     # then
     assert cluster.watch.checked.is_set()
     assert not cluster.watch.served
+
+
+@pytest.mark.parametrize(
+    ("system", "path"),
+    [
+        (GangSystem.NATIVE, "/apis/scheduling.k8s.io/v1beta1"),
+        (GangSystem.VOLCANO, "/apis/scheduling.volcano.sh/v1beta1"),
+        (GangSystem.COSCHEDULING, "/apis/scheduling.x-k8s.io/v1alpha1"),
+    ],
+)
+async def test_each_pod_group_is_asked_for_in_its_own_group(system: GangSystem, path: str) -> None:
+    cluster = Cluster(SERVED, kind=POD_GROUPS[system])
+    await cluster.run()
+    assert cluster.watch.served
+    assert set(cluster.asked) == {path}

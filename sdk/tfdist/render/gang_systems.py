@@ -1,0 +1,72 @@
+"""Which gang scheduler starts a gang: the one that the job requests, or the one that `Auto` chooses."""
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Final
+
+from tfdist.api.gang_system import GangSystem
+from tfdist.api.v1 import TFDistJob
+from tfdist.render.gang import Gang, GangName
+from tfdist.render.installation import Installation
+from tfdist.render.template import role_template
+
+VOLCANO_SCHEDULER: Final = "volcano"
+"""`schedulerName` of Volcano's scheduler."""
+VOLCANO_GROUP: Final = "scheduling.k8s.io/group-name"
+"""Annotation by which a pod names its PodGroup of Volcano."""
+COSCHEDULING_GROUP: Final = "scheduling.x-k8s.io/pod-group"
+"""Label by which a pod names its PodGroup of scheduler-plugins."""
+
+QUEUE_SYSTEMS: Final = (GangSystem.VOLCANO,)
+"""Gang schedulers with queues, in the order in which `Auto` prefers them. All pods of a job wait in the queue."""
+
+_DEFAULT_SCHEDULER: Final = "default-scheduler"
+
+
+def gang_system(job: TFDistJob, gang: Gang, installation: Installation, served: Collection[GangSystem]) -> GangSystem:
+    """Return the gang scheduler of the pods of a gang that starts now; `NONE` if they are scheduled one by one.
+
+    It may be one that is not served: the job waits for it.
+
+    Args:
+        job: the job.
+        gang: one of its gangs. A single replica is a gang only where it waits in a queue.
+        installation: its pod defaults may name another scheduler.
+        served: the gang schedulers whose kinds the API server serves.
+    """
+    requested = job.spec.scheduling.gang
+    system = _chosen(job, gang, installation, served) if requested == "Auto" else GangSystem(requested)
+    alone = gang.name is GangName.EVALUATOR or len(gang.members) == 1
+    return GangSystem.NONE if alone and system not in QUEUE_SYSTEMS else system
+
+
+def _chosen(job: TFDistJob, gang: Gang, installation: Installation, served: Collection[GangSystem]) -> GangSystem:
+    """Return the gang scheduler that `Auto` chooses; a queue without its system is waited for, and not left out."""
+    if job.spec.scheduling.queue:
+        return next((system for system in QUEUE_SYSTEMS if system in served), QUEUE_SYSTEMS[0])
+    templates = tuple(_templates(job, gang, installation))
+    if any(map(_names_group, templates)):
+        return GangSystem.NONE  # the user's own
+    schedulers = {pod["spec"].get("schedulerName") or _DEFAULT_SCHEDULER for pod in templates}
+    by_name = {_DEFAULT_SCHEDULER: GangSystem.NATIVE, VOLCANO_SCHEDULER: GangSystem.VOLCANO}
+    system = by_name.get(schedulers.pop(), GangSystem.NONE) if len(schedulers) == 1 else GangSystem.NONE
+    return system if system in served else GangSystem.NONE
+
+
+def _templates(job: TFDistJob, gang: Gang, installation: Installation) -> Iterator[Mapping[str, Any]]:
+    """Yield the template of each role of a gang, merged with the pod defaults as far as scheduling is concerned."""
+    defaults = installation.pod_defaults
+    for role in dict.fromkeys(member.role for member in gang.members):
+        own = role_template(job, role)
+        levels = (defaults.get("metadata", {}), own.get("metadata", {}))
+        marks = {kind: {k: v for level in levels for k, v in level.get(kind, {}).items()} for kind in _MARKS}
+        yield {"metadata": marks, "spec": {**defaults.get("spec", {}), **own.get("spec", {})}}
+
+
+_MARKS: Final = ("labels", "annotations")
+
+
+def _names_group(template: Mapping[str, Any]) -> bool:
+    """Return whether a pod belongs to a PodGroup of the user's."""
+    meta = template["metadata"]
+    named = VOLCANO_GROUP in meta["annotations"] or COSCHEDULING_GROUP in meta["labels"]
+    return named or "schedulingGroup" in template["spec"]

@@ -1,0 +1,262 @@
+"""Gangs of Volcano and of scheduler-plugins: the choice of the scheduler, PodGroups, and the pods that name them."""
+
+from typing import Any
+
+import pytest
+from support.factories import CHECKPOINT, INSTALLATION, NOW, Lifecycle, condition, created, manifest, pod, view
+from support.owned_model import group_of
+
+from tfdist.api.gang_system import GangSystem
+from tfdist.desired.objects import ObjectName, objects
+from tfdist.observed.gang_record import stored_record
+from tfdist.planner import Plan, plan
+from tfdist.render.fingerprint import fingerprint
+from tfdist.render.gang import GangName
+from tfdist.render.installation import Installation
+from tfdist.render.owned_kinds import POD_GROUPS, kind_of
+from tfdist.validation import ValidationFailed, parse
+
+VOLCANO, COSCHEDULING, NATIVE = GangSystem.VOLCANO, GangSystem.COSCHEDULING, GangSystem.NATIVE
+ALL: dict[str, Any] = {"served_systems": frozenset(POD_GROUPS)}
+PS: dict[str, Any] = {"strategy": "ParameterServer", "chief": {}, "ps": {"replicas": 1}, "command": ["run"]}
+BOTH = "worker-0:R worker-1:R"
+MISSING = {
+    VOLCANO: "no podgroups.scheduling.volcano.sh; install Volcano",
+    COSCHEDULING: "no podgroups.scheduling.x-k8s.io; install scheduler-plugins",
+    NATIVE: "enable its feature gate GenericWorkload",
+}
+
+
+def only(system: GangSystem) -> dict[str, Any]:
+    return {"served_systems": frozenset({system})}
+
+
+def named(name: str) -> dict[str, Any]:
+    """Return a specification whose pods name a scheduler."""
+    return {"template": {"spec": {"schedulerName": name}}}
+
+
+def groups(todo: Plan) -> dict[str, dict[str, Any]]:
+    """Return the specifications of the PodGroups of a plan, by system and name."""
+    found = {kind_of(made): made for made in todo.objects if made["kind"] == "PodGroup"}
+    return {f"{kind.system} {made['metadata']['name']}": made["spec"] for kind, made in found.items()}
+
+
+def members(todo: Plan, system: GangSystem) -> dict[str, str | None]:
+    """Return the PodGroup of each pod that a plan creates."""
+    return {made["metadata"]["name"].removeprefix("fashion-"): group_of(made, system) for made in todo.creates}
+
+
+def schedulers(todo: Plan) -> set[str | None]:
+    return {made["spec"].get("schedulerName") for made in todo.creates}
+
+
+def test_volcano_schedules_a_gang_in_its_queue() -> None:
+    # when
+    scheduling = {"gang": "Volcano", "queue": "team-a", "priorityClassName": "batch"}
+    job = Lifecycle(scheduling=scheduling)
+    todo = job.reconcile(**only(VOLCANO))
+    # then
+    assert groups(todo) == {
+        "Volcano fashion-training": {"minMember": 2, "queue": "team-a", "priorityClassName": "batch"}
+    }
+    assert members(todo, VOLCANO) == dict.fromkeys(("worker-0", "worker-1"), "fashion-training")
+    assert schedulers(todo) == {"volcano"}
+    assert job.status["scheduling"] == {"system": "Volcano"}
+
+
+def test_scheduler_plugins_schedule_a_gang_within_the_timeout() -> None:
+    # when
+    scheduling = {"gang": "Coscheduling", "timeoutSeconds": 60, "minAvailable": 3}
+    todo = Lifecycle(**PS, scheduling=scheduling).reconcile(**only(COSCHEDULING))
+    # then
+    assert groups(todo) == {"Coscheduling fashion-training": {"minMember": 3, "scheduleTimeoutSeconds": 60}}
+    assert set(members(todo, COSCHEDULING).values()) == {"fashion-training"}
+    assert schedulers(todo) == {"scheduler-plugins-scheduler"}
+
+
+def test_the_profile_of_scheduler_plugins_is_that_of_the_template_or_of_the_installation() -> None:
+    # given
+    scheduling = {"gang": "Coscheduling"}
+    installation = Installation(INSTALLATION.default_image, pod_defaults=named("plugins")["template"])
+    # when
+    of_template = Lifecycle(scheduling=scheduling, **named("mine")).reconcile(**ALL)
+    of_installation = plan(view(spec={"scheduling": scheduling}, **ALL), NOW, installation)
+    # then
+    assert schedulers(of_template) == {"mine"}
+    assert schedulers(of_installation) == {"plugins"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "served", "system"),
+    [
+        pytest.param({"scheduling": {"queue": "a"}}, ALL, "Volcano", id="a queue"),
+        pytest.param(named("volcano"), ALL, "Volcano", id="pods of Volcano"),
+        pytest.param(named("volcano"), only(NATIVE), "None", id="pods of Volcano, which is not there"),
+        pytest.param(named("mine"), ALL, "None", id="pods of an unknown scheduler"),
+        pytest.param({}, ALL, "Native", id="pods of the default scheduler"),
+        pytest.param({}, only(VOLCANO), "None", id="pods of the default scheduler, without its gangs"),
+        pytest.param({}, only(COSCHEDULING), "None", id="scheduler-plugins is requested by name only"),
+        pytest.param(
+            {"template": {"spec": {}, "metadata": {"labels": {"scheduling.x-k8s.io/pod-group": "mine"}}}},
+            ALL,
+            "None",
+            id="a PodGroup of the user's by its label",
+        ),
+        pytest.param(
+            {
+                "template": {
+                    "metadata": {"annotations": {"scheduling.k8s.io/group-name": "mine"}},
+                    **named("volcano")["template"],
+                }
+            },
+            ALL,
+            "None",
+            id="a PodGroup of the user's by its annotation",
+        ),
+    ],
+)
+def test_auto_chooses_by_the_queue_and_the_scheduler_of_the_pods(
+    spec: dict[str, Any], served: dict[str, Any], system: str
+) -> None:
+    job = Lifecycle(**spec)
+    todo = job.reconcile(**served)
+    assert job.status["scheduling"] == {"system": system}
+    assert [name.split()[0] for name in groups(todo)] == ([] if system == "None" else [system])
+
+
+@pytest.mark.parametrize("system", POD_GROUPS)
+def test_a_gang_waits_for_the_scheduler_that_the_job_requests(system: GangSystem) -> None:
+    # given
+    job = Lifecycle(scheduling={"gang": str(system)})
+    # when it is not there
+    assert not created(job.reconcile())
+    # then
+    assert job.condition_status("PodsReady") == ("False", "GangSchedulerMissing")
+    assert MISSING[system] in condition(job.status, "PodsReady")["message"]
+    # when it is
+    assert set(members(job.reconcile(**only(system)), system).values()) == {"fashion-training"}
+
+
+def test_a_job_in_a_queue_waits_for_volcano_and_does_not_start_outside_of_it() -> None:
+    job = Lifecycle(scheduling={"queue": "team-a"})
+    assert not created(job.reconcile(**only(NATIVE)))
+    assert "scheduling.queue: team-a: the API server serves no" in job.message("PodsReady")
+    assert job.message("PodsReady").endswith("or remove queue")
+
+
+def test_all_pods_of_a_job_of_volcano_wait_in_its_queue() -> None:
+    # given a job of one worker, and an evaluator
+    spec: dict[str, Any] = {"checkpoint": CHECKPOINT, "evaluation": {"mode": "Continuous"}, "worker": {"replicas": 1}}
+    job = Lifecycle(scheduling={"queue": "team-a"}, **spec)
+    # when
+    todo = job.reconcile(**ALL)
+    # then
+    assert members(todo, VOLCANO) == {"worker-0": "fashion-training", "evaluator-0": "fashion-evaluator"}
+    made = {m["metadata"]["name"]: m["spec"] for m in todo.objects if m["kind"] == "PodGroup"}
+    assert made.keys() == {"fashion-training", "fashion-evaluator"}
+    assert all(spec == {"minMember": 1, "queue": "team-a"} for spec in made.values())
+    assert job.status["scheduling"] == {"system": "Volcano"}
+
+
+def test_a_replaced_replica_belongs_to_the_scheduler_of_its_attempt() -> None:
+    # given an attempt under Volcano
+    job = Lifecycle(**PS, **named("volcano"))
+    job.reconcile(**only(VOLCANO))
+    running = "chief-0:R worker-0:R worker-1:R ps-0:R"
+    job.reconcile(running, **only(VOLCANO))
+    # when a worker is replaced while discovery does not find it
+    job.reconcile([pod("chief-0"), pod("ps-0"), pod("worker-0"), pod("worker-1", "F")])
+    todo = job.reconcile("chief-0:R ps-0:R worker-0:R", after=60)
+    # then
+    assert members(todo, VOLCANO) == {"worker-1-r1": "fashion-training"}
+
+
+def test_an_attempt_with_another_scheduler_leaves_no_pod_group_of_the_last_one() -> None:
+    # given
+    job = Lifecycle()
+    job.reconcile(**only(NATIVE))
+    job.reconcile(BOTH, **only(NATIVE))
+    # when a queue is set before a restart
+    job.spec = {"scheduling": {"queue": "team-a"}}
+    job.reconcile("worker-0:R worker-1:F", **ALL)
+    todo = job.reconcile(after=60, **ALL)
+    # then
+    assert list(groups(todo)) == ["Volcano fashion-training-r1"]
+    assert ObjectName(POD_GROUPS[NATIVE], "fashion-training") in todo.obsolete
+    assert ObjectName(POD_GROUPS[NATIVE], "fashion-training-r1") in todo.obsolete
+    assert ObjectName(POD_GROUPS[VOLCANO], "fashion-training-r1") not in todo.obsolete
+
+
+def test_a_job_that_an_earlier_version_began_keeps_its_pod_group() -> None:
+    # given the status as that version stores it
+    job = Lifecycle(**PS)
+    job.reconcile(**only(NATIVE))
+    running = "chief-0:R worker-0:R worker-1:R ps-0:R"
+    job.reconcile(running, **only(NATIVE))
+    record = job.status["gangs"]["training"]
+    del record["system"]
+    record["podGroup"] = True
+    # when
+    job.reconcile([pod("chief-0"), pod("ps-0"), pod("worker-0"), pod("worker-1", "F")], **ALL)
+    todo = job.reconcile("chief-0:R ps-0:R worker-0:R", after=60, **ALL)
+    # then
+    assert list(groups(todo)) == ["Native fashion-training"]
+    assert members(todo, NATIVE) == {"worker-1-r1": "fashion-training"}
+    assert job.status["scheduling"]["system"] == "Native"
+
+
+def test_a_record_of_a_scheduler_that_a_newer_version_knows_is_readable() -> None:
+    record = stored_record({"gangs": {"training": {"attempt": 0, "system": "Other"}}}, GangName.TRAINING)
+    assert record is not None
+    assert record.system is GangSystem.NONE
+
+
+def test_a_change_of_the_queue_changes_the_pod_group_and_restarts_no_pod() -> None:
+    # given
+    job = Lifecycle(scheduling={"queue": "team-a"})
+    job.reconcile(**ALL)
+    # when
+    job.spec = {"scheduling": {"queue": "team-b"}}
+    todo = job.reconcile(BOTH, generation=2, **ALL)
+    # then
+    assert groups(todo)["Volcano fashion-training"]["queue"] == "team-b"
+    assert todo.deletes == ()
+    assert fingerprint(parse(manifest(scheduling={"queue": "a"}))) == fingerprint(parse(manifest()))
+
+
+def test_the_status_quotes_the_pod_that_volcano_finds_no_node_for() -> None:
+    # given: Volcano gives a pod that would fit, if its gang did, the reason Schedulable or Undetermined
+    job = Lifecycle(scheduling={"gang": "Volcano"})
+    job.reconcile(**ALL)
+    text = "0/3 nodes are unavailable: 3 Insufficient nvidia.com/gpu."
+    waiting = [
+        pod("worker-0", "P", reason="Schedulable", message="can possibly be assigned to node-a", node=""),
+        pod("worker-1", "P", reason="Unschedulable", message=text, node=""),
+    ]
+    # when
+    job.reconcile(waiting, **ALL)
+    # then
+    assert job.status["scheduling"]["reason"] == text
+
+
+@pytest.mark.parametrize(
+    ("gang", "kind"), [("Volcano", "scheduling.volcano.sh/v1beta1"), ("Coscheduling", "scheduling.x-k8s.io/v1alpha1")]
+)
+def test_rendering_shows_the_pod_group_of_a_job_that_requests_it(gang: str, kind: str) -> None:
+    made = objects(parse(manifest(scheduling={"gang": gang})), "tfdist/trainer:test")
+    assert [each["apiVersion"] for each in made if each["kind"] == "PodGroup"] == [kind]
+
+
+@pytest.mark.parametrize("level", ["job", "installation"])
+def test_volcano_with_pods_of_another_scheduler_is_a_contradiction_only_in_the_job(level: str) -> None:
+    scheduling = {"gang": "Volcano"}
+    if level == "installation":
+        parse(manifest(scheduling=scheduling), named("mine")["template"])
+        return
+    with pytest.raises(ValidationFailed) as caught:
+        parse(manifest(scheduling=scheduling, **named("mine")))
+    assert [str(p) for p in caught.value.problems] == [
+        "spec.template.spec.schedulerName: mine contradicts scheduling.gang: Volcano, whose scheduler is volcano; "
+        "remove schedulerName, or change gang"
+    ]
