@@ -62,8 +62,8 @@ class ConditionReason(Reason):
     GANG_SCHEDULER_MISSING = (
         "GangSchedulerMissing",
         "`PodsReady=False`, `Failed=True`",
-        "the cluster lacks the gang scheduler of `scheduling.gang`; the job starts when it is there. `Failed` after "
-        "`startDeadlineSeconds`",
+        "the cluster lacks the gang scheduler of `scheduling.gang`, or that of `scheduling.queue`; the job starts when "
+        "it is there. `Failed` after `startDeadlineSeconds`",
     )
     PODS_READY_TIMEOUT = (
         "PodsReadyTimeout",

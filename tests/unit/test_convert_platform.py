@@ -38,7 +38,7 @@ def test_a_plain_job_has_no_note_on_its_platform(types: Json) -> None:
     assert not [text for text in notes(types).values() if any(each in text for each in texts)]
 
 
-@pytest.mark.parametrize("name", ["volcano", "kube-batch", "scheduler-plugins-scheduler", "koord-scheduler"])
+@pytest.mark.parametrize("name", ["kube-batch", "yunikorn", "koord-scheduler"])
 def test_a_gang_scheduler_without_a_scheduling_policy_is_noted_once(name: str) -> None:
     found = notes_with(all_types({"schedulerName": name}), "PodGroup")
     assert list(found) == ["spec.tfReplicaSpecs.Chief.template.spec.schedulerName"]

@@ -7,6 +7,7 @@ from tfdist.api.v1 import API_VERSION, KIND
 from tfdist.contract import Role
 from tfdist.convert import policies
 from tfdist.convert.failure_policy import backoff_limit, failure_policy
+from tfdist.convert.gang_scheduler import gang_scheduler
 from tfdist.convert.hoist import hoist
 from tfdist.convert.legacy_names import note_legacy_names, note_port_name
 from tfdist.convert.platform_notes import note_platform
@@ -39,7 +40,7 @@ def convert(manifest: Mapping[str, Any]) -> Conversion:
     made = {"apiVersion": API_VERSION, "kind": KIND, "metadata": _metadata(job, raw["metadata"], add_note)}
     replicas = {r.role: r for r in replica_types(job, raw, add_note)}
     spec = _spec(job, replicas, add_note)
-    note_platform(list(replicas.values()), add_note)
+    note_platform(list(replicas.values()), add_note, in_gang="gang" in spec.get("scheduling", {}))
     note_legacy_names(job.metadata.name, replicas.values(), add_note)
     note_port_name(replicas.values(), add_note)
     return Conversion(made | {"spec": spec}, notes)
@@ -78,14 +79,15 @@ def _gang_size(replicas: dict[Role, Replicas]) -> int:
 def _policies(job: TFJob, replicas: dict[Role, Replicas], add_note: AddNote) -> Json:
     spec, dynamic = job.spec, job.spec.enable_dynamic_worker
     limit = backoff_limit(spec.run_policy.backoff_limit, replicas, dynamic=dynamic, add_note=add_note)
-    queue = job.metadata.labels.get(policies.KUEUE_QUEUE_LABEL, "")
+    queue, size = job.metadata.labels.get(policies.KUEUE_QUEUE_LABEL, ""), _gang_size(replicas)
+    gang = gang_scheduler(spec.run_policy.scheduling_policy, replicas.values(), size, add_note)
     made = {
         "runPolicy": policies.run_policy(spec.run_policy, limit, add_note),
         "successPolicy": policies.success_policy(
             spec.success_policy, has_chief=Role.CHIEF in replicas, add_note=add_note
         ),
         "failurePolicy": failure_policy(replicas, dynamic=dynamic, add_note=add_note),
-        "scheduling": policies.scheduling(spec.run_policy.scheduling_policy, queue, _gang_size(replicas), add_note),
+        "scheduling": policies.scheduling(spec.run_policy.scheduling_policy, gang, queue, size, add_note),
     }
     if dynamic:
         policies.note_dynamic_workers(add_note)

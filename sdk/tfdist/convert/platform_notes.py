@@ -33,6 +33,9 @@ _NO_GANG: Final = (
     "part releases its nodes after scheduling.timeoutSeconds if other jobs wait for nodes, and "
     "runPolicy.startDeadlineSeconds limits the wait"
 )
+_OTHER_GROUP: Final = (
+    "kept, but the pods belong to the PodGroup that TFDist creates; scheduling has its queue and its minAvailable"
+)
 _NO_ACCOUNT: Final = (
     "pods no longer have the token of the ServiceAccount default; a program that calls the Kubernetes API, or a "
     "sidecar such as Vault's, needs serviceAccountName: default in template.spec"
@@ -50,9 +53,16 @@ class _Found(NamedTuple):
     message: str
 
 
-def note_platform(replicas: Sequence[Replicas], add_note: AddNote) -> None:
-    """Add the notes on gang scheduling, host network, closed ports, the ServiceAccount's token and `/tmp`."""
-    first: Sequence[Callable[[Replicas], Iterator[_Found]]] = (_gang, _host_network, _no_token, _temporary_files)
+def note_platform(replicas: Sequence[Replicas], add_note: AddNote, *, in_gang: bool) -> None:
+    """Add the notes on gang scheduling, host network, closed ports, the ServiceAccount's token and `/tmp`.
+
+    Args:
+        replicas: the replicas of the TFJob.
+        add_note: adds a note to the result.
+        in_gang: whether `scheduling.gang` of the result is set.
+    """
+    gang = _group if in_gang else _gang
+    first: Sequence[Callable[[Replicas], Iterator[_Found]]] = (gang, _host_network, _no_token, _temporary_files)
     for find in first:
         for found in (found for r in replicas for found in find(r)):
             add_note(*found)
@@ -71,10 +81,16 @@ def _gang(replicas: Replicas) -> Iterator[_Found]:
     if scheduler != DEFAULT_SCHEDULER:
         condition = "" if scheduler in GANG_SCHEDULERS else "if it is a gang scheduler: "
         yield _Found(f"{path}.spec.schedulerName", f"{condition}{scheduler} is {_NO_GANG}")
+    yield from _group(replicas, _NO_GANG)
+
+
+def _group(replicas: Replicas, text: str = _OTHER_GROUP) -> Iterator[_Found]:
+    """Yield the labels and annotations of a pod group, with a text."""
+    template, path = replicas.template, f"{replicas.path}.template"
     for name in ("labels", "annotations"):
         for key in template.get("metadata", {}).get(name, ()):
             if _GROUP_KEYS.match(key):
-                yield _Found(f"{path}.{join_path(['metadata', name, key])}", _NO_GANG)
+                yield _Found(f"{path}.{join_path(['metadata', name, key])}", text)
 
 
 def _host_network(replicas: Replicas) -> Iterator[_Found]:

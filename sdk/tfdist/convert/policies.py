@@ -81,25 +81,27 @@ def note_dynamic_workers(add_note: AddNote) -> None:
     add_note("spec.enableDynamicWorker", text)
 
 
-def scheduling(given: SchedulingPolicy, kueue_queue: str, gang_size: int, add_note: AddNote) -> Json:
+def scheduling(given: SchedulingPolicy, gang: str | None, kueue_queue: str, gang_size: int, add_note: AddNote) -> Json:
     """Return `scheduling`.
 
     Args:
         given: the TFJob's scheduling policy.
+        gang: `scheduling.gang`; None for the default.
         kueue_queue: the queue in Kueue's label of the TFJob, or empty.
         gang_size: number of replicas that train.
         add_note: adds a note to the result.
     """
     path = f"{_PATH}.schedulingPolicy"
-    if given.queue:
-        text = f"dropped: scheduling.queue is {NOT_SUPPORTED}; the job is not queued"
-        add_note(f"{path}.queue", text)
+    if given.queue and gang != "Volcano":
+        add_note(f"{path}.queue", "dropped: the scheduler that the pods name has no queues; the job is not queued")
     if kueue_queue:
         text = f"kept as a label that has no effect: scheduling.gang: Kueue is {NOT_SUPPORTED}; the job is not queued"
         add_note(join_path(["metadata", "labels", KUEUE_QUEUE_LABEL]), text)
     if given.min_resources:
-        add_note(f"{path}.minResources", "dropped: TFDist uses the sum of the gang's resource requests")
+        add_note(f"{path}.minResources", "dropped: the scheduler adds up the resource requests of the pods")
     made = {
+        "gang": gang,
+        "queue": given.queue if gang == "Volcano" else None,
         "priorityClassName": given.priority_class,
         "minAvailable": _min_available(given.min_available, gang_size, add_note),
         "timeoutSeconds": _timeout_seconds(given.schedule_timeout_seconds, add_note),
