@@ -98,7 +98,7 @@ def scheduling(given: SchedulingPolicy, gang: str | None, kueue_queue: str, gang
         text = f"kept as a label that has no effect: scheduling.gang: Kueue is {NOT_SUPPORTED}; the job is not queued"
         add_note(join_path(["metadata", "labels", KUEUE_QUEUE_LABEL]), text)
     if given.min_resources:
-        add_note(f"{path}.minResources", "dropped: the scheduler adds up the resource requests of the pods")
+        add_note(f"{path}.minResources", "dropped: the scheduler sees the resource requests of the pods")
     made = {
         "gang": gang,
         "queue": given.queue if gang == "Volcano" else None,
