@@ -174,3 +174,11 @@ def test_each_setting_without_effect_is_reported_once() -> None:
     assert fields == ["image", "init container ship-logs", "nodeSelector"]
     [worker, _] = made.replicas.values()
     assert worker.grace_seconds == 120
+
+
+@pytest.mark.parametrize("scheduling", [{"gang": "Native"}, {"queue": "team-a"}], ids=str)
+def test_a_gang_scheduler_is_not_waited_for(scheduling: dict[str, str]) -> None:
+    made = prepared(alone(worker={"replicas": 2}, command=["run"], image="mine:1", scheduling=scheduling))
+    assert made.job.spec.scheduling.gang == "None"
+    assert made.job.spec.scheduling.queue is None
+    assert "scheduling: there is one machine" in made.notes

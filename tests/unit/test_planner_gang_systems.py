@@ -145,6 +145,15 @@ def test_a_job_in_a_queue_waits_for_volcano_and_does_not_start_outside_of_it() -
     assert job.message("PodsReady").endswith("or remove queue")
 
 
+@pytest.mark.parametrize("name", ["mine", "default-scheduler"])
+def test_a_job_in_a_queue_whose_pods_name_another_scheduler_waits_with_the_reason(name: str) -> None:
+    job = Lifecycle(scheduling={"queue": "team-a"}, **named(name))
+    assert not created(job.reconcile(**ALL))
+    assert f"schedulerName {name} keeps the pods out of queues of Volcano; remove one of the two" in job.message(
+        "PodsReady"
+    )
+
+
 def test_all_pods_of_a_job_of_volcano_wait_in_its_queue() -> None:
     # given a job of one worker, and an evaluator
     spec: dict[str, Any] = {"checkpoint": CHECKPOINT, "evaluation": {"mode": "Continuous"}, "worker": {"replicas": 1}}

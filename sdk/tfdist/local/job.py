@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from tfdist.api.policies import SchedulingSpec
 from tfdist.api.v1 import TFDistJob
 from tfdist.contract import LAUNCH_KEY_ENV, LAUNCH_PORT, LAUNCH_PORT_ENV
 from tfdist.local import gpus
@@ -79,7 +80,11 @@ class LocalJob:
             CannotRunHere: the job needs a cluster.
         """
         self.job, problems = with_commands(job, machine.entry_point, launcher=machine.launcher)
-        policies = {"run_policy": job.spec.run_policy.model_copy(update=_RUN_POLICY), "tensor_board": None}
+        policies = {
+            "run_policy": job.spec.run_policy.model_copy(update=_RUN_POLICY),
+            "scheduling": SchedulingSpec(gang="None"),  # no gang scheduler would ever be there
+            "tensor_board": None,
+        }
         self.job = self.job.model_copy(update={"spec": self.job.spec.model_copy(update=policies)})
         self._sources, self._machine = sources, machine
         members = {member.name: gang.name for gang in gangs(self.job) for member in gang.members}

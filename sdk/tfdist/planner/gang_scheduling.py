@@ -10,7 +10,7 @@ from tfdist.planner.context import PlanContext
 from tfdist.planner.decision import Failure
 from tfdist.reasons import ConditionReason
 from tfdist.render.gang import Gang, GangName
-from tfdist.render.gang_systems import gang_system
+from tfdist.render.gang_systems import gang_system, other_schedulers
 from tfdist.render.metadata import Manifest
 from tfdist.render.owned_kinds import POD_GROUPS
 from tfdist.render.pod_group import pod_group
@@ -33,12 +33,19 @@ _REMEDIES: Final[Mapping[GangSystem, str]] = MappingProxyType(
 def missing_scheduler(context: PlanContext, state: GangState) -> Failure | None:
     """Return why a gang cannot start: the gang scheduler that the job requests is not there; None if it is.
 
-    A gang that has started goes on without it.
+    A gang that has started goes on without it. Of `gang: Volcano`, validation has rejected another `schedulerName`.
     """
     system = starting_system(context, state.gang)
-    if state.pods or system is GangSystem.NONE or system in context.view.served_systems:
-        return None
     scheduling = context.spec.scheduling
+    if state.pods or system is GangSystem.NONE:
+        return None
+    if system is GangSystem.VOLCANO and (names := other_schedulers(context.job, state.gang)):
+        text = (
+            f"scheduling.queue: schedulerName {names[0]} keeps the pods out of queues of Volcano; remove one of the two"
+        )
+        return Failure(ConditionReason.GANG_SCHEDULER_MISSING, text)
+    if system in context.view.served_systems:
+        return None
     cause, other = f"scheduling.gang: {system}", "choose Auto in a new job"
     if scheduling.gang == "Auto":
         cause, other = f"scheduling.queue: {scheduling.queue}", "remove queue"

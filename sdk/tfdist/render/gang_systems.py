@@ -52,6 +52,13 @@ def _chosen(job: TFDistJob, gang: Gang, installation: Installation, served: Coll
     return system if system in served else GangSystem.NONE
 
 
+def other_schedulers(job: TFDistJob, gang: Gang) -> tuple[str, ...]:
+    """Return each `schedulerName` of a job's own templates by which Volcano would not schedule its pods."""
+    roles = dict.fromkeys(member.role for member in gang.members)
+    named = (role_template(job, role).get("spec", {}).get("schedulerName") for role in roles)
+    return tuple(dict.fromkeys(name for name in named if name and name != VOLCANO_SCHEDULER))
+
+
 def _templates(job: TFDistJob, gang: Gang, installation: Installation) -> Iterator[Mapping[str, Any]]:
     """Yield the template of each role of a gang, merged with the pod defaults as far as scheduling is concerned."""
     defaults = installation.pod_defaults
