@@ -230,12 +230,13 @@ def _wait_ready(port: int, path: str, folder: Path) -> None:
     """Wait until a server answers 200; every server lets anybody ask for its health."""
     url = f"https://127.0.0.1:{port}{path}"
     try:
-        shell.wait_until(lambda: _healthy(url), timeout_seconds=READY_SECONDS, what=f"{url} answers")
+        shell.wait_until(lambda: healthy(url), timeout_seconds=READY_SECONDS, what=f"{url} answers")
     except ClusterError as error:
         raise ClusterError(f"{error}; the servers' logs are in {folder}") from error
 
 
-def _healthy(url: str) -> bool:
+def healthy(url: str) -> bool:
+    """Return whether a server of this machine answers a request for its health with 200."""
     import ssl  # noqa: PLC0415  costs 20 ms, which only this needs
     import urllib.error  # noqa: PLC0415
     import urllib.request  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""Executables from Go modules: those of `cluster/go`, and a few tools at fixed versions.
+"""Executables from Go modules: those of `cluster/go`, schedulers, and a few tools at fixed versions.
 
 `go build` has its own cache; that of executables saves even the seconds that a lookup there takes, and lets an
 executable be used where Go's cache has been emptied.
@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from tfdist_cluster import console, content, shell, versions
+from tfdist_cluster import console, content, shell, source_edits, versions
 from tfdist_cluster.errors import ClusterError
 from tfdist_cluster.paths import GO_MODULE, State
+from tfdist_cluster.source_edits import Edit
 
 # No DWARF: a tenth less compile time, and -w would drop it from the executable anyway. Traces keep their lines.
 BUILD_FLAGS = ("-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false")
@@ -64,6 +65,20 @@ def _from_module(state: State, wanted: Program, folder: Path, module: Path, vers
     return _linked(state, wanted, folder, key, partial(_build, wanted.package, module, flags))
 
 
+def edited(state: State, wanted: Program, module: Path, required: str, edits: Sequence[Edit]) -> Path:
+    """Build an executable of a module that another one requires, where it is not current, and return its path.
+
+    Args:
+        state: of this clone.
+        wanted: the executable; its package is one of the required module.
+        module: folder of the module that requires it; its `go.mod` and `go.sum` pin every version.
+        required: path of the required module.
+        edits: changes of its sources.
+    """
+    key = content.digest(content.files_digest([module]), BUILD_FLAGS, wanted.package, edits)
+    return _linked(state, wanted, state.bin, key, partial(_build_edited, wanted.package, module, required, edits))
+
+
 def tool(state: State, name: str) -> Path:
     """Build one of the extra tools where it is not current, and return its path."""
     package = versions.EXTRA_TOOLS[name]
@@ -93,6 +108,20 @@ def _linked(state: State, wanted: Program, folder: Path, key: str, make: Callabl
 def _build(package: str, module: Path, linker_flags: str, log: Path, output: Path) -> None:
     flags = [*BUILD_FLAGS, "-ldflags", linker_flags]
     _go(["go", "build", "-v", *flags, "-o", str(output), package], log, module)
+
+
+def _build_edited(package: str, module: Path, required: str, edits: Sequence[Edit], log: Path, output: Path) -> None:
+    """Go does not build an edited module cache, so an edited module gets a copy, which replaces it."""
+    if not edits:
+        _build(package, module, "-s -w", log, output)
+        return
+    folder = output.with_name(output.name + ".folder")
+    content.remove(folder)
+    shutil.copytree(module, folder)
+    source_edits.copy(module_folder(required, module), folder / "source", edits)
+    _go(["go", "mod", "edit", f"-replace={required}=./source"], log, folder)
+    _build(package, folder, "-s -w", log, output)
+    content.remove(folder)
 
 
 def _install(package: str, log: Path, output: Path) -> None:
@@ -161,15 +190,15 @@ def require_go() -> None:
         raise ClusterError(f"Go {needed} or newer is needed to build Kubernetes; `go` in PATH is {printed}")
 
 
-def module_folder(module: str) -> Path:
-    """Return the folder of a module that `cluster/go` requires, downloaded and verified."""
+def module_folder(module: str, requiring: Path = GO_MODULE) -> Path:
+    """Return the folder of a module that the module in folder `requiring` requires, downloaded and verified."""
     require_go()
     printed = shell.run(
-        ["go", "list", "-m", "-f", "{{.Dir}}", module], cwd=GO_MODULE, env={"GOFLAGS": "-mod=mod"}
+        ["go", "list", "-m", "-f", "{{.Dir}}", module], cwd=requiring, env={"GOFLAGS": "-mod=mod"}
     ).strip()
     if not printed:
-        shell.run(["go", "mod", "download", module], cwd=GO_MODULE)
-        printed = shell.run(["go", "list", "-m", "-f", "{{.Dir}}", module], cwd=GO_MODULE).strip()
+        shell.run(["go", "mod", "download", module], cwd=requiring)
+        printed = shell.run(["go", "list", "-m", "-f", "{{.Dir}}", module], cwd=requiring).strip()
     if not printed:
         raise ClusterError(f"the Go module {module} could not be downloaded; check `go env GOPROXY`")
     return Path(printed)

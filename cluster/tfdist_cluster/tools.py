@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tfdist_cluster import gobuild, lock, versions
+from tfdist_cluster import gobuild, lock, schedulers, versions
 from tfdist_cluster.errors import ClusterError
 from tfdist_cluster.paths import State
 
@@ -11,7 +11,7 @@ _OF_THE_MODULE = {each.name: each for each in (gobuild.KIND, gobuild.PAUSE, gobu
 
 def names() -> list[str]:
     """Return the names that `ensure` knows."""
-    return sorted({*_OF_THE_MODULE, "kube", *gobuild.COMPONENTS, *versions.EXTRA_TOOLS})
+    return sorted({*_OF_THE_MODULE, "kube", *gobuild.COMPONENTS, *schedulers.PROGRAMS, *versions.EXTRA_TOOLS})
 
 
 def ensure(state: State, name: str) -> Path:
@@ -23,6 +23,8 @@ def ensure(state: State, name: str) -> Path:
     with lock.exclusive(state.root / f"tool-{_unit(name)}.lock"):
         if name in versions.EXTRA_TOOLS:
             return gobuild.tool(state, name)
+        if name in schedulers.PROGRAMS:
+            return schedulers.ensure(state, name)
         gobuild.program(state, _OF_THE_MODULE.get(name, gobuild.KUBE))
         return state.bin / name
 

@@ -20,6 +20,7 @@ class Api:
         config: Any = kubernetes.client.Configuration()
         load: Any = kubernetes.config.load_kube_config
         load(str(kubeconfig), client_configuration=config)
+        self.kubeconfig = kubeconfig
         self.host: str = config.host
         self.authority: str = config.ssl_ca_cert
         self._session = requests.Session()
