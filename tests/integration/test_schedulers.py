@@ -62,8 +62,9 @@ def scheduled(api: Api, namespace: str) -> int:
     return sum("nodeName" in pod["spec"] for pod in api.pods(namespace))
 
 
-def create_group(api: Api, path: str, **spec: object) -> None:
-    api.do("POST", path, {"metadata": {"name": "gang"}, "spec": {"minMember": SIZE, **spec}})
+def create_group(api: Api, path: str, api_version: str, **spec: object) -> None:
+    kind = {"apiVersion": api_version, "kind": "PodGroup", "metadata": {"name": "gang"}}
+    api.do("POST", path, kind | {"spec": {"minMember": SIZE, **spec}})
 
 
 @pytest.mark.usefixtures("_kueue")
@@ -93,7 +94,7 @@ def test_volcano_schedules_a_gang_as_a_whole(api: Api, namespace: str) -> None:
     groups = volcano_scheduler.GROUPS.format(ns=namespace)
     with node_with_places(api, SIZE - 1):
         # given
-        create_group(api, groups, queue="default", minResources={PLACE: SIZE})
+        create_group(api, groups, volcano_scheduler.API_VERSION, queue="default", minResources={PLACE: SIZE})
         create_pods(api, namespace, volcano_scheduler.NAME, annotations={volcano_scheduler.ANNOTATION: "gang"})
         # then
         wait_for("the gang to be held", lambda: condition(api, f"{groups}/gang", "Unschedulable"))
@@ -118,7 +119,7 @@ def test_coscheduling_schedules_a_gang_as_a_whole(api: Api, namespace: str) -> N
 
     with node_with_places(api, SIZE - 1):
         # given
-        create_group(api, groups, scheduleTimeoutSeconds=10)
+        create_group(api, groups, coscheduling_plugin.API_VERSION, scheduleTimeoutSeconds=10)
         create_pods(api, namespace, coscheduling_plugin.NAME, labels={coscheduling_plugin.LABEL: "gang"})
         # then
         wait_for("the gang to be held", held)

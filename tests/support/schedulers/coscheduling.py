@@ -16,7 +16,8 @@ from tfdist_cluster.schedulers import SCHEDULER_PLUGINS
 
 NAME: Final = "coscheduling"
 """`schedulerName` of its pods."""
-GROUPS: Final = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{ns}/podgroups"
+API_VERSION: Final = "scheduling.x-k8s.io/v1alpha1"
+GROUPS: Final = f"/apis/{API_VERSION}/namespaces/{{ns}}/podgroups"
 LABEL: Final = "scheduling.x-k8s.io/pod-group"
 """Label of a pod: its PodGroup."""
 

@@ -14,8 +14,9 @@ from tfdist_cluster.schedulers import VOLCANO
 
 NAME: Final = "volcano"
 """`schedulerName` of its pods."""
-GROUPS: Final = "/apis/scheduling.volcano.sh/v1beta1/namespaces/{ns}/podgroups"
-QUEUES: Final = "/apis/scheduling.volcano.sh/v1beta1/queues"
+API_VERSION: Final = "scheduling.volcano.sh/v1beta1"
+GROUPS: Final = f"/apis/{API_VERSION}/namespaces/{{ns}}/podgroups"
+QUEUES: Final = f"/apis/{API_VERSION}/queues"
 ANNOTATION: Final = "scheduling.k8s.io/group-name"
 """Annotation of a pod: its PodGroup."""
 
@@ -37,10 +38,12 @@ def volcano(api: Api, folder: pathlib.Path) -> Iterator[None]:
         f"--cache-dump-dir={folder}",
     ]
     controller = [*_common(api, controller_port), "--controllers=pg-controller,queue-controller"]
+    # A plugin for devices takes its kubeconfig from there, or else that of the user's own cluster.
+    variables = {"KUBECONFIG": str(api.kubeconfig)}
     with (
         crds.installed(api, [crd for path in definitions for crd in crds.documents(path)]),
-        running("vc-scheduler", scheduler, folder, lambda: healthy(_health(scheduler_port))),
-        running("vc-controller-manager", controller, folder, lambda: _queue_is_open(api)),
+        running("vc-scheduler", scheduler, folder, lambda: healthy(_health(scheduler_port)), **variables),
+        running("vc-controller-manager", controller, folder, lambda: _queue_is_open(api), **variables),
     ):
         yield
 
