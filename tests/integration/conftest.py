@@ -11,6 +11,9 @@ from support.api import Api
 from support.conformance import Moved, Stage
 from support.conformance import stage as run_stage
 from support.control_plane import control_plane
+from support.schedulers import coscheduling as coscheduling_scheduler
+from support.schedulers import kueue as kueue_scheduler
+from support.schedulers import volcano as volcano_scheduler
 
 
 @pytest.fixture(scope="session")
@@ -60,3 +63,27 @@ def job(jobs: list[Moved]) -> Moved:
     """The job of the test's one situation."""
     (found,) = jobs
     return found
+
+
+# The schedulers of other projects take minutes to build: only tests that are marked long use them.
+
+
+@pytest.fixture(scope="module")
+def kueue(api: Api, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Kueue, for the tests of a module."""
+    with kueue_scheduler.kueue(api, tmp_path_factory.mktemp("kueue")):
+        yield
+
+
+@pytest.fixture(scope="module")
+def volcano(api: Api, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Volcano, for the tests of a module."""
+    with volcano_scheduler.volcano(api, tmp_path_factory.mktemp("volcano")):
+        yield
+
+
+@pytest.fixture(scope="module")
+def coscheduling(api: Api, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The scheduler with the plugin Coscheduling, for the tests of a module."""
+    with coscheduling_scheduler.coscheduling(api, tmp_path_factory.mktemp("coscheduling")):
+        yield

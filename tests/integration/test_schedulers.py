@@ -1,15 +1,10 @@
 """The schedulers of other projects do here what they do in a cluster: what tests of TFDist with them rely on."""
 
-import pathlib
-from collections.abc import Iterator
-
 import pytest
 from support.api import PODS, Api, Json
 from support.places import PLACE, node_with_places
 from support.polling import wait_for
-from support.schedulers import coscheduling as coscheduling_plugin
-from support.schedulers import kueue as queues
-from support.schedulers import volcano as volcano_scheduler
+from support.schedulers import coscheduling, kueue, volcano
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]
 
@@ -17,31 +12,13 @@ SIZE = 3
 QUEUE = "team-a"
 
 
-@pytest.fixture
-def _kueue(api: Api, tmp_path: pathlib.Path) -> Iterator[None]:
-    with queues.kueue(api, tmp_path):
-        yield
-
-
-@pytest.fixture
-def _volcano(api: Api, tmp_path: pathlib.Path) -> Iterator[None]:
-    with volcano_scheduler.volcano(api, tmp_path):
-        yield
-
-
-@pytest.fixture
-def _coscheduling(api: Api, tmp_path: pathlib.Path) -> Iterator[None]:
-    with coscheduling_plugin.coscheduling(api, tmp_path):
-        yield
-
-
 def create_workload(api: Api, namespace: str, name: str, cpus: int) -> None:
     container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": cpus}}}
     template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
     # A queue with a Workload without priority cannot be listed: Kueue's aggregated API ends the request with an error.
     spec = {"queueName": QUEUE, "priority": 0, "podSets": [{"name": "main", "count": 1, "template": template}]}
-    kind = {"apiVersion": f"{queues.GROUP}/v1beta1", "kind": "Workload"}
-    api.do("POST", queues.WORKLOADS.format(ns=namespace), kind | {"metadata": {"name": name}, "spec": spec})
+    kind = {"apiVersion": f"{kueue.GROUP}/v1beta1", "kind": "Workload"}
+    api.do("POST", kueue.WORKLOADS.format(ns=namespace), kind | {"metadata": {"name": name}, "spec": spec})
 
 
 def condition(api: Api, path: str, kind: str) -> Json:
@@ -67,11 +44,11 @@ def create_group(api: Api, path: str, api_version: str, **spec: object) -> None:
     api.do("POST", path, kind | {"spec": {"minMember": SIZE, **spec}})
 
 
-@pytest.mark.usefixtures("_kueue")
+@pytest.mark.usefixtures("kueue")
 def test_kueue_admits_what_the_quota_allows_and_the_next_workload_when_it_ends(api: Api, namespace: str) -> None:
     # given a queue with a quota of four CPUs
-    queues.create_queue(api, namespace, QUEUE, cpu=4)
-    workloads = queues.WORKLOADS.format(ns=namespace)
+    kueue.create_queue(api, namespace, QUEUE, cpu=4)
+    workloads = kueue.WORKLOADS.format(ns=namespace)
     # when two Workloads ask for three each
     create_workload(api, namespace, "first", 3)
     wait_for("the first", lambda: condition(api, f"{workloads}/first", "Admitted").get("status") == "True")
@@ -82,20 +59,20 @@ def test_kueue_admits_what_the_quota_allows_and_the_next_workload_when_it_ends(a
     assert "insufficient unused quota for cpu" in held["message"], held
     assert condition(api, f"{workloads}/first", "QuotaReserved")["status"] == "True"
     # and its position is known
-    (pending,) = api.do("GET", queues.PENDING.format(ns=namespace, queue=QUEUE))["items"]
+    (pending,) = api.do("GET", kueue.PENDING.format(ns=namespace, queue=QUEUE))["items"]
     assert (pending["metadata"]["name"], pending["positionInLocalQueue"]) == ("second", 0)
     # and it is admitted when the first is gone
     api.do("DELETE", f"{workloads}/first")
     wait_for("the second", lambda: condition(api, f"{workloads}/second", "Admitted").get("status") == "True")
 
 
-@pytest.mark.usefixtures("_volcano")
+@pytest.mark.usefixtures("volcano")
 def test_volcano_schedules_a_gang_as_a_whole(api: Api, namespace: str) -> None:
-    groups = volcano_scheduler.GROUPS.format(ns=namespace)
+    groups = volcano.GROUPS.format(ns=namespace)
     with node_with_places(api, SIZE - 1):
         # given
-        create_group(api, groups, volcano_scheduler.API_VERSION, queue="default", minResources={PLACE: SIZE})
-        create_pods(api, namespace, volcano_scheduler.NAME, annotations={volcano_scheduler.ANNOTATION: "gang"})
+        create_group(api, groups, volcano.API_VERSION, queue="default", minResources={PLACE: SIZE})
+        create_pods(api, namespace, volcano.NAME, annotations={volcano.ANNOTATION: "gang"})
         # then
         wait_for("the gang to be held", lambda: condition(api, f"{groups}/gang", "Unschedulable"))
         assert scheduled(api, namespace) == 0
@@ -103,9 +80,9 @@ def test_volcano_schedules_a_gang_as_a_whole(api: Api, namespace: str) -> None:
             wait_for("all pods", lambda: scheduled(api, namespace) == SIZE)
 
 
-@pytest.mark.usefixtures("_coscheduling")
+@pytest.mark.usefixtures("coscheduling")
 def test_coscheduling_schedules_a_gang_as_a_whole(api: Api, namespace: str) -> None:
-    groups = coscheduling_plugin.GROUPS.format(ns=namespace)
+    groups = coscheduling.GROUPS.format(ns=namespace)
     pods = PODS.format(ns=namespace)
 
     def held() -> bool:
@@ -119,8 +96,8 @@ def test_coscheduling_schedules_a_gang_as_a_whole(api: Api, namespace: str) -> N
 
     with node_with_places(api, SIZE - 1):
         # given
-        create_group(api, groups, coscheduling_plugin.API_VERSION, scheduleTimeoutSeconds=10)
-        create_pods(api, namespace, coscheduling_plugin.NAME, labels={coscheduling_plugin.LABEL: "gang"})
+        create_group(api, groups, coscheduling.API_VERSION, scheduleTimeoutSeconds=10)
+        create_pods(api, namespace, coscheduling.NAME, labels={coscheduling.LABEL: "gang"})
         # then
         wait_for("the gang to be held", held)
         assert scheduled(api, namespace) == 0
