@@ -12,11 +12,11 @@ SIZE = 3
 QUEUE = "team-a"
 
 
-def create_workload(api: Api, namespace: str, name: str, cpus: int) -> None:
+def create_workload(api: Api, namespace: str, name: str, cpus: int, priority: int = 0) -> None:
     container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": cpus}}}
     template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
     # A queue with a Workload without priority cannot be listed: Kueue's aggregated API ends the request with an error.
-    spec = {"queueName": QUEUE, "priority": 0, "podSets": [{"name": "main", "count": 1, "template": template}]}
+    spec = {"queueName": QUEUE, "priority": priority, "podSets": [{"name": "main", "count": 1, "template": template}]}
     kind = {"apiVersion": f"{kueue.GROUP}/v1beta1", "kind": "Workload"}
     api.do("POST", kueue.WORKLOADS.format(ns=namespace), kind | {"metadata": {"name": name}, "spec": spec})
 
@@ -25,6 +25,10 @@ def condition(api: Api, path: str, kind: str) -> Json:
     """Return a condition of an object, or nothing."""
     conditions = api.do("GET", path).get("status", {}).get("conditions", ())
     return next((each for each in conditions if each["type"] == kind), {})
+
+
+def is_admitted(api: Api, namespace: str, name: str) -> bool:
+    return condition(api, f"{kueue.WORKLOADS.format(ns=namespace)}/{name}", "Admitted").get("status") == "True"
 
 
 def create_pods(api: Api, namespace: str, scheduler: str, **meta: Json) -> None:
@@ -51,7 +55,7 @@ def test_kueue_admits_what_the_quota_allows_and_the_next_workload_when_it_ends(a
     workloads = kueue.WORKLOADS.format(ns=namespace)
     # when two Workloads ask for three each
     create_workload(api, namespace, "first", 3)
-    wait_for("the first", lambda: condition(api, f"{workloads}/first", "Admitted").get("status") == "True")
+    wait_for("the first", lambda: is_admitted(api, namespace, "first"))
     create_workload(api, namespace, "second", 3)
     # then one is admitted, the other one is not, and its condition has the reason
     held = wait_for("the second to be held", lambda: condition(api, f"{workloads}/second", "QuotaReserved"))
@@ -63,7 +67,32 @@ def test_kueue_admits_what_the_quota_allows_and_the_next_workload_when_it_ends(a
     assert (pending["metadata"]["name"], pending["positionInLocalQueue"]) == ("second", 0)
     # and it is admitted when the first is gone
     api.do("DELETE", f"{workloads}/first")
-    wait_for("the second", lambda: condition(api, f"{workloads}/second", "Admitted").get("status") == "True")
+    wait_for("the second", lambda: is_admitted(api, namespace, "second"))
+
+
+@pytest.mark.usefixtures("kueue")
+def test_an_evicted_workload_keeps_its_quota_until_its_controller_releases_it(api: Api, namespace: str) -> None:
+    # given
+    kueue.create_queue(api, namespace, QUEUE, cpu=4)
+    low, high = (f"{kueue.WORKLOADS.format(ns=namespace)}/{name}" for name in ("low", "high"))
+    create_workload(api, namespace, "low", 3)
+    wait_for("the low one", lambda: is_admitted(api, namespace, "low"))
+    # when one of a higher priority needs the quota
+    create_workload(api, namespace, "high", 3, priority=1)
+    waits = "Pending the preemption of 1 workload(s)"
+    wait_for("the high one to wait", lambda: waits in condition(api, high, "QuotaReserved").get("message", ""))
+    # then the low one is only marked
+    wait_for("the eviction", lambda: condition(api, low, "Evicted").get("reason") == "Preempted")
+    assert condition(api, low, "QuotaReserved")["status"] == "True"
+    # and what Kueue does for jobs that it knows, the controller of another job must do
+    conditions = api.do("GET", low)["status"]["conditions"]
+    released = {"QuotaReserved": "False", "Admitted": "False"}
+    status = {"conditions": [each | {"status": released.get(each["type"], each["status"])} for each in conditions]}
+    api.do("PATCH", f"{low}/status", {"status": status | {"admission": None}}, "merge-patch")
+    wait_for("the high one", lambda: is_admitted(api, namespace, "high"))
+    # and the low one is queued again
+    api.do("DELETE", high)
+    wait_for("the low one again", lambda: is_admitted(api, namespace, "low"))
 
 
 @pytest.mark.usefixtures("volcano")

@@ -82,13 +82,17 @@ def create_queue(api: Api, namespace: str, name: str, *, cpu: int) -> None:
         api: the API server.
         namespace: of the queue.
         name: of the queue; its ClusterQueue and ResourceFlavor are named after the namespace, too.
-        cpu: the quota.
+        cpu: the quota, which a Workload of a higher priority may take from one of a lower priority.
     """
     whole = f"{namespace}-{name}"
     api.do("POST", f"{API}/resourceflavors", _object("ResourceFlavor", whole))
     quotas = [{"name": whole, "resources": [{"name": "cpu", "nominalQuota": cpu}]}]
     selector: Json = {"matchLabels": {"kubernetes.io/metadata.name": namespace}}
-    spec = {"namespaceSelector": selector, "resourceGroups": [{"coveredResources": ["cpu"], "flavors": quotas}]}
+    spec = {
+        "namespaceSelector": selector,
+        "resourceGroups": [{"coveredResources": ["cpu"], "flavors": quotas}],
+        "preemption": {"withinClusterQueue": "LowerPriority"},
+    }
     api.do("POST", f"{API}/clusterqueues", _object("ClusterQueue", whole) | {"spec": spec})
     local = _object("LocalQueue", name) | {"spec": {"clusterQueue": whole}}
     api.do("POST", f"{API}/namespaces/{namespace}/localqueues", local)
