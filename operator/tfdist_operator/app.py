@@ -116,7 +116,7 @@ class Controller:
             self._supervisor.start(f"watch {informer.what}", informer.run())
         self._supervisor.start(f"watch {PLURAL}", self._caches.job_watch.run())
         for optional in self._caches.optional:
-            self._supervisor.start(optional.kind.resource, optional.run())
+            self._supervisor.start(optional.name, optional.run())
         self._supervisor.start("leadership", self._lead())
 
     async def _await_api(self) -> None:

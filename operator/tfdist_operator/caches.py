@@ -16,9 +16,10 @@ from tfdist_operator.kube.job_cache import JobCache
 from tfdist_operator.kube.job_watch import JobWatch
 from tfdist_operator.kube.keys import ALL_NAMESPACES, NamespacedName
 from tfdist_operator.kube.kopf_session import KopfSession
-from tfdist_operator.kube.optional_kind_watch import OptionalKindWatch
+from tfdist_operator.kube.kueue import Kueue
+from tfdist_operator.kube.optional_api import OptionalApi
 from tfdist_operator.kube.owned_cache import OwnedObjectCache
-from tfdist_operator.kube.owned_watch import watch_owned
+from tfdist_operator.kube.owned_watch import served_version, watch_owned
 from tfdist_operator.kube.pod_cache import PodCache
 from tfdist_operator.kube.resync import Compared, Resync
 from tfdist_operator.kube.workqueue import WorkQueue
@@ -46,8 +47,12 @@ class Caches:
         self.owned = {kind: OwnedObjectCache(kind, self._enqueue) for kind in OWNED_KINDS}
         pods = [(kind, Informer(client, kind, self.pods)) for kind in self._kinds("api/v1", "pods", names.POD_SELECTOR)]
         owned = watch_owned(client, self.namespaces, [c for c in self.owned.values() if not c.kind.optional])
-        self.optional = tuple(self._optional(client, c) for c in self.owned.values() if c.kind.optional)
-        """The watches of kinds that the API server may not serve."""
+        self._pod_groups = {
+            kind.system: self._optional(client, cache) for kind, cache in self.owned.items() if kind.optional
+        }
+        self.kueue = Kueue(client, self.namespaces, self._enqueue, self._enqueue_now)
+        self.optional = (*self._pod_groups.values(), self.kueue.api)
+        """The watches of APIs that the API server may not serve."""
         self.resync = Resync(
             client,
             [
@@ -79,13 +84,15 @@ class Caches:
 
     def served_systems(self) -> frozenset[GangSystem]:
         """Return the gang schedulers whose kinds the API server serves."""
-        return frozenset(watch.kind.system for watch in self.optional if watch.served)
+        return frozenset(system for system, api in self._pod_groups.items() if api.served)
 
-    def _optional(self, client: Client, cache: OwnedObjectCache) -> OptionalKindWatch:
-        def informers() -> list[Informer]:
+    def _optional(self, client: Client, cache: OwnedObjectCache) -> OptionalApi:
+        def informers(_version: str) -> list[Informer]:
             return [informer for informer, _ in watch_owned(client, self.namespaces, [cache])]
 
-        return OptionalKindWatch(client, cache.kind, informers, self._enqueue_now)
+        return OptionalApi(
+            client, cache.kind.resource, partial(served_version, cache.kind), informers, self._enqueue_now
+        )
 
     def _enqueue_now(self) -> None:
         """Queue every job, if this replica leads."""

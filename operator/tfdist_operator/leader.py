@@ -7,6 +7,7 @@ from tfdist_operator.kube.owned_cache import controller_label
 from tfdist_operator.kube.owned_requests import OwnedRequests
 from tfdist_operator.kube.resources import ResourceClient
 from tfdist_operator.kube.runtime_state import RuntimeStateStore
+from tfdist_operator.kube.workload_requests import WorkloadRequests
 from tfdist_operator.reconcile import Dependencies, Reconciler, utc_now
 from tfdist_operator.replica_reports.client import ReportClient
 from tfdist_operator.replica_reports.diagnosis import Diagnosis
@@ -34,9 +35,11 @@ def start_leader_tasks(
         pods=caches.pods,
         owned=caches.owned,
         served_systems=caches.served_systems,
+        kueue=caches.kueue,
         queue=caches.queue,
         resources=ResourceClient(client, instance),
         owned_requests=OwnedRequests(client),
+        workload_requests=WorkloadRequests(client, lambda: caches.kueue.version),
         states=states,
         diagnosis=diagnosis,
         controller=controller_label(settings.lease_namespace, settings.lease_name),

@@ -18,6 +18,11 @@ _RULES: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     ("", "pods", _OWNED),
     ("", "secrets", ("create",)),
     *((kind.group, kind.plural, _OWNED) for kind in OWNED_KINDS),
+    ("kueue.x-k8s.io", "resourceflavors", ("list", "watch")),
+    ("kueue.x-k8s.io", "workloadpriorityclasses", ("list",)),
+    ("kueue.x-k8s.io", "workloads", _OWNED),
+    ("kueue.x-k8s.io", "workloads/status", ("patch",)),
+    ("scheduling.k8s.io", "priorityclasses", ("list",)),
     (GROUP, PLURAL, ("delete", "list", "watch")),
     (GROUP, f"{PLURAL}/status", ("patch",)),
 )

@@ -148,6 +148,17 @@ class ConditionReason(Reason):
         "`Suspended=True`, and `False` of `Running`, `PodsReady`, `Restarting`, `Stalled`",
         "the job is suspended, without pods",
     )
+    QUEUED = (
+        "Queued",
+        "`Suspended=True`",
+        "the job waits in its queue, without pods; the message is that of Kueue",
+    )
+    EVICTED = (
+        "Evicted",
+        "`Suspended=False`",
+        "Kueue evicts the job, such as for one of a higher priority: the pods save and end. Not counted",
+    )
+    ADMITTED = "Admitted", "`Suspended=False`", "the queue has admitted the job"
     RESUMED = "Resumed", "`Suspended=False`, `Evaluated=False`", "the job is resumed; a failed evaluation begins again"
     INVALID_SPEC = "InvalidSpec", "`Invalid=True`", "the specification is invalid; the message names every field"
     INVALID_UPDATE = (
@@ -198,6 +209,9 @@ class EventReason(Reason):
     )
     SUSPENDED = "Suspended", "Normal", "the job is being suspended"
     RESUMED = "Resumed", "Normal", "the job is resumed"
+    QUEUED = "Queued", "Normal", "the job waits in its queue"
+    EVICTED = "Evicted", "Normal", "Kueue evicts the job, which waits in its queue again"
+    ADMITTED = "Admitted", "Normal", "the queue has admitted the job"
     INVALID = "Invalid", "Warning", "the specification is invalid, or the API server rejects its pods"
     SPEC_WARNING = (
         "SpecWarning",

@@ -29,6 +29,14 @@ FOR_OTHER_SERVERS = {("pods", "list"), ("podgroups", "list"), ("tfdistjobs", "li
 """A server that cannot stream lists is asked for pages."""
 FOR_SLOW_PODS = {("events", "list")}
 """The events of a pod are read after half a minute in `ContainerCreating` (`tests/unit/test_unexplained_pod.py`)."""
+FOR_KUEUE = {
+    *(("workloads", verb) for verb in ("create", "delete", "list", "patch", "watch")),
+    ("workloads/status", "patch"),
+    *(("resourceflavors", verb) for verb in ("list", "watch")),
+    ("workloadpriorityclasses", "list"),
+    ("priorityclasses", "list"),
+}
+"""`tests/integration/test_kueue.py` runs the controller with the same role and with Kueue."""
 DISCOVERY = {("discovery", "get"), ("openapi", "get")}
 """Every account may read it, by the cluster's own role `system:discovery`."""
 
@@ -144,4 +152,4 @@ def test_every_right_is_used_and_none_is_missing(api: Api, namespace: str, tmp_p
         wait_for("a renewal of the Lease", lambda: ("leases", "update") in used(running))
         rejected = {key for key in running.api_requests() if key[2] in {"401", "403"}}
         assert not rejected
-        assert (used(running) - DISCOVERY) | FOR_OTHER_SERVERS | FOR_SLOW_PODS == granted()
+        assert (used(running) - DISCOVERY) | FOR_OTHER_SERVERS | FOR_SLOW_PODS | FOR_KUEUE == granted()

@@ -124,7 +124,7 @@ def test_jobs_are_validated_when_they_are_applied(api: Api, namespace: str, port
         # and so is one whose name the API server is to make, and one with a field that has no effect yet
         broken["metadata"] = {"generateName": "nightly-"}
         assert api.send("POST", path, broken).status_code == 422
-        assert api.send("POST", path, new(namespace, "queued", scheduling={"gang": "Kueue"})).status_code == 422
+        assert api.send("POST", path, new(namespace, "grown", oomPolicy={})).status_code == 422
 
         # and a valid one is admitted without a warning
         answer = api.send("POST", path, new(namespace, "sound"))

@@ -1,10 +1,13 @@
 """Any history of pods, job and controller ends in a final state, which is stable."""
 
+from datetime import timedelta
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.cluster_model import EXITS, Cluster
 from support.model_checks import check_pods
+from support.model_end import finish, resync
 from support.model_jobs import JOBS
 
 from tfdist.api.gang_system import GangSystem
@@ -23,6 +26,7 @@ OTHER = st.one_of(
     st.tuples(st.just("restart"), st.integers(0, 1), st.none()),
     st.tuples(st.just("report"), st.integers(0, 3), st.sampled_from((0, 1, 1))),
     st.tuples(st.just("pod groups"), st.integers(0, 2), st.none()),
+    st.tuples(st.just("queue"), st.sampled_from((0, 1, 1, 2, 3)), st.none()),
     st.tuples(st.just("time"), st.sampled_from((1, 15, 120, 700, 4000, 30000)), st.none()),
 )
 DRIFT = st.tuples(st.just("drift"), st.integers(0, 1), st.sampled_from((0, 1)))
@@ -44,34 +48,41 @@ def go_on(cluster: Cluster, happening: Happening) -> None:
         case ("reconcile", part, killed_after):
             cluster.sync(part)
             cluster.reconcile(killed_after)
-        case ("drift", which, deletes):
-            cluster.owned.tamper(which, delete=bool(deletes))
-            cluster.dirty = True
-        case ("pod groups", served, _):
-            cluster.served_systems = SYSTEMS[served]
-            cluster.dirty = True
         case ("lost", _, _):
             cluster.lose_wake_ups()
         case ("collected", which, _):
             cluster.collect(which)
-        case ("report", which, is_hostile):
-            cluster.hostile = which if is_hostile else None
-            cluster.dirty = True
         case ("user", workers, suspend):
             cluster.user(suspend=bool(suspend), workers=workers)
         case ("edit", number, valid):
             cluster.edit(number, valid=bool(valid))
         case ("restart", value, _):
             cluster.ask_for_restart(str(value))
+        case ("time", seconds, _):
+            cluster.now += timedelta(seconds=seconds)
         case _:
-            cluster.now += cluster.now.resolution * happening[1] * 1_000_000
+            _go_on_around(cluster, happening)
+            cluster.dirty = True
+
+
+def _go_on_around(cluster: Cluster, happening: Happening) -> None:
+    """Apply an entry that changes what the job depends on, other than its pods and itself."""
+    match happening:
+        case ("drift", which, deletes):
+            cluster.owned.tamper(which, delete=bool(deletes))
+        case ("pod groups", served, _):
+            cluster.served_systems = SYSTEMS[served]
+        case ("report", which, is_hostile):
+            cluster.hostile = which if is_hostile else None
+        case ("queue", which, _) if cluster.kueue:
+            cluster.kueue.happen(which)
 
 
 def converges(kind: str, history: list[Happening]) -> None:
     cluster = Cluster(kind)
     for happening in history:
         go_on(cluster, happening)
-    cluster.finish()
+    finish(cluster)
     status = cluster.true.status
     assert is_terminal(status), status
     before = cluster.requests.copy()
@@ -91,6 +102,7 @@ def completes(kind: str, history: list[Happening]) -> None:
         again = cluster.plan()
         cluster.owned.check(again, served=cluster.served_systems)
         assert (again.status, again.creates, again.patches, again.deletes) == (None, (), (), ())
+        assert again.workload is None
 
 
 @EVERY_JOB
@@ -109,7 +121,7 @@ def survives_lost_wake_ups(kind: str, history: list[Happening]) -> None:
     cluster.user(suspend=False, workers=cluster.true.edition.workers or 1)
     for _ in range(60):
         cluster.lose_wake_ups()
-        if not cluster.resync() and is_terminal(cluster.true.status):
+        if not resync(cluster) and is_terminal(cluster.true.status):
             break
     assert is_terminal(cluster.true.status), cluster.true.status
     assert all(p.ended for p in cluster.pods.values()), "a pod outlives its job"

@@ -9,12 +9,14 @@ from tfdist.api.gang_system import GangSystem
 from tfdist.render.owned_kinds import OWNED_KINDS, OwnedKind
 from tfdist_operator.kube.client import Client
 from tfdist_operator.kube.job_cache import JobCache
-from tfdist_operator.kube.keys import NamespacedName
+from tfdist_operator.kube.keys import ALL_NAMESPACES, NamespacedName
+from tfdist_operator.kube.kueue import Kueue
 from tfdist_operator.kube.owned_cache import OwnedObjectCache
 from tfdist_operator.kube.owned_requests import OwnedRequests
 from tfdist_operator.kube.pod_cache import PodCache
 from tfdist_operator.kube.resources import ResourceClient
 from tfdist_operator.kube.runtime_state import RuntimeStateStore
+from tfdist_operator.kube.workload_requests import WorkloadRequests
 from tfdist_operator.kube.workqueue import WorkQueue
 from tfdist_operator.reconcile import Dependencies, Reconciler
 from tfdist_operator.replica_reports.client import ReportClient
@@ -50,14 +52,17 @@ class Bench:
         self.pods = PodCache(self.queue.add)
         self.states = RuntimeStateStore()
         self.owned = {kind: OwnedObjectCache(kind, self.queue.add) for kind in OWNED_KINDS}
+        self.kueue = Kueue(self._client, [ALL_NAMESPACES], self.queue.add, lambda: None)
         deps = Dependencies(
             jobs=self.jobs,
             pods=self.pods,
             owned=self.owned,
             served_systems=lambda: self.served_systems,
+            kueue=self.kueue,
             queue=self.queue,
             resources=self._resources,
             owned_requests=OwnedRequests(self._client),
+            workload_requests=WorkloadRequests(self._client, lambda: self.kueue.version),
             states=self.states,
             diagnosis=self._diagnosis,
             controller="tfdist-system.test",

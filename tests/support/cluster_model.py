@@ -17,22 +17,20 @@ from support.launched import gang_report
 from support.model_checks import check_one_specification, check_secret, check_status
 from support.model_jobs import JOBS, Edition, Job, parsed
 from support.owned_model import OwnedModel
+from support.simulated_kueue import SimulatedKueue, StaleError
 from tfdist.api.gang_system import GangSystem
 from tfdist.api.v1 import TFDistJob
 from tfdist.observed.job_view import JobView
 from tfdist.observed.pod import PodState, PodSummary, summarize
 from tfdist.planner import Plan, plan
-from tfdist.status.phase import is_terminal
+from tfdist.planner.plan import WorkloadChange
+from tfdist.render.names import CHECKPOINT_ANNOTATION
 from tfdist.timestamps import rfc3339
 from tfdist_operator.kube.specifications import older_specifications, partial
 
 RESULT = {"step": 9, "checkpoint": "/c/9", "metrics": {"accuracy": 0.9}, "examples": 10, "time": "2030-01-01T00:00:00Z"}
 EVICTED = -1
 EXITS = (0, 1, 3, 42, 75, 78, 137, 143, EVICTED)
-
-
-class StaleError(Exception):
-    """Somebody has written the job since it was seen."""
 
 
 class Cluster:
@@ -51,6 +49,7 @@ class Cluster:
         self.owned = OwnedModel(self.requests)
         self.events: list[str] = []
         self.served_systems: frozenset[GangSystem] = frozenset({GangSystem.NATIVE})
+        self.kueue = SimulatedKueue() if "Kueue" in kind else None
         self.hostile: int | None = None  # the hostile report that the leader gives
         self.dirty = True
         self.timer: datetime | None = None
@@ -71,6 +70,7 @@ class Cluster:
         if part in {0, 1}:
             self._see_job()
             self.owned.sync()
+            self.seen_kueue = self.kueue.view() if self.kueue and self.kueue.served else None
         wanted = {0: {0, 1}, 1: set(), 2: {0}, 3: {1}}[part]
         for name in {*self.pods, *self.seen_pods}:
             true = self.pods.get(name)
@@ -105,6 +105,7 @@ class Cluster:
             restarted_at=job.restarted_at,
             failure_seen_at=self.failure_seen_at,
             served_systems=self.served_systems,
+            kueue=self.seen_kueue,
         )
         todo = plan(view, self.now, INSTALLATION)
         self.failure_seen_at = todo.failure_seen_at
@@ -137,8 +138,10 @@ class Cluster:
         secret = todo.launcher_secret
         actions += [bound(self.secrets.add, secret["metadata"]["name"])] if secret else []
         actions += [bound(self._create, made) for made in todo.creates]
-        actions += [bound(self._patch, patch.pod) for patch in todo.patches]
+        actions += [bound(self._patch, patch.pod, patch.body) for patch in todo.patches]
         actions += [bound(self.delete, name) for name in todo.deletes]
+        if self.kueue and todo.workload:
+            actions.append(bound(self._change_workload, self.kueue, todo.workload))
         return [*actions, *([bound(self.owned.remove, todo.obsolete)] if todo.obsolete else [])]
 
     def _store(self, status: dict[str, Any]) -> None:
@@ -155,11 +158,22 @@ class Cluster:
         if made["kind"] == "Service":
             self.served = made["spec"]["selector"]["tfdist.dev/address-generation"]
 
+    def _change_workload(self, kueue: SimulatedKueue, change: WorkloadChange) -> None:
+        self.requests["workload"] += 1
+        if kueue.reserved and (change.delete or "admission" in (change.status or {})):
+            left = [pod.name for pod in self.pods.values() if not pod.ended and pod.name in self.seen_pods]
+            assert not left, f"quota is released while {left} run"
+        self.dirty = True
+        kueue.execute(change, self.seen_kueue)
+        self.seen_kueue = kueue.view()
+
     def _create(self, made: dict[str, Any]) -> None:
         self.requests["create"] += 1
         assert not self.seen.deleting, "a job that is deleted gets a pod"
         name = made["metadata"]["name"]
         check_secret(made, self.secrets)
+        seen = self.seen_kueue.workload if self.seen_kueue else None
+        assert not self.kueue or (seen and seen.admitted), "a pod was created that Kueue has not admitted"
         if name in self.pods:  # the API server rejects a second one
             return
         edit = next(v["value"] for v in made["spec"]["containers"][0]["env"] if v["name"] == "EDIT")
@@ -170,10 +184,12 @@ class Cluster:
         self.seen_pods[name] = self.pods[name]
         check_one_specification(self.pods[name], self.pods.values(), self.true.status, self.made_of)
 
-    def _patch(self, name: str) -> None:
+    def _patch(self, name: str, body: dict[str, Any]) -> None:
         self.requests["patch"] += 1
         if name in self.pods:
-            self._change(replace(self.pods[name], generation=""))
+            annotated = body.get("metadata", {}).get("annotations", {}).get(CHECKPOINT_ANNOTATION)
+            changed = {"checkpoint_at": annotated} if annotated else {"generation": ""}
+            self._change(replace(self.pods[name], **changed))
 
     def delete(self, name: str) -> None:
         """Delete a pod: one that runs gets its time to end."""
@@ -262,34 +278,3 @@ class Cluster:
     def lose_wake_ups(self) -> None:
         """Lose every event and timer that would have caused a reconcile."""
         self.dirty, self.timer = False, None
-
-    def resync(self) -> bool:
-        """Reconcile ten minutes later, and let pods start and end well; return whether that cost a request."""
-        self.now += timedelta(minutes=10)
-        before = self.requests.copy()
-        self.sync()
-        self.reconcile()
-        for number in range(len(self.pods)):
-            self.happen(number, 0)
-        return self.requests != before
-
-    def finish(self) -> None:
-        """Let all pods start and succeed from now on; the controller reconciles after changes and timers."""
-        self.served_systems = frozenset(GangSystem)
-        self.edit(self.true.edition.edit, valid=True)
-        self.user(suspend=False, workers=self.true.edition.workers or 1)
-        for _ in range(400):
-            if self.dirty:
-                self.sync()
-                self.reconcile()
-            elif any(not p.ended or p.deleting for p in self.pods.values()) and not is_terminal(self.true.status):
-                for number in range(len(self.pods)):
-                    self.happen(number, 0)
-            elif any(p.deleting for p in self.pods.values()):
-                self.happen(0, 0)
-            elif self.timer is not None:
-                self.now = max(self.timer, self.now)
-                self.dirty = True
-            else:
-                return
-        raise AssertionError(f"no rest after 400 reconciliations: {self.true.status}")

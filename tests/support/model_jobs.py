@@ -42,6 +42,11 @@ JOBS: dict[str, dict[str, Any]] = {
     "evaluation alone": {"task": "Evaluate", "checkpoint": CHECKPOINT},
     "workers under launchers": {"successPolicy": "AllWorkers"},
     "workers in a queue of Volcano": {"scheduling": {"queue": "team-a"}, "checkpoint": CHECKPOINT, **_CONTINUOUS},
+    "workers that Kueue admits": {
+        "scheduling": {"gang": "Kueue", "queue": "team-a"},
+        "evaluation": {"mode": "Both"},
+        "checkpoint": CHECKPOINT,
+    },
     "parameter servers under scheduler-plugins": {
         "strategy": "ParameterServer",
         "chief": {},

@@ -56,7 +56,7 @@ def test_a_name_that_the_api_server_still_generates_is_no_problem() -> None:
 
 
 def test_a_field_that_this_version_does_not_act_on_is_rejected() -> None:
-    assert review(manifest(scheduling={"gang": "Kueue"}), None, {}).problems
+    assert review(manifest(oomPolicy={}), None, {}).problems
 
 
 def test_a_legal_but_probably_unintended_value_is_admitted_with_a_warning() -> None:

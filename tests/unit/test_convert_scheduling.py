@@ -108,10 +108,10 @@ def test_least_resources_are_what_the_pods_ask_for() -> None:
     assert "dropped" in notes["spec.runPolicy.schedulingPolicy.minResources"]
 
 
-def test_the_label_of_kueues_queue_is_kept_with_a_note_that_the_job_is_not_queued() -> None:
+def test_the_label_of_kueues_queue_is_kept_and_needs_no_note() -> None:
     given = policy()
     given["metadata"]["labels"] = {KUEUE: "team-a", "team": "a"}
     made, notes = converted(given)
     assert made is None
     assert convert(given).manifest["metadata"]["labels"] == {KUEUE: "team-a", "team": "a"}
-    assert "the job is not queued" in notes[f"metadata.labels['{KUEUE}']"]
+    assert not [path for path in notes if KUEUE in path]

@@ -62,7 +62,7 @@ def test_volcano_schedules_a_gang_in_its_queue() -> None:
     }
     assert members(todo, VOLCANO) == dict.fromkeys(("worker-0", "worker-1"), "fashion-training")
     assert schedulers(todo) == {"volcano"}
-    assert job.status["scheduling"] == {"system": "Volcano"}
+    assert job.status["scheduling"] == {"system": "Volcano", "queue": "team-a"}
 
 
 def test_scheduler_plugins_schedule_a_gang_within_the_timeout() -> None:
@@ -121,7 +121,7 @@ def test_auto_chooses_by_the_queue_and_the_scheduler_of_the_pods(
 ) -> None:
     job = Lifecycle(**spec)
     todo = job.reconcile(**served)
-    assert job.status["scheduling"] == {"system": system}
+    assert job.status["scheduling"]["system"] == system
     assert [name.split()[0] for name in groups(todo)] == ([] if system == "None" else [system])
 
 
@@ -141,8 +141,8 @@ def test_a_gang_waits_for_the_scheduler_that_the_job_requests(system: GangSystem
 def test_a_job_in_a_queue_waits_for_volcano_and_does_not_start_outside_of_it() -> None:
     job = Lifecycle(scheduling={"queue": "team-a"})
     assert not created(job.reconcile(**only(NATIVE)))
-    assert "scheduling.queue: team-a: the API server serves no" in job.message("PodsReady")
-    assert job.message("PodsReady").endswith("or remove queue")
+    assert "scheduling.queue: team-a: the API server serves neither" in job.message("PodsReady")
+    assert job.message("PodsReady").endswith("install Kueue or Volcano, or remove queue")
 
 
 @pytest.mark.parametrize("name", ["mine", "default-scheduler"])
@@ -165,7 +165,7 @@ def test_all_pods_of_a_job_of_volcano_wait_in_its_queue() -> None:
     made = {m["metadata"]["name"]: m["spec"] for m in todo.objects if m["kind"] == "PodGroup"}
     assert made.keys() == {"fashion-training", "fashion-evaluator"}
     assert all(spec == {"minMember": 1, "queue": "team-a"} for spec in made.values())
-    assert job.status["scheduling"] == {"system": "Volcano"}
+    assert job.status["scheduling"] == {"system": "Volcano", "queue": "team-a"}
 
 
 def test_a_replaced_replica_belongs_to_the_scheduler_of_its_attempt() -> None:
@@ -235,12 +235,13 @@ def test_a_change_of_the_queue_changes_the_pod_group_and_restarts_no_pod() -> No
 
 
 def test_the_status_quotes_the_pod_that_volcano_finds_no_node_for() -> None:
-    # given: Volcano gives a pod that would fit, if its gang did, the reason Schedulable or Undetermined
+    # given the reasons and messages of Volcano 1.10
     job = Lifecycle(scheduling={"gang": "Volcano"})
     job.reconcile(**ALL)
-    text = "0/3 nodes are unavailable: 3 Insufficient nvidia.com/gpu."
+    text = "pod group is not ready, 2 Pending, 2 minAvailable; Pending: 1 Unschedulable, 1 Schedulable"
+    fits = "Pod team/fashion-worker-0 can possibly be assigned to node-a"
     waiting = [
-        pod("worker-0", "P", reason="Schedulable", message="can possibly be assigned to node-a", node=""),
+        pod("worker-0", "P", reason="Schedulable", message=fits, node=""),
         pod("worker-1", "P", reason="Unschedulable", message=text, node=""),
     ]
     # when

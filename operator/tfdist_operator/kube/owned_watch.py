@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from tfdist.render import names
+from tfdist.render.owned_kinds import OwnedKind
 from tfdist_operator.kube.client import Client
 from tfdist_operator.kube.informer import Informer, Watched
 from tfdist_operator.kube.owned_cache import OwnedObjectCache
@@ -21,3 +22,10 @@ def watch_owned(
             informer = Informer(client, watched, cache)
             made.append((informer, Compared(watched, cache, informer.reconnect, periodic=True)))
     return made
+
+
+async def served_version(kind: OwnedKind, client: Client) -> str:
+    """Return the version of a kind that the API server serves: the one that the controller writes, or ""."""
+    found = await client.request("GET", f"/{kind.path}", resource="discovery")
+    served = any(resource["name"] == kind.plural for resource in found.get("resources") or ())
+    return kind.api_version if served else ""

@@ -49,6 +49,8 @@ class JobRuntimeState:
     """When events of a pod were last read, on the monotonic clock."""
     create_error: str = ""
     """Message of the API server at the last creation, if it was rejected."""
+    workload_error: str = ""
+    """Message of the API server at the last change of the Workload, if it was rejected."""
     rejected_generation: int | None = None
     """Generation of the specification whose pods the API server rejects as invalid."""
     rejected_at: float = 0.0

@@ -9,11 +9,13 @@ from tfdist.api.gang_system import GangSystem
 from tfdist.render.owned_kinds import OwnedKind
 from tfdist_operator.kube.job_cache import JobCache
 from tfdist_operator.kube.keys import NamespacedName
+from tfdist_operator.kube.kueue import Kueue
 from tfdist_operator.kube.owned_cache import OwnedObjectCache
 from tfdist_operator.kube.owned_requests import OwnedRequests
 from tfdist_operator.kube.pod_cache import PodCache
 from tfdist_operator.kube.resources import ResourceClient
 from tfdist_operator.kube.runtime_state import RuntimeStateStore
+from tfdist_operator.kube.workload_requests import WorkloadRequests
 from tfdist_operator.kube.workqueue import WorkQueue
 from tfdist_operator.replica_reports.diagnosis import Diagnosis
 
@@ -32,9 +34,11 @@ class Dependencies:
     owned: Mapping[OwnedKind, OwnedObjectCache]
     served_systems: Callable[[], frozenset[GangSystem]]
     """Returns the gang schedulers whose kinds the API server serves."""
+    kueue: Kueue
     queue: WorkQueue[NamespacedName]
     resources: ResourceClient
     owned_requests: OwnedRequests
+    workload_requests: WorkloadRequests
     states: RuntimeStateStore
     diagnosis: Diagnosis
     controller: str

@@ -27,6 +27,7 @@ from tfdist_operator.reconcile.owned import OwnedExecutor
 from tfdist_operator.reconcile.pod_events import PodEvents
 from tfdist_operator.reconcile.status_writer import StatusWriter
 from tfdist_operator.reconcile.tensorboard import TensorBoards
+from tfdist_operator.reconcile.workloads import Workloads
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +43,7 @@ class Executor:
         self._creation = Creation(deps, self._owned)
         self._pod_events = PodEvents(deps)
         self._tensorboards = TensorBoards(deps, self._owned, self._events)
+        self._workloads = Workloads(deps)
 
     async def execute(self, job: StoredJob, todo: Plan) -> None:
         """Execute the plan `todo` for `job`.
@@ -64,6 +66,7 @@ class Executor:
             partial(send_each, todo.deletes, partial(self._delete, job)),
             partial(self._tensorboards.update, job, todo),
             partial(self._owned.remove, job, todo.obsolete),
+            partial(self._workloads.change, job, todo.workload),
             partial(self._finish, job, todo),
         )
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from tfdist.observed.job_view import Contention, JobView
+from tfdist.observed.kueue import KueueView
 from tfdist.planner import Plan, plan
 from tfdist.render.installation import Installation
 from tfdist.timestamps import rfc3339
@@ -109,8 +110,15 @@ class Reconciler:
             leader_unresponsive=state.silent,
             directory_users=self._deps.jobs.directory_users(job),
             served_systems=self._deps.served_systems(),
+            kueue=self._kueue(job, state.workload_error),
             contention=self._contention(job),
         )
+
+    def _kueue(self, job: StoredJob, error: str) -> KueueView | None:
+        kueue = self._deps.kueue
+        if not kueue.version:
+            return None
+        return KueueView(kueue.workloads.of_job(job.key, job.uid), kueue.flavors.by_name(), error)
 
     def _contention(self, job: StoredJob) -> Contention:
         """Return which other jobs wait for nodes, if this one does."""

@@ -37,6 +37,7 @@ _COLUMNS: Final = (
     ("Age", "date", ".metadata.creationTimestamp", 0, "Age of the job"),
     ("Examples/s", "number", ".status.progress.examplesPerSecond", 1, "Training throughput of the whole gang"),
     ("Checkpoint", "integer", ".status.progress.lastCheckpoint.step", 1, "Step of the last checkpoint"),
+    ("Queue", "string", ".status.scheduling.queue", 1, "Queue that the job waits in, or whose quota it uses"),
     ("Message", "string", ".status.summary.message", 1, "Reason of the phase, or what the job waits for"),
 )
 

@@ -50,11 +50,6 @@ def _listed(values: tuple[str, ...]) -> str:
 PLANNED: Final = (
     Planned("elastic", "run with as many workers as can be had, by a checkpointed restart"),
     Planned("oomPolicy", "more memory for the next attempt after an out-of-memory kill"),
-    Planned(
-        "scheduling.gang",
-        "start all replicas or none",
-        ("Kueue",),
-    ),
     Planned("runPolicy.updateStrategy", "a change restarts the processes, and the pods stay", ("InPlace",)),
 )
 """Unsupported fields, in the order of the documentation."""

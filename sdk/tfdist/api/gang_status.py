@@ -115,7 +115,9 @@ class SchedulingStatus(ApiModel):
 
     system: GangSystem
     """Gang scheduler of its pods: the one that `scheduling.gang: Auto` chose, or that the job requests."""
+    queue: ShortText | None = None
+    """Queue that the job waits in, or whose quota it uses."""
     reason: Annotated[str | None, Field(max_length=1024)] = None
-    """Message of the scheduler while a replica waits for a node."""
+    """Message of the scheduler while a replica waits for a node, or of Kueue while the job waits in its queue."""
     since: Time | None = None
-    """Time from which on that replica has waited."""
+    """Time since when it waits."""

@@ -10,6 +10,8 @@ class GangSystem(StrEnum):
     NATIVE = "Native"
     VOLCANO = "Volcano"
     COSCHEDULING = "Coscheduling"
+    KUEUE = "Kueue"
+    """Of a job and not of its pods: it decides when they are created, and another one may schedule them."""
 
     @classmethod
     def _missing_(cls, value: object) -> "GangSystem":  # noqa: ARG003  any other value

@@ -191,14 +191,15 @@ class SchedulingSpec(ApiModel):
     """Scheduling of the gang. Evaluator and TensorBoard are not part of the gang."""
 
     gang: Literal["Auto", "None", "Native", "Kueue", "Volcano", "Coscheduling"] = "Auto"
-    """Gang scheduler, which starts all replicas or none. `Native`: Kubernetes' own, by a PodGroup of
-    `scheduling.k8s.io`. `Volcano`: by its PodGroup, in a queue. `Coscheduling`: by the plugin of that name of
-    scheduler-plugins. `None`: each pod starts when it is scheduled. `Auto`: with a `queue`, or with pods of
-    `schedulerName: volcano`, `Volcano`; `Native` with pods of the default scheduler; each only if the API server serves
-    its PodGroups, else `None`. A job with a `queue` waits for Volcano. `Kueue`: planned, rejected by this version."""
+    """Gang scheduler, which starts all replicas or none. `Kueue`: the job waits in `queue` until Kueue admits it.
+    `Native`: Kubernetes' own, by a PodGroup of `scheduling.k8s.io`. `Volcano`: by its PodGroup, in `queue`.
+    `Coscheduling`: by the plugin of that name of scheduler-plugins. `None`: each pod starts when it is scheduled.
+    `Auto`: with a `queue`, `Kueue` if it is installed, else `Volcano`; without one, `Volcano` with pods of
+    `schedulerName: volcano` and `Native` with pods of the default scheduler, each if the API server serves its
+    PodGroups, else `None`."""
     queue: DnsName | None = None
-    """Queue of Volcano that the pods wait in; requires `gang` `Volcano` or `Auto`. Defaults to Volcano's queue
-    `default`."""
+    """LocalQueue of Kueue, or queue of Volcano, that the job waits in; requires `gang` `Kueue`, `Volcano` or `Auto`.
+    Defaults, with `Kueue`, to the label `kueue.x-k8s.io/queue-name` of the job; else to `default`."""
     priority_class_name: DnsName | None = None
     """PriorityClass of the pods. Defaults to that of the cluster."""
     min_available: Count | None = None

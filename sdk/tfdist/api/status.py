@@ -20,6 +20,7 @@ class JobPhase(StrEnum):
     """Phase of a job: a summary of its conditions, derived from them."""
 
     PENDING = "Pending"
+    QUEUED = "Queued"
     STARTING = "Starting"
     RUNNING = "Running"
     RESTARTING = "Restarting"

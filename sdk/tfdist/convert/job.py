@@ -79,7 +79,7 @@ def _gang_size(replicas: dict[Role, Replicas]) -> int:
 def _policies(job: TFJob, replicas: dict[Role, Replicas], add_note: AddNote) -> Json:
     spec, dynamic = job.spec, job.spec.enable_dynamic_worker
     limit = backoff_limit(spec.run_policy.backoff_limit, replicas, dynamic=dynamic, add_note=add_note)
-    queue, size = job.metadata.labels.get(policies.KUEUE_QUEUE_LABEL, ""), _gang_size(replicas)
+    size = _gang_size(replicas)
     gang = gang_scheduler(spec.run_policy.scheduling_policy, replicas.values(), size, add_note)
     made = {
         "runPolicy": policies.run_policy(spec.run_policy, limit, add_note),
@@ -87,7 +87,7 @@ def _policies(job: TFJob, replicas: dict[Role, Replicas], add_note: AddNote) -> 
             spec.success_policy, has_chief=Role.CHIEF in replicas, add_note=add_note
         ),
         "failurePolicy": failure_policy(replicas, dynamic=dynamic, add_note=add_note),
-        "scheduling": policies.scheduling(spec.run_policy.scheduling_policy, gang, queue, size, add_note),
+        "scheduling": policies.scheduling(spec.run_policy.scheduling_policy, gang, size, add_note),
     }
     if dynamic:
         policies.note_dynamic_workers(add_note)

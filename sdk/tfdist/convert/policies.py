@@ -4,11 +4,9 @@ from typing import Final
 
 from tfdist.convert.result import AddNote, CannotConvert, Json
 from tfdist.convert.tfjob import RunPolicy, SchedulingPolicy
-from tfdist.messages import join_path
 from tfdist.validation import FieldError
 
 MULTIKUEUE: Final = "kueue.x-k8s.io/multikueue"
-KUEUE_QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
 
 NOT_SUPPORTED: Final = "not supported by this version of TFDist"
 """As in `tfdist.api.features`, which rejects the field that it would become."""
@@ -81,22 +79,18 @@ def note_dynamic_workers(add_note: AddNote) -> None:
     add_note("spec.enableDynamicWorker", text)
 
 
-def scheduling(given: SchedulingPolicy, gang: str | None, kueue_queue: str, gang_size: int, add_note: AddNote) -> Json:
+def scheduling(given: SchedulingPolicy, gang: str | None, gang_size: int, add_note: AddNote) -> Json:
     """Return `scheduling`.
 
     Args:
         given: the TFJob's scheduling policy.
         gang: `scheduling.gang`; None for the default.
-        kueue_queue: the queue in Kueue's label of the TFJob, or empty.
         gang_size: number of replicas that train.
         add_note: adds a note to the result.
     """
     path = f"{_PATH}.schedulingPolicy"
     if given.queue and gang != "Volcano":
         add_note(f"{path}.queue", "dropped: the scheduler that the pods name has no queues; the job is not queued")
-    if kueue_queue:
-        text = f"kept as a label that has no effect: scheduling.gang: Kueue is {NOT_SUPPORTED}; the job is not queued"
-        add_note(join_path(["metadata", "labels", KUEUE_QUEUE_LABEL]), text)
     if given.min_resources:
         add_note(f"{path}.minResources", "dropped: the scheduler sees the resource requests of the pods")
     made = {

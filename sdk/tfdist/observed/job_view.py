@@ -9,6 +9,7 @@ from tfdist.api.gang_system import GangSystem
 from tfdist.api.v1 import TFDistJob
 from tfdist.contract import Role
 from tfdist.contract_reports import ProgressReport
+from tfdist.observed.kueue import KueueView
 from tfdist.observed.pod import PodSummary
 from tfdist.validation import FieldError
 
@@ -144,5 +145,7 @@ class JobView:
     """The other jobs that write checkpoints where this one does."""
     served_systems: frozenset[GangSystem] = frozenset()
     """Gang schedulers whose kinds the API server serves."""
+    kueue: KueueView | None = None
+    """None if the API server does not serve Workloads of Kueue."""
     contention: Contention = Contention()
     """The other jobs that wait for nodes; not computed unless this one does."""

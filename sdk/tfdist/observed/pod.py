@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from tfdist.contract import MAIN_CONTAINER, Role, replica_name
 from tfdist.render import names
+from tfdist.timestamps import as_rfc3339
 
 Raw = Mapping[str, Any]
 
@@ -78,6 +79,8 @@ class PodSummary:
     """The container of `reason` and `message`: an init container where one failed."""
     sidecars_run: bool = False
     """Whether ordinary containers still run after `tensorflow` ended: the pod keeps its resources then."""
+    checkpoint_at: str = ""
+    """Time of the last checkpoint in its annotation, RFC 3339."""
     has_deadline: bool = False
     """Whether the pod has the deadline that makes the kubelet end them (`planner.sidecars`)."""
 
@@ -142,6 +145,7 @@ def summarize(raw: Raw) -> PodSummary:
         message=message,
         container=name,
         sidecars_run=bool(ended) and status.get("phase") in {"Pending", "Running"} and _sidecars_run(status),
+        checkpoint_at=as_rfc3339((meta.get("annotations") or {}).get(names.CHECKPOINT_ANNOTATION, "")),
         has_deadline=spec.get("activeDeadlineSeconds") == SIDECAR_DEADLINE_SECONDS,
     )
 

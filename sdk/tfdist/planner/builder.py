@@ -27,7 +27,8 @@ from tfdist.observed.job_view import TimestampedReport
 from tfdist.observed.pod import PodSummary
 from tfdist.planner.context import PlanContext
 from tfdist.planner.decision import Failure, GangDecision, min_delay
-from tfdist.planner.gang_scheduling import pod_groups, scheduling_status, starting_system
+from tfdist.planner.gang_scheduling import all_run, checkpoint_patches, pod_groups, scheduling_status, starting_system
+from tfdist.planner.kueue import placements, workload_change
 from tfdist.planner.plan import Event, Plan, ProbeTarget
 from tfdist.planner.revision import retained_specifications
 from tfdist.reasons import ConditionReason, EventReason
@@ -67,7 +68,7 @@ class PlanBuilder:
         """Add the decision about a gang; a failure in it is left to the caller."""
         state = self._at_start(decision.state)
         self._states[state.gang.name] = state
-        if decision.create and self._context.revision is not None:  # no pod is created without a valid specification
+        if decision.create and self._may_create(state):
             self._create.append((state, decision.create))
         self._failures += decision.failures
         self._events += decision.events
@@ -77,6 +78,11 @@ class PlanBuilder:
         self._unexplained_pod = self._unexplained_pod or decision.unexplained_pod
         self.set_conditions(*decision.conditions)
         self.requeue_after(decision.requeue_after_seconds)
+
+    def _may_create(self, state: GangState) -> bool:
+        """Return whether pods may be created: the specification is valid, and a gang that starts has its quota."""
+        context = self._context
+        return context.revision is not None and (bool(state.pods) or not context.outdated_workload)
 
     def track_gang(self, state: GangState) -> None:
         """Add the state of a gang for which there is nothing to do."""
@@ -155,6 +161,7 @@ class PlanBuilder:
         """Return the plan: the status, the pods and the other objects that follow from the decisions."""
         context, view, job = self._context, self._context.view, self._context.job
         installation, status = context.installation, self._status()
+        runs = self._ended or all_run(self._states)
         write = throttled_write(view, status)
         self.requeue_after(write.wait_seconds)
         records = {name: self._record(name) for name in GangName}
@@ -166,7 +173,9 @@ class PlanBuilder:
         creates = tuple(
             pod
             for state, members in self._create
-            for pod in missing_pods(context.specification_of(state) or job, state, members, records, installation)
+            for pod in missing_pods(
+                context.specification_of(state) or job, state, members, records, installation, placements(view, job)
+            )
         )
         groups = pod_groups(context, self._states.values(), [state.gang.name for state, _ in self._create])
         obsolete_groups = obsolete_pod_groups(job.metadata.name, records, groups)
@@ -174,9 +183,14 @@ class PlanBuilder:
             status=write.status,
             counters_only=write.counters_only,
             objects=(*network_objects(job, generation, installation, view.pods, creates=bool(creates)), *groups),
+            workload=workload_change(view, job, installation, context.now, all_run=runs),
             launcher_secret=self._launcher_secret(),
             creates=creates,
-            patches=(*ownership_patches(job, view.pods, stale, generation), *sidecar_patches(view.pods, deletes)),
+            patches=(
+                *ownership_patches(job, view.pods, stale, generation),
+                *sidecar_patches(view.pods, deletes),
+                *checkpoint_patches(self._states, self._fields["scheduling"], self.progress()),
+            ),
             deletes=deletes,
             probes=self._probes,
             probe_id=self._probe_id,

@@ -13,6 +13,7 @@ from tfdist.observed.job_view import JobView
 from tfdist.observed.pod import PodSummary
 from tfdist.planner.decision import min_delay
 from tfdist.planner.finished_job import report_unused_change
+from tfdist.planner.kueue import finished_workload
 from tfdist.planner.plan import Plan
 from tfdist.render.gang import GangName
 from tfdist.status.conditions import is_true
@@ -51,6 +52,7 @@ def clean_up_finished_job(view: JobView, now: datetime, settle_seconds: float) -
             *obsolete_after_end(name, pods_exist=bool(view.pods), tensorboard_expired=tensorboard_seconds == 0.0),
             *(obsolete_pod_groups(name, _records(view), ()) if all(p.ended for p in view.pods) else ()),
         ),
+        workload=finished_workload(view, now),
         events=edited,
         requeue_after_seconds=wait,
     )

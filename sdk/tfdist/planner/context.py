@@ -1,7 +1,7 @@
 """The context of one reconcile of a job that has not finished: the input of all decisions."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -12,6 +12,7 @@ from tfdist.observed.gang_record import GangRecord, stored_record
 from tfdist.observed.gang_state import GangState, gang_state
 from tfdist.observed.job_view import JobView
 from tfdist.observed.pod import PodState
+from tfdist.planner.kueue import QueueWait, has_outdated_workload, queue_wait
 from tfdist.planner.revision import UNKNOWN_REVISION, SpecRevision
 from tfdist.render.fingerprint import with_policies_of
 from tfdist.render.gang import Gang, GangName
@@ -33,6 +34,10 @@ class PlanContext:
     installation: Installation
     revision: SpecRevision | None
     """Revision for new attempts; None while the specification is invalid and no valid one is known."""
+    queue_wait: QueueWait | None = None
+    """Why the queue of the job does not let it run."""
+    outdated_workload: bool = False
+    """Whether the job holds quota for other pods than it would start now."""
     next_records: Mapping[GangName, GangRecord] = field(default_factory=dict)
     """Records of gangs whose attempt has ended, though the status does not have it yet."""
 
@@ -60,8 +65,15 @@ class PlanContext:
 
     @property
     def _stops(self) -> bool:
-        """Whether the job is suspended or being suspended."""
-        return self.spec.run_policy.suspend or is_suspended_or_suspending(self.view.status)
+        """Whether the job is suspended or being suspended, or its queue does not let it run."""
+        held = self.queue_wait is not None
+        return held or self.spec.run_policy.suspend or is_suspended_or_suspending(self.view.status)
+
+    def with_queue(self) -> "PlanContext":
+        """Return the context with what the queue of the job reports."""
+        outdated = has_outdated_workload(self.view, self.job, self.installation)
+        found = queue_wait(self.view, self.job, outdated=outdated)
+        return replace(self, queue_wait=found, outdated_workload=outdated)
 
     def _record(self, gang: Gang) -> GangRecord:
         """Return the record of a gang: from the status, and the successes seen by this process since its last write."""

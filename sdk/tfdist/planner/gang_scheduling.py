@@ -1,19 +1,22 @@
 """The gang scheduler of a job: which one starts its gangs, the objects that it needs, and what it waits for."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
 from tfdist.api.gang_system import GangSystem
+from tfdist.desired.pods import Patch, checkpoint_patch
 from tfdist.observed.gang_state import GangState
 from tfdist.planner.context import PlanContext
 from tfdist.planner.decision import Failure
+from tfdist.planner.kueue import uses_kueue
 from tfdist.reasons import ConditionReason
 from tfdist.render.gang import Gang, GangName
 from tfdist.render.gang_systems import gang_system, other_schedulers
 from tfdist.render.metadata import Manifest
 from tfdist.render.owned_kinds import POD_GROUPS
 from tfdist.render.pod_group import pod_group
+from tfdist.render.workload import GROUP, PLURAL, queue_name
 
 _REMEDIES: Final[Mapping[GangSystem, str]] = MappingProxyType(
     {
@@ -28,6 +31,10 @@ _REMEDIES: Final[Mapping[GangSystem, str]] = MappingProxyType(
     }
 )
 """What to do where a gang scheduler is missing."""
+_NO_QUEUES: Final = (
+    f"the API server serves neither {PLURAL}.{GROUP} nor {POD_GROUPS[GangSystem.VOLCANO].resource}; install Kueue or "
+    "Volcano, or remove queue"
+)
 
 
 def missing_scheduler(context: PlanContext, state: GangState) -> Failure | None:
@@ -46,16 +53,18 @@ def missing_scheduler(context: PlanContext, state: GangState) -> Failure | None:
         return Failure(ConditionReason.GANG_SCHEDULER_MISSING, text)
     if system in context.view.served_systems:
         return None
-    cause, other = f"scheduling.gang: {system}", "choose Auto in a new job"
     if scheduling.gang == "Auto":
-        cause, other = f"scheduling.queue: {scheduling.queue}", "remove queue"
-    text = f"{cause}: the API server serves no {POD_GROUPS[system].resource}; {_REMEDIES[system]}, or {other}"
+        text = f"scheduling.queue: {scheduling.queue}: {_NO_QUEUES}"
+    else:
+        text = f"scheduling.gang: {system}: the API server serves no {POD_GROUPS[system].resource}; "
+        text += f"{_REMEDIES[system]}, or choose Auto in a new job"
     return Failure(ConditionReason.GANG_SCHEDULER_MISSING, text)
 
 
 def starting_system(context: PlanContext, gang: Gang) -> GangSystem:
     """Return the gang scheduler of the pods of a gang that starts now."""
-    return gang_system(context.job, gang, context.installation, context.view.served_systems)
+    served = context.view.served_systems | ({GangSystem.KUEUE} if context.view.kueue else set())
+    return gang_system(context.job, gang, context.installation, served)
 
 
 def pod_groups(
@@ -86,13 +95,42 @@ def pod_groups(
 def scheduling_status(context: PlanContext, states: Mapping[GangName, GangState]) -> dict[str, Any] | None:
     """Return `status.scheduling` of the gang that was started last; None if it is a single replica in no queue."""
     state = states.get(GangName.EVALUATION) or states.get(GangName.TRAINING)
-    if state is None:
+    status: dict[str, Any] = {}
+    if uses_kueue(context.view, context.job):
+        status = {"system": str(GangSystem.KUEUE), "queue": queue_name(context.job)}
+    elif state is None:
         return context.view.status.get("scheduling")
-    system = state.record.system
-    if len(state.gang.members) == 1 and system is GangSystem.NONE:
-        return None
-    status: dict[str, Any] = {"system": str(system)}
-    waiting = next(iter(state.unschedulable), None)
-    if waiting is not None:
-        status |= {"reason": waiting.message or waiting.reason, "since": waiting.created_at}
-    return status
+    elif len(state.gang.members) > 1 or state.record.system is not GangSystem.NONE:
+        status = {"system": str(state.record.system)}
+        if state.record.system is GangSystem.VOLCANO:
+            status["queue"] = context.spec.scheduling.queue or "default"
+    return status | _waits(context, state) if status else None
+
+
+def _waits(context: PlanContext, state: GangState | None) -> dict[str, Any]:
+    """Return why the job waits, and since when: for its queue, or for a node."""
+    if held := context.queue_wait:
+        return {name: text for name, text in (("reason", held.message), ("since", held.since)) if text}
+    waiting = next(iter(state.unschedulable), None) if state else None
+    return {"reason": waiting.message or waiting.reason, "since": waiting.created_at} if waiting else {}
+
+
+def all_run(states: Mapping[GangName, GangState]) -> bool:
+    """Return whether all replicas of the gang that was started last run or have ended."""
+    current = states.get(GangName.EVALUATION) or states.get(GangName.TRAINING)
+    return current is not None and current.all_started
+
+
+def checkpoint_patches(
+    states: Mapping[GangName, GangState], scheduling: Mapping[str, Any] | None, progress: Mapping[str, Any]
+) -> Iterator[Patch]:
+    """Yield the patch with the time of the last checkpoint, if a scheduler may preempt the job.
+
+    Args:
+        states: the gangs that have started.
+        scheduling: `status.scheduling`.
+        progress: `status.progress`.
+    """
+    training = states.get(GangName.TRAINING)
+    if training and scheduling and scheduling["system"] != GangSystem.NONE:
+        yield from checkpoint_patch(training.leader, progress)

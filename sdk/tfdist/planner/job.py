@@ -49,7 +49,9 @@ def plan(view: JobView, now: datetime, installation: Installation) -> Plan:
     else:
         revision = SpecRevision(view.job, view.generation, view.template)
         context = PlanContext(view, view.job, now, installation, revision)
-    suspended = (context.spec.run_policy.suspend or stays_suspended(context)) and not is_job_complete(context)
+    context = context.with_queue()
+    stops = context.spec.run_policy.suspend or stays_suspended(context) or context.queue_wait is not None
+    suspended = stops and not is_job_complete(context)
     context = context if suspended else with_next_attempts(context)
     builder = PlanBuilder(context)
     set_validity(context, builder)

@@ -37,6 +37,17 @@ class ProbeTarget:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkloadChange:
+    """One change of the Workload by which Kueue admits a job: exactly one field is set."""
+
+    manifest: Manifest | None = None
+    """The Workload that must exist, without its priority."""
+    status: Manifest | None = None
+    """A merge patch of its status, made from the version that the view has."""
+    delete: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """All actions for one job, in the order of execution."""
 
@@ -46,6 +57,7 @@ class Plan:
     """Whether the write changes only counters, so that no other action follows from it."""
     objects: tuple[Manifest, ...] = ()
     """Service and NetworkPolicy that must exist with these contents; equal ones cost no request."""
+    workload: WorkloadChange | None = None
     launcher_secret: Manifest | None = None
     """Secret that must exist before the pods are created; an existing one is left as it is."""
     creates: tuple[Manifest, ...] = ()

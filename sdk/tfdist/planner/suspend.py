@@ -6,20 +6,28 @@ as in any other attempt, and may complete the job. The next attempt is recorded 
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from tfdist.api.status import ConditionType
 from tfdist.observed.gang_record import GangRecord, stored_record
 from tfdist.observed.gang_state import GangState
 from tfdist.planner.builder import PlanBuilder
 from tfdist.planner.context import PlanContext
+from tfdist.planner.kueue import QueueWait, uses_kueue
 from tfdist.planner.plan import Event, Plan
 from tfdist.planner.planned_restart import acknowledge
 from tfdist.planner.success_policy import is_complete, is_job_complete, training_succeeded_condition
 from tfdist.reasons import ConditionReason, EventReason
 from tfdist.render.gang import GangName, gangs
+from tfdist.render.workload import queue_name
 from tfdist.status.conditions import Condition, find, is_true
 from tfdist.status.phase import evaluation_failure, is_suspended_or_suspending, training_succeeded
+
+_STOPPING: Final = frozenset({ConditionReason.SUSPENDING, ConditionReason.EVICTED})
+_RESUMED: Final = {
+    ConditionReason.RESUMED: EventReason.RESUMED,
+    ConditionReason.ADMITTED: EventReason.ADMITTED,
+}
 
 
 def suspend_job(context: PlanContext, builder: PlanBuilder) -> Plan:
@@ -32,20 +40,43 @@ def suspend_job(context: PlanContext, builder: PlanBuilder) -> Plan:
         builder.track_gang(replace(state, record=next_records.get(state.gang.name, state.record)))
     builder.set_conditions(*training_succeeded_condition(context, builder.progress()), *_stopped(context))
     builder.delete_pods(left)
-    if stopping:
-        builder.set_conditions(
-            Condition(ConditionType.SUSPENDED, False, ConditionReason.SUSPENDING, "the replicas save and stop")
-        )
-    else:
-        text = "the job is suspended; runPolicy.suspend: false resumes it"
-        builder.set_conditions(Condition(ConditionType.SUSPENDED, True, ConditionReason.SUSPENDED, text))
+    builder.set_conditions(_suspended(context, stopping=stopping))
     if first:
-        builder.record_event(
-            Event(EventReason.SUSPENDED, "the job is suspended", identity=str(context.view.generation))
-        )
+        builder.record_event(_event(context, stopping=stopping))
     builder.set_field("activeSince", None)
     acknowledge(context, builder)  # the attempt after the resume is the requested restart
     return builder.build()
+
+
+def _suspended(context: PlanContext, *, stopping: bool) -> Condition:
+    """Return the condition of a job that the user suspends, or that its queue does not let run."""
+    held = _held(context)
+    if stopping:
+        text = f"{held.message}; " if held else ""
+        reason = ConditionReason.EVICTED if held else ConditionReason.SUSPENDING
+        return Condition(ConditionType.SUSPENDED, False, reason, f"{text}the replicas save and stop")
+    if held:
+        return Condition(ConditionType.SUSPENDED, True, ConditionReason.QUEUED, held.message)
+    text = "the job is suspended; runPolicy.suspend: false resumes it"
+    return Condition(ConditionType.SUSPENDED, True, ConditionReason.SUSPENDED, text)
+
+
+def _held(context: PlanContext) -> QueueWait | None:
+    """Return why the queue does not let a job run that the user does not suspend."""
+    return None if context.spec.run_policy.suspend else context.queue_wait
+
+
+def _event(context: PlanContext, *, stopping: bool) -> Event:
+    held = _held(context)
+    if held is None:
+        return Event(EventReason.SUSPENDED, "the job is suspended", identity=str(context.view.generation))
+    reason = EventReason.EVICTED if stopping else EventReason.QUEUED
+    return Event(reason, held.message, identity=_since(context))
+
+
+def _since(context: PlanContext) -> str:
+    """Return a part of the names of events that changes with each wait in the queue."""
+    return f"{context.view.generation}-{context.view.status.get('attempt', 0)}"
 
 
 def _stopped(context: PlanContext) -> Iterator[Condition]:
@@ -61,13 +92,16 @@ def resume_conditions(context: PlanContext, builder: PlanBuilder) -> Sequence[Co
     """Return the conditions of a job that is resumed now; none of any other job, or of one that is complete."""
     if not is_suspended_or_suspending(context.view.status) or is_job_complete(context):
         return ()
-    builder.record_event(Event(EventReason.RESUMED, "the job is resumed", identity=str(context.view.generation)))
+    reason, text = ConditionReason.RESUMED, "the job is resumed"
+    if uses_kueue(context.view, context.job):
+        reason, text = ConditionReason.ADMITTED, f"queue {queue_name(context.job)} has admitted the job"
+    builder.record_event(Event(_RESUMED[reason], text, identity=_since(context)))
     known = evaluation_failure(context.view.status)
     again = Condition(
         ConditionType.EVALUATED, False, ConditionReason.RESUMED, f"evaluation begins again; before: {_before(known)}"
     )
     return (
-        Condition(ConditionType.SUSPENDED, False, ConditionReason.RESUMED, "the job is resumed"),
+        Condition(ConditionType.SUSPENDED, False, reason, text),
         *((again,) if known else ()),
     )
 
@@ -78,7 +112,7 @@ def with_next_attempts(context: PlanContext) -> PlanContext:
     The pods of the attempt that the suspension ended are being deleted, which must not count as a failure.
     """
     suspended = find(context.view.status, ConditionType.SUSPENDED)
-    if suspended is None or suspended["reason"] != ConditionReason.SUSPENDING or is_job_complete(context):
+    if suspended is None or suspended["reason"] not in _STOPPING or is_job_complete(context):
         return context
     return replace(context, next_records=_next_records(context))
 

@@ -34,14 +34,18 @@ def gang_system(job: TFDistJob, gang: Gang, installation: Installation, served: 
         served: the gang schedulers whose kinds the API server serves.
     """
     requested = job.spec.scheduling.gang
-    system = _chosen(job, gang, installation, served) if requested == "Auto" else GangSystem(requested)
+    system = _chosen(job, gang, installation, served) if requested in {"Auto", "Kueue"} else GangSystem(requested)
     alone = gang.name is GangName.EVALUATOR or len(gang.members) == 1
     return GangSystem.NONE if alone and system not in QUEUE_SYSTEMS else system
 
 
 def _chosen(job: TFDistJob, gang: Gang, installation: Installation, served: Collection[GangSystem]) -> GangSystem:
-    """Return the gang scheduler that `Auto` chooses; a queue without its system is waited for, and not left out."""
-    if job.spec.scheduling.queue:
+    """Return the gang scheduler that `Auto` chooses; a queue without its system is waited for, and not left out.
+
+    Pods of a job that Kueue admits are scheduled by the gang scheduler that is chosen without a queue.
+    """
+    scheduling = job.spec.scheduling
+    if scheduling.queue and scheduling.gang == "Auto" and GangSystem.KUEUE not in served:
         return next((system for system in QUEUE_SYSTEMS if system in served), QUEUE_SYSTEMS[0])
     templates = tuple(_templates(job, gang, installation))
     if any(map(_names_group, templates)):

@@ -5,6 +5,7 @@ A pod of attempt 0 is `<job>-<role>-<index>`, of attempt k `<job>-<role>-<index>
 node, are still terminating. Deterministic names make creation idempotent.
 """
 
+import hashlib
 from typing import Final
 
 from tfdist.api.v1 import GROUP, TFDistJob
@@ -20,6 +21,9 @@ ATTEMPT_LABEL: Final = f"{GROUP}/attempt"
 SERVICE_GENERATION_LABEL: Final = f"{GROUP}/address-generation"
 """The Service selects pods by the current value: the addresses of an earlier attempt stop resolving at once."""
 
+CHECKPOINT_ANNOTATION: Final = f"{GROUP}/last-checkpoint-time"
+"""On the leader's pod: when its job last completed a checkpoint, for whoever chooses the cheapest job to preempt."""
+
 TENSORBOARD_LABEL: Final = f"{GROUP}/tensorboard"
 """On the pod of a job's TensorBoard, which is not a replica: the UID of the job."""
 
@@ -27,6 +31,9 @@ SPEC_HASH_LABEL: Final = f"{GROUP}/spec-hash"
 """On Services, NetworkPolicies and Deployments: a hash of the specification that the controller applied."""
 CONTROLLER_LABEL: Final = f"{GROUP}/controller"
 """On the same objects: the controller that applied them, as namespace and name of its Lease."""
+
+QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
+"""On a job: the LocalQueue of Kueue, as jobs of other kinds name it."""
 
 _APP_DOMAIN: Final = "app.kubernetes.io"
 _RESERVED_DOMAINS: Final = (
@@ -58,6 +65,11 @@ def pod_group(job: str, gang: str, attempt: int) -> str:
     """
     base = f"{job}-{gang}"
     return base if attempt == 0 else f"{base}-r{attempt}"
+
+
+def workload(job: str, uid: str) -> str:
+    """Return the name of the Workload of a job; that of an earlier job of the same name, being deleted, differs."""
+    return f"tfdistjob-{job}-{hashlib.sha256(uid.encode()).hexdigest()[:5]}"
 
 
 def tensorboard(job: str) -> str:

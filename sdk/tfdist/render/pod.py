@@ -4,6 +4,7 @@ Three layers: the defaults, which a job may override; the job's template; and th
 that the replicas find each other and the controller identifies the pods.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tfdist import contract
@@ -18,6 +19,7 @@ from tfdist.render.launch import NO_HISTORY, GangHistory, pod_launch_settings
 from tfdist.render.launcher_secret import key_variable
 from tfdist.render.metadata import Manifest, owner_reference
 from tfdist.render.pod_group import membership
+from tfdist.render.pod_placement import PodPlacement
 from tfdist.render.proxy import NO_GRPC_PROXY_ENV, no_grpc_proxy
 from tfdist.render.replica_job import replica_job
 from tfdist.render.template import role_template
@@ -44,7 +46,12 @@ class PodRenderer:
     """
 
     def __init__(
-        self, job: TFDistJob, gang: Gang, installation: Installation, history: GangHistory = NO_HISTORY
+        self,
+        job: TFDistJob,
+        gang: Gang,
+        installation: Installation,
+        history: GangHistory = NO_HISTORY,
+        placements: Mapping[Role, PodPlacement] | None = None,
     ) -> None:
         self._job = job
         self._gang = gang
@@ -56,11 +63,12 @@ class PodRenderer:
         self._group = names.pod_group(job.metadata.name, gang.name, history.last_full_restart)
         self._system = history.system
         self._domain = names.domain(job, installation.cluster_domain)
+        self._placements = placements or {}
         self._templates: dict[Role, Manifest] = {}
 
     def pod(self, member: Member, attempt: Attempt) -> Manifest:
         """Return the pod that runs `member` in `attempt`."""
-        job, template = self._job, self._template(member.role)
+        job, template = self._job, self.template(member.role)
         meta, spec = template.get("metadata", {}), dict(template["spec"])
         generated = self.variables(member, attempt.number)
         spec["containers"] = [self._with_variables(container, generated) for container in spec["containers"]]
@@ -82,8 +90,8 @@ class PodRenderer:
         metadata["ownerReferences"] = [owner_reference(job)]
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
-    def _template(self, role: Role) -> Manifest:
-        """Return the template of a role with the defaults merged in."""
+    def template(self, role: Role) -> Manifest:
+        """Return the template of a role with the defaults, and with what its admission adds."""
         if role not in self._templates:
             requested = role_template(self._job, role)
             template = merge(
@@ -91,14 +99,15 @@ class PodRenderer:
             )
             own = template["spec"].get("tolerations", [])
             template["spec"]["tolerations"] = [*own, *node_loss_tolerations(own)]
-            self._templates[role] = template
+            placement = self._placements.get(role)
+            self._templates[role] = placement.applied(template) if placement else template
         return self._templates[role]
 
     def variables(self, member: Member, attempt: int) -> dict[str, str]:
         """Return the generated environment variables of `member` in an attempt."""
         addresses = {} if self._cluster else self._addresses  # they grow with the number of replicas
         launch = self._launch(member) if self._launch else None
-        grace_seconds = self._template(member.role)["spec"].get("terminationGracePeriodSeconds")
+        grace_seconds = self.template(member.role)["spec"].get("terminationGracePeriodSeconds")
         settings = replica_job(self._job, self._gang, member, attempt, addresses, launch, grace_seconds)
         values = {contract.JOB_ENV: settings.to_json(), contract.REPORT_PORT_ENV: str(contract.REPORT_PORT)}
         role = tensorflow_role(member.role)

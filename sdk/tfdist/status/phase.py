@@ -26,10 +26,13 @@ _ACTIVE: Final = (
     (ConditionType.RUNNING, JobPhase.RUNNING),
 )
 
-_SUSPENDED_PHASES: Final = {
+SUSPENDED_PHASES: Final = {
     ConditionReason.SUSPENDING: JobPhase.SUSPENDING,
     ConditionReason.SUSPENDED: JobPhase.SUSPENDED,
+    ConditionReason.EVICTED: JobPhase.SUSPENDING,
+    ConditionReason.QUEUED: JobPhase.QUEUED,
 }
+"""Phases of a job that is suspended, by the user or by its queue; by reason of the condition `Suspended`."""
 
 
 def is_terminal(status: Mapping[str, Any]) -> bool:
@@ -61,7 +64,7 @@ def evaluation_failed(status: Mapping[str, Any]) -> bool:
 def is_suspended_or_suspending(status: Mapping[str, Any]) -> bool:
     """Return whether the job is suspended or being suspended."""
     suspended = find(status, ConditionType.SUSPENDED)
-    return suspended is not None and suspended["reason"] in _SUSPENDED_PHASES
+    return suspended is not None and suspended["reason"] in SUSPENDED_PHASES
 
 
 def phase_of(status: Mapping[str, Any]) -> JobPhase:
@@ -73,8 +76,8 @@ def phase_of(status: Mapping[str, Any]) -> JobPhase:
     if invalid is not None and invalid["status"] == "True" and invalid["reason"] != ConditionReason.INVALID_UPDATE:
         return JobPhase.INVALID
     suspended = find(status, ConditionType.SUSPENDED)
-    if suspended is not None and suspended["reason"] in _SUSPENDED_PHASES:
-        return _SUSPENDED_PHASES[suspended["reason"]]
+    if suspended is not None and suspended["reason"] in SUSPENDED_PHASES:
+        return SUSPENDED_PHASES[suspended["reason"]]
     running = find(status, ConditionType.RUNNING)
     if running is not None and running["reason"] in {ConditionReason.TRAINING_SUCCEEDED, ConditionReason.EVALUATE_ONLY}:
         return JobPhase.EVALUATING

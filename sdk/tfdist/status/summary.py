@@ -6,7 +6,7 @@ from typing import Any, Final
 from tfdist.api.status import ConditionType, JobPhase
 from tfdist.progress import duration
 from tfdist.reasons import ConditionReason
-from tfdist.status.phase import PROBLEMS
+from tfdist.status.phase import PROBLEMS, SUSPENDED_PHASES
 
 Json = Mapping[str, Any]
 
@@ -53,7 +53,7 @@ _HEADLINES: Final[tuple[tuple[str, Callable[[Json], bool]], ...]] = (
     (ConditionType.SUCCEEDED, _is_true),
     (ConditionType.FAILED, _is_true),
     (ConditionType.INVALID, _is_true),
-    (ConditionType.SUSPENDED, lambda c: c["reason"] in {ConditionReason.SUSPENDED, ConditionReason.SUSPENDING}),
+    (ConditionType.SUSPENDED, lambda c: c["reason"] in SUSPENDED_PHASES),
     (ConditionType.PODS_READY, lambda c: c["reason"] in PROBLEMS),
     (ConditionType.STALLED, _is_true),
     (ConditionType.RESTARTING, _is_true),

@@ -20,7 +20,7 @@ MAX_FAILURES: Final = 10
 _THROTTLED: Final = frozenset({"replicas", "progress", "evaluation", "summary"})
 """Fields that change often: a change of these alone is written at most every few seconds."""
 
-_STOPPING: Final = frozenset({JobPhase.SUSPENDING, JobPhase.SUSPENDED})
+_STOPPING: Final = frozenset({JobPhase.SUSPENDING, JobPhase.SUSPENDED, JobPhase.QUEUED})
 
 
 @dataclass(frozen=True, slots=True)

@@ -212,7 +212,6 @@ _NOT_SUPPORTED: Final = "not supported by this version of TFDist; planned. Remov
 _PLANNED: Final = (
     rule("workers that come and go", ".elastic", _NOT_SUPPORTED, elastic={"minWorkers": 1}),
     rule("more memory after a kill", ".oomPolicy", _NOT_SUPPORTED, oomPolicy={}),
-    rule("a gang of Kueue", ".scheduling.gang", f"Kueue is {_NOT_SUPPORTED}", scheduling={"gang": "Kueue"}),
     rule(
         "a change in place",
         ".runPolicy.updateStrategy",

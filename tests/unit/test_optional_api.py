@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,7 +10,8 @@ import pytest
 from tfdist.api.gang_system import GangSystem
 from tfdist.render.owned_kinds import POD_GROUPS, OwnedKind
 from tfdist_operator.kube.errors import ApiError, NotFound, Unavailable
-from tfdist_operator.kube.optional_kind_watch import OptionalKindWatch
+from tfdist_operator.kube.optional_api import OptionalApi
+from tfdist_operator.kube.owned_watch import served_version
 
 NATIVE = POD_GROUPS[GangSystem.NATIVE]
 SERVED = {"resources": [{"name": "podgroups"}, {"name": "podgroups/status"}]}
@@ -49,7 +51,8 @@ class Cluster:
         self.asked: list[str] = []
         self.published: list[bool] = []
         self.states: list[tuple[bool, bool]] = []
-        self.watch = OptionalKindWatch(self, kind, self._make, self._changed, self._sleep)  # type: ignore[arg-type]
+        discover = partial(served_version, kind)
+        self.watch = OptionalApi(self, "pod groups", discover, self._make, self._changed, self._sleep)  # type: ignore[arg-type]
 
     async def request(self, _method: str, path: str, **_: object) -> dict[str, Any]:
         self.asked.append(path)
@@ -62,7 +65,7 @@ class Cluster:
             raise answer
         return answer
 
-    def _make(self) -> Sequence[Watched]:
+    def _make(self, _version: str) -> Sequence[Watched]:
         self.informers.append(Watched(listed=self._listed))
         return self.informers[-1:]
 
@@ -119,7 +122,7 @@ async def test_without_the_right_to_list_them_gangs_are_scheduled_without_pod_gr
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # given a first list that never comes
-    monkeypatch.setattr("tfdist_operator.kube.optional_kind_watch._SYNC_SECONDS", 0.0)
+    monkeypatch.setattr("tfdist_operator.kube.optional_api._SYNC_SECONDS", 0.0)
     cluster = Cluster(SERVED, listed=False)
     # when
     await cluster.run()

@@ -1,0 +1,58 @@
+"""Kueue on this cluster: whether it is there, the Workloads of jobs, and its ResourceFlavors."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from tfdist.render import names
+from tfdist.render.workload import GROUP, PLURAL
+from tfdist_operator.kube.cache import OnChange
+from tfdist_operator.kube.client import Client
+from tfdist_operator.kube.informer import Informer, Watched
+from tfdist_operator.kube.keys import ALL_NAMESPACES
+from tfdist_operator.kube.kueue_cache import FlavorCache, WorkloadCache
+from tfdist_operator.kube.optional_api import OptionalApi
+
+_VERSIONS: Final = ("v1beta2", "v1beta1")
+"""Versions whose fields the controller knows, the preferred one first."""
+_FLAVORS: Final = "resourceflavors"
+
+
+class Kueue:
+    """The watch of Kueue's objects.
+
+    Args:
+        client: client of the API server.
+        namespaces: those of the controller.
+        on_job: is called with the key of the job of a changed Workload.
+        on_change: is called when something has changed that concerns every job.
+    """
+
+    def __init__(
+        self, client: Client, namespaces: Iterable[str], on_job: OnChange, on_change: Callable[[], None]
+    ) -> None:
+        self._client = client
+        self._namespaces = tuple(namespaces)
+        self.workloads = WorkloadCache(on_job)
+        self.flavors = FlavorCache(on_change)
+        self.api = OptionalApi(client, GROUP, _served_version, self._informers, on_change)
+
+    @property
+    def version(self) -> str:
+        """The served version of Kueue's API that is used; "" without Kueue."""
+        return self.api.version
+
+    def _informers(self, version: str) -> Sequence[Informer]:
+        prefix = f"apis/{GROUP}/{version}"
+        flavors = Watched.of(prefix, _FLAVORS, ALL_NAMESPACES)
+        workloads = [Watched.of(prefix, PLURAL, namespace, names.POD_SELECTOR) for namespace in self._namespaces]
+        return [
+            Informer(self._client, flavors, self.flavors),
+            *(Informer(self._client, watched, self.workloads) for watched in workloads),
+        ]
+
+
+async def _served_version(client: Client) -> str:
+    """Return the best version of Kueue's API that the API server serves; "" for none."""
+    found = await client.request("GET", f"/apis/{GROUP}", resource="discovery")
+    served = {str(each.get("version")) for each in found.get("versions") or ()}
+    return next((version for version in _VERSIONS if version in served), "")

@@ -1,0 +1,111 @@
+"""The requests for the Workloads by which Kueue admits jobs, and for the priority that a Workload has."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from tfdist.observed.kueue import WorkloadSummary
+from tfdist.render.names import JOB_UID_LABEL, SPEC_HASH_LABEL
+from tfdist.render.workload import GROUP, PLURAL, PRIORITY_CLASS_LABEL
+from tfdist_operator.kube.client import MERGE_PATCH, Client, Json
+from tfdist_operator.kube.errors import AlreadyExists, Conflict, NameTaken, NotFound, Rejected
+from tfdist_operator.kube.pages import items
+
+_PRIORITY_CLASSES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
+_MISSING: Final = 404
+
+
+class WorkloadRequests:
+    """Creates, changes and deletes Workloads. Every method raises `ApiError` if a request fails.
+
+    Args:
+        client: client of the API server.
+        version: returns the served version of Kueue's API that is used, such as `v1beta2`.
+    """
+
+    def __init__(self, client: Client, version: Callable[[], str]) -> None:
+        self._client = client
+        self._version = version
+
+    async def create(self, manifest: Json, labels: Mapping[str, str]) -> Json:
+        """Create a Workload and return it as stored.
+
+        Args:
+            manifest: the Workload without its version and priority.
+            labels: of the job: one of them may name a WorkloadPriorityClass.
+
+        Raises:
+            NameTaken: one of that name exists and is not the job's.
+            Rejected: its priority class does not exist, or Kueue rejects it.
+        """
+        meta = manifest["metadata"]
+        body = await self._complete(manifest, labels)
+        try:
+            return await self._client.request("POST", self._path(meta["namespace"]), resource=PLURAL, body=body)
+        except AlreadyExists as error:
+            query = {"fieldSelector": f"metadata.name={meta['name']}"}
+            page = await self._client.request("GET", self._path(meta["namespace"]), resource=PLURAL, query=query)
+            for found in items(page):
+                if (found["metadata"].get("labels") or {}).get(JOB_UID_LABEL) == meta["labels"][JOB_UID_LABEL]:
+                    return dict(found)
+            text = f"a Workload {meta['name']} is there that is not this job's; delete it"
+            raise NameTaken(error.code, error.reason, text) from error
+
+    async def replace_spec(self, manifest: Json, labels: Mapping[str, str], known: WorkloadSummary) -> Json:
+        """Replace the specification of a Workload that holds no quota: it keeps its place in the queue."""
+        body = await self._complete(manifest, labels)
+        changed = {
+            "metadata": _guard(known) | {"labels": {SPEC_HASH_LABEL: body["metadata"]["labels"][SPEC_HASH_LABEL]}},
+            "spec": body["spec"],
+        }
+        return await self._patch(f"{self._path(body['metadata']['namespace'])}/{known.name}", changed)
+
+    async def patch_status(self, namespace: str, known: WorkloadSummary, status: Json) -> Json:
+        """Change the status of a Workload.
+
+        Raises:
+            Conflict: it has changed since `known` was read.
+        """
+        path = f"{self._path(namespace)}/{known.name}/status"
+        return await self._patch(path, {"metadata": _guard(known), "status": status})
+
+    async def delete(self, namespace: str, known: WorkloadSummary) -> None:
+        """Delete a Workload; do nothing if it is already deleted or replaced."""
+        body = {"propagationPolicy": "Background", "preconditions": {"uid": known.uid}}
+        try:
+            await self._client.request("DELETE", f"{self._path(namespace)}/{known.name}", resource=PLURAL, body=body)
+        except (NotFound, Conflict):
+            return
+
+    async def _patch(self, path: str, body: Json) -> Json:
+        return await self._client.request("PATCH", path, resource=PLURAL, body=body, content_type=MERGE_PATCH)
+
+    async def _complete(self, manifest: Json, labels: Mapping[str, str]) -> Json:
+        """Return a Workload with its version and with its priority: the value of its class, as Kueue needs it."""
+        of_pods = (set_["template"]["spec"].get("priorityClassName") for set_ in manifest["spec"]["podSets"])
+        own = labels.get(PRIORITY_CLASS_LABEL, "")
+        if own:
+            priority = await self._value(f"/apis/{GROUP}/{self._version()}/workloadpriorityclasses", own)
+        else:
+            priority = await self._value(_PRIORITY_CLASSES, next(filter(None, of_pods), ""))
+        version = f"{GROUP}/{self._version()}"
+        return manifest | {"apiVersion": version, "spec": manifest["spec"] | {"priority": priority}}
+
+    async def _value(self, path: str, name: str) -> int:
+        """Return the value of a priority class; without a name, that of the cluster's default."""
+        plural = path.rpartition("/")[2]
+        page = await self._client.request("GET", path, resource=plural)
+        for found in items(page):
+            if found["metadata"]["name"] == name if name else found.get("globalDefault"):
+                return int(found["value"])
+        if not name:
+            return 0
+        text = f"priority class {name} ({plural}) does not exist; create it, or choose another one"
+        raise Rejected(_MISSING, "NotFound", text)
+
+    def _path(self, namespace: str) -> str:
+        return f"/apis/{GROUP}/{self._version()}/namespaces/{namespace}/{PLURAL}"
+
+
+def _guard(known: WorkloadSummary) -> Json:
+    """Return metadata by which the API server rejects the change of another version of an object."""
+    return {"uid": known.uid, "resourceVersion": str(known.resource_version)}

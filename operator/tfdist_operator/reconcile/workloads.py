@@ -1,0 +1,52 @@
+"""Executes the part of plans about the Workload by which Kueue admits a job."""
+
+import logging
+
+from tfdist.planner.plan import WorkloadChange
+from tfdist_operator.kube.errors import ApiError, Conflict
+from tfdist_operator.kube.job_cache import StoredJob
+from tfdist_operator.reconcile.dependencies import Dependencies
+
+log = logging.getLogger(__name__)
+
+
+class Workloads:
+    """Creates, changes and deletes Workloads; each response is stored for the next plan."""
+
+    def __init__(self, deps: Dependencies) -> None:
+        self._deps = deps
+
+    async def change(self, job: StoredJob, change: WorkloadChange | None) -> None:
+        """Make the change of a plan.
+
+        Raises:
+            Conflict: the Workload has been written since the plan was made.
+            ApiError: the request failed; the next plan has the error in its view.
+        """
+        if change is None:
+            return
+        state = self._deps.states.get(job.key, job.uid)
+        try:
+            await self._send(job, change)
+        except Conflict:
+            raise
+        except ApiError as error:
+            if state.workload_error != error.message:
+                state.workload_error = error.message
+                self._deps.queue.add(job.key)  # at once, so that the status reports it
+            raise
+        state.workload_error = ""
+
+    async def _send(self, job: StoredJob, change: WorkloadChange) -> None:
+        cache, requests = self._deps.kueue.workloads, self._deps.workload_requests
+        known = cache.of_job(job.key, job.uid)
+        if change.manifest is not None:
+            labels = job.job.metadata.labels if job.job else {}
+            if known is None:
+                cache.upsert(await requests.create(change.manifest, labels))
+            else:
+                cache.upsert(await requests.replace_spec(change.manifest, labels, known))
+        elif known is not None and change.status is not None:
+            cache.upsert(await requests.patch_status(job.key.namespace, known, change.status))
+        elif known is not None:
+            await requests.delete(job.key.namespace, known)

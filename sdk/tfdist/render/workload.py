@@ -1,0 +1,85 @@
+"""The Workload by which Kueue admits a job: what its pods request, by role, in which queue.
+
+Kueue admits Workloads whoever makes them. With one of its own, a job needs no integration of Kueue for pods: it has one
+Workload for its life, and keeps its quota while its replicas restart (ADR 38).
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from tfdist.api.v1 import TFDistJob
+from tfdist.contract import Role
+from tfdist.render import names
+from tfdist.render.gang import gangs
+from tfdist.render.installation import Installation
+from tfdist.render.metadata import Manifest, metadata
+from tfdist.render.pod import PodRenderer
+
+GROUP: Final = "kueue.x-k8s.io"
+KIND: Final = "Workload"
+PLURAL: Final = "workloads"
+PRIORITY_CLASS_LABEL: Final = f"{GROUP}/priority-class"
+_DEFAULT_QUEUE: Final = "default"
+"""The LocalQueue that Kueue itself gives jobs without a queue."""
+
+_SCHEDULING_FIELDS: Final = (
+    "affinity", "nodeSelector", "overhead", "priorityClassName", "resourceClaims", "runtimeClassName", "schedulerName",
+    "tolerations",
+)  # fmt: skip
+_CONTAINER_FIELDS: Final = ("name", "image", "resources", "restartPolicy")
+_HASH_DIGITS: Final = 16
+
+
+def queue_name(job: TFDistJob) -> str:
+    """Return the LocalQueue of a job, from `scheduling.queue` or the label by which jobs of other kinds name it."""
+    return job.spec.scheduling.queue or job.metadata.labels.get(names.QUEUE_LABEL, "") or _DEFAULT_QUEUE
+
+
+def pod_set_of(role: Role) -> str:
+    """Return the name of the pod set of a role; an evaluation after training uses the quota of the workers."""
+    return str(Role.WORKER if role is Role.EVALUATION else role)
+
+
+def workload(job: TFDistJob, installation: Installation) -> Manifest:
+    """Return the Workload of a job, without its priority: that is the value of a PriorityClass of the cluster.
+
+    A label has the hash of its specification.
+    """
+    spec = {"queueName": queue_name(job), "podSets": list(_pod_sets(job, installation))}
+    digest = hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:_HASH_DIGITS]
+    meta = metadata(job, names.workload(job.metadata.name, job.metadata.uid))
+    meta["labels"] = meta["labels"] | {names.SPEC_HASH_LABEL: digest, f"{GROUP}/job-uid": job.metadata.uid}
+    return {"kind": KIND, "metadata": meta, "spec": spec}
+
+
+def _pod_sets(job: TFDistJob, installation: Installation) -> Iterator[Manifest]:
+    """Yield a pod set for each role that the job runs at one time, with the most pods of it."""
+    counts: dict[str, int] = {}
+    templates: dict[str, Manifest] = {}
+    for gang in gangs(job):
+        renderer = PodRenderer(job, gang, installation)
+        for role in dict.fromkeys(member.role for member in gang.members):
+            name = pod_set_of(role)
+            counts[name] = max(counts.get(name, 0), gang.sizes()[str(role)])
+            templates.setdefault(name, _requests(renderer.template(role)))
+    return ({"name": name, "count": counts[name], "template": templates[name]} for name in counts)
+
+
+def _requests(template: Mapping[str, Any]) -> Manifest:
+    """Return the part of a pod template that quota and nodes depend on, without the size of commands and variables."""
+    spec = template["spec"]
+    kept: Manifest = {name: spec[name] for name in _SCHEDULING_FIELDS if name in spec}
+    for kind in ("initContainers", "containers"):
+        if containers := [_container(c) for c in spec.get(kind, ())]:
+            kept[kind] = containers
+    claims = [v for v in spec.get("volumes", ()) if "persistentVolumeClaim" in v]
+    if claims:
+        kept["volumes"] = claims
+    return {"spec": kept | {"restartPolicy": "Never"}}
+
+
+def _container(container: Mapping[str, Any]) -> Manifest:
+    """Return the fields of a container that count; the image is for whoever reads the Workload."""
+    return {name: container[name] for name in _CONTAINER_FIELDS if name in container}

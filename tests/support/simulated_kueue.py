@@ -1,0 +1,122 @@
+"""Kueue as far as one job sees it: a Workload that is stored, admitted, evicted and deleted, without any process."""
+
+import copy
+from typing import Any
+
+from tfdist.observed.kueue import KueueView, WorkloadSummary, flavor_placement, workload_summary
+from tfdist.planner.plan import WorkloadChange
+
+EVICTS, ADMITS, DELETES, GOES = range(4)
+
+FLAVOR: dict[str, Any] = {
+    "metadata": {"name": "spot"},
+    "spec": {"nodeLabels": {"pool": "spot"}, "tolerations": [{"key": "spot"}]},
+}
+
+
+class StaleError(Exception):
+    """Somebody has written an object since it was seen."""
+
+
+class SimulatedKueue:
+    """The Workload of one job. `workload` is its JSON, None before its creation."""
+
+    def __init__(self, flavor: dict[str, Any] | None = None) -> None:
+        self.flavor = flavor or FLAVOR
+        self.workload: dict[str, Any] | None = None
+        self.error = ""
+        self.served = True
+        self._version = 0
+
+    def view(self) -> KueueView:
+        """Return what a reconcile sees."""
+        found = workload_summary(copy.deepcopy(self.workload)) if self.workload else None
+        return KueueView(found, {self.flavor["metadata"]["name"]: flavor_placement(self.flavor)}, self.error)
+
+    def execute(self, change: WorkloadChange | None, seen: KueueView | None = None) -> None:
+        """Make the change of a plan, as the API server does.
+
+        Args:
+            change: the change; None for none.
+            seen: what the plan was made from; by default the state now.
+
+        Raises:
+            StaleError: the Workload has been written since.
+        """
+        if change is None:
+            return
+        known = (seen or self.view()).workload
+        if change.delete:
+            self.workload = None if known and self._is(known) else self.workload
+        elif known is None and self.workload is None and change.manifest is not None:
+            self._store(change.manifest, {})
+        elif known is not None:
+            if self.workload is None or not self._is(known) or self._version != known.resource_version:
+                raise StaleError
+            merged = {**self.workload["status"], **(change.status or {})}
+            status = {name: value for name, value in merged.items() if value is not None}
+            self._store(change.manifest or self.workload, status)
+
+    def _is(self, known: WorkloadSummary) -> bool:
+        return self.workload is not None and self.workload["metadata"]["uid"] == known.uid
+
+    def _store(self, made: dict[str, Any], status: dict[str, Any]) -> None:
+        self._version += 1
+        uid = self.workload["metadata"]["uid"] if self.workload else f"w{self._version}"
+        meta = made["metadata"] | {"uid": uid, "resourceVersion": str(self._version)}
+        self.workload = made | {"metadata": meta, "status": status}
+
+    def happen(self, which: int) -> None:
+        """Have Kueue admit or evict the job, somebody delete its Workload, or Kueue go or come back."""
+        self.served = not self.served if which == GOES else self.served
+        if self.workload is None:
+            return
+        if which == EVICTS and self.admitted:
+            self.evict()
+        elif which == ADMITS and not self.reserved:
+            self.admit()
+        elif which == DELETES:
+            self.workload = None
+
+    @property
+    def reserved(self) -> bool:
+        """Whether the job has quota."""
+        return self.condition("QuotaReserved")[0] == "True"
+
+    @property
+    def admitted(self) -> bool:
+        """Whether the job may run."""
+        return self.reserved and self.condition("Evicted")[0] != "True"
+
+    def admit(self) -> None:
+        """Reserve the quota, and admit the job."""
+        assert self.workload is not None
+        sets = self.workload["spec"]["podSets"]
+        name = self.flavor["metadata"]["name"]
+        assigned = [{"name": s["name"], "count": s["count"], "flavors": {"cpu": name}} for s in sets]
+        self.workload["status"]["admission"] = {"clusterQueue": "all", "podSetAssignments": assigned}
+        for kind, status in (("QuotaReserved", "True"), ("Admitted", "True"), ("Evicted", "False")):
+            self.set_condition(kind, status, kind, "")
+
+    def evict(self, reason: str = "Preempted", message: str = "Preempted for a job of a higher priority") -> None:
+        """Have the job stop; its quota stays reserved until the controller releases it."""
+        self.set_condition("Evicted", "True", reason, message)
+
+    def wait(self, message: str) -> None:
+        """Report why the quota is not reserved."""
+        self.set_condition("QuotaReserved", "False", "Pending", message)
+
+    def set_condition(self, kind: str, status: str, reason: str, message: str) -> None:
+        """Set a condition of the Workload."""
+        assert self.workload is not None
+        self._version += 1
+        self.workload["metadata"]["resourceVersion"] = str(self._version)
+        time = "2030-01-02T03:04:00Z"
+        new = {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": time}
+        others = [c for c in self.workload["status"].get("conditions", ()) if c["type"] != kind]
+        self.workload["status"]["conditions"] = [*others, new]
+
+    def condition(self, kind: str) -> tuple[str, str]:
+        """Return status and reason of a condition; ("", "") without one."""
+        conditions = self.workload["status"].get("conditions", ()) if self.workload else ()
+        return next(((c["status"], c["reason"]) for c in conditions if c["type"] == kind), ("", ""))

@@ -1,0 +1,323 @@
+"""Kueue admits a job by its Workload: the job waits in its queue without pods, and stops when it is evicted."""
+
+from typing import Any
+
+import pytest
+from support.factories import (
+    CHECKPOINT,
+    EVALUATED,
+    INSTALLATION,
+    Lifecycle,
+    created,
+    deleted,
+    event_reasons,
+    manifest,
+    pod,
+    termination_message,
+)
+from support.simulated_kueue import SimulatedKueue
+
+from tfdist.planner import Plan
+from tfdist.render.workload import workload
+from tfdist.validation import parse
+
+BOTH = "worker-0:R worker-1:R"
+SECOND = "worker-0-r1:R worker-1-r1:R"
+KUEUE: dict[str, Any] = {"scheduling": {"gang": "Kueue", "queue": "team-a"}}
+
+
+class Story:
+    """A job and Kueue; each plan is executed as far as it concerns the Workload."""
+
+    def __init__(self, kueue: SimulatedKueue | None = None, **spec: Any) -> None:
+        self.kueue = kueue or SimulatedKueue()
+        self.job = Lifecycle(**(KUEUE | spec))
+
+    def reconcile(self, pods: Any = "", after: float = 0, **changes: Any) -> Plan:
+        todo = self.job.reconcile(pods, after, **({"kueue": self.kueue.view()} | changes))
+        self.kueue.execute(todo.workload)
+        return todo
+
+    def running(self) -> "Story":
+        self.reconcile()
+        self.kueue.admit()
+        self.reconcile()
+        self.reconcile(BOTH)
+        return self
+
+
+def test_a_job_waits_in_its_queue_without_pods_and_starts_when_it_is_admitted() -> None:
+    # given
+    story = Story()
+    # when it is created
+    todo = story.reconcile()
+    # then
+    assert (created(todo), todo.objects) == ([], ())
+    assert story.kueue.workload is not None
+    assert story.kueue.workload["spec"]["queueName"] == "team-a"
+    assert event_reasons(todo) == ["Queued"]
+    assert story.job.status["phase"] == "Queued"
+    assert "attempt" not in story.job.status, "it has not started: all of it may still change"
+    # when Kueue reports why it waits
+    story.kueue.wait("couldn't assign flavors: insufficient unused quota for nvidia.com/gpu, 5 more needed")
+    story.reconcile()
+    # then
+    text = "queue team-a: couldn't assign flavors: insufficient unused quota for nvidia.com/gpu, 5 more needed"
+    assert story.job.message("Suspended") == text
+    assert story.job.status["scheduling"] == {
+        "system": "Kueue",
+        "queue": "team-a",
+        "reason": text,
+        "since": "2030-01-02T03:04:00Z",
+    }
+    # when it is admitted
+    story.kueue.admit()
+    todo = story.reconcile()
+    # then
+    assert created(todo) == ["worker-0", "worker-1"]
+    assert event_reasons(todo) == ["Admitted"]
+    assert story.job.status["scheduling"] == {"system": "Kueue", "queue": "team-a"}
+    assert story.job.condition_status("Suspended") == ("False", "Admitted")
+
+
+def test_a_job_that_waits_is_not_written_and_sends_nothing_without_a_change() -> None:
+    story = Story()
+    story.reconcile()
+    todo = story.reconcile()
+    assert (todo.status, todo.workload, todo.events) == (None, None, ())
+
+
+def test_pods_run_on_the_nodes_of_the_flavor_that_is_assigned() -> None:
+    story = Story(template={"spec": {"nodeSelector": {"zone": "b"}}})
+    story.reconcile()
+    story.kueue.admit()
+    for made in story.reconcile().creates:
+        assert made["spec"]["nodeSelector"] == {"zone": "b", "pool": "spot"}
+        assert {"key": "spot"} in made["spec"]["tolerations"]
+
+
+def test_an_evicted_job_saves_stops_waits_in_the_queue_again_and_goes_on_in_its_next_attempt() -> None:
+    # given
+    story = Story(checkpoint=CHECKPOINT).running()
+    assert story.kueue.condition("PodsReady") == ("True", "Started")
+    # when Kueue evicts it
+    story.kueue.evict()
+    todo = story.reconcile(BOTH)
+    # then its pods end, and it keeps its quota until they have
+    assert deleted(todo) == ["worker-0", "worker-1"]
+    assert event_reasons(todo) == ["Evicted"]
+    assert story.job.status["phase"] == "Suspending"
+    assert story.job.condition_status("Suspended") == ("False", "Evicted")
+    assert story.kueue.condition("QuotaReserved") == ("True", "QuotaReserved")
+    # when they have ended with the exit code of a replica that has saved
+    ended = [pod(name, "F", exit_code=42, deleting=True) for name in ("worker-0", "worker-1")]
+    story.reconcile(ended)
+    # then
+    assert story.kueue.condition("QuotaReserved") == ("False", "Pending")
+    assert story.kueue.condition("Admitted") == ("False", "NoReservation")
+    assert story.kueue.condition("Requeued") == ("True", "Preempted")
+    assert story.kueue.condition("PodsReady") == ("False", "WaitForStart")
+    assert story.job.status["phase"] == "Queued"
+    assert story.job.message("Suspended") == "queue team-a: Preempted for a job of a higher priority"
+    assert created(story.reconcile()) == []
+    # when it is admitted again
+    story.kueue.admit()
+    todo = story.reconcile()
+    # then
+    assert created(todo) == ["worker-0-r1", "worker-1-r1"]
+    assert story.job.status["restarts"] == {"counted": 0, "uncounted": 0, "sinceCheckpoint": 0}
+    assert "failures" not in story.job.status
+    story.reconcile(SECOND)
+    assert story.job.status["phase"] == "Running"
+    assert story.kueue.condition("PodsReady") == ("True", "Started")
+
+
+def test_kueue_itself_requeues_a_workload_that_was_evicted_because_its_queue_was_stopped() -> None:
+    story = Story().running()
+    story.kueue.evict("ClusterQueueStopped", "The ClusterQueue is stopped")
+    story.reconcile(BOTH)
+    story.reconcile()
+    assert story.kueue.condition("Requeued") == ("False", "ClusterQueueStopped")
+
+
+def test_a_gang_keeps_its_quota_while_it_restarts() -> None:
+    # given
+    story = Story().running()
+    # when a replica fails
+    story.reconcile("worker-0:R worker-1:F")
+    todo = story.reconcile(after=60)
+    # then
+    assert created(todo) == ["worker-0-r1", "worker-1-r1"]
+    assert story.kueue.condition("Admitted") == ("True", "Admitted")
+    assert story.kueue.condition("PodsReady") == ("False", "WaitForRecovery")
+    # when it runs again
+    story.reconcile(SECOND)
+    assert story.kueue.condition("PodsReady") == ("True", "Recovered")
+
+
+def test_a_workload_that_is_deleted_stops_the_job_which_waits_in_the_queue_by_a_new_one() -> None:
+    # given
+    story = Story().running()
+    # when
+    story.kueue.workload = None
+    todo = story.reconcile(BOTH)
+    # then
+    assert deleted(todo) == ["worker-0", "worker-1"]
+    assert story.kueue.workload is not None
+    story.kueue.admit()
+    assert created(story.reconcile()) == ["worker-0-r1", "worker-1-r1"]
+
+
+def test_a_job_that_its_user_suspends_releases_its_quota() -> None:
+    # given
+    story = Story().running()
+    # when
+    story.job.spec["runPolicy"] = {"suspend": True}
+    story.reconcile(BOTH, generation=2)
+    assert story.kueue.workload is not None, "its pods still run"
+    story.reconcile(generation=2)
+    # then
+    assert story.kueue.workload is None
+    assert story.job.status["phase"] == "Suspended"
+    # when it is resumed
+    story.job.spec["runPolicy"] = {"suspend": False}
+    story.reconcile(generation=3)
+    # then
+    assert story.job.status["phase"] == "Queued"
+    assert story.kueue.workload is not None
+
+
+def test_a_finished_job_releases_its_quota_once_its_pods_have_ended() -> None:
+    # given
+    story = Story().running()
+    done = [pod(name, "S", message=termination_message(step=10)) for name in ("worker-0", "worker-1")]
+    # when
+    story.reconcile(done)
+    story.reconcile(done)
+    # then
+    assert story.job.status["phase"] == "Succeeded"
+    assert story.kueue.condition("Finished") == ("True", "Succeeded")
+    assert story.reconcile(done).workload is None
+
+
+def test_an_evaluation_after_training_uses_the_quota_of_the_workers() -> None:
+    # given
+    story = Story(**EVALUATED).running()
+    # when training succeeds
+    todo = story.reconcile([pod(name, "S", message=termination_message(step=10)) for name in ("worker-0", "worker-1")])
+    # then
+    assert [made["spec"]["nodeSelector"] for made in todo.creates] == [{"pool": "spot"}] * len(todo.creates)
+    assert todo.creates
+    assert story.kueue.condition("Admitted") == ("True", "Admitted")
+
+
+@pytest.mark.parametrize("lives", [False, True])
+def test_without_kueue_a_job_waits_and_one_that_runs_goes_on(lives: bool) -> None:
+    story = Story().running() if lives else Story()
+    todo = story.job.reconcile(BOTH if lives else "", kueue=None)
+    assert (created(todo), deleted(todo)) == ([], [])
+    if not lives:
+        assert story.job.status["phase"] == "Queued"
+        assert "install Kueue" in story.job.message("Suspended")
+
+
+def test_the_error_of_a_workload_that_cannot_be_created_is_in_the_condition() -> None:
+    story = Story()
+    story.kueue.error = "priority class batch does not exist"
+    story.reconcile()
+    assert story.job.message("Suspended") == "queue team-a: priority class batch does not exist"
+
+
+def test_a_workload_that_waits_follows_a_change_of_the_job_and_keeps_its_place() -> None:
+    # given
+    story = Story()
+    story.reconcile()
+    assert story.kueue.workload is not None
+    # when
+    story.job.spec["worker"] = {"replicas": 3}
+    story.reconcile(generation=2)
+    # then
+    assert story.kueue.workload["spec"]["podSets"][0]["count"] == 3
+    assert story.kueue.workload["metadata"]["uid"] == "w1", "it is the same one"
+
+
+def test_a_flavor_that_is_not_known_yet_delays_the_start_and_stops_no_job_that_runs() -> None:
+    story = Story()
+    story.reconcile()
+    story.kueue.admit()
+    view = story.kueue.view()
+    without = type(view)(view.workload)
+    assert created(story.reconcile(kueue=without)) == []
+    assert "ResourceFlavor spot" in story.job.message("Suspended")
+    story.reconcile()
+    story.reconcile(BOTH)
+    assert deleted(story.reconcile(BOTH, kueue=type(view)(story.kueue.view().workload))) == []
+
+
+@pytest.mark.parametrize(
+    ("scheduling", "labels", "uses"),
+    [
+        pytest.param({}, {}, False, id="neither a queue nor a label"),
+        pytest.param({"queue": "team-a"}, {}, True, id="a queue"),
+        pytest.param({}, {"kueue.x-k8s.io/queue-name": "team-a"}, True, id="the label of Kueue"),
+    ],
+)
+def test_auto_chooses_kueue_for_a_job_with_a_queue(
+    scheduling: dict[str, Any], labels: dict[str, str], uses: bool
+) -> None:
+    made = manifest(scheduling=scheduling)
+    made["metadata"]["labels"] = labels
+    job = parse(made)
+    story = Story(scheduling=scheduling)
+    todo = story.reconcile(job=job)
+    assert (todo.workload is not None) == uses
+    assert (created(todo) == []) == uses
+
+
+def test_a_workload_has_a_pod_set_for_each_role_without_what_no_quota_depends_on() -> None:
+    job = parse(
+        manifest(
+            strategy="ParameterServer",
+            chief={},
+            ps={"replicas": 2},
+            worker={"replicas": 4, "resources": {"requests": {"cpu": "2"}}},
+            evaluator={},
+            command=["run"],
+            scheduling={"priorityClassName": "batch"},
+        )
+    )
+    made = workload(job, INSTALLATION)
+    sets = {each["name"]: each["count"] for each in made["spec"]["podSets"]}
+    assert sets == {"chief": 1, "worker": 4, "ps": 2, "evaluator": 1}
+    worker = made["spec"]["podSets"][1]["template"]["spec"]
+    assert worker["containers"] == [
+        {"name": "tensorflow", "image": "tfdist/trainer:test", "resources": {"requests": {"cpu": "2"}}}
+    ]
+    assert worker["priorityClassName"] == "batch"
+
+
+def test_quota_is_for_the_workers_or_for_the_evaluation_after_them_whichever_are_more() -> None:
+    spec = EVALUATED | {"evaluation": {"mode": "AfterTraining", "replicas": 3}}
+    (only,) = workload(parse(manifest(**spec)), INSTALLATION)["spec"]["podSets"]
+    assert (only["name"], only["count"]) == ("worker", 3)
+
+
+def test_a_restart_with_other_requests_waits_for_another_admission() -> None:
+    # given a job whose resources have changed while it runs
+    story = Story().running()
+    story.job.spec["resources"] = {"requests": {"cpu": "8"}}
+    assert deleted(story.reconcile(BOTH, generation=2)) == []
+    # when a replica fails
+    todo = story.reconcile("worker-0:R worker-1:F", generation=2)
+    # then its pods end, and no other is created
+    assert (deleted(todo), created(todo)) == (["worker-0"], [])
+    assert created(story.reconcile([pod("worker-0", deleting=True)], after=60, generation=2)) == []
+    assert story.kueue.condition("Admitted") == ("True", "Admitted")
+    story.reconcile(generation=2)
+    assert story.kueue.workload is None
+    # when the new Workload is admitted
+    story.reconcile(generation=2)
+    assert story.job.status["phase"] == "Queued"
+    story.kueue.admit()
+    # then
+    assert created(story.reconcile(generation=2)) == ["worker-0-r2", "worker-1-r2"]
