@@ -51,7 +51,7 @@ class SpeedReporter(Reporter):
     """Prints the speed of the trainer's own loop, which reports to it."""
 
     def __init__(self, member: Any, speed: Speed, batch: int) -> None:
-        super().__init__(first_report(member))
+        super().__init__(first_report(member.job, member.round))
         self._speed, self._batch = speed, batch
 
     def update(self, **changes: Any) -> None:

@@ -18,7 +18,7 @@ class TurnTaker(Reporter):
     """A reporter that holds up the loop which reports to it."""
 
     def __init__(self, member: Any) -> None:
-        super().__init__(first_report(member))
+        super().__init__(first_report(member.job, member.round))
         self._until = 0
         self._go, self._done = threading.Event(), threading.Event()
 

@@ -21,7 +21,7 @@ class Dumping(ImageClassification):
 
 def _dump_and_save(saver: Any, at: Any) -> None:
     variables = {v.path.replace("/", "."): v.numpy() for v in saver._state.model.variables}
-    np.savez(Path(os.environ["DUMP_FOLDER"], f"{at.step}-{saver._context.member.rank}.npz"), **variables)
+    np.savez(Path(os.environ["DUMP_FOLDER"], f"{at.step}-{saver._gang.member.rank}.npz"), **variables)
     _save(saver, at)
 
 

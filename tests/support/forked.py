@@ -18,7 +18,7 @@ from typing import Final, Protocol
 
 from tfdist_trainer import preload
 
-MODULES: Final = [f"tfdist_trainer.{name}" for name in (*preload.MODULES, "evaluator", "strategies.parameter_server")]
+MODULES: Final = [f"tfdist_trainer.{name}" for name in preload.MODULES]
 
 STACKS_SIGNAL: Final = signal.SIGUSR2
 STACKS_LINE: Final = "most recent call first"

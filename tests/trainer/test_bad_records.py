@@ -196,8 +196,8 @@ def test_a_record_without_a_feature_is_skipped_and_its_features_are_named(tmp_pa
 def test_the_first_reason_is_the_message_if_all_records_of_all_members_are_skipped(
     name: str, has_first: bool, tmp_path: Path
 ) -> None:
-    from tfdist_trainer.context import example_counts
     from tfdist_trainer.data.pipeline import ExampleSource
+    from tfdist_trainer.input_pipeline import example_counts
 
     class Gang:
         """Two members, of which the other one has no file, or has skipped two records."""

@@ -9,8 +9,8 @@ import pytest
 import tensorflow as tf
 
 from tfdist.contract import ReplicaJob
-from tfdist_trainer import step as steps
 from tfdist_trainer.environment import Member
+from tfdist_trainer.keras_compat import raw
 from tfdist_trainer.kernels import adam, batch_normalization
 from tfdist_trainer.metrics.additive import WeightedMean
 from tfdist_trainer.programs import choose
@@ -151,7 +151,7 @@ def updated(
     traced: Any = train.graph
     library = traced.get_concrete_function(iterator, tf.constant(1)).graph.as_graph_def().library
     kernels = sum(node.op == kernel for function in library.function for node in function.node_def)
-    variables = [steps.raw(variable) for variable in (*model.variables, *optimizer.variables)]
+    variables = [raw(variable) for variable in (*model.variables, *optimizer.variables)]
     return [on_replicas(gang, variable) for variable in variables], kernels
 
 

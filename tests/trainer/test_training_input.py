@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from tfdist_trainer import training_input
-from tfdist_trainer.context import InputPipeline
 from tfdist_trainer.data import npz
 from tfdist_trainer.data.files import Shard
+from tfdist_trainer.input_pipeline import InputPipeline
 from tfdist_trainer.programs import choose
 
 pytestmark = pytest.mark.trainer

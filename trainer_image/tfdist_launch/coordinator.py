@@ -18,7 +18,7 @@ from tfdist_launch.slots import UNREACHABLE_SECONDS, Close, Effect, GangState, S
 from tfdist_launch.stall_detector import StallDetector, straggler
 from tfdist_trainer import log
 from tfdist_trainer.errors import UsageError
-from tfdist_trainer.reporter import now_text
+from tfdist_trainer.timestamps import now_text
 
 LOCAL: Final = 0
 """The connection of the member of this very launcher."""

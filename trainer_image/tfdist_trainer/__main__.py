@@ -47,7 +47,7 @@ def _attempt(reporter: Reporter, config: Path | None) -> int:
         member = environment.read_member(os.environ)
         preemption.patience_seconds = member.job.saving_seconds
         port = environment.read_report_port(os.environ)
-        reporter.replace(first_report(member))
+        reporter.replace(first_report(member.job, member.round))
         writer = heartbeat.attach(os.environ)
         if writer is not None:
             writer.mark_kill_safe()  # checkpoints are renamed into place

@@ -17,17 +17,19 @@ from tfdist.contract import CheckpointSettings, Phase
 from tfdist.contract_reports import EvaluationReport
 from tfdist_trainer import log
 from tfdist_trainer.checkpoint import CheckpointReader, Record, read_record
-from tfdist_trainer.context import Context, input_pipeline_of
+from tfdist_trainer.context import Context
 from tfdist_trainer.data.files import Split
 from tfdist_trainer.errors import ConfigurationError, DataMissingError
 from tfdist_trainer.evaluation_store import EvaluationResult, EvaluationStore
 from tfdist_trainer.evaluation_summaries import EvaluationSummaries
-from tfdist_trainer.initial_checkpoint import LATEST, agree_on_newest, read_named
+from tfdist_trainer.initial_checkpoint import LATEST, read_named, share_record
+from tfdist_trainer.input_pipeline import open_input_pipeline
 from tfdist_trainer.loop_decision import LoopDecision, agree
-from tfdist_trainer.reporter import now_text
 from tfdist_trainer.state import restore_model
 from tfdist_trainer.step import EvaluateStep, metric_sums
 from tfdist_trainer.steps_per_execution import StepsPerExecutionTuner
+from tfdist_trainer.summaries import folder_of
+from tfdist_trainer.timestamps import now_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ def evaluate(context: Context) -> EvaluationReport:
     evaluation = evaluator.evaluate(path, record)
     if context.member.is_chief:
         evaluation_store_of(context).record(evaluation.result, evaluation.details)
-        EvaluationSummaries(context).write(evaluation.result, evaluation.details)
+        evaluation_summaries_of(context).write(evaluation.result, evaluation.details)
     context.gang.all_reduce_sum([1.0])
     report = evaluation.result.report
     context.reporter.update(phase=Phase.FINISHED, evaluation=report)
@@ -79,12 +81,17 @@ def evaluation_store_of(context: Context) -> EvaluationStore:
     )
 
 
+def evaluation_summaries_of(context: Context) -> EvaluationSummaries:
+    """Return the summaries for the results of this member."""
+    return EvaluationSummaries(folder_of(context.member.job.log_directory, context.checkpoint))
+
+
 class CheckpointEvaluator:
     """Evaluates checkpoints one after the other, with one model, one graph and one input pipeline.
 
     Args:
         context: of this member; creating an evaluator is a collective.
-        times: the largest possible number of evaluations. An iterator for each would never be freed (`context`).
+        times: the largest possible number of evaluations. An iterator for each would never be freed (`input_pipeline`).
 
     Raises:
         DataMissingError: there are no examples.
@@ -93,7 +100,7 @@ class CheckpointEvaluator:
     def __init__(self, context: Context, times: range) -> None:
         self._context = context
         examples = context.program.examples(Split.EVAL, context.shard)
-        self._input = input_pipeline_of(context, examples, "training.config.data.eval")
+        self._input = open_input_pipeline(context.gang, examples, context.config, "training.config.data.eval")
         self._skipped = float(context.gang.all_reduce_sum([examples.skipped])[0])
         with context.gang.strategy.scope():
             self._model = context.program.model()
@@ -168,7 +175,7 @@ def _find(context: Context, settings: CheckpointSettings) -> tuple[Path, Record]
     step = round(gang.broadcast_from_chief(final.step + 1 if final else 0)) - 1
     if step >= 0:
         return reader.path_of(step), read_record(reader.path_of(step))
-    record = agree_on_newest(gang, reader)
+    record = share_record(gang, reader, reader.newest() if gang.member.is_chief else None)
     if record is None:
         raise DataMissingError(f"checkpoint.directory: {directory} holds no checkpoint to evaluate")
     return reader.path_of(record.cursor.step), record

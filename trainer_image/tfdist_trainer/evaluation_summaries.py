@@ -11,10 +11,9 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from tfdist_trainer import log
-from tfdist_trainer.context import Context
 from tfdist_trainer.errors import one_line
 from tfdist_trainer.evaluation_store import EvaluationResult
-from tfdist_trainer.summaries import folder_of, new_writer, write_scalars
+from tfdist_trainer.summaries import new_writer, write_scalars
 
 RUN: Final = "evaluation"
 
@@ -25,10 +24,9 @@ Image = npt.NDArray[np.uint8]
 
 
 class EvaluationSummaries:
-    """Writes the results of one job's evaluations; the first one creates the file."""
+    """Writes the results of one job's evaluations into its summaries in `folder`; the first one creates the file."""
 
-    def __init__(self, context: Context) -> None:
-        folder = folder_of(context)
+    def __init__(self, folder: str | None) -> None:
         self._folder = None if folder is None else f"{folder}/{RUN}"
         self._writer: tf.summary.SummaryWriter | None = None
 

@@ -20,10 +20,15 @@ from tfdist_trainer import log
 from tfdist_trainer.checkpoint import RECORD, CheckpointReader, FinalRecord, Record, read_record
 from tfdist_trainer.context import Context
 from tfdist_trainer.errors import ConfigurationError, StorageError
-from tfdist_trainer.evaluate import CheckpointEvaluator, Evaluation, checkpoint_settings_of, evaluation_store_of
+from tfdist_trainer.evaluate import (
+    CheckpointEvaluator,
+    Evaluation,
+    checkpoint_settings_of,
+    evaluation_store_of,
+    evaluation_summaries_of,
+)
 from tfdist_trainer.evaluation_store import BestPolicy, EvaluationResult
-from tfdist_trainer.evaluation_summaries import EvaluationSummaries
-from tfdist_trainer.program_export import export_checkpoint
+from tfdist_trainer.program_model import export_checkpoint
 
 POLL_SECONDS: Final = 1.0
 """Interval at which the directory is read; each read opens a small file for each checkpoint."""
@@ -90,7 +95,7 @@ class Evaluator:
         self._reporter = context.reporter
         self._reader = CheckpointReader(directory)
         self._store = evaluation_store_of(context)
-        self._summaries = EvaluationSummaries(context)
+        self._summaries = evaluation_summaries_of(context)
         self._policy = policy
         self._evaluate = evaluate
         self._results = self._store.results()

@@ -17,10 +17,9 @@ from typing import Final
 
 import pydantic
 
-from tfdist.contract import Role, replica_name
+from tfdist.contract import ReplicaJob, Role, replica_name
 from tfdist.contract_model import ContractModel
 from tfdist_trainer import atomic, log, writer_heartbeat
-from tfdist_trainer.environment import Member
 from tfdist_trainer.errors import CheckpointUnwritableError, ConfigurationError, StorageError
 
 FILE: Final = "fence.json"
@@ -51,9 +50,8 @@ class Writer(ContractModel):
         return bool(self.name) and (self.namespace, self.name) == (other.namespace, other.name)
 
 
-def writer_of(member: Member) -> Writer:
-    """Return a member of a gang as the writer of a checkpoint."""
-    job = member.job
+def writer_of(job: ReplicaJob, round_number: int) -> Writer:
+    """Return this replica of `job`, after so many in-place restarts, as the writer of a checkpoint."""
     return Writer(
         job=job.uid,
         name=job.name,
@@ -61,7 +59,7 @@ def writer_of(member: Member) -> Writer:
         role=job.role,
         index=job.index,
         attempt=job.attempt,
-        round=member.round,
+        round=round_number,
         host=socket.gethostname(),
     )
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from tfdist.contract import CheckpointSettings
-from tfdist_trainer.checkpoint import CheckpointReader, Record, read_record
+from tfdist_trainer.checkpoint import CheckpointReader, CheckpointWriter, Record, read_record
 from tfdist_trainer.errors import StorageError
 from tfdist_trainer.strategies.replica_group import ReplicaGroup
 
@@ -19,20 +19,31 @@ NOTHING: Final = "None"
 
 
 def find_initial_checkpoint(
-    gang: ReplicaGroup, settings: CheckpointSettings, job: str
+    gang: ReplicaGroup, settings: CheckpointSettings, job: str, writer: CheckpointWriter | None = None
 ) -> tuple[Path | None, Record | None]:
-    """Return the initial checkpoint as the chief sees it, or (None, None); a collective."""
+    """Return the initial checkpoint as the chief sees it, or (None, None); a collective.
+
+    The `writer` of the chief first claims the directory, and then moves what is not to be resumed from.
+
+    Raises:
+        CheckpointUnwritableError: the directory cannot be written, or a later attempt has claimed it.
+        ConfigurationError: another job writes there.
+        StorageError: a member cannot read the checkpoint.
+    """
+    if writer is not None:
+        writer.claim()
     reader = CheckpointReader(Path(settings.directory))
     own = None
     if gang.member.is_chief:
         own = reader.newest() if settings.restore == LATEST else reader.newest(written_by=job)
     record = share_record(gang, reader, own)
-    if record is not None:
-        return reader.path_of(record.cursor.step), record
-    if settings.restore in {LATEST, NOTHING}:
-        return None, None
-    path = Path(settings.directory, settings.restore)  # an absolute path replaces the directory
-    return path, read_named(path)
+    path = reader.path_of(record.cursor.step) if record else None
+    if record is None and settings.restore not in {LATEST, NOTHING}:
+        path = Path(settings.directory, settings.restore)  # an absolute path replaces the directory
+        record = read_named(path)
+    if writer is not None and settings.restore != LATEST:
+        writer.set_aside(above=record.cursor.step if record else -1)
+    return path, record
 
 
 def read_named(path: Path) -> Record:
@@ -45,15 +56,6 @@ def read_named(path: Path) -> Record:
         return read_record(path)
     except StorageError as error:
         raise StorageError(f"checkpoint.restore: {error}") from None
-
-
-def agree_on_newest(gang: ReplicaGroup, reader: CheckpointReader) -> Record | None:
-    """Return the record of the newest complete checkpoint that the chief sees, on all members; a collective.
-
-    Raises:
-        StorageError: this member does not see the checkpoint that the chief sees.
-    """
-    return share_record(gang, reader, reader.newest() if gang.member.is_chief else None)
 
 
 def share_record(gang: ReplicaGroup, reader: CheckpointReader, chosen: Record | None) -> Record | None:

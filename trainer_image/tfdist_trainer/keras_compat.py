@@ -7,7 +7,9 @@ TensorFlow those that have the names of Keras.
 """
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from keras import Variable
 
 from tfdist_trainer.runtime import LEGACY_KERAS_ENV
 
@@ -20,4 +22,9 @@ else:
 
     ops = tf
 
-__all__ = ["keras", "ops"]
+__all__ = ["keras", "ops", "raw"]
+
+
+def raw(variable: Any) -> Any:
+    """Return the TensorFlow variable of a Keras 3 variable; variables of `tf_keras` are TensorFlow's."""
+    return variable.value if isinstance(variable, Variable) else variable

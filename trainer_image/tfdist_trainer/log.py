@@ -2,7 +2,7 @@
 
 import sys
 
-from tfdist_trainer.reporter import now_text
+from tfdist_trainer.timestamps import now_text
 
 _also: dict[str, object] = {}
 

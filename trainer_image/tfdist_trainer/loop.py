@@ -5,25 +5,28 @@ lockstep with the others: the same executions, the same collectives in the same 
 """
 
 import time
-from typing import Any, Protocol
+from functools import partial
 
 import numpy as np
 import tensorflow as tf
 
+from tfdist.api.export import ExportedModel
 from tfdist.contract import Phase
 from tfdist_trainer import log
 from tfdist_trainer.checkpoint import DataCursor
-from tfdist_trainer.context import Context, InputPipeline
+from tfdist_trainer.context import Context
 from tfdist_trainer.errors import ConfigurationError, NotFiniteError, Preempted, cause_of, one_line
+from tfdist_trainer.input_pipeline import InputPipeline
 from tfdist_trainer.loop_decision import LoopDecision, agree
+from tfdist_trainer.program_model import export_checkpoint, new_state
 from tfdist_trainer.programs.config import last_epoch
-from tfdist_trainer.reporter import now_text
 from tfdist_trainer.resume import resume_cursor
 from tfdist_trainer.saving import Saver
-from tfdist_trainer.state import State, new_state
+from tfdist_trainer.state import State
 from tfdist_trainer.step import BatchNormSync, FiniteCheck, StepOptions, StepStats, TrainStep, metric_sums
 from tfdist_trainer.steps_per_execution import MAX_STEPS_PER_EXECUTION, StepsPerExecutionTuner
-from tfdist_trainer.summaries import Summaries
+from tfdist_trainer.summaries import Summaries, folder_of
+from tfdist_trainer.timestamps import now_text
 from tfdist_trainer.training_input import open_training_input
 from tfdist_trainer.xla_autotuner import XlaAutotuner
 
@@ -33,13 +36,6 @@ _REMEDY = (
     "lower the learning rate, clip gradients, check the data for values that are not finite, or set "
     "training.config.nonFinitePolicy to SkipStep"
 )
-
-
-class StepRunner(Protocol):
-    """Runs training steps."""
-
-    def run(self, iterator: Any, steps: int) -> StepStats:
-        """Run `steps` steps on the batches of `iterator`."""
 
 
 def train(context: Context) -> None:
@@ -68,17 +64,18 @@ class Training:
         self._state = state
         self._reporter = context.reporter
         self._sums = metric_sums(context.program)
-        self._steps: dict[bool, StepRunner] = {}
+        self._steps: dict[bool, TrainStep] = {}
         self._batch_norm_sync = BatchNormSync(context.gang, state.model)
         self._finite = FiniteCheck(context.gang, state.variables)
         self._tuner = StepsPerExecutionTuner()
         self._xla = XlaAutotuner("Off" if context.settings.deterministic else context.settings.xla)
-        self._saver = Saver(context, state)
+        self._saver = Saver(context.checkpoint, context.gang, state, context.reporter)
         self._iterator: object = None
         self._stopped_early = False
         self._logged_at = 0.0
         self._cursor = DataCursor(step=0, metric_sums=tuple(self._sums.zeros()))
-        self._summaries = Summaries(context)
+        folder = folder_of(context.member.job.log_directory, context.checkpoint)
+        self._summaries = Summaries(context.member, folder, context.config.profile)
 
     @property
     def _sharding_signature(self) -> tuple[int, ...]:
@@ -208,13 +205,13 @@ class Training:
             self._start_iterator()
             return None
 
-    def _steps_of(self, *, compiled: bool) -> StepRunner:
+    def _steps_of(self, *, compiled: bool) -> TrainStep:
         if compiled not in self._steps:
             skip, timed = self._config.non_finite_policy == "SkipStep", not self._context.settings.deterministic
             self._steps[compiled] = self._new_steps(StepOptions(skip=skip, compiled=compiled, timed=timed))
         return self._steps[compiled]
 
-    def _new_steps(self, options: StepOptions) -> StepRunner:
+    def _new_steps(self, options: StepOptions) -> TrainStep:
         return TrainStep(self._gang, self._context.program, self._state.model, self._state.optimizer, options)
 
     def _advance(self, stats: StepStats, taken: int) -> None:
@@ -244,9 +241,8 @@ class Training:
             input_wait_millis=1000 * float(stats.input_wait) / taken,
             step_at=now_text(),
         )
-        self._summaries.write(
-            self._reporter.current, self._sums.results(stats.sums), stats, self._state.optimizer.learning_rate
-        )
+        recent, learning_rate = self._sums.results(stats.sums), self._state.optimizer.learning_rate
+        self._summaries.write(self._reporter.current, recent, stats.gradient_norm, learning_rate)
         if time.monotonic() - self._logged_at < LOG_SECONDS:
             return
         self._logged_at = time.monotonic()
@@ -270,7 +266,7 @@ class Training:
 
     def _first_cursor(self) -> DataCursor:
         """Restore the initial checkpoint, if any, and return the cursor at which training starts."""
-        cursor = self._saver.restore()
+        cursor = self._saver.restore(required=self._context.start_barrier is not None)
         self._state.broadcast_initial_values(self._gang, restored=cursor is not None)
         return self._cursor if cursor is None else resume_cursor(cursor, self._sharding_signature, self._sums)
 
@@ -292,7 +288,7 @@ class Training:
         """Save the last step, export its model, and name it in `final.json`."""
         if self._saver.is_missing(self._cursor):
             self._save()
-        self._saver.finish(self._total_steps)
+        self._saver.finish(self._total_steps, partial(export_checkpoint, self._context, ExportedModel.FINAL))
         self._summaries.close()
         # A barrier: a member that exits breaks the connections of the others.
         self._gang.all_reduce_sum([MAX_STEPS_PER_EXECUTION])

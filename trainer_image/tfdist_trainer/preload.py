@@ -15,7 +15,7 @@ from tfdist_trainer import errors, runtime
 from tfdist_trainer.upstream import eager_context
 
 MODULES: Final = (
-    *("loop", "evaluate", "context", "strategies.build"),
+    "task",
     *("programs.image_classification", "programs.tabular", "programs.text_classification"),
 )
 """Of this package, with all that they import."""
@@ -29,8 +29,7 @@ def trainer() -> None:
     with contextlib.suppress(errors.TrainerError, ValueError, AttributeError):
         job = json.loads(os.environ.get(JOB_ENV, "{}"))
         config = (job.get("training") or {}).get("config", {})
-        settings = runtime.read(job.get("runtime", {}))
-        runtime.prepare(os.environ, settings, legacy_keras=runtime.needs_legacy_keras(config))
+        runtime.prepare(os.environ, runtime.read(job.get("runtime", {})), config)
     for name in MODULES:
         importlib.import_module(f"tfdist_trainer.{name}")
 

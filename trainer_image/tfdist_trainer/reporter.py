@@ -4,12 +4,10 @@ The training loop creates a new report and assigns it; the threads of the report
 is no lock between them, so a slow reader never delays a step and a stuck step never blocks a reader.
 """
 
-import datetime as dt
 from typing import Any
 
-from tfdist.contract import Phase
+from tfdist.contract import Phase, ReplicaJob
 from tfdist.contract_reports import ProgressReport
-from tfdist_trainer.environment import Member
 from tfdist_trainer.heartbeat import HeartbeatWriter
 
 
@@ -47,13 +45,6 @@ class Reporter:
         self._heartbeat = heartbeat
 
 
-def first_report(member: Member) -> ProgressReport:
-    """Return the report of a replica that has just started."""
-    job = member.job
-    return ProgressReport(role=job.role, index=job.index, attempt=job.attempt, round=member.round, phase=Phase.STARTING)
-
-
-def now_text() -> str:
-    """Return the current time in UTC as RFC 3339 with milliseconds."""
-    text = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
-    return text.replace("+00:00", "Z")
+def first_report(job: ReplicaJob, round_number: int) -> ProgressReport:
+    """Return the report of a replica of `job` that has just started."""
+    return ProgressReport(role=job.role, index=job.index, attempt=job.attempt, round=round_number, phase=Phase.STARTING)

@@ -49,13 +49,10 @@ def for_servers(settings: RuntimeSpec) -> RuntimeSpec:
     return settings.model_copy(update={"xla": "Off"})
 
 
-def needs_legacy_keras(config: Mapping[str, Any]) -> bool:
-    """Return whether the configuration, not validated yet, requires a model of `tf_keras`."""
-    return config.get("minShardBytes") is not None
-
-
-def prepare(environ: MutableMapping[str, str], settings: RuntimeSpec, *, legacy_keras: bool = False) -> None:
+def prepare(environ: MutableMapping[str, str], settings: RuntimeSpec, config: Mapping[str, Any] | None = None) -> None:
     """Set the variables that TensorFlow and Keras read on import; variables set by the user are kept.
+
+    The configuration of the program, not validated yet, may require a model of `tf_keras`.
 
     The root file system is read-only and the user may have no home directory, so Keras gets one under the temporary
     directory.
@@ -66,7 +63,7 @@ def prepare(environ: MutableMapping[str, str], settings: RuntimeSpec, *, legacy_
     environ.setdefault("KERAS_BACKEND", "tensorflow")
     environ.setdefault("KERAS_HOME", str(Path(tempfile.gettempdir(), f"keras-{os.getuid()}")))
     environ.setdefault("MPLCONFIGDIR", environ["KERAS_HOME"])
-    if legacy_keras:
+    if config and config.get("minShardBytes") is not None:
         environ[LEGACY_KERAS_ENV] = "1"
     # Otherwise the coordinator of parameter servers waits for a lost worker for ever.
     environ.setdefault("GRPC_FAIL_FAST", "use_caller")

@@ -16,9 +16,10 @@ from typing import Any, Final
 from tfdist.contract import JOB_ENV, REPORT_PORT_ENV, Phase, Role
 from tfdist.contract_reports import CheckpointReport, ExportReport, ProgressReport
 from tfdist_trainer import environment, errors, heartbeat, log, report_server, termination
-from tfdist_trainer.reporter import Reporter, first_report, now_text
+from tfdist_trainer.reporter import Reporter, first_report
 from tfdist_trainer.scalars import count, finite_number, finite_numbers
 from tfdist_trainer.script_evaluations import LOWEST_LOSS, ScriptEvaluations, best_policy
+from tfdist_trainer.timestamps import now_text
 
 _ALONE: Final = ProgressReport(role=Role.WORKER, index=0, attempt=0, phase=Phase.STARTING)
 
@@ -46,7 +47,7 @@ class Script:
         try:
             if JOB_ENV in os.environ:
                 member = environment.read_member(os.environ)
-                self.reporter.replace(first_report(member))
+                self.reporter.replace(first_report(member.job, member.round))
                 policy = best_policy(member.job.evaluation)
                 self.evaluations = ScriptEvaluations(policy, member.job.uid, self.reporter.update)
             self.reporter.attach(heartbeat.attach(os.environ))

@@ -13,7 +13,7 @@ from tfdist.contract_reports import CheckpointReport
 from tfdist_trainer import log
 from tfdist_trainer.checkpoint import CheckpointReader
 from tfdist_trainer.evaluation_store import BestPolicy, EvaluationResult, EvaluationStore
-from tfdist_trainer.reporter import now_text
+from tfdist_trainer.timestamps import now_text
 
 LOWEST_LOSS: Final = BestPolicy(metric="loss", goal="Minimize")
 """Of a job without `evaluation`: each validation has a loss."""

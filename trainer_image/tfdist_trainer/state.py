@@ -10,17 +10,12 @@ import tensorflow as tf
 
 from tfdist.contract import ExitCode
 from tfdist.contract_reports import CheckpointReport
-from tfdist_trainer.checkpoint import (
-    VARIABLES,
-    CheckpointWriter,
-    DataCursor,
-)
-from tfdist_trainer.context import Context
+from tfdist_trainer.checkpoint import VARIABLES, CheckpointWriter, DataCursor
 from tfdist_trainer.errors import StorageError, classify, one_line
-from tfdist_trainer.reporter import now_text
-from tfdist_trainer.step import raw
+from tfdist_trainer.keras_compat import raw
 from tfdist_trainer.strategies import initial_values
 from tfdist_trainer.strategies.replica_group import ReplicaGroup
+from tfdist_trainer.timestamps import now_text
 
 _ERRNOS: Final = {
     tf.errors.NotFoundError: errno.ENOENT,
@@ -86,19 +81,6 @@ class State:
             tf.errors.OpError: a parameter server is lost.
         """
         _read(self._checkpoint, path, whole=True)
-
-
-def new_state(context: Context) -> State:
-    """Return a new model and optimizer, made in the strategy's scope; to be restored, and then aligned."""
-    # Not 0: a shuffle compares the pair of this seed and its own with (0, 0), and its own is a tensor.
-    keras.utils.set_random_seed(context.seed + 1)
-    with initial_values.create_unsynchronized(context.gang.strategy) as unsynchronized:
-        model = context.program.model()
-        optimizer = context.program.optimizer(context.scale)
-        if context.settings.mixed_precision == "float16" and isinstance(optimizer, keras.optimizers.Optimizer):
-            optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
-        optimizer.build(model.trainable_variables)
-    return State(model, optimizer, unsynchronized)
 
 
 def restore_model(model: keras.Model, path: Path) -> None:

@@ -15,6 +15,7 @@ import tensorflow as tf
 from tfdist_trainer.autograph import autograph_converted, graph
 from tfdist_trainer.data.pipeline import Batch
 from tfdist_trainer.errors import ConfigurationError
+from tfdist_trainer.keras_compat import raw
 from tfdist_trainer.kernels import adam, batch_normalization
 from tfdist_trainer.metrics.additive import WeightedMean
 from tfdist_trainer.metrics.collection import MetricCollection
@@ -262,11 +263,6 @@ def as_float32(predictions: Any) -> Any:
     """Cast half-precision predictions to float32, the type in which losses and metrics are computed."""
     half = (tf.float16, tf.bfloat16)
     return tf.nest.map_structure(lambda t: tf.cast(t, tf.float32) if t.dtype in half else t, predictions)
-
-
-def raw(variable: Any) -> Any:
-    """Return the TensorFlow variable of a Keras 3 variable; variables of `tf_keras` are TensorFlow's."""
-    return variable.value if isinstance(variable, keras.Variable) else variable
 
 
 def apply(optimizer: Any, gradients: Sequence[tf.Tensor], variables: Sequence[Any]) -> None:

@@ -13,13 +13,13 @@ from typing import Any, Final
 
 import tensorflow as tf
 
-from tfdist.contract import replica_name
+from tfdist.contract import CheckpointSettings, replica_name
 from tfdist.contract_reports import ProgressReport
 from tfdist.programs.config import Profile
 from tfdist_trainer import log
-from tfdist_trainer.context import Context
+from tfdist_trainer.environment import Member
 from tfdist_trainer.errors import ConfigurationError, one_line
-from tfdist_trainer.step import StepStats, raw
+from tfdist_trainer.keras_compat import raw
 
 DIRECTORY: Final = "tensorboard"
 TRAIN_RUN: Final = "train"
@@ -36,12 +36,12 @@ class Summaries:
         ConfigurationError: a profile is wanted, and there is no directory for it.
     """
 
-    def __init__(self, context: Context) -> None:
-        self._member = context.member
-        self._profile: Profile | None = context.config.profile
+    def __init__(self, member: Member, folder: str | None, profile: Profile | None) -> None:
+        self._member = member
+        self._profile = profile
         self._profiling = False
         self._writers: dict[str, tf.summary.SummaryWriter] = {}
-        self._folder = folder_of(context)
+        self._folder = folder
         if self._folder is None and self._profile is not None:
             raise ConfigurationError(
                 "training.config.profile: needs tensorBoard.logDirectory or checkpoint.directory, where the trace is "
@@ -49,14 +49,14 @@ class Summaries:
             )
         self._own_run = replica_name(self._member.job.role, self._member.job.index)
 
-    def write(self, report: ProgressReport, recent: Mapping[str, Any], stats: StepStats, learning_rate: Any) -> None:
+    def write(self, report: ProgressReport, recent: Mapping[str, Any], gradient_norm: Any, learning_rate: Any) -> None:
         """Write the values of the steps since the last call; `recent` are the metrics of these alone."""
         step = report.step or 0
         own = {"step_time_millis": report.step_time_millis, "input_wait_millis": report.input_wait_millis}
         self._scalars(self._own_run, step, own)
         if self._member.is_chief:
             speed = {"examples_per_second": report.examples_per_second}
-            gradient = {"gradient_norm": float(stats.gradient_norm), "learning_rate": _number(learning_rate)}
+            gradient = {"gradient_norm": float(gradient_norm), "learning_rate": _number(learning_rate)}
             self._scalars(TRAIN_RUN, step, {**recent, **speed, **gradient})
 
     def limit(self, step: int, steps: int) -> int:
@@ -108,12 +108,11 @@ class Summaries:
             self._folder = None
 
 
-def folder_of(context: Context) -> str | None:
+def folder_of(log_directory: str | None, checkpoint: CheckpointSettings | None) -> str | None:
     """Return where the runs of a job are, a path or URL; None if none is configured."""
-    given = context.member.job.log_directory
-    if given is not None:
-        return given
-    return str(Path(context.checkpoint.directory, DIRECTORY)) if context.checkpoint else None
+    if log_directory is not None:
+        return log_directory
+    return str(Path(checkpoint.directory, DIRECTORY)) if checkpoint else None
 
 
 def new_writer(folder: str) -> tf.summary.SummaryWriter:

@@ -8,9 +8,10 @@ only after a file was opened, so the decision follows from the counts of all mem
 from typing import Final
 
 from tfdist_trainer import log
-from tfdist_trainer.context import Context, InputPipeline, input_pipeline_of
+from tfdist_trainer.context import Context
 from tfdist_trainer.data.files import Split
 from tfdist_trainer.data.pipeline import steps_needed
+from tfdist_trainer.input_pipeline import InputPipeline, open_input_pipeline
 from tfdist_trainer.programs.from_files import FromFiles
 
 UNEVEN: Final = 1.5
@@ -24,14 +25,15 @@ _MAX_COUNTS: Final = 16
 
 
 def open_training_input(context: Context) -> InputPipeline:
-    """Return the training examples of this member; a collective. Errors as of `input_pipeline_of`."""
+    """Return the training examples of this member; a collective. Errors as of `open_input_pipeline`."""
     program, shard = context.program, context.shard
-    pipeline = input_pipeline_of(context, program.examples(Split.TRAIN, shard), _FIELD)
+    pipeline = open_input_pipeline(context.gang, program.examples(Split.TRAIN, shard), context.config, _FIELD)
     counts, even = pipeline.counts, even_steps(pipeline)
     if pipeline.steps > UNEVEN * even:
         # Every member takes the same branch: it depends on the counts of all and on the configuration.
         if isinstance(program, FromFiles) and program.shard_by_record(Split.TRAIN, shard):
-            pipeline = input_pipeline_of(context, program.examples(Split.TRAIN, shard), _FIELD)
+            examples = program.examples(Split.TRAIN, shard)
+            pipeline = open_input_pipeline(context.gang, examples, context.config, _FIELD)
             message = "whole files are uneven, so each worker reads all files and uses a part of their records"
             remedy = "write more files, or files with equal numbers of records"
         else:

@@ -13,12 +13,12 @@ from tfdist_trainer.checkpoint import VARIABLES, CheckpointWriter, DataCursor, R
 from tfdist_trainer.environment import Member
 from tfdist_trainer.evaluation_store import EvaluationStore
 from tfdist_trainer.fence import writer_of
-from tfdist_trainer.initial_checkpoint import LATEST, find_initial_checkpoint
+from tfdist_trainer.initial_checkpoint import find_initial_checkpoint
 from tfdist_trainer.keras import training_state
 from tfdist_trainer.keras.training_state import Snapshot
-from tfdist_trainer.reporter import now_text
 from tfdist_trainer.save_schedule import SaveSchedule
 from tfdist_trainer.strategies.replica_group import ReplicaGroup
+from tfdist_trainer.timestamps import now_text
 
 _MILLIS: Final = 1000
 
@@ -33,9 +33,10 @@ class ScriptCheckpoints:
         self._settings = settings
         self._job = member.job.uid
         self._writer: CheckpointWriter | None = None
+        writer = writer_of(member.job, member.round)
         if member.is_chief:
-            self._writer = CheckpointWriter(Path(settings.directory), keep=settings.keep, writer=writer_of(member))
-        self.evaluations = EvaluationStore(Path(settings.directory), self._job, tag=writer_of(member).host)
+            self._writer = CheckpointWriter(Path(settings.directory), keep=settings.keep, writer=writer)
+        self.evaluations = EvaluationStore(Path(settings.directory), self._job, tag=writer.host)
         self._schedule = SaveSchedule(settings)
         self._has_begun = False
         """Whether this process has written a checkpoint."""
@@ -51,11 +52,7 @@ class ScriptCheckpoints:
             ConfigurationError: another job writes there.
             StorageError: a worker cannot read the checkpoint.
         """
-        if self._writer is not None:
-            self._writer.claim()
-        path, record = find_initial_checkpoint(gang, self._settings, self._job)
-        if self._writer is not None and self._settings.restore != LATEST:
-            self._writer.set_aside(above=record.cursor.step if record else -1)
+        path, record = find_initial_checkpoint(gang, self._settings, self._job, self._writer)
         if path is None or record is None:
             return None
         self._schedule.saved(record.cursor.step)

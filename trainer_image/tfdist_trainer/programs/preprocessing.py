@@ -1,39 +1,33 @@
 """Preprocessing state that is adapted to the training data before the first step: vocabularies, means, deviations.
 
 As with `adapt` of a Keras preprocessing layer. Every worker reads its own shard, and sums over all shards are reduced;
-so the result equals that of one process that reads everything: counts exactly, sums up to rounding. The state is
-stored as `program.json` with the checkpoints, which are valid only with it; later attempts and evaluations load it.
+so the result equals that of one process that reads everything: counts exactly, sums up to rounding.
+`preprocessing_state` stores it.
 """
 
-import hashlib
 import json
 import zlib
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from tfdist.contract import Task
-from tfdist_trainer import atomic, log
-from tfdist_trainer.context import Context, example_counts
 from tfdist_trainer.data.columns import Array
-from tfdist_trainer.data.files import Split
-from tfdist_trainer.errors import ConfigurationError, StorageError
 from tfdist_trainer.keras_compat import keras
 from tfdist_trainer.programs.from_files import FromFiles
 
 FILE: Final = "program.json"
+"""Name of the file with the state, in the checkpoint directory (`preprocessing_state`)."""
 
 OUT_OF_VOCABULARY: Final = "[UNK]"
 """Stands for all strings out of vocabulary in the vocabulary of a Keras layer."""
 
 AllReduceSum = Callable[[Sequence[float]], npt.NDArray[np.float64]]
-"""Sums vectors of equal length over all members; a collective, see `ReplicaGroup.share`."""
+"""Sums vectors of equal length over all members; a collective, see `ReplicaGroup.all_reduce_sum`."""
 
 _OCTETS: Final = 6
 """Bytes encoded in one float64: up to 2**48 is exact, also if a sum of equal parts rounds."""
@@ -126,64 +120,3 @@ def unpack(numbers: npt.NDArray[np.float64], size: int) -> bytes:
     """Return the `size` bytes that `pack` has encoded as `numbers`."""
     whole = np.rint(numbers).astype("<u8")
     return whole.view(np.uint8).reshape(-1, 8)[:, :_OCTETS].tobytes()[:size]
-
-
-def prepare(context: Context) -> None:
-    """Adapt the program's preprocessing to the data, or load its stored state; a collective.
-
-    Raises:
-        StorageError: an evaluation, or a member, cannot read the stored state.
-        ConfigurationError: the configuration of an evaluation differs from that of the training.
-        DataMissingError: a file does not exist.
-        DataMalformedError: a file does not match the configuration.
-    """
-    program = context.program
-    if not isinstance(program, AdaptableProgram):
-        return
-    settings = context.checkpoint
-    path = Path(settings.directory, FILE) if settings is not None else None
-    digest = hashlib.sha256(json.dumps(program.fingerprint(), sort_keys=True).encode()).hexdigest()
-    evaluates = context.member.job.task is Task.EVALUATE
-    wanted = path is not None and (evaluates or settings is None or settings.restore != "None")
-    found = _stored(path, digest, strict=evaluates) if path and wanted and context.member.is_chief else None
-    if path is not None and context.gang.broadcast_from_chief(float(found is not None)):
-        state = found if found is not None else _stored(path, digest, strict=True)
-        log.event("preprocessing-restored", path=path)
-    else:
-        source = program.source(Split.TRAIN, context.shard)
-        # Before adapting: later attempts would load a stored state of no examples.
-        example_counts(context.gang, source, "training.config.data.train")
-        reducer = Reducer(context.gang.all_reduce_sum, context.member.rank, context.member.size)
-        state = program.adapt(source.batches, reducer)
-        if path is not None and context.member.is_chief:
-            _store(path, digest, state, tag=context.writer.host)
-        log.event("preprocessing-adapted", examples=source.count)
-    program.load(state or {})
-
-
-def _stored(path: Path, digest: str, *, strict: bool) -> Mapping[str, Any] | None:
-    """Return the state in `path` if it was adapted with the same settings; otherwise None, or an error if `strict`."""
-    try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
-        if stored["settings"] == digest:
-            state: Mapping[str, Any] = stored["learned"]
-            return state
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        if strict:
-            raise StorageError(
-                f"{path}: cannot be read ({type(error).__name__}): training writes it to its checkpoint directory"
-            ) from None
-        return None
-    if strict:
-        raise ConfigurationError(
-            f"training.config: differs from the configuration that {path} was created with; use that of the training"
-        )
-    return None
-
-
-def _store(path: Path, digest: str, state: Mapping[str, Any], *, tag: str) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        atomic.write_text(path, json.dumps({"settings": digest, "learned": state}), tag=tag)
-    except OSError as error:
-        raise atomic.storage_failure(error, path.parent) from error

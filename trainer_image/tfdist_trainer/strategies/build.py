@@ -10,6 +10,7 @@ from tfdist_trainer import log
 from tfdist_trainer.environment import Member
 from tfdist_trainer.errors import ConfigurationError
 from tfdist_trainer.strategies import devices
+from tfdist_trainer.strategies.peers import wait_until_listening
 from tfdist_trainer.strategies.replica_group import ReplicaGroup
 from tfdist_trainer.upstream.collective_connect import gil_free_connect
 
@@ -25,17 +26,31 @@ def join(member: Member, settings: RuntimeSpec, min_shard_bytes: int | None = No
 
     Raises:
         ConfigurationError: the settings or the strategy cannot be had here.
+        PeerLostError: a server of an asynchronous gang did not come.
     """
     devices.configure(settings, member.job.role)
     if member.cluster:
-        from tfdist_trainer.strategies import parameter_server  # noqa: PLC0415  it needs the loop, which needs this
-
-        return parameter_server.join(member, min_shard_bytes)
+        return ReplicaGroup(member, _of_parameter_servers(member, min_shard_bytes))
     if member.size > 1:
         return ReplicaGroup(member, _of_many(settings))
     # It may be there for a single replica too, and would make TensorFlow start a server.
     os.environ.pop("TF_CONFIG", None)
     return ReplicaGroup(member, _of_one(member, settings))
+
+
+def _of_parameter_servers(member: Member, min_shard_bytes: int | None) -> tf.distribute.Strategy:
+    """Return the strategy of the chief of an asynchronous gang, after every server has begun to listen.
+
+    With `min_shard_bytes` variables are divided over the ps, into shards of at least so many.
+    """
+    others = [place for role in ("worker", "ps") for place in member.cluster[role]]
+    wait_until_listening(others, lambda text: log.event("waiting", message=text))
+    resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+    partitioner = None
+    if min_shard_bytes is not None:
+        most = len(member.cluster["ps"])
+        partitioner = tf.distribute.experimental.partitioners.MinSizePartitioner(min_shard_bytes, max_shards=most)
+    return tf.distribute.ParameterServerStrategy(resolver, variable_partitioner=partitioner)
 
 
 def _of_many(settings: RuntimeSpec) -> tf.distribute.Strategy:

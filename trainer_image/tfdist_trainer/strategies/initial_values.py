@@ -1,11 +1,11 @@
-"""Creates variables without synchronizing them, and broadcasts the chief's initial values together.
+"""Broadcasts the chief's initial values of many variables together.
 
 `MultiWorkerMirroredStrategy` broadcasts the initial value of each variable while it creates the variable, one after the
-other (`tensorflow/python/distribute/collective_all_reduce_strategy.py`). Most starts need none of them, because a
-checkpoint replaces them all; the first start needs a few collectives instead of one for each variable.
+other (`tensorflow/python/distribute/collective_all_reduce_strategy.py`), except with `local_initial_values`. Most
+starts need none of them, because a checkpoint replaces them all; the first start needs a few collectives instead of
+one for each variable.
 """
 
-import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
@@ -14,21 +14,9 @@ import tensorflow as tf
 from tfdist_trainer.autograph import graph
 from tfdist_trainer.strategies.reduction import all_reduce_sum
 from tfdist_trainer.strategies.replica_group import ReplicaGroup
-from tfdist_trainer.upstream.initial_values import local_initial_values
 
 PACK_BYTES: Final = 1 << 24
 """Approximate size of one collective; its values are in memory three times meanwhile."""
-
-
-@contextlib.contextmanager
-def create_unsynchronized(strategy: tf.distribute.Strategy) -> Iterator[list[Any]]:
-    """Enter the scope of `strategy`; yield the unsynchronized variables, as they are created.
-
-    They are equal on all members only after `broadcast`, or when they are restored. Variables that are not of floating
-    point, and all variables of other strategies, are equal at once.
-    """
-    with strategy.scope(), local_initial_values(strategy) as unsynchronized:
-        yield unsynchronized
 
 
 def broadcast(gang: ReplicaGroup, variables: Iterable[Any]) -> None:

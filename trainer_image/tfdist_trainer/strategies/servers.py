@@ -7,17 +7,20 @@ polls for the file and then exits with 0. A chief that disconnects without a shu
 
 import hashlib
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import Final
 
 import tensorflow as tf
 
+from tfdist.api.training import RuntimeSpec
 from tfdist.contract import Phase, replica_name
 from tfdist_trainer import log
 from tfdist_trainer.environment import Member
-from tfdist_trainer.errors import PeerLostError
+from tfdist_trainer.errors import PeerLostError, one_line
 from tfdist_trainer.reporter import Reporter
+from tfdist_trainer.strategies import devices
 from tfdist_trainer.strategies.peers import is_listening
 from tfdist_trainer.upstream.eager_context import server_config
 
@@ -28,14 +31,18 @@ CHIEF_SECONDS: Final = 5.0
 PATIENCE_SECONDS: Final = 600.0
 """How long a server waits for an unreachable chief, before its first connection and after a lost one."""
 
+SHUTDOWN_SECONDS: Final = 10.0
+"""How long the chief tries to shut the servers down; a server that it cannot reach has ended."""
 
-def serve(member: Member, reporter: Reporter) -> None:
+
+def serve(member: Member, settings: RuntimeSpec, reporter: Reporter) -> None:
     """Serve the chief until it is done.
 
     Raises:
         PeerLostError: the chief has not been there for `PATIENCE_SECONDS`.
     """
     job = member.job
+    devices.configure(settings, job.role)
     done = shutdown_marker(member, str(job.role), job.index)
     done.unlink(missing_ok=True)
     cluster = tf.train.ClusterSpec({role: list(places) for role, places in member.cluster.items()})
@@ -57,6 +64,17 @@ def shutdown_marker(member: Member, role: str, index: int) -> Path:
     """
     name = hashlib.sha256(str(sorted(member.cluster.items())).encode()).hexdigest()[:16]
     return Path(tempfile.gettempdir(), f"tfdist-done-{name}-{replica_name(role, index)}")
+
+
+def shut_down_servers(member: Member) -> None:
+    """Shut every server down; the controller deletes those that cannot be reached in time."""
+    servers = [(role, index) for role in ("worker", "ps") for index in range(len(member.cluster[role]))]
+    threads = [threading.Thread(target=_shut_down, args=(member, *server), daemon=True) for server in servers]
+    for thread in threads:
+        thread.start()
+    deadline = time.monotonic() + SHUTDOWN_SECONDS
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
 
 
 def _options(member: Member) -> "tf.compat.v1.ConfigProto":
@@ -83,3 +101,11 @@ def _wait(done: Path, chief: str) -> None:
             seen = now
         elif now - seen > PATIENCE_SECONDS:
             raise PeerLostError(f"the chief at {chief} has not been there for {now - seen:.0f} s")
+
+
+def _shut_down(member: Member, role: str, index: int) -> None:
+    try:
+        with tf.device(f"/job:{role}/replica:0/task:{index}/device:CPU:0"):
+            tf.io.write_file(str(shutdown_marker(member, role, index)), "done")
+    except tf.errors.OpError as error:
+        log.event("shutdown-not-acknowledged", role=role, index=index, reason=one_line(error.message)[:200])

@@ -1,12 +1,29 @@
-"""Exports the model of a program, from a checkpoint: the one of the last step, or the best one."""
+"""The model of a program: a new one with its optimizer, to be trained, and one from a checkpoint, to be exported."""
 
 from pathlib import Path
+
+import keras
 
 from tfdist.api.export import ExportedModel
 from tfdist.contract import Phase
 from tfdist_trainer.context import Context
 from tfdist_trainer.export import export
-from tfdist_trainer.state import restore_model
+from tfdist_trainer.state import State, restore_model
+from tfdist_trainer.upstream.initial_values import local_initial_values
+
+
+def new_state(context: Context) -> State:
+    """Return a new model and optimizer, made in the strategy's scope; to be restored, and then aligned."""
+    # Not 0: a shuffle compares the pair of this seed and its own with (0, 0), and its own is a tensor.
+    keras.utils.set_random_seed(context.seed + 1)
+    strategy = context.gang.strategy
+    with strategy.scope(), local_initial_values(strategy) as unsynchronized:
+        model = context.program.model()
+        optimizer = context.program.optimizer(context.scale)
+        if context.settings.mixed_precision == "float16" and isinstance(optimizer, keras.optimizers.Optimizer):
+            optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
+        optimizer.build(model.trainable_variables)
+    return State(model, optimizer, unsynchronized)
 
 
 def export_checkpoint(context: Context, which: ExportedModel, path: Path, step: int) -> None:

@@ -1,0 +1,79 @@
+"""The state of a program's preprocessing: adapted to the training data once, then stored with the checkpoints.
+
+The checkpoints are valid only with it; later attempts and evaluations load it.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tfdist.contract import Task
+from tfdist_trainer import atomic, log
+from tfdist_trainer.context import Context
+from tfdist_trainer.data.files import Split
+from tfdist_trainer.errors import ConfigurationError, StorageError
+from tfdist_trainer.input_pipeline import example_counts
+from tfdist_trainer.programs.preprocessing import FILE, AdaptableProgram, Reducer
+
+
+def prepare(context: Context) -> None:
+    """Adapt the program's preprocessing to the data, or load its stored state; a collective.
+
+    Raises:
+        StorageError: an evaluation, or a member, cannot read the stored state.
+        ConfigurationError: the configuration of an evaluation differs from that of the training.
+        DataMissingError: a file does not exist.
+        DataMalformedError: a file does not match the configuration.
+    """
+    program = context.program
+    if not isinstance(program, AdaptableProgram):
+        return
+    settings = context.checkpoint
+    path = Path(settings.directory, FILE) if settings is not None else None
+    digest = hashlib.sha256(json.dumps(program.fingerprint(), sort_keys=True).encode()).hexdigest()
+    evaluates = context.member.job.task is Task.EVALUATE
+    wanted = path is not None and (evaluates or settings is None or settings.restore != "None")
+    found = _stored(path, digest, strict=evaluates) if path and wanted and context.member.is_chief else None
+    if path is not None and context.gang.broadcast_from_chief(float(found is not None)):
+        state = found if found is not None else _stored(path, digest, strict=True)
+        log.event("preprocessing-restored", path=path)
+    else:
+        source = program.source(Split.TRAIN, context.shard)
+        # Before adapting: later attempts would load a stored state of no examples.
+        example_counts(context.gang, source, "training.config.data.train")
+        reducer = Reducer(context.gang.all_reduce_sum, context.member.rank, context.member.size)
+        state = program.adapt(source.batches, reducer)
+        if path is not None and context.member.is_chief:
+            _store(path, digest, state, tag=context.writer.host)
+        log.event("preprocessing-adapted", examples=source.count)
+    program.load(state or {})
+
+
+def _stored(path: Path, digest: str, *, strict: bool) -> Mapping[str, Any] | None:
+    """Return the state in `path` if it was adapted with the same settings; otherwise None, or an error if `strict`."""
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        if stored["settings"] == digest:
+            state: Mapping[str, Any] = stored["learned"]
+            return state
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        if strict:
+            raise StorageError(
+                f"{path}: cannot be read ({type(error).__name__}): training writes it to its checkpoint directory"
+            ) from None
+        return None
+    if strict:
+        raise ConfigurationError(
+            f"training.config: differs from the configuration that {path} was created with; use that of the training"
+        )
+    return None
+
+
+def _store(path: Path, digest: str, state: Mapping[str, Any], *, tag: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        atomic.write_text(path, json.dumps({"settings": digest, "learned": state}), tag=tag)
+    except OSError as error:
+        raise atomic.storage_failure(error, path.parent) from error
