@@ -23,6 +23,7 @@ _RULES: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     ("kueue.x-k8s.io", "workloads", _OWNED),
     ("kueue.x-k8s.io", "workloads/status", ("patch",)),
     ("scheduling.k8s.io", "priorityclasses", ("list",)),
+    ("visibility.kueue.x-k8s.io", "localqueues/pendingworkloads", ("get",)),
     (GROUP, PLURAL, ("delete", "list", "watch")),
     (GROUP, f"{PLURAL}/status", ("patch",)),
 )

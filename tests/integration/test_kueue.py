@@ -82,6 +82,7 @@ def test_of_ten_gangs_of_which_three_fit_no_other_has_a_pod_and_all_succeed(api:
     await_message(api, namespace, waiting, "insufficient unused quota for cpu")
     status = api.job(namespace, waiting)["status"]["scheduling"]
     assert (status["system"], status["queue"]) == ("Kueue", QUEUE)
+    assert 1 <= status["position"] <= 7
 
     # then all succeed, one after another, and never have more pods than the quota allows
     def check() -> None:
@@ -106,7 +107,7 @@ def test_a_job_that_a_more_urgent_one_preempts_stops_and_goes_on_in_the_same_wor
     submit(api, namespace, "urgent", priorityClassName=urgent)
     await_phase(api, namespace, "urgent", "Running")
     # then
-    await_message(api, namespace, "patient", f"queue {QUEUE}: ")
+    await_message(api, namespace, "patient", f"queue {QUEUE}")
     assert not [p for p in pods_of(api, namespace, "patient") if p["status"]["phase"] == "Running"]
     # when the urgent one has ended
     finish(api, namespace, ["urgent"])
@@ -206,3 +207,16 @@ def test_a_suspended_job_releases_its_quota_and_a_resumed_one_waits_for_it_again
     await_message(api, namespace, "first", "insufficient unused quota")
     finish(api, namespace, ["second"])
     await_phase(api, namespace, "first", "Running")
+
+
+def test_a_job_that_waits_may_change_and_keeps_its_workload(api: Api, namespace: str) -> None:
+    # given a job that is too large for the quota
+    kueue.create_queue(api, namespace, QUEUE, cpu=SIZE - 1)
+    submit(api, namespace, "large")
+    await_message(api, namespace, "large", "insufficient")
+    before = workloads(api, namespace)["large"]["metadata"]["uid"]
+    # when
+    api.do("PATCH", f"{JOBS.format(ns=namespace)}/large", {"spec": {"worker": {"replicas": 2}}}, "merge-patch")
+    # then
+    await_phase(api, namespace, "large", "Running")
+    assert workloads(api, namespace)["large"]["metadata"]["uid"] == before

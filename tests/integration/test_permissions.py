@@ -33,6 +33,7 @@ FOR_KUEUE = {
     *(("workloads", verb) for verb in ("create", "delete", "list", "patch", "watch")),
     ("workloads/status", "patch"),
     *(("resourceflavors", verb) for verb in ("list", "watch")),
+    ("localqueues/pendingworkloads", "get"),
     ("workloadpriorityclasses", "list"),
     ("priorityclasses", "list"),
 }

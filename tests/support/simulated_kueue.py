@@ -26,12 +26,14 @@ class SimulatedKueue:
         self.workload: dict[str, Any] | None = None
         self.error = ""
         self.served = True
+        self.position: int | None = None
         self._version = 0
 
     def view(self) -> KueueView:
         """Return what a reconcile sees."""
         found = workload_summary(copy.deepcopy(self.workload)) if self.workload else None
-        return KueueView(found, {self.flavor["metadata"]["name"]: flavor_placement(self.flavor)}, self.error)
+        flavors = {self.flavor["metadata"]["name"]: flavor_placement(self.flavor)}
+        return KueueView(found, flavors, self.position, self.error)
 
     def execute(self, change: WorkloadChange | None, seen: KueueView | None = None) -> None:
         """Make the change of a plan, as the API server does.

@@ -80,6 +80,25 @@ def test_a_job_waits_in_its_queue_without_pods_and_starts_when_it_is_admitted() 
     assert story.job.condition_status("Suspended") == ("False", "Admitted")
 
 
+def test_the_position_in_the_queue_is_in_the_status_and_is_read_again_after_a_minute() -> None:
+    # given
+    story = Story()
+    story.reconcile()
+    story.kueue.wait("insufficient quota")
+    # when
+    story.kueue.position = 5
+    todo = story.reconcile()
+    # then
+    assert story.job.message("Suspended") == "queue team-a, position 5: insufficient quota"
+    assert story.job.status["scheduling"]["position"] == 5
+    assert todo.requeue_after_seconds == 60
+    # when it is admitted
+    story.kueue.position = None
+    story.kueue.admit()
+    story.reconcile()
+    assert "position" not in story.job.status["scheduling"]
+
+
 def test_a_job_that_waits_is_not_written_and_sends_nothing_without_a_change() -> None:
     story = Story()
     story.reconcile()

@@ -132,6 +132,12 @@
   - tfdistjobs/status
   verbs:
   - patch
+- apiGroups:
+  - visibility.kueue.x-k8s.io
+  resources:
+  - localqueues/pendingworkloads
+  verbs:
+  - get
 {{- end }}
 {{- define "tfdist.rules.lease" -}}
 - apiGroups:

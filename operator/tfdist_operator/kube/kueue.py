@@ -11,6 +11,7 @@ from tfdist_operator.kube.informer import Informer, Watched
 from tfdist_operator.kube.keys import ALL_NAMESPACES
 from tfdist_operator.kube.kueue_cache import FlavorCache, WorkloadCache
 from tfdist_operator.kube.optional_api import OptionalApi
+from tfdist_operator.kube.queue_positions import QueuePositions
 
 _VERSIONS: Final = ("v1beta2", "v1beta1")
 """Versions whose fields the controller knows, the preferred one first."""
@@ -34,6 +35,7 @@ class Kueue:
         self._namespaces = tuple(namespaces)
         self.workloads = WorkloadCache(on_job)
         self.flavors = FlavorCache(on_change)
+        self.positions = QueuePositions(client, lambda: self.version)
         self.api = OptionalApi(client, GROUP, _served_version, self._informers, on_change)
 
     @property

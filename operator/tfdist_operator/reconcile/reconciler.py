@@ -9,6 +9,7 @@ from tfdist.observed.job_view import Contention, JobView
 from tfdist.observed.kueue import KueueView
 from tfdist.planner import Plan, plan
 from tfdist.render.installation import Installation
+from tfdist.render.workload import queue_name
 from tfdist.timestamps import rfc3339
 from tfdist_operator.kube.errors import ApiError, Conflict, JobGone, NamespaceTerminating
 from tfdist_operator.kube.job_cache import StoredJob
@@ -35,6 +36,7 @@ class Reconciler:
 
     async def reconcile(self, key: NamespacedName) -> bool:
         """Reconcile one job; return whether that succeeded. A failure is to be retried later."""
+        position = await self._position(key)
         job, removed = self._deps.jobs.get(key), self._deps.pods.removed(key)
         if job is None:
             self._deps.states.evict(key)
@@ -42,7 +44,7 @@ class Reconciler:
             return True
         try:
             with RECONCILE_SECONDS.time():
-                await self._executor.execute(job, self._plan(job))
+                await self._executor.execute(job, self._plan(job, position))
             self._forget_removed(key, removed)
         except JobGone:
             log.info("job has been deleted", extra={"job": "/".join(key)})
@@ -68,8 +70,16 @@ class Reconciler:
             self._deps.pods.forget_removed(key, removed)
             self._deps.queue.add(key)
 
-    def _plan(self, job: StoredJob) -> Plan:
-        view, now = self._view(job), self._deps.now()
+    async def _position(self, key: NamespacedName) -> int | None:
+        """Return the position of a job in its queue; None if it does not wait in one, or if it is not known."""
+        job, kueue = self._deps.jobs.get(key), self._deps.kueue
+        found = kueue.workloads.of_job(key, job.uid) if job and kueue.version else None
+        if job is None or job.job is None or found is None or not found.waits:
+            return None
+        return await kueue.positions.position((key.namespace, queue_name(job.job)), found.name)
+
+    def _plan(self, job: StoredJob, position: int | None) -> Plan:
+        view, now = self._view(job, position), self._deps.now()
         try:
             return plan(view, now, self._installation)
         except Exception:
@@ -78,7 +88,7 @@ class Reconciler:
             log.exception(text, extra={"job": "/".join(job.key)})
             return plan(_without_reports(view), now, self._installation)
 
-    def _view(self, job: StoredJob) -> JobView:
+    def _view(self, job: StoredJob, position: int | None) -> JobView:
         state = self._deps.states.get(job.key, job.uid)
         state.observed_since = state.observed_since or rfc3339(self._deps.now())
         return JobView(
@@ -110,15 +120,15 @@ class Reconciler:
             leader_unresponsive=state.silent,
             directory_users=self._deps.jobs.directory_users(job),
             served_systems=self._deps.served_systems(),
-            kueue=self._kueue(job, state.workload_error),
+            kueue=self._kueue(job, position, state.workload_error),
             contention=self._contention(job),
         )
 
-    def _kueue(self, job: StoredJob, error: str) -> KueueView | None:
+    def _kueue(self, job: StoredJob, position: int | None, error: str) -> KueueView | None:
         kueue = self._deps.kueue
         if not kueue.version:
             return None
-        return KueueView(kueue.workloads.of_job(job.key, job.uid), kueue.flavors.by_name(), error)
+        return KueueView(kueue.workloads.of_job(job.key, job.uid), kueue.flavors.by_name(), position, error)
 
     def _contention(self, job: StoredJob) -> Contention:
         """Return which other jobs wait for nodes, if this one does."""

@@ -9,7 +9,7 @@ from pydantic import Field, PlainSerializer, WithJsonSchema, model_validator
 
 from tfdist.api.base import ApiModel
 from tfdist.api.gang_system import GangSystem
-from tfdist.api.scalars import Time
+from tfdist.api.scalars import Time, Whole
 
 ShortText = Annotated[str, Field(max_length=253)]
 MAX_REPLICAS: Final = 65536
@@ -117,6 +117,8 @@ class SchedulingStatus(ApiModel):
     """Gang scheduler of its pods: the one that `scheduling.gang: Auto` chose, or that the job requests."""
     queue: ShortText | None = None
     """Queue that the job waits in, or whose quota it uses."""
+    position: Whole | None = None
+    """Position in the queue, from 1, up to 100; not set if Kueue does not serve its API of pending Workloads."""
     reason: Annotated[str | None, Field(max_length=1024)] = None
     """Message of the scheduler while a replica waits for a node, or of Kueue while the job waits in its queue."""
     since: Time | None = None

@@ -49,6 +49,11 @@ class WorkloadSummary:
         return self._is_true("Evicted") and self.holds_quota
 
     @property
+    def waits(self) -> bool:
+        """Whether Kueue has considered it and not reserved its quota."""
+        return self.condition("QuotaReserved").get("status") == "False" and not self.finished
+
+    @property
     def finished(self) -> bool:
         """Whether the Workload has finished: it is never admitted again."""
         return self._is_true("Finished")
@@ -96,6 +101,8 @@ class KueueView:
     workload: WorkloadSummary | None = None
     flavors: Mapping[str, PodPlacement] = field(default_factory=dict)
     """The ResourceFlavors of the cluster, by name."""
+    position: int | None = None
+    """Position in its LocalQueue, from 1; None if it does not wait, or if the position is not known."""
     error: str = ""
     """Why the Workload could not be created or changed; "" after a success."""
 

@@ -110,7 +110,8 @@ def scheduling_status(context: PlanContext, states: Mapping[GangName, GangState]
 def _waits(context: PlanContext, state: GangState | None) -> dict[str, Any]:
     """Return why the job waits, and since when: for its queue, or for a node."""
     if held := context.queue_wait:
-        return {name: text for name, text in (("reason", held.message), ("since", held.since)) if text}
+        fields = {"position": held.position, "reason": held.message, "since": held.since}
+        return {name: value for name, value in fields.items() if value}
     waiting = next(iter(state.unschedulable), None) if state else None
     return {"reason": waiting.message or waiting.reason, "since": waiting.created_at} if waiting else {}
 

@@ -30,6 +30,8 @@ _NOT_INSTALLED: Final = (
     "Kueue, or choose Auto in a new job"
 )
 _NOT_READY: Final = "not all pods run"
+POSITION_SECONDS: Final = 60.0
+"""How often the position in a queue is read again: no change of the Workload reports it."""
 _WAITS: Final = "waits for admission"
 
 
@@ -40,6 +42,8 @@ class QueueWait:
     message: str
     since: str = ""
     """Since when (RFC 3339), as far as Kueue reports it."""
+    position: int | None = None
+    """Position in the queue, from 1, if it is known."""
 
 
 def uses_kueue(view: JobView, job: TFDistJob) -> bool:
@@ -70,7 +74,10 @@ def queue_wait(view: JobView, job: TFDistJob, *, outdated: bool) -> QueueWait | 
     waits = _waiting(view, view.kueue.workload)
     if waits is None and outdated and all(p.ended or p.deleting for p in view.pods):
         waits = QueueWait("its replicas have changed, and wait for another admission")
-    return QueueWait(f"queue {queue_name(job)}: {waits.message}", waits.since) if waits else None
+    if waits is None:
+        return None
+    place = f", position {view.kueue.position}" if view.kueue.position else ""
+    return QueueWait(f"queue {queue_name(job)}{place}: {waits.message}", waits.since, view.kueue.position)
 
 
 def has_outdated_workload(view: JobView, job: TFDistJob, installation: Installation) -> bool:

@@ -13,7 +13,7 @@ from tfdist.observed.gang_record import GangRecord, stored_record
 from tfdist.observed.gang_state import GangState
 from tfdist.planner.builder import PlanBuilder
 from tfdist.planner.context import PlanContext
-from tfdist.planner.kueue import QueueWait, uses_kueue
+from tfdist.planner.kueue import POSITION_SECONDS, QueueWait, uses_kueue
 from tfdist.planner.plan import Event, Plan
 from tfdist.planner.planned_restart import acknowledge
 from tfdist.planner.success_policy import is_complete, is_job_complete, training_succeeded_condition
@@ -41,6 +41,8 @@ def suspend_job(context: PlanContext, builder: PlanBuilder) -> Plan:
     builder.set_conditions(*training_succeeded_condition(context, builder.progress()), *_stopped(context))
     builder.delete_pods(left)
     builder.set_conditions(_suspended(context, stopping=stopping))
+    if context.queue_wait and context.queue_wait.position:
+        builder.requeue_after(POSITION_SECONDS)
     if first:
         builder.record_event(_event(context, stopping=stopping))
     builder.set_field("activeSince", None)
