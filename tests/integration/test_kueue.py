@@ -220,3 +220,22 @@ def test_a_job_that_waits_may_change_and_keeps_its_workload(api: Api, namespace:
     # then
     await_phase(api, namespace, "large", "Running")
     assert workloads(api, namespace)["large"]["metadata"]["uid"] == before
+
+
+def test_a_job_that_runs_on_borrowed_quota_gives_it_back(api: Api, namespace: str) -> None:
+    # given two teams of which each has quota for one gang, and one of them runs two
+    for name in (QUEUE, "team-b"):
+        kueue.create_queue(api, namespace, name, cpu=SIZE, cohort="all")
+    for name in ("own", "borrowed"):
+        submit(api, namespace, name)
+        await_phase(api, namespace, name, "Running")
+    # when the other team needs its quota
+    submit(api, namespace, "owner", queue="team-b")
+    # then the job that was admitted last waits again
+    await_phase(api, namespace, "owner", "Running")
+    await_message(api, namespace, "borrowed", f"queue {QUEUE}")
+    assert phase(api, namespace, "own") == "Running"
+    # when that has ended
+    finish(api, namespace, ["owner"])
+    # then
+    await_phase(api, namespace, "borrowed", "Running")

@@ -6,7 +6,7 @@ It has no integration with pods: it admits the Workloads that a controller creat
 import base64
 import pathlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -32,6 +32,7 @@ WORKLOADS: Final = API + "/namespaces/{ns}/workloads"
 PENDING: Final = "/apis/visibility.kueue.x-k8s.io/v1beta1/namespaces/{ns}/localqueues/{queue}/pendingworkloads"
 """The Workloads that wait in a LocalQueue, with their positions."""
 
+LOOPBACK: Final = "127.0.0.1"
 _WEBHOOKS: Final = "/apis/admissionregistration.k8s.io/v1"
 _AGGREGATED: Final = "/apis/apiregistration.k8s.io/v1/apiservices"
 _NAMESPACE: Final = "kueue-system"
@@ -40,8 +41,9 @@ _SERVER: Final = "visibility-server"
 
 @dataclass(frozen=True, slots=True)
 class _Servers:
-    """Ports of its servers, and the CA of their certificate in base64."""
+    """Address and ports of its servers, and the CA of their certificate in base64."""
 
+    address: str
     webhook: int
     health: int
     visibility: int
@@ -49,20 +51,21 @@ class _Servers:
 
     def client(self, path: str) -> Json:
         """Return how the API server calls a webhook."""
-        return {"url": f"https://127.0.0.1:{self.webhook}{path}", "caBundle": self.authority}
+        return {"url": f"https://{self.address}:{self.webhook}{path}", "caBundle": self.authority}
 
 
 @contextmanager
-def kueue(api: Api, folder: pathlib.Path) -> Iterator[None]:
+def kueue(api: Api, folder: pathlib.Path, address: str = LOOPBACK) -> Iterator[None]:
     """Run Kueue until the block ends.
 
     Args:
         api: the API server.
         folder: for its configuration, certificate and log.
+        address: of this machine for the API server. The aggregated API is served at the loopback address only.
     """
     components = KUEUE.source() / "config" / "components"
     webhook, health, visibility = free_ports(3)
-    servers = _Servers(webhook, health, visibility, _make_certificate(folder / CERTIFICATES))
+    servers = _Servers(address, webhook, health, visibility, _make_certificate(folder / CERTIFICATES, address))
     (folder / "kueue.yaml").write_text(yaml.safe_dump(_configuration(servers)))
     options = ["--config=kueue.yaml", f"--kubeconfig={api.kubeconfig}"]
     variables = {"KUBECONFIG": str(api.kubeconfig), VISIBILITY_PORT: str(servers.visibility)}
@@ -70,12 +73,12 @@ def kueue(api: Api, folder: pathlib.Path) -> Iterator[None]:
         crds.installed(api, _crds(components / "crd", servers)),
         running("kueue", options, folder, lambda: healthy(f"http://127.0.0.1:{health}/readyz"), **variables),
         _webhooks(api, components / "webhook", servers),  # removed before Kueue stops: without it, they fail
-        _aggregated_api(api, components / "visibility", servers),  # as above
+        _aggregated_api(api, components / "visibility", servers) if address == LOOPBACK else nullcontext(),  # as above
     ):
         yield
 
 
-def create_queue(api: Api, namespace: str, name: str, *, cpu: int) -> None:
+def create_queue(api: Api, namespace: str, name: str, *, cpu: int, cohort: str = "") -> None:
     """Create a LocalQueue with a quota of its own.
 
     Args:
@@ -83,16 +86,18 @@ def create_queue(api: Api, namespace: str, name: str, *, cpu: int) -> None:
         namespace: of the queue.
         name: of the queue; its ClusterQueue and ResourceFlavor are named after the namespace, too.
         cpu: the quota, which a Workload of a higher priority may take from one of a lower priority.
+        cohort: queues of one cohort borrow quota from one another, and reclaim what they have lent.
     """
-    whole = f"{namespace}-{name}"
-    api.do("POST", f"{API}/resourceflavors", _object("ResourceFlavor", whole))
-    quotas = [{"name": whole, "resources": [{"name": "cpu", "nominalQuota": cpu}]}]
+    whole, flavor = f"{namespace}-{name}", f"{namespace}-{cohort or name}"
+    api.apply(_object("ResourceFlavor", flavor), f"{API}/resourceflavors")
+    quotas = [{"name": flavor, "resources": [{"name": "cpu", "nominalQuota": cpu}]}]
     selector: Json = {"matchLabels": {"kubernetes.io/metadata.name": namespace}}
-    spec = {
+    spec: Json = {
         "namespaceSelector": selector,
         "resourceGroups": [{"coveredResources": ["cpu"], "flavors": quotas}],
-        "preemption": {"withinClusterQueue": "LowerPriority"},
+        "preemption": {"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Any"},
     }
+    spec |= {"cohort": flavor} if cohort else {}
     api.do("POST", f"{API}/clusterqueues", _object("ClusterQueue", whole) | {"spec": spec})
     local = _object("LocalQueue", name) | {"spec": {"clusterQueue": whole}}
     api.do("POST", f"{API}/namespaces/{namespace}/localqueues", local)
@@ -102,10 +107,10 @@ def _object(kind: str, name: str) -> Json:
     return {"apiVersion": f"{GROUP}/v1beta1", "kind": kind, "metadata": {"name": name}}
 
 
-def _make_certificate(folder: pathlib.Path) -> str:
-    """Write a certificate of this machine and its key; return the CA in base64."""
+def _make_certificate(folder: pathlib.Path, address: str) -> str:
+    """Write a certificate of an address and its key; return the CA in base64."""
     folder.mkdir()
-    pems = renewed({}, ["127.0.0.1"], datetime.now(UTC))
+    pems = renewed({}, [address], datetime.now(UTC))
     assert pems is not None
     for name in (CERTIFICATE, KEY):
         (folder / name).write_bytes(pems[name])
@@ -123,7 +128,7 @@ def _configuration(servers: _Servers) -> Json:
         "manageJobsWithoutQueueName": False,
         "internalCertManagement": {"enable": False},
         "leaderElection": {"leaderElect": False},
-        "webhook": {"host": "127.0.0.1", "port": servers.webhook, "certDir": CERTIFICATES},
+        "webhook": {"host": servers.address, "port": servers.webhook, "certDir": CERTIFICATES},
         "health": {"healthProbeBindAddress": f"127.0.0.1:{servers.health}"},
         "metrics": {"bindAddress": "0"},
         "clientConnection": {"qps": 500, "burst": 1000},
