@@ -87,7 +87,7 @@ REPORTS := .state/reports
 BUILD_PROGRAMS = $(CLUSTER) tools kube kwok helm
 SUITE = @mkdir -p $(REPORTS); $(PYTEST) --durations=20 --durations-min=2 --junitxml=$(REPORTS)/$(subst test-,,$@).xml
 
-.PHONY: test test-unit test-trainer test-launch test-integration test-helm test-smoke test-e2e test-e2e-clean test-long
+.PHONY: test test-unit test-trainer test-launch test-integration test-helm test-smoke test-e2e test-e2e-clean test-long test-long-processes test-long-pods
 test: ## Runs every suite that needs no container, in 12 minutes on two cores; prints a table of their times
 	@rm -rf $(REPORTS); status=0; \
 	  $(BUILD_PROGRAMS) > /dev/null 2>&1 & builds=$$!; trap "kill $$builds 2> /dev/null || true" EXIT; \
@@ -110,8 +110,13 @@ test-e2e: pods ## Each behaviour once on real pods, on the cluster of KUBECONFIG
 	$(SUITE) tests/e2e -m "not long"
 test-e2e-clean: ## Removes what tests that were killed have left in the cluster of KUBECONFIG
 	@PYTHONPATH=cluster python3 -m tfdist_demo.borrowed clean
-test-long: pods ## What takes minutes: all examples, lost nodes, recovery of the cluster, thousands of histories
-	$(SUITE) tests -m long
+test-long: ## What takes minutes, each in about an hour: processes, then pods
+	@status=0; $(MAKE) --no-print-directory test-long-processes || status=$$?; \
+	  $(MAKE) --no-print-directory test-long-pods || status=$$?; exit $$status
+test-long-processes: setup programs ## Of it: thousands of histories, each phase of a kill, examples, gang schedulers of other projects
+	$(SUITE) tests --ignore=tests/e2e -m long
+test-long-pods: pods ## Of it: all examples, lost nodes, recovery of the cluster
+	$(SUITE) tests/e2e -m long
 
 .PHONY: pods programs
 programs: ## Builds the servers and tools that the tests with an API server run, where they are not cached

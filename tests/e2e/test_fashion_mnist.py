@@ -76,7 +76,7 @@ def test_each_pod_had_the_tf_config_of_its_place(finished: Finished) -> None:
     }
     seen = {}
     for pod in finished.cluster.pods(JOB):
-        env = {e["name"]: e["value"] for e in pod["spec"]["containers"][0]["env"]}
+        env = {e["name"]: e.get("value") for e in pod["spec"]["containers"][0]["env"]}
         seen[pod["spec"]["hostname"]] = json.loads(env["TF_CONFIG"])
     assert seen == expected
 
