@@ -46,7 +46,7 @@ class ConditionType(StrEnum):
     FAILED = "Failed"
 
 
-class Condition(ApiModel):
+class JobCondition(ApiModel):
     """A condition, as in Kubernetes' API conventions."""
 
     type: ConditionType
@@ -163,7 +163,7 @@ class ExportStatus(ApiModel):
     """The model of the best evaluation."""
 
 
-class Failure(ApiModel):
+class ReplicaFailure(ApiModel):
     """A failure of a replica."""
 
     time: Time
@@ -196,7 +196,7 @@ class Failure(ApiModel):
     """Whether the failure is the root cause of the end of the attempt; other failures are its consequence."""
 
 
-class Restarts(ApiModel):
+class RestartCounts(ApiModel):
     """Restart counters."""
 
     counted: int = 0
@@ -249,7 +249,7 @@ class TFDistJobStatus(ApiModel):
 
     phase: JobPhase | None = None
     """Phase of the job: a summary of `conditions`."""
-    conditions: Annotated[list[Condition] | None, Field(max_length=16, json_schema_extra=list_map("type"))] = None
+    conditions: Annotated[list[JobCondition] | None, Field(max_length=16, json_schema_extra=list_map("type"))] = None
     """Conditions of the job."""
     observed_generation: int | None = None
     """`metadata.generation` that the status was derived from."""
@@ -259,7 +259,7 @@ class TFDistJobStatus(ApiModel):
     """Label selector of the worker pods, for the `scale` subresource."""
     attempt: int | None = None
     """Number of the current attempt, from 0. It is set when the job starts."""
-    restarts: Restarts | None = None
+    restarts: RestartCounts | None = None
     """Restart counters."""
     progress: Progress | None = None
     """Training progress."""
@@ -267,7 +267,7 @@ class TFDistJobStatus(ApiModel):
     """Evaluation results."""
     export: ExportStatus | None = None
     """Exported models."""
-    failures: Annotated[list[Failure] | None, Field(max_length=10)] = None
+    failures: Annotated[list[ReplicaFailure] | None, Field(max_length=10)] = None
     """The last 10 failures, oldest first."""
     tensor_board: TensorBoardStatus | None = None
     """The TensorBoard of the job, while it exists."""
