@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from functools import partial as bound
 from typing import Any
 
-from support.factories import INSTALLATION, NOW, termination_message
+from support.factories import INSTALLATION, NOW, termination_message, view_of
 from support.launched import gang_report
 from support.model_checks import check_one_specification, check_secret, check_status
 from support.model_jobs import JOBS, Edition, Job, parsed
@@ -20,7 +20,6 @@ from support.owned_model import OwnedModel
 from support.simulated_kueue import SimulatedKueue, StaleError
 from tfdist.api.gang_system import GangSystem
 from tfdist.api.v1 import TFDistJob
-from tfdist.observed.job_view import JobView
 from tfdist.observed.pod import PodState, PodSummary, summarize
 from tfdist.planner import Plan, plan
 from tfdist.planner.plan import WorkloadChange
@@ -96,9 +95,14 @@ class Cluster:
         """Plan from what the controller has seen."""
         job, (content, problems, template) = self.seen, parsed(self.kind, self.seen.edition)
         pods = tuple(self.seen_pods[n] for n in sorted(self.seen_pods))
-        view = JobView(content, problems, job.generation, job.status, pods, deleting=job.deleting, template=template)
-        view = replace(
-            view,
+        view = view_of(
+            job=content,
+            problems=problems,
+            generation=job.generation,
+            status=job.status,
+            pods=pods,
+            deleting=job.deleting,
+            template=template,
             report=gang_report(self.kind, job.status, self.hostile),
             older=self.older,
             partial=partial(self._raw(), problems) if problems else None,

@@ -1,6 +1,7 @@
 """Jobs, pods and views for tests, with ordinary values for everything that a test does not set."""
 
 import copy
+import dataclasses
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -8,7 +9,7 @@ from typing import Any
 
 from tfdist.contract import Phase, Restarts, Role
 from tfdist.contract_reports import GangReport, MemberReport, ProgressReport, RoundFailure
-from tfdist.observed.job_view import JobView, TimestampedReport
+from tfdist.observed.job_view import JobView, RuntimeState, StoredJob, TimestampedReport
 from tfdist.observed.pod import PodState, PodSummary
 from tfdist.planner import Plan, plan
 from tfdist.render.fingerprint import fingerprint
@@ -102,7 +103,16 @@ def view(pods: str | list[PodSummary] = "", status: Mapping[str, Any] | None = N
         "status": status or {},
         "pods": tuple(found),
     }
-    return JobView(**(fields | changes))
+    return view_of(**(fields | changes))
+
+
+def view_of(**values: Any) -> JobView:
+    """Return a view from values of its fields, and of those of the stored job and the runtime state."""
+
+    def part(kind: Any) -> Any:
+        return kind(**{each.name: values.pop(each.name) for each in dataclasses.fields(kind) if each.name in values})
+
+    return JobView(part(StoredJob), part(RuntimeState), **values)
 
 
 def planned(*args: Any, now: datetime = NOW, **kwargs: Any) -> Plan:

@@ -8,7 +8,7 @@ from typing import Any
 
 from support.factories import INSTALLATION, NOW, manifest
 from tfdist.api.v1 import TFDistJob
-from tfdist.observed.job_view import Contention, JobView
+from tfdist.observed.job_view import Contention, JobView, RuntimeState, StoredJob
 from tfdist.observed.pod import PodState, PodSummary, summarize
 from tfdist.planner import plan
 from tfdist.render.fingerprint import fingerprint
@@ -38,7 +38,8 @@ class _Job:
     def reconcile(self, now: datetime, contention: Contention) -> None:
         """Carry out the plan of the job; a deleted pod is gone at once."""
         job, pods = self.job, tuple(self.pods.values())
-        view = JobView(job, (), 1, self.status, pods, template=fingerprint(job), contention=contention)
+        stored = StoredJob(job, (), 1, self.status, template=fingerprint(job))
+        view = JobView(stored, RuntimeState(), pods, contention=contention)
         todo = plan(view, now, INSTALLATION)
         self.status = todo.status or self.status
         for name in todo.deletes:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from support.factories import manifest
 
-from tfdist_operator.kube.job_cache import JobCache, StoredJob
+from tfdist_operator.kube.job_cache import CachedJob, JobCache
 from tfdist_operator.kube.keys import NamespacedName
 
 CLAIM: dict[str, Any] = {"persistentVolumeClaim": {"claimName": "ckpt"}}
@@ -17,7 +17,7 @@ def raw(name: str, checkpoint: Any, *, namespace: str = "team", created: str = "
     return made | {"metadata": made["metadata"] | metadata | {"creationTimestamp": created or "2030-01-01T00:00:00Z"}}
 
 
-def get(jobs: JobCache, name: str) -> StoredJob:
+def get(jobs: JobCache, name: str) -> CachedJob:
     found = jobs.get(NamespacedName("team", name))
     assert found is not None
     assert not found.problems, found.problems

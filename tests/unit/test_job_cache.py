@@ -8,13 +8,13 @@ from support.factories import UID, manifest
 
 from tfdist_operator.kube import job_cache
 from tfdist_operator.kube.decode import decode
-from tfdist_operator.kube.job_cache import JobCache, StoredJob
+from tfdist_operator.kube.job_cache import CachedJob, JobCache
 from tfdist_operator.kube.keys import NamespacedName
 
 KEY = NamespacedName("team", "fashion")
 
 
-def stored(spec: Any) -> StoredJob:
+def stored(spec: Any) -> CachedJob:
     raw = manifest() | {"spec": spec}
     raw["metadata"] |= {"uid": UID, "generation": 1, "resourceVersion": "5"}
     jobs = JobCache()

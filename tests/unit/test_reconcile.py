@@ -209,7 +209,7 @@ async def test_a_job_whose_report_raises_an_exception_is_planned_without_it(
     bench.states.get(KEY, UID).report = launcher_report()
 
     def with_a_bug(view: JobView, now: datetime, installation: Installation) -> Plan:
-        assert view.report is None
+        assert view.runtime.report is None
         return plan(view, now, installation)
 
     monkeypatch.setattr(reconciler, "plan", with_a_bug)

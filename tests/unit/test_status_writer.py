@@ -7,7 +7,7 @@ import pytest
 from support.bench import JOB, KEY, Bench, bench_served
 from support.factories import UID, condition
 
-from tfdist_operator.kube.job_cache import StoredJob
+from tfdist_operator.kube.job_cache import CachedJob
 
 Status = dict[str, Any]
 RESULT = {"step": 9, "metrics": {"accuracy": 0.9}}
@@ -140,4 +140,4 @@ async def test_a_status_that_is_always_rejected_costs_few_requests(bench: Bench)
     assert not await bench.reconcile()
     assert bench.api.requests("pods") == []
     assert writes(bench) == 2
-    assert isinstance(bench.jobs.get(KEY), StoredJob)
+    assert isinstance(bench.jobs.get(KEY), CachedJob)

@@ -3,12 +3,12 @@
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tfdist.api.policies import is_foreign
 from tfdist.api.v1 import TFDistJob, label_strings
-from tfdist.observed.job_view import DirectoryUser
+from tfdist.observed.job_view import DirectoryUser, StoredJob
 from tfdist.render.checkpoint_location import CheckpointLocation, checkpoint_location
 from tfdist.render.fingerprint import fingerprint
 from tfdist.validation import FieldError, ValidationFailed, parse, warnings
@@ -19,43 +19,26 @@ from tfdist_operator.kube.specifications import older_specifications, partial, r
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class StoredJob:
-    """One job: identity and version, its parsed form or its validation errors, and its stored status."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CachedJob(StoredJob):
+    """One job of the cache, with its identity and version."""
 
     key: NamespacedName
     uid: str
     resource_version: int
-    generation: int
-    job: TFDistJob | None
-    problems: tuple[FieldError, ...]
-    status: Mapping[str, Any]
-    deleting: bool
-    warnings: tuple[FieldError, ...] = ()
-    """Warnings about a valid specification."""
-    managed_by: str | None = None
-    """`runPolicy.managedBy`; of an invalid job, too."""
-    template: str = ""
-    """Fingerprint of the fields that its pods are created from; "" for an invalid job."""
     created_at: str = ""
     """RFC 3339."""
-    older: Mapping[int, TFDistJob] = field(default_factory=dict)
-    """Earlier valid specifications that pods still run with, as far as they are known, by generation."""
-    partial: TFDistJob | None = None
-    """The valid fields of an invalid specification."""
-    restarted_at: str = ""
-    """Value of the annotation that requests a restart."""
     location: CheckpointLocation | None = None
     """Where it writes checkpoints; None for an invalid job, too."""
     counters_only: bool = False
     """Whether this version is a write of this process that changed only counters of the status."""
 
-    def is_older_than(self, other: "StoredJob") -> bool:
+    def is_older_than(self, other: "CachedJob") -> bool:
         """Return whether it was created before another job; of two of one second the order is that of their UIDs."""
         return (self.created_at, self.uid) < (other.created_at, other.uid)
 
 
-class JobCache(ObjectCache[StoredJob]):
+class JobCache(ObjectCache[CachedJob]):
     """Jobs by key. kopf passes no bookmarks to handlers: tombstones reject stale versions of deleted jobs.
 
     Args:
@@ -79,11 +62,11 @@ class JobCache(ObjectCache[StoredJob]):
         self._by_location: dict[tuple[str, CheckpointLocation], set[Name]] = {}
         """Names by namespace and location: every job there, and some whose specification has changed since."""
 
-    def all(self) -> list[StoredJob]:
+    def all(self) -> list[CachedJob]:
         """Return every job."""
         return [job for _, job in self._objects.values()]
 
-    def directory_users(self, job: StoredJob) -> tuple[DirectoryUser, ...]:
+    def directory_users(self, job: CachedJob) -> tuple[DirectoryUser, ...]:
         """Return the other jobs that write checkpoints where this one does; jobs of other controllers do not count."""
         if job.location is None:
             return ()
@@ -123,7 +106,7 @@ class JobCache(ObjectCache[StoredJob]):
         if key is not None and counters_only:
             self._objects[key] = key, replace(self._objects[key][1], counters_only=True)
 
-    def evict(self, job: StoredJob) -> None:
+    def evict(self, job: CachedJob) -> None:
         """Remove a job for which a request got 404, unless another of its name has been created since.
 
         A version up to the cached one does not restore it.
@@ -134,7 +117,7 @@ class JobCache(ObjectCache[StoredJob]):
             self._on_removed(job.key, job.key, known, None)
             self._bury(known.uid, known.resource_version)
 
-    def _on_removed(self, name: Name, key: NamespacedName, found: StoredJob, successor: StoredJob | None) -> None:
+    def _on_removed(self, name: Name, key: NamespacedName, found: CachedJob, successor: CachedJob | None) -> None:
         if found.location is None or (successor is not None and successor.location == found.location):
             return
         names = self._by_location.get((key.namespace, found.location), set())
@@ -142,7 +125,7 @@ class JobCache(ObjectCache[StoredJob]):
         if not names:
             self._by_location.pop((key.namespace, found.location), None)
 
-    def _parse(self, raw: Raw) -> tuple[NamespacedName, StoredJob]:
+    def _parse(self, raw: Raw) -> tuple[NamespacedName, CachedJob]:
         meta = raw["metadata"]
         key = NamespacedName(meta["namespace"], meta["name"])
         known = self.get(key)
@@ -158,8 +141,9 @@ class JobCache(ObjectCache[StoredJob]):
             found = self._warnings(job) if job else ()
         if location is not None:
             self._by_location.setdefault((key.namespace, location), set()).add(key)
-        return key, StoredJob(
+        return key, CachedJob(
             key=key,
+            name=key.name,
             uid=meta["uid"],
             resource_version=int(meta["resourceVersion"]),
             generation=meta["generation"],
@@ -206,7 +190,7 @@ def _with_labels(job: TFDistJob | None, meta: Raw) -> TFDistJob | None:
     return job.model_copy(update={"metadata": job.metadata.model_copy(update={"labels": labels})})
 
 
-def _specifications(known: StoredJob | None, uid: str) -> Mapping[int, TFDistJob]:
+def _specifications(known: CachedJob | None, uid: str) -> Mapping[int, TFDistJob]:
     """Return the valid specifications of a job that this process has observed, by generation."""
     if known is None or known.uid != uid:
         return {}

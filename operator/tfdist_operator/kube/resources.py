@@ -10,7 +10,7 @@ from tfdist.planner import Event
 from tfdist.timestamps import rfc3339
 from tfdist_operator.kube.client import MERGE_PATCH, METADATA, Client, Json
 from tfdist_operator.kube.errors import AlreadyExists, JobGone, NameTaken, NotFound, Unavailable
-from tfdist_operator.kube.job_cache import StoredJob
+from tfdist_operator.kube.job_cache import CachedJob
 from tfdist_operator.kube.merge_patch import merge_patch
 from tfdist_operator.kube.name_conflict import is_same_replica, name_conflict_message
 from tfdist_operator.kube.pages import items
@@ -56,7 +56,7 @@ class ResourceClient:
         self._client = client
         self._instance = instance
 
-    async def patch_status(self, job: StoredJob, status: Json) -> Json:
+    async def patch_status(self, job: CachedJob, status: Json) -> Json:
         """Store the status if the job has not changed since it was read; return the job as stored.
 
         Raises:
@@ -118,7 +118,7 @@ class ResourceClient:
         guarded = body | {"metadata": body.get("metadata", {}) | {"uid": uid}}
         return await self._client.request("PATCH", path, resource="pods", body=guarded, content_type=MERGE_PATCH)
 
-    async def delete_job(self, job: StoredJob) -> None:
+    async def delete_job(self, job: CachedJob) -> None:
         """Delete a job, with all that belongs to it, unless another of its name has been made since.
 
         Raises:
@@ -142,7 +142,7 @@ class ResourceClient:
         newest = max(found, key=lambda each: (each[0].startswith("MountVolume"), _event_time(each[1])), default=None)
         return f"{newest[1].get('reason', '')}: {' '.join(newest[0].split())}"[:NOTE_BYTES] if newest else ""
 
-    async def create_event(self, job: StoredJob, event: Event, now: datetime) -> None:
+    async def create_event(self, job: CachedJob, event: Event, now: datetime) -> None:
         """Create an event; its name is derived from its content, so that a repetition is rejected as a duplicate.
 
         It is created by the API group "": `events.k8s.io` rejects an event with `lastTimestamp`, by which tools and

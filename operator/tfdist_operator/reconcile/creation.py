@@ -13,7 +13,7 @@ from tfdist_operator.kube.errors import (
     NamespaceTerminating,
     Rejected,
 )
-from tfdist_operator.kube.job_cache import StoredJob
+from tfdist_operator.kube.job_cache import CachedJob
 from tfdist_operator.kube.slow_start import slow_start
 from tfdist_operator.reconcile.dependencies import Dependencies
 from tfdist_operator.reconcile.owned import OwnedExecutor
@@ -34,7 +34,7 @@ class Creation:
         self._deps = deps
         self._owned = owned
 
-    async def create(self, job: StoredJob, todo: Plan) -> None:
+    async def create(self, job: CachedJob, todo: Plan) -> None:
         """Create the missing objects. Invalid pods of the same specification are sent again after minutes only.
 
         Raises:
@@ -64,7 +64,7 @@ class Creation:
         if todo.creates:
             state.create_error, state.forbidden_since, state.rejected_generation = "", None, None
 
-    def _retryable(self, job: StoredJob, error: ApiError) -> Rejected:
+    def _retryable(self, job: CachedJob, error: ApiError) -> Rejected:
         """Record a rejection that may be temporary; a 403 by the authorizer only after it has persisted."""
         state = self._deps.states.get(job.key, job.uid)
         state.rejected_generation = None
@@ -77,7 +77,7 @@ class Creation:
         self._record_create_error(job, error)
         return Rejected(error.code, error.reason, error.message)
 
-    def _record_create_error(self, job: StoredJob, error: ApiError) -> None:
+    def _record_create_error(self, job: CachedJob, error: ApiError) -> None:
         state = self._deps.states.get(job.key, job.uid)
         if state.create_error != error.message:
             state.create_error = error.message

@@ -4,7 +4,7 @@ import logging
 
 from tfdist.planner import Event
 from tfdist_operator.kube.errors import AlreadyExists, ApiError
-from tfdist_operator.kube.job_cache import StoredJob
+from tfdist_operator.kube.job_cache import CachedJob
 from tfdist_operator.metrics import RESTARTS
 from tfdist_operator.reconcile.dependencies import Dependencies
 
@@ -17,7 +17,7 @@ class Publisher:
     def __init__(self, deps: Dependencies) -> None:
         self._deps = deps
 
-    async def publish(self, job: StoredJob, event: Event) -> None:
+    async def publish(self, job: CachedJob, event: Event) -> None:
         """Publish an event. An event that cannot be stored is only logged: the status has the same facts.
 
         An event of a restart beyond the job's budget is only counted: launchers report restarts, and a pod can invent

@@ -17,7 +17,7 @@ from tfdist.render.metadata import Manifest
 from tfdist.status.phase import is_terminal
 from tfdist.timestamps import parse_time
 from tfdist_operator.kube.errors import Conflict, NotFound
-from tfdist_operator.kube.job_cache import StoredJob
+from tfdist_operator.kube.job_cache import CachedJob
 from tfdist_operator.kube.slow_start import run_each, send_each
 from tfdist_operator.metrics import JOB_DURATION
 from tfdist_operator.reconcile.creation import Creation
@@ -45,7 +45,7 @@ class Executor:
         self._tensorboards = TensorBoards(deps, self._owned, self._events)
         self._workloads = Workloads(deps)
 
-    async def execute(self, job: StoredJob, todo: Plan) -> None:
+    async def execute(self, job: CachedJob, todo: Plan) -> None:
         """Execute the plan `todo` for `job`.
 
         Raises:
@@ -70,7 +70,7 @@ class Executor:
             partial(self._finish, job, todo),
         )
 
-    async def _finish(self, job: StoredJob, todo: Plan) -> None:
+    async def _finish(self, job: CachedJob, todo: Plan) -> None:
         """Do what of a plan follows its objects."""
         if todo.delete_job:
             await self._deps.resources.delete_job(job)
@@ -81,21 +81,21 @@ class Executor:
         if todo.requeue_after_seconds is not None:
             self._deps.queue.add_after(job.key, todo.requeue_after_seconds)
 
-    def _store_diagnosis(self, job: StoredJob, evidence: ProbeResult) -> None:
+    def _store_diagnosis(self, job: CachedJob, found: ProbeResult) -> None:
         """Store the result of a diagnosis for the next plan, unless the job has been deleted meanwhile."""
         now = self._deps.jobs.get(job.key)
         if now is not None and now.uid == job.uid:
-            self._deps.states.get(job.key, job.uid).evidence = evidence
+            self._deps.states.get(job.key, job.uid).probe_result = found
             self._deps.queue.add(job.key)
 
-    async def _patch(self, job: StoredJob, patch: Patch) -> None:
+    async def _patch(self, job: CachedJob, patch: Patch) -> None:
         await self._change_pod(job, patch.pod, partial(self._deps.resources.patch_pod, body=patch.body))
 
-    async def _delete(self, job: StoredJob, name: str) -> None:
+    async def _delete(self, job: CachedJob, name: str) -> None:
         await self._change_pod(job, name, self._deps.resources.delete_pod)
 
     async def _change_pod(
-        self, job: StoredJob, name: str, request: Callable[[str, str, str], Awaitable[Manifest]]
+        self, job: CachedJob, name: str, request: Callable[[str, str, str], Awaitable[Manifest]]
     ) -> None:
         """Send a request for a pod, given by namespace, name and UID; the response is stored for the next plan."""
         pod = self._deps.pods.find(job.key, job.uid, name)
@@ -110,7 +110,7 @@ class Executor:
                 self._deps.pods.upsert(stored)
 
 
-def _observe_duration(job: StoredJob, status: Manifest) -> None:
+def _observe_duration(job: CachedJob, status: Manifest) -> None:
     """Observe the duration of a job whose end has just been stored."""
     if is_terminal(status) and not is_terminal(job.status) and job.created_at:
         age = parse_time(status["completionTime"]) - parse_time(job.created_at)

@@ -15,7 +15,7 @@ from tfdist.reasons import EventReason
 from tfdist.render.metadata import Manifest
 from tfdist.render.owned_kinds import kind_of
 from tfdist_operator.kube.backoff import Backoff
-from tfdist_operator.kube.job_cache import StoredJob
+from tfdist_operator.kube.job_cache import CachedJob
 from tfdist_operator.kube.keys import NamespacedName
 from tfdist_operator.kube.owned_cache import Drift, stamped
 from tfdist_operator.kube.runtime_state import JobRuntimeState
@@ -40,7 +40,7 @@ class OwnedExecutor:
         self._deps = deps
         self._events = events
 
-    async def apply(self, job: StoredJob, manifests: Sequence[Manifest], *, at_once: bool) -> None:
+    async def apply(self, job: CachedJob, manifests: Sequence[Manifest], *, at_once: bool) -> None:
         """Make the objects match their manifests.
 
         Args:
@@ -70,7 +70,7 @@ class OwnedExecutor:
         cache.write_through(await self._deps.owned_requests.apply(manifest, known))
         state.applied[_name(manifest)] = meta["labels"]
 
-    async def remove(self, job: StoredJob, objects: Sequence[ObjectName]) -> None:
+    async def remove(self, job: CachedJob, objects: Sequence[ObjectName]) -> None:
         """Delete the objects of these names that exist and that the job owns."""
         state = self._deps.states.get(job.key, job.uid)
         for name in objects:
@@ -95,14 +95,14 @@ class OwnedExecutor:
         state.repairs += 1
         return False
 
-    async def _report(self, job: StoredJob, manifest: Manifest, drift: Drift) -> None:
+    async def _report(self, job: CachedJob, manifest: Manifest, drift: Drift) -> None:
         kind, name = manifest["kind"], manifest["metadata"]["name"]
         REPAIRS.labels(kind=kind).inc()
         done = "deleted; it is created again" if drift is Drift.MISSING else "changed; it is changed back"
         text = f"the {kind} {name} was {done}"
         await self._events.publish(job, Event(EventReason.REPAIRED, text, identity=f"{kind}.{name}".lower()))
 
-    async def _warn_of_another(self, job: StoredJob, state: JobRuntimeState, manifest: Manifest) -> None:
+    async def _warn_of_another(self, job: CachedJob, state: JobRuntimeState, manifest: Manifest) -> None:
         """Publish once for each job that another controller reconciles it, too."""
         other = self._deps.owned[kind_of(manifest)].other_controller(manifest)
         if not other or state.other_controller_reported == other:

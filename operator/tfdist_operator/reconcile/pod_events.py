@@ -5,7 +5,7 @@ import logging
 from tfdist.observed.job_view import KubeletWarning
 from tfdist.planner.unexplained_pod import REREAD_SECONDS
 from tfdist_operator.kube.errors import ApiError
-from tfdist_operator.kube.job_cache import StoredJob
+from tfdist_operator.kube.job_cache import CachedJob
 from tfdist_operator.reconcile.dependencies import Dependencies
 
 log = logging.getLogger(__name__)
@@ -17,7 +17,7 @@ class PodEvents:
     def __init__(self, deps: Dependencies) -> None:
         self._deps = deps
 
-    async def read(self, job: StoredJob, name: str) -> None:
+    async def read(self, job: CachedJob, name: str) -> None:
         """Read the newest warning of a pod. An error is only logged: the job starts without it."""
         state, pod = self._deps.states.get(job.key, job.uid), self._deps.pods.find(job.key, job.uid, name)
         if pod is None or self._deps.clock() - state.pod_events_read_at < REREAD_SECONDS:

@@ -12,7 +12,7 @@ from tfdist.render.installation import Installation
 from tfdist.render.workload import queue_name
 from tfdist.timestamps import rfc3339
 from tfdist_operator.kube.errors import ApiError, Conflict, JobGone, NamespaceTerminating
-from tfdist_operator.kube.job_cache import StoredJob
+from tfdist_operator.kube.job_cache import CachedJob
 from tfdist_operator.kube.keys import NamespacedName
 from tfdist_operator.metrics import RECONCILE_SECONDS
 from tfdist_operator.reconcile.dependencies import Dependencies
@@ -78,7 +78,7 @@ class Reconciler:
             return None
         return await kueue.positions.position((key.namespace, queue_name(job.job)), found.name)
 
-    def _plan(self, job: StoredJob, position: int | None) -> Plan:
+    def _plan(self, job: CachedJob, position: int | None) -> Plan:
         view, now = self._view(job, position), self._deps.now()
         try:
             return plan(view, now, self._installation)
@@ -88,49 +88,28 @@ class Reconciler:
             log.exception(text, extra={"job": "/".join(job.key)})
             return plan(_without_reports(view), now, self._installation)
 
-    def _view(self, job: StoredJob, position: int | None) -> JobView:
+    def _view(self, job: CachedJob, position: int | None) -> JobView:
         state = self._deps.states.get(job.key, job.uid)
         state.observed_since = state.observed_since or rfc3339(self._deps.now())
         return JobView(
-            job=job.job,
-            name=job.key.name,
-            problems=job.problems,
-            warnings=job.warnings,
-            managed_by=job.managed_by,
-            template=job.template,
-            older=job.older,
-            partial=job.partial,
-            restarted_at=job.restarted_at,
-            deleting=job.deleting,
-            generation=job.generation,
-            status=job.status,
+            stored=job,
+            runtime=state,
             pods=self._deps.pods.of_job(job.key, job.uid),
-            report=state.report,
-            evaluated=state.evaluated,
             throttled_seconds=self._rate.throttled_seconds(state.status_written_at, self._deps.clock()),
-            observed_since=state.observed_since,
             launcher_key=secrets.token_hex(32),
-            kubelet_warning=state.kubelet_warning,
-            create_error=state.create_error,
-            rejected=state.is_rejected(job.generation),
-            cadence=state.pace,
-            probe_result=state.evidence,
-            completed=state.completed,
-            failure_seen_at=state.failure_seen_at,
-            leader_unresponsive=state.silent,
             directory_users=self._deps.jobs.directory_users(job),
             served_systems=self._deps.served_systems(),
             kueue=self._kueue(job, position, state.workload_error),
             contention=self._contention(job),
         )
 
-    def _kueue(self, job: StoredJob, position: int | None, error: str) -> KueueView | None:
+    def _kueue(self, job: CachedJob, position: int | None, error: str) -> KueueView | None:
         kueue = self._deps.kueue
         if not kueue.version:
             return None
         return KueueView(kueue.workloads.of_job(job.key, job.uid), kueue.flavors.by_name(), position, error)
 
-    def _contention(self, job: StoredJob) -> Contention:
+    def _contention(self, job: CachedJob) -> Contention:
         """Return which other jobs wait for nodes, if this one does."""
         keys = self._deps.pods.unschedulable()
         if job.key not in keys:
@@ -142,4 +121,5 @@ class Reconciler:
 def _without_reports(view: JobView) -> JobView:
     """Return the view without any content that programs in the job's pods have written."""
     pods = tuple(replace(pod, message="") for pod in view.pods)
-    return replace(view, report=None, evaluated=None, cadence=None, probe_result=None, pods=pods)
+    runtime = replace(view.runtime, report=None, evaluated=None, cadence=None, probe_result=None)
+    return replace(view, runtime=runtime, pods=pods)

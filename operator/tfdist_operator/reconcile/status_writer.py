@@ -16,7 +16,7 @@ from tfdist.planner import Event
 from tfdist.reasons import EventReason
 from tfdist.render.metadata import Manifest
 from tfdist_operator.kube.errors import Invalid, Rejected
-from tfdist_operator.kube.job_cache import StoredJob
+from tfdist_operator.kube.job_cache import CachedJob
 from tfdist_operator.kube.runtime_state import JobRuntimeState
 from tfdist_operator.reconcile.dependencies import Dependencies
 from tfdist_operator.reconcile.events import Publisher
@@ -42,7 +42,7 @@ class StatusWriter:
         self._deps = deps
         self._events = events
 
-    async def write(self, job: StoredJob, status: Manifest, *, counters_only: bool = False) -> None:
+    async def write(self, job: CachedJob, status: Manifest, *, counters_only: bool = False) -> None:
         """Write the status of a job, without the fields that the API server rejects.
 
         With `counters_only` the event of this write causes no reconcile.
@@ -76,7 +76,7 @@ class StatusWriter:
         state.rejected_fields = frozenset()
         raise rejection
 
-    async def _reject(self, job: StoredJob, state: JobRuntimeState, sent: Manifest, error: Rejected) -> None:
+    async def _reject(self, job: CachedJob, state: JobRuntimeState, sent: Manifest, error: Rejected) -> None:
         """Store and report the rejected fields: of a rejection that names none, all."""
         named = [(found[1], found[2] or "") for field in error.fields if (found := _FIELD.match(field))]
         rejected = frozenset(named or [(name, "") for name in sent])

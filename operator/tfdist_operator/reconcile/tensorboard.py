@@ -6,7 +6,7 @@ from typing import Final
 from tfdist.planner import Event, Plan
 from tfdist.reasons import EventReason
 from tfdist_operator.kube.errors import ApiError, Conflict, NamespaceTerminating, NotLeading, Rejected
-from tfdist_operator.kube.job_cache import StoredJob
+from tfdist_operator.kube.job_cache import CachedJob
 from tfdist_operator.reconcile.dependencies import Dependencies
 from tfdist_operator.reconcile.events import Publisher
 from tfdist_operator.reconcile.owned import OwnedExecutor
@@ -25,7 +25,7 @@ class TensorBoards:
         self._owned = owned
         self._events = events
 
-    async def update(self, job: StoredJob, todo: Plan) -> None:
+    async def update(self, job: CachedJob, todo: Plan) -> None:
         """Apply the TensorBoard of a plan; retry later if that fails.
 
         Raises:
@@ -49,7 +49,7 @@ class TensorBoards:
         else:
             state.tensorboard_error = None
 
-    async def _record_error(self, job: StoredJob, error: ApiError) -> None:
+    async def _record_error(self, job: CachedJob, error: ApiError) -> None:
         """Record a rejection; publish it if it is new and needs a change by the user."""
         state, failure = self._deps.states.get(job.key, job.uid), (job.generation, error.message)
         log.warning("TensorBoard was not applied", extra={"job": "/".join(job.key), "error": str(error)})

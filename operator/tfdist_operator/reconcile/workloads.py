@@ -4,7 +4,7 @@ import logging
 
 from tfdist.planner.plan import WorkloadChange
 from tfdist_operator.kube.errors import ApiError, Conflict
-from tfdist_operator.kube.job_cache import StoredJob
+from tfdist_operator.kube.job_cache import CachedJob
 from tfdist_operator.reconcile.dependencies import Dependencies
 
 log = logging.getLogger(__name__)
@@ -16,7 +16,7 @@ class Workloads:
     def __init__(self, deps: Dependencies) -> None:
         self._deps = deps
 
-    async def change(self, job: StoredJob, change: WorkloadChange | None) -> None:
+    async def change(self, job: CachedJob, change: WorkloadChange | None) -> None:
         """Make the change of a plan.
 
         Raises:
@@ -37,7 +37,7 @@ class Workloads:
             raise
         state.workload_error = ""
 
-    async def _send(self, job: StoredJob, change: WorkloadChange) -> None:
+    async def _send(self, job: CachedJob, change: WorkloadChange) -> None:
         cache, requests = self._deps.kueue.workloads, self._deps.workload_requests
         known = cache.of_job(job.key, job.uid)
         if change.manifest is not None:

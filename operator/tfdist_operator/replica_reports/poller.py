@@ -26,7 +26,7 @@ from tfdist.render.gang import Gang, evaluation_gang, evaluator_gang, training_g
 from tfdist.status.conditions import is_true
 from tfdist.status.phase import is_terminal
 from tfdist.timestamps import rfc3339
-from tfdist_operator.kube.job_cache import JobCache, StoredJob
+from tfdist_operator.kube.job_cache import CachedJob, JobCache
 from tfdist_operator.kube.keys import NamespacedName
 from tfdist_operator.kube.pod_cache import PodCache
 from tfdist_operator.kube.runtime_state import JobRuntimeState, RuntimeStateStore
@@ -44,7 +44,7 @@ SILENT_SECONDS: Final = 15.0
 
 _SLICE_SECONDS: Final = 0.25
 
-_Poll = Callable[[StoredJob, str], Awaitable[None]]
+_Poll = Callable[[CachedJob, str], Awaitable[None]]
 
 
 class ReportPoller:
@@ -102,7 +102,7 @@ class ReportPoller:
                 self._begin(job, ip, is_evaluator=is_evaluator)
             await asyncio.sleep(seconds / slices)
 
-    def _begin(self, job: StoredJob, ip: str, *, is_evaluator: bool) -> None:
+    def _begin(self, job: CachedJob, ip: str, *, is_evaluator: bool) -> None:
         """Start a poll. The client's deadline limits its time, and so the number in flight: rate times deadline."""
         name = (job.key, is_evaluator)
         if name not in self._in_flight:
@@ -110,7 +110,7 @@ class ReportPoller:
             task = self._in_flight[name] = asyncio.create_task(_guarded(poll, job, ip))
             task.add_done_callback(lambda _: self._in_flight.pop(name, None))
 
-    def _coordinators(self) -> Iterator[tuple[StoredJob, str]]:
+    def _coordinators(self) -> Iterator[tuple[CachedJob, str]]:
         """Yield each running job and the address of its leader."""
         for stored in self._jobs.all():
             gang_of = _polled_gang(stored.status) if stored.job is not None else None
@@ -118,7 +118,7 @@ class ReportPoller:
             if ip:
                 yield stored, ip
 
-    def _evaluators(self) -> Iterator[tuple[StoredJob, str]]:
+    def _evaluators(self) -> Iterator[tuple[CachedJob, str]]:
         """Yield each job with a running evaluator, and the evaluator's address."""
         for stored in self._jobs.all():
             if stored.job is not None and not is_terminal(stored.status):
@@ -126,7 +126,7 @@ class ReportPoller:
                 if ip:
                     yield stored, ip
 
-    def _leader_of(self, stored: StoredJob, gang_of: Callable[[TFDistJob], Gang | None]) -> str:
+    def _leader_of(self, stored: CachedJob, gang_of: Callable[[TFDistJob], Gang | None]) -> str:
         """Return the address of a gang's leader; "" if it does not run."""
         try:
             return self._running_leader(stored, gang_of)
@@ -134,7 +134,7 @@ class ReportPoller:
             log.exception("a job is not polled, by a bug of the controller", extra={"job": "/".join(stored.key)})
             return ""
 
-    def _running_leader(self, stored: StoredJob, gang_of: Callable[[TFDistJob], Gang | None]) -> str:
+    def _running_leader(self, stored: CachedJob, gang_of: Callable[[TFDistJob], Gang | None]) -> str:
         gang = gang_of(stored.job) if stored.job is not None else None
         record = stored_record(stored.status, gang.name) if gang is not None else None
         if gang is None or record is None:
@@ -142,7 +142,7 @@ class ReportPoller:
         leader = gang_state(gang, record, self._pods.of_job(stored.key, stored.uid)).leader
         return leader.ip if leader is not None and leader.state is PodState.RUNNING else ""
 
-    async def _poll(self, job: StoredJob, ip: str) -> None:
+    async def _poll(self, job: CachedJob, ip: str) -> None:
         content = await self._report(job, ip, leads=True)
         if content is None:
             return
@@ -153,13 +153,13 @@ class ReportPoller:
             return
         now = rfc3339(self._now())
         urgent = _is_urgent(state, content)
-        state.pace = with_report(state.pace, job.status, content, now)
+        state.cadence = with_report(state.cadence, job.status, content, now)
         state.report = TimestampedReport(content, now)
         self._on_report(
             job.key, 0.0 if urgent else self._rate.throttled_seconds(state.status_written_at, time.monotonic())
         )
 
-    async def _poll_evaluator(self, job: StoredJob, ip: str) -> None:
+    async def _poll_evaluator(self, job: CachedJob, ip: str) -> None:
         content = await self._report(job, ip)
         if content is None or content.evaluation is None:
             return
@@ -169,7 +169,7 @@ class ReportPoller:
         state.evaluated = content
         self._on_report(job.key, self._rate.throttled_seconds(state.status_written_at, time.monotonic()))
 
-    async def _report(self, job: StoredJob, ip: str, *, leads: bool = False) -> ProgressReport | None:
+    async def _report(self, job: CachedJob, ip: str, *, leads: bool = False) -> ProgressReport | None:
         """Return the report of a replica; None if there is none, or if the job was deleted meanwhile."""
         content = await self._client.progress(ip)
         now = self._jobs.get(job.key)
@@ -191,8 +191,8 @@ class ReportPoller:
             state.answered_at = now
         patience = max(SILENT_SECONDS, 3 * self._rate.poll_interval_seconds())
         silent = state.answered_at is not None and now - state.answered_at > patience
-        if silent != state.silent:
-            state.silent = silent
+        if silent != state.leader_unresponsive:
+            state.leader_unresponsive = silent
             self._on_report(key, 0.0)
 
     def _measure_no_more(self, keys: AbstractSet[NamespacedName]) -> None:
@@ -204,7 +204,7 @@ class ReportPoller:
         self._measured -= keys
 
 
-async def _guarded(poll: _Poll, job: StoredJob, ip: str) -> None:
+async def _guarded(poll: _Poll, job: CachedJob, ip: str) -> None:
     """Poll one job; an exception is logged and ends only this poll."""
     try:
         await poll(job, ip)

@@ -21,10 +21,10 @@ from tfdist.local.logs import Tail, shows_info, without_info
 from tfdist.local.pods import Pods
 from tfdist.local.processes import Processes
 from tfdist.local.replica_plan import FETCH
-from tfdist.local.reports import probe, with_reports
+from tfdist.local.reports import probe, update_reports
 from tfdist.local.run_directory import RunDirectory, short
 from tfdist.local.silence import SilenceDetector, listening_ports, silence_message, tensorflow_port
-from tfdist.observed.job_view import JobView
+from tfdist.observed.job_view import JobView, RuntimeState, StoredJob
 from tfdist.observed.pod import PodSummary
 from tfdist.planner import Event, plan
 from tfdist.reasons import EventReason
@@ -54,17 +54,9 @@ class Engine:
         self._interrupts, self._handled_interrupts = interrupts, 0
         self._pods = Pods(local, processes, directory)
         self._installation = Installation(BUNDLED, settle_seconds=_SETTLE_SECONDS)
-        self._view = JobView(
-            job=local.job,
-            problems=(),
-            generation=1,
-            status={},
-            pods=(),
-            name=local.job.metadata.name,
-            template=fingerprint(local.job),
-            observed_since=rfc3339(datetime.now(UTC)),
-            log_of=self._log_of,
-        )
+        job = local.job
+        self._stored = StoredJob(job, (), 1, {}, name=job.metadata.name, template=fingerprint(job))
+        self._runtime = RuntimeState(observed_since=rfc3339(datetime.now(UTC)))
         self._grace_seconds = max(replica.grace_seconds for replica in local.replicas.values())
         self._tails: dict[str, Tail] = {}
         self._silence = SilenceDetector(time.monotonic())
@@ -77,7 +69,7 @@ class Engine:
     @property
     def status(self) -> Mapping[str, Any]:
         """The job's status as JSON."""
-        return self._view.status
+        return self._stored.status
 
     def run(self) -> None:
         """Run the job until it has succeeded, failed or been suspended, and no replica runs."""
@@ -97,12 +89,12 @@ class Engine:
     def _turn(self) -> None:
         """Plan, and execute the plan; after a change the next turn follows at once, as after an event of a watch."""
         now = datetime.now(UTC)
-        self._view = replace(self._view, pods=self._pods.summaries())
-        todo = plan(self._view, now, self._installation)
-        self._view = replace(self._view, completed=todo.completed, failure_seen_at=todo.failure_seen_at)
+        view = JobView(self._stored, self._runtime, self._pods.summaries(), log_of=self._log_of)
+        todo = plan(view, now, self._installation)
+        self._runtime.completed, self._runtime.failure_seen_at = todo.completed, todo.failure_seen_at
         changed = self._pods.remove_ended()
         if todo.status is not None:
-            self._view = replace(self._view, status=todo.status)
+            self._stored = replace(self._stored, status=todo.status)
             self._directory.write_status(todo.status)
         for event in todo.events:
             self._report(event)
@@ -114,7 +106,7 @@ class Engine:
             self._silence.on_output(time.monotonic())
             changed = True
         if todo.probes:
-            self._view = replace(self._view, probe_result=probe(todo, self._pods.running()))
+            self._runtime.probe_result = probe(todo, self._pods.running())
         self._follow_logs()
         if changed or todo.status is not None or todo.creates or todo.deletes or todo.probes:
             self._turn_at = float("-inf")
@@ -134,9 +126,8 @@ class Engine:
         due = bool(codes)
         if time.monotonic() >= self._report_at:
             self._report_at = time.monotonic() + _REPORT_SECONDS
-            view, self._view = self._view, with_reports(self._view, self._pods.running())
-            due = due or view is not self._view
-            report = self._view.report
+            due = update_reports(self._runtime, self.status, self._pods.running()) or due
+            report = self._runtime.report
             self._show_progress(report.content if report else None)
             if report is None or report.content.step is None:  # else the progress shows what the run does
                 self._report_silence()
@@ -171,7 +162,7 @@ class Engine:
         running, first = self._processes.running, not self._handled_interrupts
         self._handled_interrupts = self._interrupts.count
         if first:
-            self._view, self._turn_at = _suspended(self._view), float("-inf")
+            self._stored, self._turn_at = _suspended(self._stored), float("-inf")
         if self._interrupts.count > 1:
             self._processes.kill(running)
         elif running:
@@ -193,9 +184,9 @@ def stopping_text(names: Sequence[str], grace_seconds: float, signal_name: str) 
     return f"stopping {', '.join(names)}: {saving}; a second {signal_name} kills {them}"
 
 
-def _suspended(view: JobView) -> JobView:
-    """Return the view after a user has set `runPolicy.suspend`."""
-    assert view.job is not None, "a local run has a valid job"  # noqa: S101  `LocalJob` guarantees it
-    policy = view.job.spec.run_policy.model_copy(update={"suspend": True})
-    spec = view.job.spec.model_copy(update={"run_policy": policy})
-    return replace(view, job=view.job.model_copy(update={"spec": spec}), generation=view.generation + 1)
+def _suspended(stored: StoredJob) -> StoredJob:
+    """Return the job after a user has set `runPolicy.suspend`."""
+    assert stored.job is not None, "a local run has a valid job"  # noqa: S101  `LocalJob` guarantees it
+    policy = stored.job.spec.run_policy.model_copy(update={"suspend": True})
+    spec = stored.job.spec.model_copy(update={"run_policy": policy})
+    return replace(stored, job=stored.job.model_copy(update={"spec": spec}), generation=stored.generation + 1)

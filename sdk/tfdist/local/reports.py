@@ -3,9 +3,8 @@
 import socket
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from pydantic import ValidationError
 
@@ -14,7 +13,7 @@ from tfdist.contract_reports import MAX_REPORT_BYTES, ProgressReport
 from tfdist.local.pods import LocalPod
 from tfdist.local.ports import LOCAL_HOST
 from tfdist.observed.cadence import with_report
-from tfdist.observed.job_view import JobView, ProbeResult, TimestampedReport
+from tfdist.observed.job_view import ProbeResult, RuntimeState, TimestampedReport
 from tfdist.observed.probe import Answer, Unreported, probe_result
 from tfdist.planner import Plan
 from tfdist.render.gang import GangName
@@ -26,20 +25,21 @@ _PROBE_SECONDS: Final = 5.0
 """Time limits of a request: a poll delays the run; a probe decides which replica hangs, also on a loaded machine."""
 
 
-def with_reports(view: JobView, running: Mapping[str, LocalPod]) -> JobView:
-    """Return the view with the newest reports of the leaders among the running pods; itself if none has changed."""
+def update_reports(runtime: RuntimeState, status: Mapping[str, Any], running: Mapping[str, LocalPod]) -> bool:
+    """Store the newest reports of the leaders among the running pods; return whether one has changed."""
+    changed = False
     for name, pod in running.items():
         content = _progress(pod, _POLL_SECONDS) if name == pod.gang.leader.name else Unreported.NO_ANSWER
         if isinstance(content, Unreported):
             continue
         if pod.gang.name is GangName.EVALUATOR:
-            if content.evaluation and content != view.evaluated:
-                view = replace(view, evaluated=content)
-        elif view.report is None or view.report.content != content:
+            if content.evaluation and content != runtime.evaluated:
+                runtime.evaluated, changed = content, True
+        elif runtime.report is None or runtime.report.content != content:
             now = rfc3339(datetime.now(UTC))
-            cadence = with_report(view.cadence, view.status, content, now)
-            view = replace(view, report=TimestampedReport(content, now), cadence=cadence)
-    return view
+            runtime.cadence = with_report(runtime.cadence, status, content, now)
+            runtime.report, changed = TimestampedReport(content, now), True
+    return changed
 
 
 def probe(todo: Plan, running: Mapping[str, LocalPod]) -> ProbeResult:

@@ -38,7 +38,7 @@ def with_report(known: StepCadence | None, status: Mapping[str, Any], content: P
 
 def cadence_of(view: JobView, state: GangState) -> StepCadence | None:
     """Return the cadence of a gang's current leader, as this process has seen it; None before its first report."""
-    cadence, leader = view.cadence, state.gang.leader
+    cadence, leader = view.runtime.cadence, state.gang.leader
     if cadence is None or cadence.attempt != state.record.attempt_of(leader):
         return None
     return cadence if cadence.role in {None, leader.role} else None

@@ -1,7 +1,7 @@
 """The observed state of one job: the only input of planning, apart from the time and the installation."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -88,26 +88,22 @@ def kubectl_logs(namespace: str, pod: PodSummary) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class JobView:
-    """The observed state of one job at one time.
-
-    `job` is None exactly when `problems` has the field errors. `status` is the stored status as JSON. `pods` holds
-    every pod with the job's UID in its labels, of any attempt.
-    """
+class StoredJob:
+    """A job as the API server stores it. `job` is None exactly when `problems` has the field errors."""
 
     job: TFDistJob | None
     problems: tuple[FieldError, ...]
     generation: int
     status: Mapping[str, Any]
-    pods: tuple[PodSummary, ...]
-    warnings: tuple[FieldError, ...] = ()
-    """Warnings about a valid specification."""
+    """The stored status as JSON."""
     name: str = ""
     """Name of the job; known of an invalid one too."""
+    warnings: tuple[FieldError, ...] = ()
+    """Warnings about a valid specification."""
     managed_by: str | None = None
-    """`managedBy` of the job; known of an invalid one too."""
+    """`runPolicy.managedBy`; known of an invalid job too."""
     template: str = ""
-    """Fingerprint of the pods of the newest specification."""
+    """Fingerprint of the fields that its pods are created from; "" for an invalid job."""
     older: Mapping[int, TFDistJob] = field(default_factory=dict)
     """Earlier valid specifications that running pods use, as far as they are known, by generation."""
     partial: TFDistJob | None = None
@@ -116,29 +112,51 @@ class JobView:
     """Value of the annotation that requests a restart; "" without one."""
     deleting: bool = False
     """Whether the job is terminating: Kubernetes deletes the objects that it owns."""
+
+
+@dataclass(slots=True)
+class RuntimeState:
+    """What this process remembers of a job between two plans; it may be lost at any time. Plans only read it."""
+
+    observed_since: str = ""
+    """When this process first reconciled the job, RFC 3339."""
     report: TimestampedReport | None = None
+    """The leader's last progress report."""
     evaluated: ProgressReport | None = None
     """The evaluator's last report with a result."""
     cadence: StepCadence | None = None
+    """Progress of the steps of the current attempt."""
     probe_result: ProbeResult | None = None
+    """Result of the diagnosis of a stalled attempt."""
     leader_unresponsive: bool = False
     """Whether the leader answered before and has not for `SILENT_SECONDS` of the poller."""
     completed: Mapping[str, tuple[int, frozenset[str]]] = field(default_factory=dict)
     """Replicas that succeeded by the last reconcile, by gang, with the attempt: the status is written later."""
     failure_seen_at: Mapping[str, datetime] = field(default_factory=dict)
     """When this process first saw a pod failed or terminating, by name; the clocks of nodes differ."""
-    throttled_seconds: float = 0.0
-    """Seconds until a status in which only counters changed may be written."""
-    observed_since: str = ""
-    """When this process first reconciled the job, RFC 3339."""
-    launcher_key: str = ""
-    """Key for the Secret of the launchers, where that does not exist yet; random, and new with each reconcile."""
     kubelet_warning: KubeletWarning | None = None
     """Why a pod of this job does not start, by the event that was read last (`Plan.unexplained_pod`)."""
     create_error: str = ""
     """Error of the last creation; "" after a success."""
-    rejected: bool = False
-    """Whether that error is permanent: the API server rejects the pods of this generation as invalid."""
+    rejected_generation: int | None = None
+    """Generation of the specification whose pods the API server rejects as invalid."""
+
+    def is_rejected(self, generation: int) -> bool:
+        """Return whether the API server rejects the pods of that generation as invalid."""
+        return self.rejected_generation == generation
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """The observed state of one job at one time. `pods` has every pod with the job's UID in its labels."""
+
+    stored: StoredJob
+    runtime: RuntimeState
+    pods: tuple[PodSummary, ...]
+    throttled_seconds: float = 0.0
+    """Seconds until a status in which only counters changed may be written."""
+    launcher_key: str = ""
+    """Key for the Secret of the launchers, where that does not exist yet; random, and new with each reconcile."""
     log_of: Callable[[str, PodSummary], str] = kubectl_logs
     """Returns where the log of a pod is, given its namespace, for messages; a local run has files."""
     directory_users: tuple[DirectoryUser, ...] = ()
@@ -149,3 +167,27 @@ class JobView:
     """None if the API server does not serve Workloads of Kueue."""
     contention: Contention = Contention()
     """The other jobs that wait for nodes; not computed unless this one does."""
+
+    @property
+    def job(self) -> TFDistJob | None:
+        """The specification; None for an invalid one."""
+        return self.stored.job
+
+    @property
+    def problems(self) -> tuple[FieldError, ...]:
+        """The field errors of an invalid specification."""
+        return self.stored.problems
+
+    @property
+    def generation(self) -> int:
+        """Generation of the specification."""
+        return self.stored.generation
+
+    @property
+    def status(self) -> Mapping[str, Any]:
+        """The stored status as JSON."""
+        return self.stored.status
+
+    def with_stored(self, **changes: Any) -> "JobView":
+        """Return the view with other values of some fields of `stored`."""
+        return replace(self, stored=replace(self.stored, **changes))

@@ -246,9 +246,9 @@ class PlanBuilder:
         """Return the report of the leader of training while it runs."""
         view, training = self._context.view, self._states.get(GangName.TRAINING)
         leader = training.leader if training else None
-        if view.report is None or leader is None or training_succeeded(view.status):
+        if view.runtime.report is None or leader is None or training_succeeded(view.status):
             return None
-        return view.report if view.report.content.attempt == leader.attempt else None
+        return view.runtime.report if view.runtime.report.content.attempt == leader.attempt else None
 
     def evaluation(self) -> dict[str, Any]:
         """Return `status.evaluation`: from the evaluator's report and the termination messages of completed gangs.
@@ -257,7 +257,7 @@ class PlanBuilder:
         """
         view = self._context.view
         messages = (self._termination_message(GangName.EVALUATOR), self._termination_message(GangName.EVALUATION))
-        known = evaluation_of(view.status.get("evaluation", {}), view.evaluated, *messages)
+        known = evaluation_of(view.status.get("evaluation", {}), view.runtime.evaluated, *messages)
         if {GangName.EVALUATOR, GangName.EVALUATION} & self._states.keys():
             return known
         report = self._training_report()

@@ -1,6 +1,5 @@
 """Cleans up a finished job: pods, Service and NetworkPolicy by cleanPodPolicy, TensorBoard, and the job by its TTL."""
 
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -27,9 +26,9 @@ def clean_up_finished_job(view: JobView, now: datetime, settle_seconds: float) -
     Of its status, `replicas` changes until all pods have ended, and the message of its end after a change of its
     specification.
     """
-    view = view if view.job else replace(view, job=view.partial)
+    view = view if view.job else view.with_stored(job=view.stored.partial)
     status, edited = report_unused_change(view, rfc3339(now))
-    view = replace(view, status=status or view.status)
+    view = view.with_stored(status=status or view.status)
     age = (now - _ended_at(view)).total_seconds()
     ttl = view.job.spec.run_policy.ttl_seconds_after_finished if view.job else None
     if ttl is not None and age >= ttl:
@@ -40,7 +39,7 @@ def clean_up_finished_job(view: JobView, now: datetime, settle_seconds: float) -
     status = _final_counts(view, age >= settle_seconds) or status
     patches = tuple(sidecar_patches(view.pods, [p.name for p in unneeded]))
     settle = settle_seconds if is_true(view.status, ConditionType.SUCCEEDED) else 0.0
-    name = view.job.metadata.name if view.job else view.name
+    name = view.job.metadata.name if view.job else view.stored.name
     if unneeded and age < settle:  # the other replicas have time to end by themselves
         left = min_delay([wait, settle - age])
         return Plan(status=status, patches=patches, events=edited, requeue_after_seconds=left)

@@ -80,7 +80,7 @@ class PlanContext:
         if gang.name in self.next_records:
             return self.next_records[gang.name]
         record = stored_record(self.view.status, gang.name) or self._unrecorded(gang)
-        attempt, completed = self.view.completed.get(str(gang.name), (-1, frozenset()))
+        attempt, completed = self.view.runtime.completed.get(str(gang.name), (-1, frozenset()))
         return record.changed(completed=record.completed | completed) if attempt == record.attempt else record
 
     def _unrecorded(self, gang: Gang) -> GangRecord:
@@ -99,7 +99,7 @@ class PlanContext:
     @property
     def restart_requested(self) -> bool:
         """Whether the annotation requests a restart that is still due; on a new job it requests none."""
-        asked, known = self.view.restarted_at, self.view.status.get("restartedAt", "")
+        asked, known = self.view.stored.restarted_at, self.view.status.get("restartedAt", "")
         return bool(asked) and asked != known and "gangs" in self.view.status
 
     def runs_trainer(self, role: Role) -> bool:
@@ -131,7 +131,7 @@ class PlanContext:
             return None
         if not self.is_outdated(state):
             return self.revision.job
-        found = self.view.older.get(state.record.generation)
+        found = self.view.stored.older.get(state.record.generation)
         return with_policies_of(found, self.revision.job) if found else None
 
     def newest_checkpoint(self, state: GangState) -> int:
@@ -146,15 +146,15 @@ class PlanContext:
         stored = self.view.status.get("evaluation", {}).get("latest")
         if stored:
             yield int(stored["step"])
-        if self.view.evaluated and self.view.evaluated.evaluation:
-            yield self.view.evaluated.evaluation.step
+        if self.view.runtime.evaluated and self.view.runtime.evaluated.evaluation:
+            yield self.view.runtime.evaluated.evaluation.step
 
     def _checkpoints(self, state: GangState) -> Iterator[int]:
         stored = self.view.status.get("progress", {}).get("lastCheckpoint")
         if stored:
             yield int(stored["step"])
-        if self.view.report and self.view.report.content.last_checkpoint:
-            yield self.view.report.content.last_checkpoint.step
+        if self.view.runtime.report and self.view.runtime.report.content.last_checkpoint:
+            yield self.view.runtime.report.content.last_checkpoint.step
         for pod in state.pods:
             message = termination_message(pod.message) if pod.ended else None
             if message and message.last_checkpoint:
@@ -164,7 +164,7 @@ class PlanContext:
     def failure_seen_at(self) -> Mapping[str, datetime]:
         """Time at which this process first observed a pod as failed or terminating, by name of the pod."""
         pod_names = (p.name for p in self.view.pods if p.state is PodState.FAILED or p.deleting)
-        return {name: self.view.failure_seen_at.get(name, self.now) for name in pod_names}
+        return {name: self.view.runtime.failure_seen_at.get(name, self.now) for name in pod_names}
 
     def seconds_since(self, moment: str) -> float:
         """Return the seconds since `moment` (RFC 3339)."""

@@ -101,9 +101,9 @@ def _creation(context: PlanContext, state: GangState) -> GangDecision:
     wait = -context.seconds_since(state.record.retry_after) if state.record.retry_after else 0.0
     if wait > 0 and not has_drained(context, state):
         return GangDecision(state, requeue_after_seconds=wait)
-    text = f"a replica of the {state.gang.name} cannot be created: {context.view.create_error}"
+    text = f"a replica of the {state.gang.name} cannot be created: {context.view.runtime.create_error}"
     decision = _awaiting(
-        context, state, Failure(ConditionReason.FAILED_CREATE, text) if context.view.create_error else None
+        context, state, Failure(ConditionReason.FAILED_CREATE, text) if context.view.runtime.create_error else None
     )
     return replace(pod_rejection.with_rejection(context, state, decision), create=state.missing)
 
@@ -193,7 +193,7 @@ def _running(context: PlanContext, state: GangState, recorded: Sequence[Mapping[
     found = check_progress(context, state)
     if isinstance(found, Stalled):
         return restart_stalled(context, state, found)
-    if context.view.leader_unresponsive:
+    if context.view.runtime.leader_unresponsive:
         conditions.append(
             Condition(ConditionType.STALLED, True, ConditionReason.LEADER_UNRESPONSIVE, _unresponsive_leader(state))
         )

@@ -50,7 +50,7 @@ class RendezvousWait:
 
 def launcher_report(context: PlanContext, state: GangState) -> GangReport | None:
     """Return the last report of the leading launcher of this attempt; None without one."""
-    report = context.view.report
+    report = context.view.runtime.report
     if report is None or report.content.attempt != state.record.attempt_of(state.gang.leader):
         return None
     return report.content.gang

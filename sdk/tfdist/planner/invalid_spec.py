@@ -4,7 +4,6 @@ The valid limits of the newest specification apply: suspension, deadlines and cl
 known, running pods continue, and none is created until the specification is corrected.
 """
 
-from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
@@ -29,18 +28,18 @@ _AT_ONCE: Final = ("run_policy", "network_policy", "network_policy_ingress")
 def context_of_invalid_job(view: JobView, now: datetime, installation: Installation) -> PlanContext | None:
     """Return the context of an invalid job that has started; None for one that has not."""
     records = [record for gang in GangName if (record := stored_record(view.status, gang)) is not None]
-    if view.partial is None or not records:
+    if view.stored.partial is None or not records:
         return None
-    known = [record for record in records if record.generation in view.older]
+    known = [record for record in records if record.generation in view.stored.older]
     revision = None
-    job = view.partial
+    job = view.stored.partial
     if known:
         newest = max(known, key=lambda record: record.generation)
-        job = view.older[newest.generation]
-        limits = {name: getattr(view.partial.spec, name) for name in _AT_ONCE}
+        job = view.stored.older[newest.generation]
+        limits = {name: getattr(view.stored.partial.spec, name) for name in _AT_ONCE}
         job = job.model_copy(update={"spec": job.spec.model_copy(update=limits)})
         revision = SpecRevision(job, newest.generation, newest.template)
-    return PlanContext(replace(view, job=job), job, now, installation, revision)
+    return PlanContext(view.with_stored(job=job), job, now, installation, revision)
 
 
 def stays_suspended(context: PlanContext) -> bool:
@@ -72,8 +71,8 @@ def set_validity(context: PlanContext, builder: PlanBuilder) -> None:
 
 def _publish_warnings(view: JobView, builder: PlanBuilder) -> None:
     """Publish the warnings with the first status of a generation, so that later reconciles do not repeat them."""
-    if view.warnings and view.status.get("observedGeneration") != view.generation:
-        text = "; ".join(map(str, view.warnings))
+    if view.stored.warnings and view.status.get("observedGeneration") != view.generation:
+        text = "; ".join(map(str, view.stored.warnings))
         builder.record_event(Event(EventReason.SPEC_WARNING, text, warning=True, identity=str(view.generation)))
 
 

@@ -38,7 +38,7 @@ def plan(view: JobView, now: datetime, installation: Installation) -> Plan:
         now: the current time, with a time zone.
         installation: the settings of the installation.
     """
-    if view.deleting or is_foreign(view.managed_by):
+    if view.stored.deleting or is_foreign(view.stored.managed_by):
         return Plan()
     if is_terminal(view.status):
         return clean_up_finished_job(view, now, installation.settle_seconds)
@@ -47,7 +47,7 @@ def plan(view: JobView, now: datetime, installation: Installation) -> Plan:
         if context is None:
             return _invalid(view, now)
     else:
-        revision = SpecRevision(view.job, view.generation, view.template)
+        revision = SpecRevision(view.job, view.generation, view.stored.template)
         context = PlanContext(view, view.job, now, installation, revision)
     context = context.with_queue()
     stops = context.spec.run_policy.suspend or stays_suspended(context) or context.queue_wait is not None

@@ -56,7 +56,7 @@ class UnreportedProgress:
 
 def pending_members(context: PlanContext, state: GangState) -> str:
     """Return the part about the members that the leader's trainer waits for, without a launcher; "" for none."""
-    report, leader = context.view.report, state.leader
+    report, leader = context.view.runtime.report, state.leader
     if state.gang.name is not GangName.TRAINING or report is None or leader is None:
         return ""
     members = report.content.waiting_for if report.content.attempt == leader.attempt else ()
@@ -71,7 +71,7 @@ def unreported_progress(context: PlanContext, state: GangState) -> UnreportedPro
     view, leader = context.view, state.leader
     if state.gang.name is not GangName.TRAINING or leader is None:
         return UnreportedProgress()
-    if view.report is not None or view.status.get("progress") or context.runs_trainer(leader.role):
+    if view.runtime.report is not None or view.status.get("progress") or context.runs_trainer(leader.role):
         return UnreportedProgress()
     running = find(view.status, ConditionType.RUNNING)
     since = str(running["lastTransitionTime"]) if running is not None and running["status"] == "True" else ""

@@ -45,17 +45,17 @@ def root_cause_grace_remaining_seconds(context: PlanContext, state: GangState) -
 
 def peer_probes(context: PlanContext, state: GangState) -> tuple[tuple[ProbeTarget, ...], str]:
     """Return the replicas to probe and the probe's identity; none after the probe or without any reports."""
-    left, report = _surviving_peers(state), context.view.report
+    left, report = _surviving_peers(state), context.view.runtime.report
     if not left or report is None or report.content.attempt != state.record.attempt_of(state.gang.leader):
         return (), ""
     probe_id = _probe_id(state)
-    if context.view.probe_result is not None and context.view.probe_result.probe_id == probe_id:
+    if context.view.runtime.probe_result is not None and context.view.runtime.probe_result.probe_id == probe_id:
         return (), ""
     return tuple(ProbeTarget(p.role, p.index, p.ip) for p in left), probe_id
 
 
 def unresponsive_peer(context: PlanContext, state: GangState) -> PodSummary | None:
     """Return the running replica that did not answer the probe; None where all did, or none was probed."""
-    probe_result = context.view.probe_result
+    probe_result = context.view.runtime.probe_result
     unresponsive = probe_result.unresponsive if probe_result and probe_result.probe_id == _probe_id(state) else ()
     return next((p for p in _surviving_peers(state) if p.replica in unresponsive), None)

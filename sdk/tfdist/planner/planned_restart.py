@@ -46,7 +46,7 @@ def planned_restart(context: PlanContext, state: GangState) -> GangDecision | No
     changed = f"specification of generation {context.view.generation} changes its pods"
     if context.spec.run_policy.update_strategy == "Restart" and not context.view.problems:
         return _restart(context, state, ConditionReason.SPEC_CHANGED, f"{changed} (runPolicy.updateStrategy: Restart)")
-    if context.view.rejected:
+    if context.view.runtime.is_rejected(context.view.generation):
         return _restart(
             context,
             state,
@@ -128,5 +128,5 @@ def has_drained(context: PlanContext, state: GangState) -> bool:
 
 def acknowledge(context: PlanContext, builder: PlanBuilder) -> None:
     """Record in the status which restart request this plan executes."""
-    if context.view.restarted_at and context.revision is not None:
-        builder.set_field("restartedAt", context.view.restarted_at)
+    if context.view.stored.restarted_at and context.revision is not None:
+        builder.set_field("restartedAt", context.view.stored.restarted_at)

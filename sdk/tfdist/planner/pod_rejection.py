@@ -20,9 +20,11 @@ from tfdist.status.conditions import Condition, find, is_true
 
 def is_rejected(view: JobView) -> bool:
     """Return whether the API server rejects pods of this generation, by the memory of this process or the status."""
+    if view.runtime.is_rejected(view.generation):
+        return True
     known = find(view.status, ConditionType.INVALID)
-    if view.rejected or known is None or known["status"] != "True":
-        return view.rejected
+    if known is None or known["status"] != "True":
+        return False
     alive = any(not p.ended and not p.deleting for p in view.pods)
     same = known.get("observedGeneration") == view.generation
     return known["reason"] == ConditionReason.POD_REJECTED and same and not alive
@@ -36,9 +38,10 @@ def with_rejection(context: PlanContext, state: GangState, decision: GangDecisio
     alone = context.spec.task is Task.EVALUATE
     if not (state.gang.name is GangName.TRAINING or alone) or not is_rejected(context.view):
         return decision
-    if not context.view.rejected:
+    if not context.view.runtime.is_rejected(context.view.generation):
         return replace(decision, conditions=())
-    text = f"pods rejected by the API server: {context.view.create_error}; correct the specification and apply it"
+    error = context.view.runtime.create_error
+    text = f"pods rejected by the API server: {error}; correct the specification and apply it"
     events = () if is_true(context.view.status, ConditionType.INVALID) else (_event(context, text),)
     invalid = Condition(ConditionType.INVALID, True, ConditionReason.POD_REJECTED, text)
     return replace(decision, conditions=(*decision.conditions, invalid), events=(*decision.events, *events))

@@ -87,7 +87,7 @@ def _after_a_takeover(context: PlanContext, state: GangState, stored: StepCadenc
     deadline = deadline_seconds(context, stored)
     if deadline is None:
         return Progressing(progressing=False)
-    since = max(stored.last_progress_at, context.view.observed_since)
+    since = max(stored.last_progress_at, context.view.runtime.observed_since)
     idle, limit = context.seconds_since(since), LAUNCHED_FACTOR * max(deadline, SLOW_PHASE_SECONDS)
     if idle < limit:
         return Progressing(progressing=False, requeue_after_seconds=limit - idle)
@@ -96,7 +96,7 @@ def _after_a_takeover(context: PlanContext, state: GangState, stored: StepCadenc
 
 def _probed(context: PlanContext, state: GangState, probe_id: str, idle: float) -> Progressing | Stalled:
     """Return the stall of a gang whose replicas have been probed; else probe them."""
-    probe_result = context.view.probe_result
+    probe_result = context.view.runtime.probe_result
     if probe_result is None or probe_result.probe_id != probe_id:
         running = (p for p in state.pods if p.state is PodState.RUNNING)
         return Progressing(
@@ -107,7 +107,7 @@ def _probed(context: PlanContext, state: GangState, probe_id: str, idle: float) 
 
 def deadline_seconds(context: PlanContext, cadence: StepCadence) -> float | None:
     """Return after how many seconds without progress a gang is stalled; None for never."""
-    setting, report = context.spec.run_policy.progress_deadline_seconds, context.view.report
+    setting, report = context.spec.run_policy.progress_deadline_seconds, context.view.runtime.report
     if setting is None:
         return None
     phases, changes = [report.content.phase] if report else [], cadence.progress_count

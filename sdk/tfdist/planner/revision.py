@@ -44,7 +44,7 @@ def retained_specifications(view: JobView, records: Mapping[str, Any]) -> dict[s
     newest = view.generation if not view.problems else 0
     result = {}
     for generation in sorted(wanted - {0, newest}):
-        text = stored.get(str(generation)) or _text(view.older.get(generation))
+        text = stored.get(str(generation)) or _text(view.stored.older.get(generation))
         if text and len(text) <= MAX_KEPT_SPECIFICATION:
             result[str(generation)] = text
     return result

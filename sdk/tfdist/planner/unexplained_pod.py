@@ -45,7 +45,7 @@ def kubelet_problem(context: PlanContext, pod: PodSummary | None) -> Failure | N
 
 def kubelet_text(context: PlanContext, pod: PodSummary | None) -> str:
     """Return the newest warning event of a pod; "" where none is known."""
-    known = context.view.kubelet_warning
+    known = context.view.runtime.kubelet_warning
     return known.text if known is not None and pod is not None and known.pod_uid == pod.uid else ""
 
 
