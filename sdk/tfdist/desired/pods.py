@@ -7,6 +7,7 @@ all containers; the pod releases its resources and keeps its logs, exit codes an
 phase. The kubelet itself ends native sidecars (init containers with `restartPolicy: Always`).
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,7 +18,7 @@ from tfdist.observed.gang_record import GangRecord
 from tfdist.observed.gang_state import GangState, member_of
 from tfdist.observed.pod import SIDECAR_DEADLINE_SECONDS, PodState, PodSummary
 from tfdist.render import names
-from tfdist.render.gang import GangName, Member, gangs
+from tfdist.render.gang import Gang, GangName, Member
 from tfdist.render.installation import Installation
 from tfdist.render.launch import GangHistory
 from tfdist.render.metadata import Manifest, owner_reference
@@ -114,11 +115,11 @@ def checkpoint_patch(leader: PodSummary | None, progress: Mapping[str, Any]) -> 
         yield Patch(leader.name, {"metadata": {"annotations": {names.CHECKPOINT_ANNOTATION: time}}})
 
 
-def stale_pods(job: TFDistJob, records: Records, pods: Iterable[PodSummary]) -> list[PodSummary]:
-    """Return the stale pods among `pods` of a job; a gang without a record has none."""
+def stale_pods(gangs: Iterable[Gang], records: Records, pods: Iterable[PodSummary]) -> list[PodSummary]:
+    """Return the stale pods among `pods` of a job with these gangs; a gang without a record has none."""
     start = GangRecord()
-    current = {m: records.get(gang.name, start).attempt_of(m) for gang in gangs(job) for m in gang.members}
-    return [p for p in pods if member_of(p) not in current or p.attempt < current[member_of(p)]]
+    current = {m: records.get(gang.name, start).attempt_of(m) for gang in gangs for m in gang.members}
+    return [p for p in pods if p.attempt < current.get(member_of(p), math.inf)]
 
 
 def pods_to_prune(job: TFDistJob, status: Mapping[str, Any], stale: Sequence[PodSummary]) -> list[PodSummary]:

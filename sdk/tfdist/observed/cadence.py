@@ -6,10 +6,9 @@ from typing import Any
 from tfdist.api.gang_status import GangProgress
 from tfdist.contract import Role
 from tfdist.contract_reports import ProgressReport
-from tfdist.observed.gang_record import stored_record
+from tfdist.observed.gang_record import stored_records
 from tfdist.observed.gang_state import GangState
 from tfdist.observed.job_view import JobView, StepCadence
-from tfdist.render.gang import GangName
 from tfdist.restarts.stall import progress_of
 from tfdist.timestamps import parse_time
 
@@ -70,9 +69,8 @@ def from_status(stored: GangProgress) -> StepCadence:
 
 def _stored_cadence(status: Mapping[str, Any], content: ProgressReport) -> StepCadence | None:
     """Return the stored cadence of the attempt and leader that report; None without one."""
-    for gang in GangName:
-        record = stored_record(status, gang)
-        found = record.progress if record else None
+    for record in stored_records(status).values():
+        found = record.progress
         if found is not None and (found.attempt, found.role) == (content.attempt, str(content.role)):
             return from_status(found)
     return None

@@ -72,3 +72,8 @@ def stored_record(status: Mapping[str, Any], gang: GangName) -> GangRecord | Non
     """Return the record of a gang from the status; None where it was never started."""
     stored = status.get("gangs", {}).get(str(gang))
     return None if stored is None else GangRecord.model_validate(stored)
+
+
+def stored_records(status: Mapping[str, Any]) -> dict[GangName, GangRecord]:
+    """Return the records of the gangs that have started, from the status."""
+    return {name: record for name in GangName if (record := stored_record(status, name)) is not None}

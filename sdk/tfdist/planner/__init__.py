@@ -1,6 +1,6 @@
 """Plans what to do for one job, from its observed state and the time. Pure: no I/O, no clock, no randomness.
 
-    inputs     JobView (job, pods, status, reports), now, Installation
+    inputs     JobView (StoredJob, RuntimeState, pods), now, Installation
                   |  job.plan
     context    PlanContext: the inputs, and what the decisions derive from them, such as GangState and SpecRevision
                   |  gang.plan_gang, for each gang: planned_restart, failure_policy (root_cause, peer_failure,

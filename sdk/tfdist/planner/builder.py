@@ -21,7 +21,7 @@ from tfdist.desired.pods import (
     stale_pods,
 )
 from tfdist.observed.cadence import cadence_of, to_status
-from tfdist.observed.gang_record import GangRecord, stored_record
+from tfdist.observed.gang_record import GangRecord
 from tfdist.observed.gang_state import GangState
 from tfdist.observed.job_view import TimestampedReport
 from tfdist.observed.pod import PodSummary
@@ -39,6 +39,7 @@ from tfdist.render.launcher_secret import launcher_secret
 from tfdist.render.metadata import Manifest
 from tfdist.render.replica_job import export_directory
 from tfdist.status.conditions import Condition, is_true
+from tfdist.status.counts import replica_counts
 from tfdist.status.phase import is_suspended_or_suspending, training_succeeded
 from tfdist.status.progress import ended_progress, evaluation_of, exports_of, progress_of, script_evaluation_of
 from tfdist.status.update import StatusUpdate, compose_status, throttled_write
@@ -94,7 +95,7 @@ class PlanBuilder:
         An attempt that an earlier version began keeps its token, or has none: all its pods must authenticate alike. All
         its pods have the same gang scheduler.
         """
-        stored = stored_record(self._context.view.status, state.gang.name)
+        stored = self._context.records.get(state.gang.name)
         if state.pods if stored is None else stored.last_full_restart == state.record.last_full_restart:
             return state
         key = {"token": "", "launcher_key": True} if state.gang.name is GangName.TRAINING else {}
@@ -165,7 +166,7 @@ class PlanBuilder:
         write = throttled_write(view, status)
         self.requeue_after(write.wait_seconds)
         records = {name: self._record(name) for name in GangName}
-        stale, generation = stale_pods(job, records, view.pods), address_generation(records)
+        stale, generation = stale_pods(context.gangs.values(), records, view.pods), address_generation(records)
         # The controller that ended their attempt may have been killed before it deleted them.
         self.delete_pods(p for p in stale if not p.ended)
         self.delete_pods(pods_to_prune(job, status, stale))
@@ -222,6 +223,8 @@ class PlanBuilder:
         self._fields["specifications"] = (not self._ended and retained_specifications(view, records)) or None
         self._fields["evaluation"] = self.evaluation() or None
         self._fields["export"] = self._exports() or None
+        counts = view.status.get("replicas", {})
+        self._fields["replicas"] = replica_counts(context.gangs.values(), self._states.values(), counts)
         self._fields["scheduling"] = scheduling_status(context, self._states)
         if not view.problems:
             board = names.tensorboard(context.job.metadata.name)
@@ -291,4 +294,4 @@ class PlanBuilder:
 
     def _record(self, gang: GangName) -> GangRecord:
         state = self._states.get(gang)
-        return state.record if state else stored_record(self._context.view.status, gang) or GangRecord()
+        return state.record if state else self._context.records.get(gang, GangRecord())

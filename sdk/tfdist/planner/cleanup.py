@@ -7,14 +7,14 @@ from tfdist.api.status import ConditionType
 from tfdist.api.v1 import TFDistJob
 from tfdist.desired.objects import obsolete_after_end, obsolete_pod_groups
 from tfdist.desired.pods import pods_to_prune, sidecar_patches, stale_pods
-from tfdist.observed.gang_record import GangRecord, stored_record
+from tfdist.observed.gang_record import stored_records
 from tfdist.observed.job_view import JobView
 from tfdist.observed.pod import PodSummary
 from tfdist.planner.decision import min_delay
 from tfdist.planner.finished_job import report_unused_change
 from tfdist.planner.kueue import finished_workload
 from tfdist.planner.plan import Plan
-from tfdist.render.gang import GangName
+from tfdist.render.gang import gangs
 from tfdist.status.conditions import is_true
 from tfdist.status.counts import final_counts
 from tfdist.timestamps import parse_time, rfc3339
@@ -49,17 +49,12 @@ def clean_up_finished_job(view: JobView, now: datetime, settle_seconds: float) -
         deletes=tuple(p.name for p in unneeded),
         obsolete=(
             *obsolete_after_end(name, pods_exist=bool(view.pods), tensorboard_expired=tensorboard_seconds == 0.0),
-            *(obsolete_pod_groups(name, _records(view), ()) if all(p.ended for p in view.pods) else ()),
+            *(obsolete_pod_groups(name, stored_records(view.status), ()) if all(p.ended for p in view.pods) else ()),
         ),
         workload=finished_workload(view, now),
         events=edited,
         requeue_after_seconds=wait,
     )
-
-
-def _records(view: JobView) -> dict[GangName, GangRecord]:
-    """Return the records of the gangs that have started."""
-    return {name: record for name in GangName if (record := stored_record(view.status, name))}
 
 
 def _final_counts(view: JobView, settled: bool) -> dict[str, Any] | None:
@@ -100,5 +95,4 @@ def _prunable(view: JobView) -> list[PodSummary]:
 
 
 def _stale(view: JobView, job: TFDistJob) -> list[PodSummary]:
-    known = _records(view)
-    return stale_pods(job, known, view.pods)
+    return stale_pods(gangs(job), stored_records(view.status), view.pods)

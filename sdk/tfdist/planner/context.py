@@ -3,19 +3,20 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from tfdist.api.v1 import TFDistJob, TFDistJobSpec
 from tfdist.contract import Role
 from tfdist.failure_classification import Action, classify
-from tfdist.observed.gang_record import GangRecord, stored_record
+from tfdist.observed.gang_record import GangRecord, stored_records
 from tfdist.observed.gang_state import GangState, gang_state
 from tfdist.observed.job_view import JobView
 from tfdist.observed.pod import PodState
 from tfdist.planner.kueue import QueueWait, has_outdated_workload, queue_wait
 from tfdist.planner.revision import UNKNOWN_REVISION, SpecRevision
 from tfdist.render.fingerprint import with_policies_of
-from tfdist.render.gang import Gang, GangName
+from tfdist.render.gang import Gang, GangName, gangs
 from tfdist.render.installation import Installation
 from tfdist.render.launch import uses_launcher
 from tfdist.render.template import starts_trainer
@@ -24,9 +25,12 @@ from tfdist.termination import termination_message
 from tfdist.timestamps import parse_time
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PlanContext:
-    """The view of a job, its valid specification, the time, and the installation."""
+    """The view of a job, its valid specification, the time, and the installation.
+
+    The state of each gang is computed once, at its first use, and kept in the context, which has no slots therefore.
+    """
 
     view: JobView
     job: TFDistJob
@@ -46,7 +50,22 @@ class PlanContext:
         """The job's specification."""
         return self.job.spec
 
-    def state(self, gang: Gang) -> GangState:
+    @cached_property
+    def gangs(self) -> Mapping[GangName, Gang]:
+        """The gangs of the job, in start order."""
+        return {gang.name: gang for gang in gangs(self.job)}
+
+    @cached_property
+    def records(self) -> Mapping[GangName, GangRecord]:
+        """The records of the gangs that have started, from the status."""
+        return stored_records(self.view.status)
+
+    @cached_property
+    def states(self) -> Mapping[GangName, GangState]:
+        """The states of the gangs, in start order."""
+        return {name: self._state(gang) for name, gang in self.gangs.items()}
+
+    def _state(self, gang: Gang) -> GangState:
         """Return the state of a gang; a replica counts as completed where failurePolicy ignores its failure.
 
         The end of a pod that a suspension deletes is no failure, so that failurePolicy does not apply.
@@ -79,7 +98,7 @@ class PlanContext:
         """Return the record of a gang: from the status, and the successes seen by this process since its last write."""
         if gang.name in self.next_records:
             return self.next_records[gang.name]
-        record = stored_record(self.view.status, gang.name) or self._unrecorded(gang)
+        record = self.records.get(gang.name) or self._unrecorded(gang)
         attempt, completed = self.view.runtime.completed.get(str(gang.name), (-1, frozenset()))
         return record.changed(completed=record.completed | completed) if attempt == record.attempt else record
 
@@ -160,7 +179,7 @@ class PlanContext:
             if message and message.last_checkpoint:
                 yield message.last_checkpoint.step
 
-    @property
+    @cached_property
     def failure_seen_at(self) -> Mapping[str, datetime]:
         """Time at which this process first observed a pod as failed or terminating, by name of the pod."""
         pod_names = (p.name for p in self.view.pods if p.state is PodState.FAILED or p.deleting)

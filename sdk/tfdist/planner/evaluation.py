@@ -15,7 +15,7 @@ from tfdist.planner.gang import plan_gang
 from tfdist.planner.plan import Event, Plan
 from tfdist.planner.success_policy import training_succeeded_condition, training_text
 from tfdist.reasons import ConditionReason, EventReason
-from tfdist.render.gang import GangName, evaluation_gang, evaluator_gang
+from tfdist.render.gang import GangName
 from tfdist.status.conditions import Condition, find
 from tfdist.status.phase import evaluation_failure, is_suspended_or_suspending, training_succeeded
 from tfdist.status.summary import number
@@ -46,11 +46,11 @@ def evaluate_after_training(
     builder.track_gang(training)
     builder.set_conditions(*training_succeeded_condition(context, builder.progress()))
     _release(context, builder, training)
-    evaluator, gang = evaluator_gang(context.job), evaluation_gang(context.job)
+    evaluator, evaluation = map(context.states.get, (GangName.EVALUATOR, GangName.EVALUATION))
     known = _given_up(context)
-    if known is not None and gang is None:
+    if known is not None and evaluation is None:
         return _failed(context, builder, known)
-    states = [context.state(g) for g in (evaluator if known is None else None, gang) if g is not None]
+    states = [state for state in (evaluator if known is None else None, evaluation) if state is not None]
     for state in states:
         builder.track_gang(state)
     waiting = [s for s in states if not s.leader_succeeded]

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from tfdist.api.status import ConditionType
-from tfdist.observed.gang_record import stored_record
+from tfdist.observed.gang_record import stored_records
 from tfdist.observed.job_view import JobView
 from tfdist.planner import pod_rejection
 from tfdist.planner.builder import PlanBuilder
@@ -16,7 +16,6 @@ from tfdist.planner.context import PlanContext
 from tfdist.planner.plan import Event
 from tfdist.planner.revision import SpecRevision
 from tfdist.reasons import ConditionReason, EventReason
-from tfdist.render.gang import GangName
 from tfdist.render.installation import Installation
 from tfdist.status.conditions import Condition, find, is_true
 from tfdist.status.phase import is_suspended_or_suspending
@@ -27,7 +26,7 @@ _AT_ONCE: Final = ("run_policy", "network_policy", "network_policy_ingress")
 
 def context_of_invalid_job(view: JobView, now: datetime, installation: Installation) -> PlanContext | None:
     """Return the context of an invalid job that has started; None for one that has not."""
-    records = [record for gang in GangName if (record := stored_record(view.status, gang)) is not None]
+    records = stored_records(view.status).values()
     if view.stored.partial is None or not records:
         return None
     known = [record for record in records if record.generation in view.stored.older]

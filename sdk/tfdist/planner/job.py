@@ -22,7 +22,7 @@ from tfdist.planner.revision import SpecRevision
 from tfdist.planner.success_policy import is_job_complete, meets_success_policy
 from tfdist.planner.suspend import resume_conditions, suspend_job, with_next_attempts
 from tfdist.reasons import ConditionReason, EventReason
-from tfdist.render.gang import evaluation_gang, evaluator_gang, training_gang
+from tfdist.render.gang import GangName
 from tfdist.render.installation import Installation
 from tfdist.status.conditions import Condition, is_true
 from tfdist.status.phase import is_terminal
@@ -79,7 +79,7 @@ def _go_on(context: PlanContext, builder: PlanBuilder) -> Plan:
     late = _active_for_too_long(context, builder)
     if context.spec.task is Task.EVALUATE:
         return _evaluate_alone(context, builder, late)
-    training = context.state(training_gang(context.job))
+    training = context.states[GangName.TRAINING]
     if meets_success_policy(context, training):
         return evaluation.evaluate_after_training(context, builder, training, late)
     return _train(context, builder, training, late)
@@ -96,11 +96,11 @@ def _train(context: PlanContext, builder: PlanBuilder, training: GangState, late
     if _runs_first(context, decision):
         builder.set_field_if_unset("startTime", rfc3339(context.now))
         builder.record_event(_started(decision.state))
-    evaluator = evaluator_gang(context.job)
+    evaluator = context.states.get(GangName.EVALUATOR)
     if evaluator is not None and has_released(decision):
-        builder.track_gang(release_with(context.state(evaluator), decision.state))
+        builder.track_gang(release_with(evaluator, decision.state))
     elif evaluator is not None:
-        evaluation.run_evaluator(context, builder, context.state(evaluator))
+        evaluation.run_evaluator(context, builder, evaluator)
     return builder.build()
 
 
@@ -112,11 +112,9 @@ def _runs_first(context: PlanContext, decision: GangDecision) -> bool:
 
 def _evaluate_alone(context: PlanContext, builder: PlanBuilder, late: Failure | None) -> Plan:
     """Plan a job of task `Evaluate`: it has an evaluation gang only."""
-    gang = evaluation_gang(context.job)
-    assert gang is not None, "task Evaluate always has workers"  # noqa: S101  the models guarantee it
     text = "the job evaluates only (task: Evaluate)"
     builder.set_conditions(Condition(ConditionType.RUNNING, False, ConditionReason.EVALUATE_ONLY, text))
-    state = context.state(gang)
+    state = context.states[GangName.EVALUATION]  # the models guarantee that there are workers
     if state.leader_succeeded:
         return evaluation.succeed(context, builder, None, state)
     decision = plan_gang(context, state)

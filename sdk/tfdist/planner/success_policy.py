@@ -9,7 +9,7 @@ from tfdist.messages import count
 from tfdist.observed.gang_state import GangState
 from tfdist.planner.context import PlanContext
 from tfdist.reasons import ConditionReason
-from tfdist.render.gang import GangName, gangs
+from tfdist.render.gang import GangName
 from tfdist.status.conditions import Condition
 from tfdist.status.phase import training_succeeded
 
@@ -35,22 +35,18 @@ def is_complete(context: PlanContext, state: GangState) -> bool:
 
 def is_job_complete(context: PlanContext) -> bool:
     """Return whether all gangs of a job are complete, whether or not the status has it yet."""
-    return all(is_complete(context, context.state(gang)) for gang in gangs(context.job))
+    return all(is_complete(context, state) for state in context.states.values())
 
 
 def _nothing_to_train(context: PlanContext) -> bool:
-    training = (gang for gang in gangs(context.job) if gang.name is GangName.TRAINING)
-    return all(meets_success_policy(context, context.state(gang)) for gang in training)
+    training = context.states.get(GangName.TRAINING)
+    return training is None or meets_success_policy(context, training)
 
 
 def training_succeeded_condition(context: PlanContext, progress: Mapping[str, Any]) -> tuple[Condition, ...]:
     """Return the condition that records the success of training; none where the status has it already."""
-    training = next((gang for gang in gangs(context.job) if gang.name is GangName.TRAINING), None)
-    if (
-        training is None
-        or training_succeeded(context.view.status)
-        or not meets_success_policy(context, context.state(training))
-    ):
+    training = context.states.get(GangName.TRAINING)
+    if training is None or training_succeeded(context.view.status) or not meets_success_policy(context, training):
         return ()
     return (
         Condition(

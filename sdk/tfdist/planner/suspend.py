@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from tfdist.api.status import ConditionType
-from tfdist.observed.gang_record import GangRecord, stored_record
+from tfdist.observed.gang_record import GangRecord
 from tfdist.observed.gang_state import GangState
 from tfdist.planner.builder import PlanBuilder
 from tfdist.planner.context import PlanContext
@@ -18,7 +18,7 @@ from tfdist.planner.plan import Event, Plan
 from tfdist.planner.planned_restart import acknowledge
 from tfdist.planner.success_policy import is_complete, is_job_complete, training_succeeded_condition
 from tfdist.reasons import ConditionReason, EventReason
-from tfdist.render.gang import GangName, gangs
+from tfdist.render.gang import GangName
 from tfdist.render.workload import queue_name
 from tfdist.status.conditions import Condition, find, is_true
 from tfdist.status.phase import evaluation_failure, is_suspended_or_suspending, training_succeeded
@@ -121,8 +121,7 @@ def with_next_attempts(context: PlanContext) -> PlanContext:
 
 def _started(context: PlanContext) -> Iterator[GangState]:
     """Yield the states of the gangs that have started."""
-    known = (g for g in gangs(context.job) if stored_record(context.view.status, g.name) is not None)
-    return (context.state(gang) for gang in known)
+    return (state for name, state in context.states.items() if name in context.records)
 
 
 def _next_records(context: PlanContext) -> Mapping[GangName, GangRecord]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tfdist.observed.gang_state import GangState, member_of
+from tfdist.observed.gang_state import GangState
 from tfdist.observed.pod import PodState, PodSummary
 from tfdist.render.gang import Gang
 
@@ -67,6 +67,7 @@ def _counts(desired: int, role: str, state: GangState | None) -> dict[str, int]:
 
 def _succeeded_without_pod(role: str, state: GangState) -> int:
     """Return how many replicas of a role succeeded and have no pod any more."""
-    with_pod = {member_of(p) for p in state.pods}
-    gone = (m for m in state.gang.members if m.role == role and m not in with_pod)
-    return sum(m.name in state.record.completed for m in gone)
+    if not state.record.completed:
+        return 0
+    gone = state.record.completed - {p.replica for p in state.pods}
+    return sum(m.name in gone for m in state.gang.members if m.role == role)

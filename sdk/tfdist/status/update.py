@@ -7,10 +7,9 @@ from typing import Any, Final
 from tfdist.api.status import ConditionType, JobPhase
 from tfdist.observed.gang_state import GangState
 from tfdist.observed.job_view import JobView
-from tfdist.render.gang import GangName, gangs
+from tfdist.render.gang import GangName
 from tfdist.render.names import worker_selector
 from tfdist.status.conditions import Condition, is_true, merge
-from tfdist.status.counts import replica_counts
 from tfdist.status.phase import evaluation_failed, is_terminal, phase_of, training_succeeded
 from tfdist.status.summary import summary
 from tfdist.status.text import printable_status
@@ -25,7 +24,7 @@ _STOPPING: Final = frozenset({JobPhase.SUSPENDING, JobPhase.SUSPENDED, JobPhase.
 
 @dataclass(frozen=True, slots=True)
 class StatusUpdate:
-    """Changes of the status by one reconcile, without the fields that derive from the pods."""
+    """Changes of the status by one reconcile, without the fields that derive from them."""
 
     conditions: tuple[Condition, ...] = ()
     fields: Mapping[str, Any] = field(default_factory=dict)
@@ -61,7 +60,6 @@ def compose_status(
         result["progress"] = {k: v for k, v in progress.items() if moves or k != "etaSeconds"}
     if view.job is not None:
         result["selector"] = worker_selector(view.job.metadata.uid)
-        result["replicas"] = replica_counts(gangs(view.job), states, stored.get("replicas", {}))
     result["summary"] = _summary(view, states, result)
     return dict(printable_status(result))  # the only place that every text of a status passes
 
