@@ -17,13 +17,14 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1500)]
 
 QUEUE = "team-a"
 REPLICAS = 2
+CONTROLLERS = 2
 EPOCHS = 300
 _GATEWAY = ("docker", "network", "inspect", "kind", "--format", "{{(index .IPAM.Config 0).Gateway}}")
 """The address by which containers of kind reach this machine."""
 
 
 @pytest.fixture
-def api(tmp_path: pathlib.Path) -> Iterator[Api]:
+def api(cluster: Cluster, tmp_path: pathlib.Path) -> Iterator[Api]:
     """The API server of the cluster, with Kueue."""
     chosen = target.choose()
     if not chosen.own:
@@ -31,7 +32,15 @@ def api(tmp_path: pathlib.Path) -> Iterator[Api]:
     address = subprocess.run(_GATEWAY, check=True, capture_output=True, text=True).stdout.strip()
     server = Api(pathlib.Path(chosen.kubeconfig))
     with kueue.kueue(server, tmp_path, address):
+        wait_for("both controllers to find Kueue", lambda: _finders(cluster) == CONTROLLERS)
         yield server
+
+
+def _finders(cluster: Cluster) -> int:
+    """Return how many replicas of the controller have found Kueue, and not lost it since."""
+    selector = ("--namespace=tfdist-system", "--selector=app.kubernetes.io/name=tfdist-controller", "--tail=-1")
+    lines = [line for line in cluster.kubectl.run("logs", *selector).splitlines() if kueue.GROUP in line]
+    return sum('"event":"served"' in line for line in lines) - sum("no longer served" in line for line in lines)
 
 
 def urgent_workload(namespace: str) -> Json:
@@ -47,7 +56,7 @@ def test_a_gang_that_kueue_preempts_saves_waits_and_sees_every_example_once(clus
     # given a gang that trains, and has the whole quota
     namespace = cluster.namespace
     kueue.create_queue(api, namespace, QUEUE, cpu=REPLICAS)
-    spec: Json = {"scheduling": {"queue": QUEUE}, "resources": {"requests": {"cpu": "1", "memory": "300Mi"}}}
+    spec: Json = {"scheduling": {"queue": QUEUE}, "resources": {"requests": {"cpu": "1"}}}
 
     def phase(name: str) -> str:
         return str(cluster.job(name).get("status", {}).get("phase", ""))

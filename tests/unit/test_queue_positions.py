@@ -15,6 +15,7 @@ class Server:
     def __init__(self) -> None:
         self.waiting: list[str] = []
         self.error: ApiError | None = None
+        self.answer: dict[str, Any] = {}
         self.paths: list[str] = []
         self.now = 0.0
         self.positions = QueuePositions(self, lambda: "v1beta2", lambda: self.now)  # type: ignore[arg-type]
@@ -23,6 +24,8 @@ class Server:
         self.paths.append(path)
         if self.error:
             raise self.error
+        if self.answer:
+            return self.answer
         return {"items": [{"metadata": {"name": n}, "positionInLocalQueue": i} for i, n in enumerate(self.waiting)]}
 
 
@@ -57,6 +60,12 @@ async def test_a_job_behind_the_last_position_that_is_read_has_none_and_costs_no
     assert await server.positions.position(QUEUE, "last") is None
     assert await server.positions.position(QUEUE, "last") is None
     assert len(server.paths) == 1
+
+
+async def test_an_answer_that_is_not_of_kueue_leaves_positions_unknown() -> None:
+    server = Server()
+    server.answer = {"items": [{"metadata": {}}]}
+    assert await server.positions.position(QUEUE, "first") is None
 
 
 async def test_without_the_api_positions_are_not_known_and_it_is_asked_every_ten_minutes() -> None:

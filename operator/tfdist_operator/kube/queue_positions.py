@@ -55,8 +55,8 @@ class QueuePositions:
         path = _PATH.format(version=self._version(), namespace=queue[0], queue=queue[1])
         try:
             page = await self._client.request("GET", path, resource="pendingworkloads", query={"limit": str(_LAST)})
-        except ApiError as error:
+            found = {each["metadata"]["name"]: int(each["positionInLocalQueue"]) + 1 for each in items(page)}
+        except (ApiError, LookupError, TypeError, ValueError) as error:
             log.info("positions in a queue are not known", extra={"queue": "/".join(queue), "error": str(error)})
             return self._clock() + _WITHOUT_SECONDS, {}
-        found = {each["metadata"]["name"]: int(each.get("positionInLocalQueue", 0)) + 1 for each in items(page)}
         return self._clock() + _SECONDS, found
