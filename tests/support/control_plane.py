@@ -20,9 +20,11 @@ def control_plane(*, fake_nodes: int) -> Iterator[pathlib.Path]:
     """
     state = State.from_environment()
     with lock.exclusive(state.root / "control-plane-of-tests.lock"):
-        _cluster("up", "--kwok-nodes", str(fake_nodes))
-        yield state.folder("control-plane") / "kubeconfig"
-        _cluster("down")
+        try:
+            _cluster("up", "--kwok-nodes", str(fake_nodes))
+            yield state.folder("control-plane") / "kubeconfig"
+        finally:
+            _cluster("down")
 
 
 def _cluster(*arguments: str) -> None:

@@ -28,11 +28,18 @@ def node_with_places(api: Api, places: int, *, taint: str = "") -> Iterator[str]
     room = {"cpu": "1000", "memory": "1Ti", "pods": "1000", PLACE: str(places)}
     api.do("POST", NODES, {"metadata": meta, "spec": spec})
     api.do("PATCH", f"{NODES}/{name}/status", {"status": {"capacity": room, "allocatable": room}}, "merge-patch")
-    yield name
-    for pod in api.do("GET", "/api/v1/pods", fieldSelector=f"spec.nodeName={name}")["items"]:
+    try:
+        yield name
+    finally:
+        _remove(api, name)
+
+
+def _remove(api: Api, node: str) -> None:
+    """Delete a node with its pods."""
+    for pod in api.do("GET", "/api/v1/pods", fieldSelector=f"spec.nodeName={node}")["items"]:
         path = f"{PODS.format(ns=pod['metadata']['namespace'])}/{pod['metadata']['name']}"
         api.send("DELETE", path, {"gracePeriodSeconds": 0})
-    api.do("DELETE", f"{NODES}/{name}")
+    api.do("DELETE", f"{NODES}/{node}")
 
 
 def remove_taints(api: Api, node: str) -> None:
