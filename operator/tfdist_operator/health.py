@@ -1,6 +1,6 @@
 """The HTTP server of probes and metrics: /healthz, /readyz, /metrics.
 
-Healthy means that the event loop runs and that every watch receives events or bookmarks: the liveness probe restarts a
+Healthy means that the event loop runs and that every watch receives data or is resumed: the liveness probe restarts a
 controller with a watch that has stopped without an error. An API server that answers no request causes no restart.
 Ready means that the caches are synced: a standby is ready, as the leader is.
 """
@@ -24,7 +24,7 @@ from tfdist_operator.kube.pod_cache import PodCache
 from tfdist_operator.kube.workqueue import WorkQueue
 
 WATCH_SILENCE_SECONDS: Final = 180.0
-"""A watch receives a bookmark every minute, and is replaced after two minutes without data."""
+"""A watch that receives nothing, no bookmark either, is replaced after two minutes."""
 LOOP_BLOCKED_SECONDS: Final = 30.0
 
 _LAG_INTERVAL_SECONDS: Final = 0.5

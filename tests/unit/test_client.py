@@ -8,7 +8,7 @@ from aiohttp import web
 
 from tfdist import __version__
 from tfdist_operator.kube.client import Client
-from tfdist_operator.kube.errors import NotLeading, Unavailable
+from tfdist_operator.kube.errors import NotLeading, Silent, Unavailable
 
 Answer = Callable[[], web.Response]
 
@@ -168,6 +168,13 @@ async def test_open_watches_leave_every_connection_to_requests(server: Server) -
         assert await client.request("POST", "/x", resource="pods", body={}) == {"ok": True}
         server.released.set()
         await asyncio.gather(*watches)
+
+
+async def test_a_watch_that_receives_nothing_ends_as_silent(server: Server) -> None:
+    async with Client(server.address, None, dict) as client:
+        with pytest.raises(Silent):
+            async with client.stream("/w", resource="pods", read_timeout_seconds=0.05, query={"watch": "1"}) as lines:
+                await lines.read()
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH"])

@@ -1,11 +1,14 @@
 """The informer: its requests to the API server, and that its store is equal to the server after any interruption."""
 
+import logging
+from types import SimpleNamespace
+
 import pytest
 from support.factories import UID
 from support.fake_watch import Server, added, bookmark, play
 from support.raw import raw_pod as pod
 
-from tfdist_operator.kube.errors import Gone, Rejected, Unavailable
+from tfdist_operator.kube.errors import Gone, Rejected, Silent, Unavailable
 from tfdist_operator.kube.keys import NamespacedName
 from tfdist_operator.kube.pod_cache import PodCache
 
@@ -66,6 +69,39 @@ async def test_a_broken_watch_is_resumed_from_the_last_bookmark(pods: PodCache) 
     server = Server([bookmark(7, end_of_list=True), bookmark(90)], Unavailable(0, "NoAnswer", ""))
     await play(server, pods)
     assert [watch.get("resourceVersion") for watch in server.watches] == [None, "90", "90"]
+
+
+async def test_an_idle_watch_is_resumed_again_and_again_without_a_warning_or_a_growing_delay(
+    pods: PodCache, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Given an API server that sends no bookmarks, as for a kind that has not changed since its start."""
+    silence = Silent(0, "Silent", "Timeout on reading data from socket")
+    server = Server([bookmark(7, end_of_list=True)], *[silence] * 10)
+    with caplog.at_level(logging.INFO):
+        informer = await play(server, pods)
+    assert [watch.get("resourceVersion") for watch in server.watches] == [None, *["7"] * 11]
+    assert max(server.slept) < 1
+    assert not caplog.records
+    assert informer.synced.is_set()
+
+
+async def test_the_answer_to_a_resumed_watch_is_contact_with_the_server(
+    pods: PodCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given a watch that receives nothing; then the liveness probe passes, which asks for the last contact."""
+    server = Server([bookmark(7, end_of_list=True)], [])
+    clock = SimpleNamespace(monotonic=lambda: len(server.watches) * 100.0)
+    monkeypatch.setattr("tfdist_operator.kube.informer.time", clock)
+    informer = await play(server, pods)
+    assert informer.last_contact == 200, "of the second watch; the third is not answered"
+
+
+async def test_a_list_that_becomes_silent_is_repeated_more_and_more_slowly(pods: PodCache) -> None:
+    server = Server(*[Silent(0, "Silent", "")] * 12)
+    informer = await play(server, pods)
+    assert sum(server.slept) > 15
+    assert all("sendInitialEvents" in watch for watch in server.watches)
+    assert not informer.synced.is_set()
 
 
 async def test_lists_of_a_server_that_does_not_stream_them_are_paginated(pods: PodCache) -> None:

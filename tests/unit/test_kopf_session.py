@@ -166,6 +166,17 @@ async def test_a_bookmark_counts_as_contact() -> None:
         await kopf.until(lambda: kopf.kopf_session.last_contact[JOBS] > before)
 
 
+async def test_a_resumed_watch_without_bookmarks_counts_as_contact() -> None:
+    async with watching() as kopf:
+        first = await kopf.stream()
+        first.end_of_list(7)
+        await kopf.kopf_session.listed()
+        before = kopf.kopf_session.last_contact[JOBS]
+        first.lines.put_nowait(b"")  # the server ends the stream
+        await kopf.stream()
+        await kopf.until(lambda: kopf.kopf_session.last_contact[JOBS] > before)
+
+
 async def test_a_watch_that_is_broken_on_purpose_is_resumed() -> None:
     async with watching() as kopf:
         stream = await kopf.stream()

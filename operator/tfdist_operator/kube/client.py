@@ -21,7 +21,7 @@ import orjson
 from tfdist import __version__
 from tfdist_operator.kube.connectivity import Connectivity
 from tfdist_operator.kube.decode import decode
-from tfdist_operator.kube.errors import Unavailable, error_for
+from tfdist_operator.kube.errors import Silent, Unavailable, error_for
 from tfdist_operator.kube.fence import FencedConnector, not_sent
 from tfdist_operator.kube.sockets import api_socket
 from tfdist_operator.metrics import API_REQUESTS
@@ -149,6 +149,7 @@ class Client:
         """Open a watch and return its stream of lines; it ends after `read_timeout_seconds` without data.
 
         Raises:
+            Silent: that time has passed.
             ApiError: as for `request`.
         """
         await self._wait_while_overloaded()
@@ -188,6 +189,8 @@ class Client:
                 API_REQUESTS.labels(*kind, str(response.status)).inc()
                 yield response
         except (aiohttp.ClientError, TimeoutError) as error:
+            if answered and isinstance(error, aiohttp.SocketTimeoutError):
+                raise Silent(0, "Silent", f"{verb} {path}: {error}") from error
             if not answered:
                 self._connectivity.on_failure()
                 API_REQUESTS.labels(*kind, "error").inc()

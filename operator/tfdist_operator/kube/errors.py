@@ -68,6 +68,10 @@ class Unavailable(ApiError):  # noqa: N818
     """Whether the response had a Retry-After; the server has then not executed the request."""
 
 
+class Silent(Unavailable):
+    """A watch that the server has answered received nothing for a long time: no change, or a dead connection."""
+
+
 class NotLeading(ApiError):  # noqa: N818
     """The request was not sent: this replica is not the leader, and only the leader writes."""
 

@@ -6,8 +6,10 @@ the informer reads pages.
 
 Objects that a list lacks are removed from the store, which covers deletions during an interruption. A watch resumes
 from the last resource version that it received, bookmarks included, so a broken connection needs no list.
-`last_contact` is the time of the last data from the server; a watch that receives nothing for longer than the interval
-of the server's bookmarks is replaced.
+`last_contact` is the time of the last data from the server, or of its answer to the request for a watch that resumes. A
+watch that receives nothing for longer than the interval of the server's bookmarks is replaced, in case its connection
+is dead. On an idle cluster that is no error: an API server sends no bookmarks for a kind of which it has seen no change
+since its start, unless its etcd reports progress (`--watch-progress-notify-interval`, which kubeadm sets).
 
 No content that the server stores or sends ends an informer: an object that the handler cannot parse is logged and
 ignored, and every other error is retried with a growing delay.
@@ -25,7 +27,7 @@ from typing import Any, Final, Protocol
 from tfdist_operator.kube.backoff import RECONNECT
 from tfdist_operator.kube.client import JSON, METADATA, METADATA_LIST, Client
 from tfdist_operator.kube.decode import decode
-from tfdist_operator.kube.errors import ApiError, Gone, Rejected, error_for
+from tfdist_operator.kube.errors import ApiError, Gone, Rejected, Silent, error_for
 from tfdist_operator.kube.keys import ALL_NAMESPACES
 from tfdist_operator.kube.pages import items
 from tfdist_operator.metrics import WATCH_RESTARTS
@@ -37,7 +39,7 @@ Raw = Mapping[str, Any]
 _PAGE: Final = "500"
 _WATCH_SECONDS: Final = 300
 _SILENCE_SECONDS: Final = 120.0
-"""The API server sends a bookmark about every minute."""
+"""The API server sends a bookmark about every minute, if any."""
 _PAUSE_SECONDS: Final = 0.1
 """Between two watches: a server that ends each at once causes no tight loop."""
 _RESUMED: Final = 3
@@ -158,6 +160,8 @@ class Informer:
                 if not self._version and not self._streams_lists:
                     await self._list_pages()
                 await self._watch()
+            except Silent as error:
+                await self._on_silence(error)
             except Gone as error:
                 log.info("relist", extra={"resource": self.what, "error": str(error)})
                 self._version = ""
@@ -178,6 +182,13 @@ class Informer:
         if asked and isinstance(error, Rejected) and error.code in _NO_STREAMED_LISTS:
             log.info("the server does not stream lists", extra={"resource": self.what, "answer": str(error)})
             self._streams_lists = False
+
+    async def _on_silence(self, error: Silent) -> None:
+        """Resume a watch of which nothing may have changed; a list that does not end is an error."""
+        if self._listing is not None:
+            await self._back_off(error)
+        else:
+            log.debug("watch is silent; it is resumed", extra={"resource": self.what})
 
     async def _back_off(self, error: Exception) -> None:
         self._failures += 1
@@ -224,6 +235,8 @@ class Informer:
         async with self._client.stream(
             path, resource=self.plural, read_timeout_seconds=_SILENCE_SECONDS, query=query, accept=accept
         ) as lines:
+            if self._listing is None:
+                self.last_contact = time.monotonic()
             buffer = b""
             async for chunk in lines.iter_any():
                 *complete, buffer = (buffer + chunk).split(b"\n")

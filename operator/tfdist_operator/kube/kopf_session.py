@@ -105,6 +105,8 @@ class KopfSession:
             if watches:
                 WATCH_RESTARTS.labels(resource=PLURAL).inc(int(path in self._watches))
                 self._watches[path] = response
+                if path not in self._unlisted:
+                    self.last_contact[path] = time.monotonic()  # an idle watch may receive no bookmarks
             event = partial(self._event, path)
             response.content = _Guarded(response.content, partial(self._received, path), event)  # type: ignore[assignment]
         return response
