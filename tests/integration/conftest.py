@@ -15,6 +15,8 @@ from support.schedulers import coscheduling as coscheduling_scheduler
 from support.schedulers import kueue as kueue_scheduler
 from support.schedulers import volcano as volcano_scheduler
 
+_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+
 
 @pytest.fixture(scope="session")
 def api() -> Iterator[Api]:
@@ -36,6 +38,16 @@ def _namespace(api: Api) -> Iterator[str]:
 def namespace(api: Api) -> Iterator[str]:
     with _namespace(api) as name:
         yield name
+
+
+@pytest.fixture
+def urgent(api: Api) -> Iterator[str]:
+    """A PriorityClass above the default."""
+    name = f"urgent-{uuid.uuid4().hex[:8]}"
+    kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": 1000}
+    api.do("POST", _CLASSES, kind | {"metadata": {"name": name}})
+    yield name
+    api.do("DELETE", f"{_CLASSES}/{name}")
 
 
 @pytest.fixture

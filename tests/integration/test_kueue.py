@@ -1,8 +1,5 @@
 """Jobs in queues of Kueue, for real: quota, preemption, stopped queues, and what is missing."""
 
-import uuid
-from collections.abc import Iterator
-
 import pytest
 from support.api import JOBS, Api, Json
 from support.factories import manifest
@@ -12,21 +9,10 @@ from support.schedulers import kueue
 
 pytestmark = [pytest.mark.integration, pytest.mark.long, pytest.mark.usefixtures("kueue", "controller")]
 
-CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 GANGS = [f"gang-{i}" for i in range(10)]
 SIZE = 3
 QUEUE = "team-a"
-
-
-@pytest.fixture
-def urgent(api: Api) -> Iterator[str]:
-    """A PriorityClass above the default."""
-    name = f"urgent-{uuid.uuid4().hex[:8]}"
-    kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": 1000}
-    api.do("POST", CLASSES, kind | {"metadata": {"name": name}})
-    yield name
-    api.do("DELETE", f"{CLASSES}/{name}")
 
 
 def submit(api: Api, namespace: str, name: str, **scheduling: object) -> None:

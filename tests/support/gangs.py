@@ -1,0 +1,102 @@
+"""Gangs for tests with real gang schedulers: ten jobs of three replicas, of which three fit on ten places."""
+
+from functools import partial
+from typing import Final
+
+from support.api import PODS, Api, Json
+from support.factories import manifest
+from support.places import finish, one_place, phase, pods_of, scheduled
+from support.polling import wait_for
+
+NAMES: Final = tuple(f"gang-{i}" for i in range(10))
+SIZE: Final = 3
+PLACES: Final = 10
+"""Room for three gangs, and for a third of another."""
+FIT: Final = PLACES // SIZE
+
+
+def submit(api: Api, namespace: str, name: str, scheduling: Json, *, replicas: int = SIZE, scheduler: str = "") -> None:
+    """Create a job whose replicas take one place each.
+
+    Args:
+        api: the API server.
+        namespace: of the job.
+        name: of the job.
+        scheduling: `spec.scheduling`.
+        replicas: number of its workers.
+        scheduler: `schedulerName` of its pods; "" for none.
+    """
+    worker: Json = {"replicas": replicas}
+    if scheduler:
+        worker["template"] = {"spec": {"schedulerName": scheduler}}
+    made = manifest(name, namespace, worker=worker, scheduling=scheduling, **one_place())
+    del made["metadata"]["uid"]
+    api.create_job(made)
+
+
+def await_running(api: Api, namespace: str, name: str) -> None:
+    """Wait until a job runs."""
+    wait_for(
+        f"{name} to run",
+        lambda: phase(api, namespace, name) == "Running",
+        context=lambda: f"{api.job(namespace, name).get('status')}\n{_conditions(api, namespace)}",
+    )
+
+
+def await_first_gangs(api: Api, namespace: str) -> Json:
+    """Wait until as many gangs run as fit; return `status.scheduling` of another one, with its reason."""
+    wait_for(
+        f"{FIT} gangs",
+        lambda: [phase(api, namespace, name) for name in NAMES].count("Running") == FIT,
+        context=lambda: _conditions(api, namespace),
+    )
+    waiting = next(name for name in NAMES if phase(api, namespace, name) != "Running")
+    wait_for("the message of the scheduler", lambda: "reason" in _scheduling(api, namespace, waiting))
+    return _scheduling(api, namespace, waiting)
+
+
+def finish_all(api: Api, namespace: str) -> None:
+    """Let all gangs succeed, one after another; none is scheduled in part meanwhile."""
+    finish(api, namespace, NAMES, check=lambda: check_all_or_none(api, namespace))
+
+
+def check_all_or_none(api: Api, namespace: str) -> None:
+    """Check that each gang has nodes for all replicas, or for none.
+
+    Binding takes a moment. No replica ends meanwhile, so a gang that was scheduled in part stays so.
+    """
+    for name in NAMES:
+        wait_for(
+            f"all nodes of {name}, or none",
+            partial(_has_all_or_none, api, namespace, name),
+            context=lambda: _conditions(api, namespace),
+        )
+
+
+def fail_replica(api: Api, namespace: str, name: str) -> None:
+    """Let the first replica of a job end as if it had been killed."""
+    api.end_container(namespace, pods_of(api, namespace, name)[0]["metadata"]["name"], 137)
+
+
+def groups(api: Api, path: str, namespace: str) -> set[str]:
+    """Return the names of the PodGroups of a namespace, of the kind whose path has the placeholder `ns`."""
+    return {group["metadata"]["name"] for group in api.do("GET", path.format(ns=namespace))["items"]}
+
+
+def _has_all_or_none(api: Api, namespace: str, name: str) -> bool:
+    return scheduled(api, namespace, name) in {0, SIZE}
+
+
+def _scheduling(api: Api, namespace: str, name: str) -> Json:
+    found: Json = api.job(namespace, name)["status"].get("scheduling", {})
+    return found
+
+
+def _conditions(api: Api, namespace: str) -> str:
+    """Return why pods have no node, for messages of failed tests."""
+    lines = []
+    for pod in api.do("GET", PODS.format(ns=namespace))["items"]:
+        conditions = pod.get("status", {}).get("conditions", ())
+        messages = [c.get("message") for c in conditions if c["type"] == "PodScheduled" and c["status"] != "True"]
+        lines.append(f"{pod['metadata']['name']}: {pod['spec'].get('nodeName', 'no node')} {messages or ''}")
+    return "\n".join(lines)
