@@ -5,29 +5,23 @@ every point between two changes is met. Only an event is published at most once:
 and its event loses it. All jobs live at the same time, each in a namespace with controllers of its own.
 """
 
-import os
 import pathlib
 import re
-import signal
-import subprocess
-import sys
 import time
-import uuid
 from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from support import controller as controllers
 from support.api import Api, Json
-from support.dying_controller import ENDED, Run, dump
+from support.crashes import controlled, logs_of, namespaces, runs_in
+from support.dying_controller import Run
 from support.factories import manifest, termination_message
-from support.ports import free_ports
 
 pytestmark = pytest.mark.integration
 
-SCRIPT = pathlib.Path(__file__).resolve().parents[1] / "support" / "dying_controller.py"
+GROUPS = "scheduling.k8s.io/v1beta1/podgroups"
 TIMES = {"node", "selector", "time", "lastTransitionTime", "startTime", "completionTime", "activeSince"}
 SECONDS = 240
 
@@ -40,6 +34,7 @@ class Seen:
     pods: frozenset[str]
     events: tuple[str, ...]
     services: int
+    groups: frozenset[str]
 
 
 Life = Generator[Callable[[Seen], bool], Seen, tuple[Seen, Seen]]
@@ -53,7 +48,7 @@ def life(api: Api, namespace: str) -> Life:
     api.end_container(namespace, "fashion-worker-1-r1", 0)
     api.end_container(namespace, "fashion-worker-0-r1", 0, termination_message(step=10))
     succeeded = yield lambda seen: seen.status["phase"] == "Succeeded"
-    left = yield lambda seen: not seen.pods and not seen.services
+    left = yield lambda seen: not seen.pods and not seen.services and not seen.groups
     return succeeded, left
 
 
@@ -62,6 +57,7 @@ def snapshot(api: Api, namespaces: list[str]) -> dict[str, Seen]:
     before = _jobs(api)
     pods = api.do("GET", "/api/v1/pods", labelSelector="tfdist.dev/job")["items"]
     services = api.do("GET", "/api/v1/services", labelSelector="tfdist.dev/job")["items"]
+    groups = api.do("GET", f"/apis/{GROUPS}")["items"]
     events = api.do("GET", "/apis/events.k8s.io/v1/events", fieldSelector="reportingController=tfdist.dev/controller")
     jobs = _jobs(api)
     return {
@@ -70,6 +66,7 @@ def snapshot(api: Api, namespaces: list[str]) -> dict[str, Seen]:
             frozenset(p["metadata"]["name"] for p in _of(namespace, pods) if "deletionTimestamp" not in p["metadata"]),
             tuple(sorted(e["metadata"]["name"].split(".")[-1] for e in _of(namespace, events["items"]))),
             len(_of(namespace, services)),
+            frozenset(g["metadata"]["name"] for g in _of(namespace, groups)),
         )
         for namespace in namespaces
         if jobs[namespace]["metadata"]["resourceVersion"] == before[namespace]["metadata"]["resourceVersion"]
@@ -116,8 +113,7 @@ def live(api: Api, runs: list[Run]) -> dict[str, tuple[Seen, Seen]]:
             except StopIteration as end:
                 ends[namespace] = end.value
                 del awaited[namespace]
-        logs = {run.die_before: pathlib.Path(run.log).read_text() for run in runs if run.namespace in awaited}
-        assert not any(ENDED in log for log in logs.values()), f"a controller ended that was not to: {logs}"
+        logs = logs_of([run for run in runs if run.namespace in awaited])
         assert time.monotonic() < last, f"stuck: { {n: seen.get(n) for n in awaited} }\n{logs}"
         time.sleep(0.2)
     return ends
@@ -126,49 +122,14 @@ def live(api: Api, runs: list[Run]) -> dict[str, tuple[Seen, Seen]]:
 @contextmanager
 def dying(api: Api, folder: pathlib.Path, points: range) -> Iterator[list[Run]]:
     """Have a job and controllers for each point at which to die, until the block ends."""
-    with ExitStack() as stack:
-        runs = []
-        for point, port in zip(points, free_ports(len(points)), strict=True):
-            namespace = stack.enter_context(_namespace(api))
-            run = Run(namespace, port, point, str(folder / f"{point}.log"))
-            pathlib.Path(run.log).touch()
-            made = manifest("fashion", namespace, runPolicy={"cleanPodPolicy": "All"})
+    with namespaces(api, len(points)) as names:
+        runs = runs_in(names, points, folder)
+        for name in names:
+            made = manifest("fashion", name, runPolicy={"cleanPodPolicy": "All"})
             del made["metadata"]["uid"]
             api.create_job(made)
-            runs.append(run)
-        stack.enter_context(_processes(api, folder, runs))
-        yield runs
-
-
-@contextmanager
-def _namespace(api: Api) -> Iterator[str]:
-    name = f"test-{uuid.uuid4().hex[:8]}"
-    api.do("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
-    yield name
-    api.do("DELETE", f"/api/v1/namespaces/{name}")
-
-
-@contextmanager
-def _processes(api: Api, folder: pathlib.Path, runs: list[Run]) -> Iterator[None]:
-    environment = {
-        "KUBECONFIG": str(controllers._kubeconfig(api, folder, api.host)),
-        "TFDIST_TRAINER_IMAGE": "tfdist/trainer:test",
-        "TFDIST_LEADER_ELECTION": "false",
-    }
-    with (folder / "controllers.log").open("ab") as log:
-        process = subprocess.Popen(
-            [sys.executable, str(SCRIPT), dump(runs)],
-            env=os.environ | environment,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-        try:
-            yield
-        finally:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            print((folder / "controllers.log").read_text())  # pytest shows it where a test failed
+        with controlled(api, folder, runs):
+            yield runs
 
 
 def test_a_controller_killed_before_any_of_its_changes_leaves_no_trace_of_that(
@@ -179,6 +140,7 @@ def test_a_controller_killed_before_any_of_its_changes_leaves_no_trace_of_that(
         ((expected, left),) = live(api, [whole]).values()
         changes = pathlib.Path(whole.log).read_text().splitlines()
     assert expected.pods == {"fashion-worker-1", "fashion-worker-0-r1", "fashion-worker-1-r1"}
+    assert expected.status["scheduling"] == {"system": "Native"}
     assert expected.status["restarts"] == {"counted": 1, "uncounted": 0, "sinceCheckpoint": 1}
     with dying(api, tmp_path, range(1, len(changes) + 1)) as runs:
         ends = live(api, runs)

@@ -1,0 +1,162 @@
+"""The controller is killed before each of its changes in the life of a job in a queue of Kueue, in turn.
+
+The life is that of a job that starts, is evicted, goes on, and succeeds; then another one needs the whole quota. All
+jobs live at the same time, each in a namespace with a queue and controllers of its own.
+"""
+
+import pathlib
+import time
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import pytest
+from support.api import Api, Json
+from support.crashes import controlled, logs_of, namespaces, runs_in
+from support.dying_controller import Run
+from support.factories import manifest, termination_message
+from support.history import Change, recorded
+from support.polling import wait_for
+from support.schedulers import kueue
+
+pytestmark = [pytest.mark.integration, pytest.mark.long, pytest.mark.usefixtures("kueue")]
+
+QUEUE = "team-a"
+SIZE = 2
+ATTEMPTS = [("fashion", ""), ("fashion", "-r1"), ("second", "")]
+SECONDS = 480
+JOBS = "/apis/tfdist.dev/v1/tfdistjobs"
+PODS = "/api/v1/pods"
+WORKLOADS = f"{kueue.API}/workloads"
+GROUPS = "/apis/scheduling.k8s.io/v1beta1/podgroups"
+ALL_PODS = [f"{pod}-worker-{i}{attempt}" for pod, attempt in ATTEMPTS for i in range(SIZE)]
+
+Jobs = Mapping[tuple[str, str], Json]
+Life = Generator[Callable[[Jobs], bool], None, None]
+
+
+def life(api: Api, namespace: str) -> Life:
+    """Live the jobs of a namespace; yield what to wait for."""
+    submit(api, namespace, "fashion")
+    yield lambda jobs: _is(jobs, namespace, "fashion", "Running", 0)
+    set_stop_policy(api, namespace, "HoldAndDrain")
+    yield lambda jobs: _is(jobs, namespace, "fashion", "Queued", 1)
+    set_stop_policy(api, namespace, "None")
+    yield lambda jobs: _is(jobs, namespace, "fashion", "Running", 1)
+    api.end_container(namespace, "fashion-worker-1-r1", 0)
+    api.end_container(namespace, "fashion-worker-0-r1", 0, termination_message(step=10))
+    yield lambda jobs: _is(jobs, namespace, "fashion", "Succeeded", 1)
+    submit(api, namespace, "second")
+    yield lambda jobs: _is(jobs, namespace, "second", "Running", 0)
+
+
+def submit(api: Api, namespace: str, name: str) -> None:
+    """Create a job that needs the whole quota."""
+    resources: Json = {"requests": {"cpu": "1"}}
+    made = manifest(name, namespace, worker={"replicas": SIZE}, resources=resources, scheduling={"queue": QUEUE})
+    del made["metadata"]["uid"]
+    api.create_job(made)
+
+
+def set_stop_policy(api: Api, namespace: str, policy: str) -> None:
+    path = f"{kueue.API}/clusterqueues/{namespace}-{QUEUE}"
+    api.do("PATCH", path, {"spec": {"stopPolicy": policy}}, "merge-patch")
+
+
+def _is(jobs: Jobs, namespace: str, name: str, phase: str, attempt: int) -> bool:
+    status = jobs.get((namespace, name), {}).get("status", {})
+    return (status.get("phase"), status.get("attempt", 0)) == (phase, attempt)
+
+
+def live(api: Api, runs: Sequence[Run]) -> None:
+    """Live the jobs of all runs side by side."""
+    lives = {run.namespace: life(api, run.namespace) for run in runs}
+    awaited = {namespace: next(lives[namespace]) for namespace in lives}
+    last = time.monotonic() + SECONDS
+    while awaited:
+        jobs = {(j["metadata"]["namespace"], j["metadata"]["name"]): j for j in api.do("GET", JOBS)["items"]}
+        for namespace in [name for name, awaits in awaited.items() if awaits(jobs)]:
+            try:
+                awaited[namespace] = next(lives[namespace])
+            except StopIteration:
+                del awaited[namespace]
+        logs = logs_of([run for run in runs if run.namespace in awaited])
+        stuck = [job for (namespace, _), job in jobs.items() if namespace in awaited]
+        assert time.monotonic() < last, f"stuck: {stuck}\n{logs}"
+        time.sleep(0.2)
+
+
+@contextmanager
+def dying(api: Api, folder: pathlib.Path, points: range) -> Iterator[tuple[list[Run], list[Change]]]:
+    """Have queues and controllers for each point at which to die; yield them with the changes meanwhile."""
+    folder.mkdir()
+    with namespaces(api, len(points)) as names, recorded(api, [PODS, WORKLOADS]) as changes:
+        for name in names:
+            kueue.create_queue(api, name, QUEUE, cpu=SIZE)
+        runs = runs_in(names, points, folder)
+        with controlled(api, folder, runs):
+            yield runs, changes
+
+
+def check(changes: Sequence[Change]) -> None:
+    """Check the history of a namespace: no pod without quota, and no quota released while a pod lives."""
+    created: dict[str, set[str]] = {}
+    workloads: dict[str, set[str]] = {}
+    holds: dict[str, bool] = {}
+    lives: dict[str, set[str]] = {}
+    for change in changes:
+        meta = change.object["metadata"]
+        job, name, uid = meta["labels"]["tfdist.dev/job"], meta["name"], meta["uid"]
+        if change.path == PODS:
+            if name not in created or uid not in created[name]:
+                assert holds.get(job), f"{name} was created without quota"
+            created.setdefault(name, set()).add(uid)
+            ended = change.deleted or change.object["status"]["phase"] in {"Succeeded", "Failed"}
+            lives.setdefault(job, set()).add(uid)
+            lives[job] -= {uid} if ended else set()
+        else:
+            workloads.setdefault(job, set()).add(uid)
+            held, holds[job] = holds.get(job), not change.deleted and _holds_quota(change.object)
+            assert holds[job] or not held or not lives.get(job), f"the quota of {job} was released while a pod lived"
+    assert {name: len(uids) for name, uids in created.items()} == dict.fromkeys(ALL_PODS, 1)
+    assert {job: len(uids) for job, uids in workloads.items()} == {"fashion": 1, "second": 1}
+
+
+def _holds_quota(workload: Json) -> bool:
+    conditions = _conditions(workload)
+    return (conditions.get("Admitted"), conditions.get("Finished", "False")) == ("True", "False")
+
+
+def _is_left(api: Api, namespaces: Sequence[str]) -> Counter[str]:
+    """Return the namespaces with a PodGroup of the job that has ended, or a Workload of it that has not."""
+    groups, workloads = (api.do("GET", path)["items"] for path in (GROUPS, WORKLOADS))
+    unfinished = [w for w in workloads if _conditions(w).get("Finished") != "True"]
+    left = [o for o in (*groups, *unfinished) if o["metadata"]["labels"]["tfdist.dev/job"] == "fashion"]
+    return Counter(o["metadata"]["namespace"] for o in left if o["metadata"]["namespace"] in namespaces)
+
+
+def _conditions(workload: Json) -> dict[str, str]:
+    return {each["type"]: each["status"] for each in workload.get("status", {}).get("conditions", ())}
+
+
+def test_a_controller_killed_before_any_of_its_changes_keeps_to_the_quota_and_releases_it(
+    api: Api, tmp_path: pathlib.Path
+) -> None:
+    # given the changes of a controller that lives
+    with dying(api, tmp_path / "whole", range(1)) as ((whole,), changes):
+        live(api, [whole])
+        number = len(pathlib.Path(whole.log).read_text().splitlines())
+    check([change for change in changes if change.namespace == whole.namespace])
+    # when controllers die before each of these
+    with dying(api, tmp_path / "dying", range(1, number + 1)) as (runs, changes):
+        live(api, runs)
+        # then no PodGroup is left, and the Workload is finished
+        names = [run.namespace for run in runs]
+        wait_for("nothing to be left", lambda: not _is_left(api, names), context=lambda: str(_is_left(api, names)))
+    # and at no time was there a pod without quota, or twice
+    for run in runs:
+        try:
+            check([change for change in changes if change.namespace == run.namespace])
+        except AssertionError as error:
+            error.add_note(pathlib.Path(run.log).read_text())
+            raise
