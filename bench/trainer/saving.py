@@ -41,7 +41,7 @@ def run(folder: Path) -> list[Row]:
     )
     ends = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("[")))
     saves = [(int(step), int(millis) / 1000, float(write)) for step, millis, write in _SAVED.findall(done.stdout)]
-    return [_row(np.diff(ends), saves[:SAVES])]
+    return [_row(np.diff(ends), [save for save in saves if save[0] < len(ends)][:SAVES])]  # the last follows training
 
 
 def _row(seconds: Any, saves: list[tuple[int, float, float]]) -> Row:
