@@ -17,6 +17,7 @@ from support.factories import (
 )
 from support.simulated_kueue import SimulatedKueue
 
+from tfdist.desired.objects import objects
 from tfdist.planner import Plan
 from tfdist.render.workload import workload
 from tfdist.validation import parse
@@ -340,3 +341,8 @@ def test_a_restart_with_other_requests_waits_for_another_admission() -> None:
     story.kueue.admit()
     # then
     assert created(story.reconcile(generation=2)) == ["worker-0-r2", "worker-1-r2"]
+
+
+def test_the_rendered_objects_of_a_job_of_kueue_begin_with_its_workload() -> None:
+    first, *_ = objects(parse(manifest(**KUEUE)), "tfdist/trainer:test")
+    assert (first["apiVersion"], first["kind"]) == ("kueue.x-k8s.io/v1beta2", "Workload")

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from tfdist.render import names
-from tfdist.render.workload import GROUP, PLURAL
+from tfdist.render.workload import GROUP, PLURAL, VERSIONS
 from tfdist_operator.kube.cache import OnChange
 from tfdist_operator.kube.client import Client
 from tfdist_operator.kube.informer import Informer, Watched
@@ -13,8 +13,6 @@ from tfdist_operator.kube.kueue_cache import FlavorCache, WorkloadCache
 from tfdist_operator.kube.optional_api import OptionalApi
 from tfdist_operator.kube.queue_positions import QueuePositions
 
-_VERSIONS: Final = ("v1beta2", "v1beta1")
-"""Versions whose fields the controller knows, the preferred one first."""
 _FLAVORS: Final = "resourceflavors"
 
 
@@ -57,4 +55,4 @@ async def _served_version(client: Client) -> str:
     """Return the best version of Kueue's API that the API server serves; "" for none."""
     found = await client.request("GET", f"/apis/{GROUP}", resource="discovery")
     served = {str(each.get("version")) for each in found.get("versions") or ()}
-    return next((version for version in _VERSIONS if version in served), "")
+    return next((version for version in VERSIONS if version in served), "")

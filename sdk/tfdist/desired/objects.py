@@ -18,6 +18,7 @@ from tfdist.render.pod import Attempt, PodRenderer
 from tfdist.render.pod_group import pod_group
 from tfdist.render.service import service
 from tfdist.render.tensorboard import tensorboard
+from tfdist.render.workload import GROUP, VERSIONS, workload
 
 _REMOVED_POD_GROUPS: Final = 10
 """PodGroups of so many earlier attempts are removed: those of the attempts before are."""
@@ -48,7 +49,8 @@ def objects(job: TFDistJob, default_image: str, attempt: int = 0, cluster_domain
         history = GangHistory(last_full_restart=attempt, system=system)
         renderer = PodRenderer(job, gang, installation, history)
         pods += [renderer.pod(member, current) for member in gang.members]
-    return [*_network(job, attempt, installation), *groups, *pods, *tensorboard_objects(job, installation)]
+    queued = [{"apiVersion": f"{GROUP}/{VERSIONS[0]}"} | workload(job, installation)] if _is_queued(job) else []
+    return [*queued, *_network(job, attempt, installation), *groups, *pods, *tensorboard_objects(job, installation)]
 
 
 def network_objects(
@@ -106,6 +108,10 @@ def obsolete_after_end(job: str, *, pods_exist: bool, tensorboard_expired: bool)
 
 def _of_tensorboard(job: str) -> Iterator[ObjectName]:
     return (ObjectName(kind, names.tensorboard(job)) for kind in (DEPLOYMENT, SERVICE, NETWORK_POLICY))
+
+
+def _is_queued(job: TFDistJob) -> bool:
+    return job.spec.scheduling.gang == "Kueue"
 
 
 def _is_isolated(job: TFDistJob) -> bool:

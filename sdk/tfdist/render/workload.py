@@ -18,6 +18,8 @@ from tfdist.render.metadata import Manifest, metadata
 from tfdist.render.pod import PodRenderer
 
 GROUP: Final = "kueue.x-k8s.io"
+VERSIONS: Final = ("v1beta2", "v1beta1")
+"""Versions whose fields the controller knows, the preferred one first."""
 KIND: Final = "Workload"
 PLURAL: Final = "workloads"
 PRIORITY_CLASS_LABEL: Final = f"{GROUP}/priority-class"
