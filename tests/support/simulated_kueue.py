@@ -3,7 +3,9 @@
 import copy
 from typing import Any
 
+from support.factories import Lifecycle
 from tfdist.observed.kueue import KueueView, WorkloadSummary, flavor_placement, workload_summary
+from tfdist.planner import Plan
 from tfdist.planner.plan import WorkloadChange
 
 EVICTS, ADMITS, DELETES, GOES = range(4)
@@ -122,3 +124,29 @@ class SimulatedKueue:
         """Return status and reason of a condition; ("", "") without one."""
         conditions = self.workload["status"].get("conditions", ()) if self.workload else ()
         return next(((c["status"], c["reason"]) for c in conditions if c["type"] == kind), ("", ""))
+
+
+BOTH = "worker-0:R worker-1:R"
+KUEUE: dict[str, Any] = {"scheduling": {"gang": "Kueue", "queue": "team-a"}}
+
+
+class Story:
+    """A job and Kueue; each plan is executed as far as it concerns the Workload."""
+
+    def __init__(self, kueue: SimulatedKueue | None = None, **spec: Any) -> None:
+        self.kueue = kueue or SimulatedKueue()
+        self.job = Lifecycle(**(KUEUE | spec))
+
+    def reconcile(self, pods: Any = "", after: float = 0, **changes: Any) -> Plan:
+        """Reconcile so many seconds after the last time, change the Workload, and return the plan."""
+        todo = self.job.reconcile(pods, after, **({"kueue": self.kueue.view()} | changes))
+        self.kueue.execute(todo.workload)
+        return todo
+
+    def running(self) -> "Story":
+        """Return the story of a job that is admitted and whose replicas run."""
+        self.reconcile()
+        self.kueue.admit()
+        self.reconcile()
+        self.reconcile(BOTH)
+        return self

@@ -6,8 +6,6 @@ import pytest
 from support.factories import (
     CHECKPOINT,
     EVALUATED,
-    INSTALLATION,
-    Lifecycle,
     created,
     deleted,
     event_reasons,
@@ -15,36 +13,11 @@ from support.factories import (
     pod,
     termination_message,
 )
-from support.simulated_kueue import SimulatedKueue
+from support.simulated_kueue import BOTH, Story
 
-from tfdist.desired.objects import objects
-from tfdist.planner import Plan
-from tfdist.render.workload import workload
 from tfdist.validation import parse
 
-BOTH = "worker-0:R worker-1:R"
 SECOND = "worker-0-r1:R worker-1-r1:R"
-KUEUE: dict[str, Any] = {"scheduling": {"gang": "Kueue", "queue": "team-a"}}
-
-
-class Story:
-    """A job and Kueue; each plan is executed as far as it concerns the Workload."""
-
-    def __init__(self, kueue: SimulatedKueue | None = None, **spec: Any) -> None:
-        self.kueue = kueue or SimulatedKueue()
-        self.job = Lifecycle(**(KUEUE | spec))
-
-    def reconcile(self, pods: Any = "", after: float = 0, **changes: Any) -> Plan:
-        todo = self.job.reconcile(pods, after, **({"kueue": self.kueue.view()} | changes))
-        self.kueue.execute(todo.workload)
-        return todo
-
-    def running(self) -> "Story":
-        self.reconcile()
-        self.kueue.admit()
-        self.reconcile()
-        self.reconcile(BOTH)
-        return self
 
 
 def test_a_job_waits_in_its_queue_without_pods_and_starts_when_it_is_admitted() -> None:
@@ -294,34 +267,6 @@ def test_auto_chooses_kueue_for_a_job_with_a_queue(
     assert (created(todo) == []) == uses
 
 
-def test_a_workload_has_a_pod_set_for_each_role_without_what_no_quota_depends_on() -> None:
-    job = parse(
-        manifest(
-            strategy="ParameterServer",
-            chief={},
-            ps={"replicas": 2},
-            worker={"replicas": 4, "resources": {"requests": {"cpu": "2"}}},
-            evaluator={},
-            command=["run"],
-            scheduling={"priorityClassName": "batch"},
-        )
-    )
-    made = workload(job, INSTALLATION)
-    sets = {each["name"]: each["count"] for each in made["spec"]["podSets"]}
-    assert sets == {"chief": 1, "worker": 4, "ps": 2, "evaluator": 1}
-    worker = made["spec"]["podSets"][1]["template"]["spec"]
-    assert worker["containers"] == [
-        {"name": "tensorflow", "image": "tfdist/trainer:test", "resources": {"requests": {"cpu": "2"}}}
-    ]
-    assert worker["priorityClassName"] == "batch"
-
-
-def test_quota_is_for_the_workers_or_for_the_evaluation_after_them_whichever_are_more() -> None:
-    spec = EVALUATED | {"evaluation": {"mode": "AfterTraining", "replicas": 3}}
-    (only,) = workload(parse(manifest(**spec)), INSTALLATION)["spec"]["podSets"]
-    assert (only["name"], only["count"]) == ("worker", 3)
-
-
 def test_a_restart_with_other_requests_waits_for_another_admission() -> None:
     # given a job whose resources have changed while it runs
     story = Story().running()
@@ -341,8 +286,3 @@ def test_a_restart_with_other_requests_waits_for_another_admission() -> None:
     story.kueue.admit()
     # then
     assert created(story.reconcile(generation=2)) == ["worker-0-r2", "worker-1-r2"]
-
-
-def test_the_rendered_objects_of_a_job_of_kueue_begin_with_its_workload() -> None:
-    first, *_ = objects(parse(manifest(**KUEUE)), "tfdist/trainer:test")
-    assert (first["apiVersion"], first["kind"]) == ("kueue.x-k8s.io/v1beta2", "Workload")

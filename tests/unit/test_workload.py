@@ -1,0 +1,40 @@
+"""The Workload of a job: what its pods request, by role."""
+
+from support.factories import EVALUATED, INSTALLATION, manifest
+
+from tfdist.desired.objects import objects
+from tfdist.render.workload import workload
+from tfdist.validation import parse
+
+
+def test_a_workload_has_a_pod_set_for_each_role_without_what_no_quota_depends_on() -> None:
+    job = parse(
+        manifest(
+            strategy="ParameterServer",
+            chief={},
+            ps={"replicas": 2},
+            worker={"replicas": 4, "resources": {"requests": {"cpu": "2"}}},
+            evaluator={},
+            command=["run"],
+            scheduling={"priorityClassName": "batch"},
+        )
+    )
+    made = workload(job, INSTALLATION)
+    sets = {each["name"]: each["count"] for each in made["spec"]["podSets"]}
+    assert sets == {"chief": 1, "worker": 4, "ps": 2, "evaluator": 1}
+    worker = made["spec"]["podSets"][1]["template"]["spec"]
+    assert worker["containers"] == [
+        {"name": "tensorflow", "image": "tfdist/trainer:test", "resources": {"requests": {"cpu": "2"}}}
+    ]
+    assert worker["priorityClassName"] == "batch"
+
+
+def test_quota_is_for_the_workers_or_for_the_evaluation_after_them_whichever_are_more() -> None:
+    spec = EVALUATED | {"evaluation": {"mode": "AfterTraining", "replicas": 3}}
+    (only,) = workload(parse(manifest(**spec)), INSTALLATION)["spec"]["podSets"]
+    assert (only["name"], only["count"]) == ("worker", 3)
+
+
+def test_the_rendered_objects_of_a_job_of_kueue_begin_with_its_workload() -> None:
+    first, *_ = objects(parse(manifest(scheduling={"gang": "Kueue"})), "tfdist/trainer:test")
+    assert (first["apiVersion"], first["kind"]) == ("kueue.x-k8s.io/v1beta2", "Workload")
