@@ -39,10 +39,10 @@ def system(api: Api, request: pytest.FixtureRequest) -> Iterator[GangSystem]:
 
 
 @pytest.fixture
-def running(api: Api, system: GangSystem, tmp_path: pathlib.Path) -> Iterator[Controller]:
-    """A controller that starts while the kind is served."""
+def running(api: Api, namespace: str, system: GangSystem, tmp_path: pathlib.Path) -> Iterator[Controller]:
+    """A controller that starts while the kind is served; in namespaces of earlier tests, which end, requests fail."""
     assert system
-    with run_controller(api, tmp_path) as started:
+    with run_controller(api, tmp_path, TFDIST_NAMESPACE=namespace) as started:
         yield started
 
 
