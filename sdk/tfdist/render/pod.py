@@ -68,7 +68,7 @@ class PodRenderer:
 
     def pod(self, member: Member, attempt: Attempt) -> Manifest:
         """Return the pod that runs `member` in `attempt`."""
-        job, template = self._job, self.template(member.role)
+        job, template = self._job, self._template(member.role)
         meta, spec = template.get("metadata", {}), dict(template["spec"])
         generated = self.variables(member, attempt.number)
         spec["containers"] = [self._with_variables(container, generated) for container in spec["containers"]]
@@ -90,15 +90,10 @@ class PodRenderer:
         metadata["ownerReferences"] = [owner_reference(job)]
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
-    def template(self, role: Role) -> Manifest:
+    def _template(self, role: Role) -> Manifest:
         """Return the template of a role with the defaults, and with what its admission adds."""
         if role not in self._templates:
-            requested = role_template(self._job, role)
-            template = merge(
-                default_template(self._job, role, requested, self._installation), requested, "PodTemplateSpec"
-            )
-            own = template["spec"].get("tolerations", [])
-            template["spec"]["tolerations"] = [*own, *node_loss_tolerations(own)]
+            template = pod_template(self._job, role, self._installation)
             placement = self._placements.get(role)
             self._templates[role] = placement.applied(template) if placement else template
         return self._templates[role]
@@ -107,7 +102,7 @@ class PodRenderer:
         """Return the generated environment variables of `member` in an attempt."""
         addresses = {} if self._cluster else self._addresses  # they grow with the number of replicas
         launch = self._launch(member) if self._launch else None
-        grace_seconds = self.template(member.role)["spec"].get("terminationGracePeriodSeconds")
+        grace_seconds = self._template(member.role)["spec"].get("terminationGracePeriodSeconds")
         settings = replica_job(self._job, self._gang, member, attempt, addresses, launch, grace_seconds)
         values = {contract.JOB_ENV: settings.to_json(), contract.REPORT_PORT_ENV: str(contract.REPORT_PORT)}
         role = tensorflow_role(member.role)
@@ -131,6 +126,15 @@ class PodRenderer:
         replaced = {v["name"] for v in added}
         own = [v for v in container.get("env", ()) if v["name"] not in replaced]
         return container | {"env": [*own, *added]}
+
+
+def pod_template(job: TFDistJob, role: Role, installation: Installation) -> Manifest:
+    """Return the template of a role with the defaults."""
+    requested = role_template(job, role)
+    template = merge(default_template(job, role, requested, installation), requested, "PodTemplateSpec")
+    own = template["spec"].get("tolerations", [])
+    template["spec"]["tolerations"] = [*own, *node_loss_tolerations(own)]
+    return template
 
 
 def pod(job: TFDistJob, gang: Gang, member: Member, attempt: Attempt, installation: Installation) -> Manifest:

@@ -15,7 +15,7 @@ from tfdist.render import names
 from tfdist.render.gang import gangs
 from tfdist.render.installation import Installation
 from tfdist.render.metadata import Manifest, metadata
-from tfdist.render.pod import PodRenderer
+from tfdist.render.pod import pod_template
 
 GROUP: Final = "kueue.x-k8s.io"
 VERSIONS: Final = ("v1beta2", "v1beta1")
@@ -61,11 +61,11 @@ def _pod_sets(job: TFDistJob, installation: Installation) -> Iterator[Manifest]:
     counts: dict[str, int] = {}
     templates: dict[str, Manifest] = {}
     for gang in gangs(job):
-        renderer = PodRenderer(job, gang, installation)
         for role in dict.fromkeys(member.role for member in gang.members):
             name = pod_set_of(role)
             counts[name] = max(counts.get(name, 0), gang.sizes()[str(role)])
-            templates.setdefault(name, _requests(renderer.template(role)))
+            if name not in templates:
+                templates[name] = _requests(pod_template(job, role, installation))
     return ({"name": name, "count": counts[name], "template": templates[name]} for name in counts)
 
 
