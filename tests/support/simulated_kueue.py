@@ -17,7 +17,7 @@ FLAVOR: dict[str, Any] = {
 
 
 class StaleError(Exception):
-    """Somebody has written an object since it was seen."""
+    """Another client has written an object since it was seen."""
 
 
 class SimulatedKueue:
@@ -71,7 +71,7 @@ class SimulatedKueue:
         self.workload = made | {"metadata": meta, "status": status}
 
     def happen(self, which: int) -> None:
-        """Have Kueue admit or evict the job, somebody delete its Workload, or Kueue go or come back."""
+        """Have Kueue admit or evict the job, a user delete its Workload, or Kueue go or come back."""
         self.served = not self.served if which == GOES else self.served
         if self.workload is None:
             return

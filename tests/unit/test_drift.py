@@ -282,14 +282,8 @@ async def test_a_tensorboard_that_is_rejected_is_reported_once_and_not_retried_a
 def test_every_kind_is_watched_and_compared_by_its_metadata() -> None:
     caches = [OwnedObjectCache(kind, lambda _: None) for kind in OWNED_KINDS]
     watches = watch_owned(Client("https://localhost", None, dict), ["team"], caches)
-    assert [informer.plural for informer, _ in watches] == [
-        "services",
-        "networkpolicies",
-        "deployments",
-        "podgroups",
-        "podgroups",
-        "podgroups",
-    ]
+    plurals = ["services", "networkpolicies", "deployments", "podgroups", "podgroups", "podgroups"]
+    assert [informer.plural for informer, _ in watches] == plurals
     for _, compared in watches:
         assert compared.periodic, "each resync compares it"
         assert "PartialObjectMetadata" in compared.watched.accepts_object

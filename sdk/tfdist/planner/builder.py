@@ -184,7 +184,9 @@ class PlanBuilder:
             status=write.status,
             counters_only=write.counters_only,
             objects=(*network_objects(job, generation, installation, view.pods, creates=bool(creates)), *groups),
-            workload=workload_change(view, job, installation, context.now, all_run=runs),
+            workload=workload_change(
+                view, job, installation, context.now, outdated=context.outdated_workload, all_run=runs
+            ),
             launcher_secret=self._launcher_secret(),
             creates=creates,
             patches=(

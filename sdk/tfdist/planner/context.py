@@ -1,7 +1,7 @@
 """The context of one reconcile of a job that has not finished: the input of all decisions."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -29,7 +29,8 @@ from tfdist.timestamps import parse_time
 class PlanContext:
     """The view of a job, its valid specification, the time, and the installation.
 
-    The state of each gang is computed once, at its first use, and kept in the context, which has no slots therefore.
+    What derives from them, as the state of each gang, is computed once, at its first use, and kept in the context,
+    which has no slots therefore.
     """
 
     view: JobView
@@ -38,10 +39,6 @@ class PlanContext:
     installation: Installation
     revision: SpecRevision | None
     """Revision for new attempts; None while the specification is invalid and no valid one is known."""
-    queue_wait: QueueWait | None = None
-    """Why the queue of the job does not let it run."""
-    outdated_workload: bool = False
-    """Whether the job holds quota for other pods than it would start now."""
     next_records: Mapping[GangName, GangRecord] = field(default_factory=dict)
     """Records of gangs whose attempt has ended, though the status does not have it yet."""
 
@@ -88,11 +85,15 @@ class PlanContext:
         held = self.queue_wait is not None
         return held or self.spec.run_policy.suspend or is_suspended_or_suspending(self.view.status)
 
-    def with_queue(self) -> "PlanContext":
-        """Return the context with what the queue of the job reports."""
-        outdated = has_outdated_workload(self.view, self.job, self.installation)
-        found = queue_wait(self.view, self.job, outdated=outdated)
-        return replace(self, queue_wait=found, outdated_workload=outdated)
+    @cached_property
+    def queue_wait(self) -> QueueWait | None:
+        """Why the queue of the job does not let it run."""
+        return queue_wait(self.view, self.job, outdated=self.outdated_workload)
+
+    @cached_property
+    def outdated_workload(self) -> bool:
+        """Whether the job holds quota for other pods than it would start now."""
+        return has_outdated_workload(self.view, self.job, self.installation)
 
     def _record(self, gang: Gang) -> GangRecord:
         """Return the record of a gang: from the status, and the successes seen by this process since its last write."""

@@ -49,7 +49,6 @@ def plan(view: JobView, now: datetime, installation: Installation) -> Plan:
     else:
         revision = SpecRevision(view.job, view.generation, view.stored.template)
         context = PlanContext(view, view.job, now, installation, revision)
-    context = context.with_queue()
     stops = context.spec.run_policy.suspend or stays_suspended(context) or context.queue_wait is not None
     suspended = stops and not is_job_complete(context)
     context = context if suspended else with_next_attempts(context)

@@ -132,7 +132,7 @@ def placements(view: JobView, job: TFDistJob) -> Mapping[Role, PodPlacement]:
 
 
 def workload_change(
-    view: JobView, job: TFDistJob, installation: Installation, now: datetime, *, all_run: bool
+    view: JobView, job: TFDistJob, installation: Installation, now: datetime, *, outdated: bool, all_run: bool
 ) -> WorkloadChange | None:
     """Return what to change of the Workload of a job that has not finished; None for nothing.
 
@@ -141,6 +141,7 @@ def workload_change(
         job: its valid specification.
         installation: settings of the installation.
         now: the time.
+        outdated: the result of `has_outdated_workload`.
         all_run: whether all replicas of the current gang run.
     """
     if view.kueue is None:
@@ -148,19 +149,21 @@ def workload_change(
     found = view.kueue.workload
     if not uses_kueue(view, job) or job.spec.run_policy.suspend:
         return WorkloadChange(delete=True) if found and not found.deleting and not _lives(view) else None
-    wanted = None if view.problems else workload(job, installation)
-    if found is None:
-        return WorkloadChange(manifest=wanted) if wanted else None
-    same = wanted is None or found.spec_hash == _spec_hash(wanted)
-    if found.deleting:
+    if found is not None and found.deleting:
         return None
-    if found.finished or (found.holds_quota and not same and not _lives(view)):
+    if found is not None and (found.finished or (outdated and not _lives(view))):
         return WorkloadChange(delete=True)
-    if not found.holds_quota:
-        return None if same else WorkloadChange(manifest=wanted)
+    if found is None or not found.holds_quota:
+        return None if view.problems else _applied(workload(job, installation), found)
     if found.evicted:
         return None if _lives(view) else WorkloadChange(status=_released(found, now))
     return _readiness(found, now, all_run=all_run)
+
+
+def _applied(wanted: Manifest, found: WorkloadSummary | None) -> WorkloadChange | None:
+    """Return the change by which a Workload without quota is the wanted one; None if it is."""
+    same = found is not None and found.spec_hash == _spec_hash(wanted)
+    return None if same else WorkloadChange(manifest=wanted)
 
 
 def finished_workload(view: JobView, now: datetime) -> WorkloadChange | None:

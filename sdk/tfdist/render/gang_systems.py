@@ -16,9 +16,6 @@ VOLCANO_GROUP: Final = "scheduling.k8s.io/group-name"
 COSCHEDULING_GROUP: Final = "scheduling.x-k8s.io/pod-group"
 """Label by which a pod names its PodGroup of scheduler-plugins."""
 
-QUEUE_SYSTEMS: Final = (GangSystem.VOLCANO,)
-"""Gang schedulers with queues, in the order in which `Auto` prefers them. All pods of a job wait in the queue."""
-
 _DEFAULT_SCHEDULER: Final = "default-scheduler"
 
 
@@ -29,14 +26,14 @@ def gang_system(job: TFDistJob, gang: Gang, installation: Installation, served: 
 
     Args:
         job: the job.
-        gang: one of its gangs. A single replica is a gang only where it waits in a queue.
+        gang: one of its gangs. A single replica is a gang only where it waits in a queue of Volcano.
         installation: its pod defaults may name another scheduler.
         served: the gang schedulers whose kinds the API server serves.
     """
     requested = job.spec.scheduling.gang
     system = _chosen(job, gang, installation, served) if requested in {"Auto", "Kueue"} else GangSystem(requested)
     alone = gang.name is GangName.EVALUATOR or len(gang.members) == 1
-    return GangSystem.NONE if alone and system not in QUEUE_SYSTEMS else system
+    return GangSystem.NONE if alone and system is not GangSystem.VOLCANO else system
 
 
 def _chosen(job: TFDistJob, gang: Gang, installation: Installation, served: Collection[GangSystem]) -> GangSystem:
@@ -46,7 +43,7 @@ def _chosen(job: TFDistJob, gang: Gang, installation: Installation, served: Coll
     """
     scheduling = job.spec.scheduling
     if scheduling.queue and scheduling.gang == "Auto" and GangSystem.KUEUE not in served:
-        return next((system for system in QUEUE_SYSTEMS if system in served), QUEUE_SYSTEMS[0])
+        return GangSystem.VOLCANO
     templates = tuple(_templates(job, gang, installation))
     if any(map(_names_group, templates)):
         return GangSystem.NONE  # the user's own
