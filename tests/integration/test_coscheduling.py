@@ -5,9 +5,11 @@ from functools import partial
 import pytest
 from support import gangs
 from support.api import Api, Json
-from support.places import finish, node_with_places, pods_of, scheduled
+from support.places import node_with_places
 from support.polling import wait_for
 from support.schedulers import coscheduling
+
+from tfdist.api.gang_system import GangSystem
 
 pytestmark = [pytest.mark.integration, pytest.mark.long, pytest.mark.usefixtures("coscheduling", "controller")]
 
@@ -37,44 +39,17 @@ def test_without_its_pod_group_the_scheduler_schedules_a_gang_in_part(api: Api, 
     with node_with_places(api, gangs.PLACES):
         for name in gangs.NAMES:
             submit(api, namespace, name, {"gang": "None", "timeoutSeconds": 3600})
-        wait_for("ten replicas", lambda: sum(scheduled(api, namespace, name) for name in gangs.NAMES) == gangs.PLACES)
-        assert any(0 < scheduled(api, namespace, name) < gangs.SIZE for name in gangs.NAMES)
+        gangs.await_partial_gang(api, namespace)
 
 
 def test_a_restarted_gang_gets_its_nodes_again_as_a_gang(api: Api, namespace: str) -> None:
     with node_with_places(api, gangs.SIZE):
-        # given
         submit(api, namespace, "gang-0", GANG)
-        gangs.await_running(api, namespace, "gang-0")
-        assert gangs.groups(api, coscheduling.GROUPS, namespace) == {"gang-0-training"}
-        # when a replica fails
-        gangs.fail_replica(api, namespace, "gang-0")
-        # then
-        wait_for("the next attempt", lambda: api.job(namespace, "gang-0")["status"]["attempt"] == 1)
-        gangs.await_running(api, namespace, "gang-0")
-        group = {pod["metadata"]["labels"][coscheduling.LABEL] for pod in pods_of(api, namespace, "gang-0")}
-        assert "gang-0-training-r1" in group
-        wait_for(
-            "the first PodGroup to be removed",
-            lambda: gangs.groups(api, coscheduling.GROUPS, namespace) == {"gang-0-training-r1"},
-        )
+        gangs.restart_in_next_group(api, namespace, coscheduling.GROUPS, GangSystem.COSCHEDULING)
 
 
 def test_a_gang_that_a_more_urgent_one_preempts_waits_as_a_whole_and_starts_again_uncounted(
     api: Api, namespace: str, urgent: str
 ) -> None:
     with node_with_places(api, gangs.SIZE):
-        # given
-        submit(api, namespace, "gang-0", GANG)
-        gangs.await_running(api, namespace, "gang-0")
-        # when a gang of two arrives
-        submit(api, namespace, "gang-1", GANG | {"priorityClassName": urgent}, replicas=2)
-        # then no replica of the other keeps the third place
-        gangs.await_running(api, namespace, "gang-1")
-        wait_for("no replica of the other has a node", lambda: scheduled(api, namespace, "gang-0") == 0)
-        # when it has ended
-        finish(api, namespace, ["gang-1"])
-        # then
-        gangs.await_running(api, namespace, "gang-0")
-        restarts = api.job(namespace, "gang-0")["status"]["restarts"]
-        assert (restarts["counted"], restarts["uncounted"]) == (0, 1)
+        gangs.check_preemption(api, namespace, submit, GANG, urgent)

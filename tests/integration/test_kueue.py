@@ -3,6 +3,8 @@
 import pytest
 from support.api import JOBS, Api, Json
 from support.factories import manifest
+from support.gangs import NAMES as GANGS
+from support.gangs import SIZE
 from support.places import finish, phase, pods_of
 from support.polling import wait_for
 from support.schedulers import kueue
@@ -10,8 +12,6 @@ from support.schedulers import kueue
 pytestmark = [pytest.mark.integration, pytest.mark.long, pytest.mark.usefixtures("kueue", "controller")]
 
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
-GANGS = [f"gang-{i}" for i in range(10)]
-SIZE = 3
 QUEUE = "team-a"
 
 

@@ -5,8 +5,10 @@ from collections.abc import Iterator
 import pytest
 from support import gangs
 from support.api import Api
-from support.places import PLACE, finish, node_with_places, phase, scheduled
+from support.places import PLACE, node_with_places
 from support.polling import wait_for
+
+from tfdist.api.gang_system import GangSystem
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("controller")]
 
@@ -47,8 +49,7 @@ def test_without_a_gang_scheduler_a_gang_is_scheduled_in_part(api: Api, namespac
     """The test above can fail: ten places are taken by three gangs, and a third of another."""
     for name in gangs.NAMES:
         gangs.submit(api, namespace, name, {"gang": "None", "timeoutSeconds": 3600})
-    wait_for("ten replicas", lambda: sum(scheduled(api, namespace, name) for name in gangs.NAMES) == gangs.PLACES)
-    assert any(0 < scheduled(api, namespace, name) < gangs.SIZE for name in gangs.NAMES)
+    gangs.await_partial_gang(api, namespace)
     assert groups(api, namespace) == set()
 
 
@@ -72,34 +73,13 @@ def test_a_deleted_pod_group_is_created_again(api: Api, namespace: str) -> None:
 
 
 def test_a_restarted_gang_has_a_pod_group_of_its_own(api: Api, namespace: str) -> None:
-    # given
     with node_with_places(api, gangs.SIZE):
         gangs.submit(api, namespace, "gang-0", {"gang": "Native"})
-        wait_for("the job runs", lambda: phase(api, namespace, "gang-0") == "Running")
-        # when a replica fails
-        gangs.fail_replica(api, namespace, "gang-0")
-        # then all are scheduled again as a gang
-        wait_for("the next PodGroup", lambda: "gang-0-training-r1" in groups(api, namespace))
-        wait_for("the next attempt", lambda: api.job(namespace, "gang-0")["status"]["attempt"] == 1)
-        wait_for("the job runs again", lambda: phase(api, namespace, "gang-0") == "Running")
-        wait_for("the first PodGroup is removed", lambda: groups(api, namespace) == {"gang-0-training-r1"})
+        gangs.restart_in_next_group(api, namespace, GROUPS, GangSystem.NATIVE)
 
 
 def test_a_gang_that_a_more_urgent_one_preempts_waits_as_a_whole_and_starts_again_uncounted(
     api: Api, namespace: str, urgent: str
 ) -> None:
     with node_with_places(api, gangs.SIZE):
-        # given
-        gangs.submit(api, namespace, "gang-0", {"gang": "Native"})
-        wait_for("the gang runs", lambda: phase(api, namespace, "gang-0") == "Running")
-        # when a gang of two arrives
-        gangs.submit(api, namespace, "gang-1", {"gang": "Native", "priorityClassName": urgent}, replicas=2)
-        # then no replica of the other keeps the third place
-        wait_for("the urgent gang runs", lambda: phase(api, namespace, "gang-1") == "Running")
-        wait_for("no replica of the other has a node", lambda: scheduled(api, namespace, "gang-0") == 0)
-        # when it has ended
-        finish(api, namespace, ["gang-1"])
-        # then
-        wait_for("the gang runs again", lambda: phase(api, namespace, "gang-0") == "Running")
-        restarts = api.job(namespace, "gang-0")["status"]["restarts"]
-        assert (restarts["counted"], restarts["uncounted"]) == (0, 1)
+        gangs.check_preemption(api, namespace, gangs.submit, {"gang": "Native"}, urgent)

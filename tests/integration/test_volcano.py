@@ -12,6 +12,8 @@ from support.places import node_with_places, pods_of, scheduled
 from support.polling import wait_for
 from support.schedulers import crds, volcano
 
+from tfdist.api.gang_system import GangSystem
+
 pytestmark = [pytest.mark.integration, pytest.mark.long, pytest.mark.usefixtures("volcano", "controller")]
 
 DEFINITION = f"{crds.CRDS}/podgroups.scheduling.volcano.sh"
@@ -50,27 +52,13 @@ def test_without_its_pod_group_volcano_schedules_a_gang_in_part(api: Api, namesp
         for name in gangs.NAMES:
             scheduling = {"gang": "None", "timeoutSeconds": 3600}
             gangs.submit(api, namespace, name, scheduling, scheduler=volcano.NAME)
-        wait_for("ten replicas", lambda: sum(scheduled(api, namespace, name) for name in gangs.NAMES) == gangs.PLACES)
-        assert any(0 < scheduled(api, namespace, name) < gangs.SIZE for name in gangs.NAMES)
+        gangs.await_partial_gang(api, namespace)
 
 
 def test_a_restarted_gang_gets_its_nodes_again_as_a_gang(api: Api, namespace: str) -> None:
     with node_with_places(api, gangs.SIZE):
-        # given
         gangs.submit(api, namespace, "gang-0", {"gang": "Volcano"})
-        gangs.await_running(api, namespace, "gang-0")
-        assert gangs.groups(api, volcano.GROUPS, namespace) == {"gang-0-training"}
-        # when a replica fails
-        gangs.fail_replica(api, namespace, "gang-0")
-        # then
-        wait_for("the next attempt", lambda: api.job(namespace, "gang-0")["status"]["attempt"] == 1)
-        gangs.await_running(api, namespace, "gang-0")
-        group = {pod["metadata"]["annotations"][volcano.ANNOTATION] for pod in pods_of(api, namespace, "gang-0")}
-        assert "gang-0-training-r1" in group
-        wait_for(
-            "the first PodGroup to be removed",
-            lambda: gangs.groups(api, volcano.GROUPS, namespace) == {"gang-0-training-r1"},
-        )
+        gangs.restart_in_next_group(api, namespace, volcano.GROUPS, GangSystem.VOLCANO)
 
 
 def test_jobs_wait_while_pod_groups_are_not_served_and_go_on_when_they_are_again(api: Api, namespace: str) -> None:

@@ -1,12 +1,18 @@
 """Gangs for tests with real gang schedulers: ten jobs of three replicas, of which three fit on ten places."""
 
+from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from support.api import PODS, Api, Json
 from support.factories import manifest
+from support.owned_model import group_of
 from support.places import finish, one_place, phase, pods_of, scheduled
 from support.polling import wait_for
+from tfdist.api.gang_system import GangSystem
+
+Submit = Callable[..., Any]
+"""`submit`, or a partial application of it."""
 
 NAMES: Final = tuple(f"gang-{i}" for i in range(10))
 SIZE: Final = 3
@@ -71,6 +77,58 @@ def check_all_or_none(api: Api, namespace: str) -> None:
             partial(_has_all_or_none, api, namespace, name),
             context=lambda: _conditions(api, namespace),
         )
+
+
+def await_partial_gang(api: Api, namespace: str) -> None:
+    """Wait until ten replicas have nodes, and check that some gang was scheduled in part."""
+    wait_for("ten replicas", lambda: sum(scheduled(api, namespace, name) for name in NAMES) == PLACES)
+    assert any(0 < scheduled(api, namespace, name) < SIZE for name in NAMES)
+
+
+def check_preemption(api: Api, namespace: str, submit: Submit, scheduling: Json, urgent: str) -> None:
+    """Check that a gang which a more urgent one preempts waits as a whole, and starts again uncounted.
+
+    Args:
+        api: the API server.
+        namespace: of the jobs.
+        submit: creates a job for the scheduler.
+        scheduling: `spec.scheduling`.
+        urgent: a PriorityClass above the default.
+    """
+    # given
+    submit(api, namespace, "gang-0", scheduling)
+    await_running(api, namespace, "gang-0")
+    # when a gang of two arrives
+    submit(api, namespace, "gang-1", scheduling | {"priorityClassName": urgent}, replicas=2)
+    # then no replica of the other keeps the third place
+    await_running(api, namespace, "gang-1")
+    wait_for("no replica of the other has a node", lambda: scheduled(api, namespace, "gang-0") == 0)
+    # when it has ended
+    finish(api, namespace, ["gang-1"])
+    # then
+    await_running(api, namespace, "gang-0")
+    restarts = api.job(namespace, "gang-0")["status"]["restarts"]
+    assert (restarts["counted"], restarts["uncounted"]) == (0, 1)
+
+
+def restart_in_next_group(api: Api, namespace: str, path: str, system: GangSystem) -> None:
+    """Let a replica of `gang-0` fail, and check that all get their nodes again, in a PodGroup of the next attempt.
+
+    Args:
+        api: the API server.
+        namespace: of the job.
+        path: of the PodGroups of a namespace, with the placeholder `ns`.
+        system: the gang scheduler of the job.
+    """
+    await_running(api, namespace, "gang-0")
+    assert groups(api, path, namespace) == {"gang-0-training"}
+    # when
+    fail_replica(api, namespace, "gang-0")
+    # then
+    wait_for("the next attempt", lambda: api.job(namespace, "gang-0")["status"]["attempt"] == 1)
+    await_running(api, namespace, "gang-0")
+    assert "gang-0-training-r1" in {group_of(pod, system) for pod in pods_of(api, namespace, "gang-0")}
+    wait_for("the first PodGroup to be removed", lambda: groups(api, path, namespace) == {"gang-0-training-r1"})
 
 
 def fail_replica(api: Api, namespace: str, name: str) -> None:
