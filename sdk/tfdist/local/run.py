@@ -7,7 +7,7 @@ remains when `run` returns, in any case.
 import contextlib
 import time
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -19,20 +19,9 @@ from tfdist.local.interrupt import Interrupts
 from tfdist.local.job import LocalJob
 from tfdist.local.processes import Processes
 from tfdist.local.run_directory import RunDirectory
+from tfdist.outcome import exit_code, read_status
 from tfdist.progress import duration
-from tfdist.reasons import ConditionReason
 from tfdist.status.conditions import find, is_true
-
-DEADLINE_EXCEEDED: Final = 124
-"""Exit code of a job that exceeded a deadline, the same as that of `timeout(1)`."""
-
-_DEADLINES: Final = frozenset(
-    {
-        ConditionReason.ACTIVE_DEADLINE_EXCEEDED,
-        ConditionReason.EVALUATION_DEADLINE_EXCEEDED,
-        ConditionReason.START_DEADLINE_EXCEEDED,
-    }
-)
 
 
 def run(local: LocalJob, directory: RunDirectory, console: Console, inherited: Mapping[str, str]) -> int:
@@ -55,17 +44,11 @@ def run(local: LocalJob, directory: RunDirectory, console: Console, inherited: M
             return interrupts.code
         failed = _condition(status, ConditionType.FAILED)
         console.message(f"Failed after {after}: {failed['message']}")
-        return DEADLINE_EXCEEDED if failed["reason"] in _DEADLINES else _code_of_root_cause(status)
+        return exit_code(read_status(status))
 
 
 def _condition(status: Mapping[str, Any], kind: ConditionType) -> Mapping[str, Any]:
     return find(status, kind) or {"reason": "", "message": ""}
-
-
-def _code_of_root_cause(status: Mapping[str, Any]) -> int:
-    """Return the exit code of the replica that failed the job; 1 where it has none, or ended with 0 too early."""
-    causes = [failure for failure in status.get("failures", ()) if failure["rootCause"]]
-    return int(causes[-1].get("exitCode", 1)) or 1 if causes else 1
 
 
 def _saved(local: LocalJob, directory: RunDirectory, status: Mapping[str, Any]) -> str:

@@ -1,0 +1,1 @@
+"""Declaration of the commands and their options, by subject."""

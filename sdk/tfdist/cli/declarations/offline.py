@@ -1,0 +1,119 @@
+"""Commands that need no cluster: `validate`, `render`, `convert`, `run --local`.
+
+A command imports its implementation (`tfdist.cli.commands`) when it runs, so that help and completion import neither
+the models nor a YAML parser.
+"""
+
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+import typer
+
+offline: Final = typer.Typer()
+
+Files = Annotated[list[str], typer.Argument(metavar="FILE", help="YAML or JSON; a folder; - for standard input.")]
+File = Annotated[str, typer.Argument(metavar="FILE", help="YAML or JSON; a folder; - for standard input.")]
+ManifestFormat = Annotated[Literal["yaml", "json"], typer.Option("-o", "--output", help="Output format.")]
+
+
+@offline.command()
+def validate(
+    files: Files,
+    *,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print errors only: no warnings, no summary.")] = False,
+    output: Annotated[Literal["text", "json"], typer.Option("-o", "--output", help="Output format.")] = "text",
+) -> int:
+    """Check TFDistJobs offline.
+
+    Prints a line FILE:LINE: PATH: MESSAGE for each problem, and a summary on standard error. A line with `warning:`
+    concerns a valid job and does not change the exit code. Documents of other kinds are skipped.
+
+    Exit code: 0 all valid, 1 problems found, 2 unreadable file.
+    """
+    from tfdist.cli.commands import validate as command  # noqa: PLC0415  imported on demand
+
+    return command.execute(files, quiet=quiet, in_json=output == "json")
+
+
+@offline.command()
+def render(
+    file: File,
+    namespace: Annotated[str, typer.Option("-n", "--namespace", help="Namespace of jobs without one.")] = "default",
+    image: Annotated[str, typer.Option(help="Trainer image of jobs without an image.")] = "tfdist/trainer",
+    output: ManifestFormat = "yaml",
+) -> int:
+    """Print every object that the controller would create.
+
+    The objects are in the order of their creation. Nothing is sent to a cluster.
+
+    Exit code: 0 rendered, 1 a job is invalid or there is none, 2 unreadable file.
+    """
+    from tfdist.cli.commands import render as command  # noqa: PLC0415  imported on demand
+
+    return command.execute(file, namespace=namespace, image=image, in_json=output == "json")
+
+
+@offline.command()
+def convert(files: Files, output: ManifestFormat = "yaml") -> int:
+    """Convert TFJobs (kubeflow.org/v1) to TFDistJobs.
+
+    Prints all documents in order: TFJobs converted, with notes as comments, all others unchanged. The notes are also
+    written to standard error as FILE:LINE: PATH: MESSAGE, with lines and paths of the TFJob.
+
+    Exit code: 0 converted, 1 a TFJob cannot be converted or its result is invalid, 2 unreadable file.
+    """
+    from tfdist.cli.commands import convert as command  # noqa: PLC0415  imported on demand
+
+    return command.execute(files, in_json=output == "json")
+
+
+@offline.command()
+def run(
+    file: Annotated[
+        str,
+        typer.Argument(metavar="FILE", help="YAML or JSON: one job and its ConfigMaps; a folder; or a script, *.py."),
+    ],
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="[-- ARGUMENTS]", help="Arguments of the script.")
+    ] = None,
+    *,
+    local: Annotated[bool, typer.Option("--local", help="On this machine; the only mode of this version.")],
+    workers: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Workers that run the script; by default 1.")
+    ] = None,
+    state: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Logs, volumes and status.json; default .tfdist/JOB.")
+    ] = None,
+    volume: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=FOLDER", help="Folder of a volume or claim; `checkpoint` is checkpoint.volume."),
+    ] = None,
+    command: Annotated[
+        str, typer.Option(metavar="COMMAND", help="Entry point of the image, such as 'python train.py'.")
+    ] = "",
+    in_place: Annotated[
+        bool, typer.Option("--in-place", help="Restart a gang in place, within the limits of its runPolicy.")
+    ] = False,
+) -> int:
+    """Run a job as processes of this machine.
+
+    Each replica is a process with the environment variables of its pod. Restarts, deadlines, evaluation and the end are
+    those of a cluster. Ctrl-C suspends the job: its replicas stop within their grace periods, a second Ctrl-C kills
+    them; no process outlives the run.
+
+    Exit code: 0 succeeded, 1 the job is invalid or needs a cluster, 2 unreadable file, 124 a deadline was exceeded, 130
+    or 143 suspended by a signal; otherwise that of the replica that failed the job.
+    """
+    from tfdist.cli.commands import run as implementation  # noqa: PLC0415  imported on demand
+
+    if not local:
+        raise typer.BadParameter("only local runs are supported: give --local")
+    return implementation.execute(
+        file,
+        arguments or (),
+        workers=workers,
+        state=state,
+        volumes=volume or (),
+        entry_point=command,
+        in_place=in_place,
+    )

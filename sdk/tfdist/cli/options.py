@@ -1,0 +1,17 @@
+"""Options and arguments that commands share."""
+
+from typing import Annotated
+
+import typer
+
+JobName = Annotated[str, typer.Argument(metavar="JOB", help="Name of the job.")]
+Namespace = Annotated[
+    str | None, typer.Option("-n", "--namespace", help="Namespace; by default that of the context.", show_default=False)
+]
+Context = Annotated[
+    str | None, typer.Option(help="Context of the kubeconfig; by default the current one.", show_default=False)
+]
+Kubeconfig = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="By default KUBECONFIG, then ~/.kube/config.", show_default=False),
+]

@@ -1,0 +1,1 @@
+"""The client of TFDist: `pip install 'tfdist[client]'`, then `tfdist.Client()`."""

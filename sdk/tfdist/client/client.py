@@ -1,0 +1,182 @@
+"""The client: jobs of a cluster, with the user's own rights and no server between."""
+
+import os
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+from urllib.parse import quote
+
+from tfdist.api.v1 import API_VERSION, KIND, PLURAL, TFDistJob
+from tfdist.client.api_server import MERGE_PATCH, ApiServer, Json
+from tfdist.client.handle import JobHandle
+from tfdist.client.job import Job
+from tfdist.client.kubeconfig import connection
+from tfdist.client.watch import watch_object
+from tfdist.planner.planned_restart import ANNOTATION as RESTARTED_AT
+from tfdist.render.names import JOB_LABEL
+from tfdist.timestamps import rfc3339
+
+_PROPAGATION: Final = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
+
+
+class Client:
+    """Submits, finds and controls jobs.
+
+    >>> client = Client()
+    >>> job = client.submit(manifest)
+    >>> result = job.wait(timeout=3600)
+    """
+
+    def __init__(
+        self,
+        *,
+        namespace: str | None = None,
+        context: str | None = None,
+        kubeconfig: str | os.PathLike[str] | None = None,
+    ) -> None:
+        """Connect as kubectl does; no request is sent.
+
+        Args:
+            namespace: of the jobs; by default that of the context, or of the pod that this runs in.
+            context: of the kubeconfig; by default the current one.
+            kubeconfig: file; by default those of `KUBECONFIG`, then `~/.kube/config`.
+
+        Raises:
+            NoCluster: there is no kubeconfig, or no such context in it.
+        """
+        self.api = ApiServer(connection(kubeconfig, context))
+        self.namespace = namespace or self.api.connection.namespace
+
+    def submit(self, job: TFDistJob | Mapping[str, Any], *, dry_run: bool = False) -> JobHandle:
+        """Create a job.
+
+        Args:
+            job: the manifest. Without a namespace it is created in that of the client.
+            dry_run: have the API server check the job without storing it.
+
+        Raises:
+            AlreadyExists: there is a job of this name.
+            Invalid: the API server or the controller's webhook rejects the job.
+            ClientError: the request failed.
+        """
+        manifest = _manifest(job)
+        namespace = manifest["metadata"].get("namespace") or self.namespace
+        query = {"fieldValidation": "Strict", "dryRun": "All" if dry_run else None}
+        stored = self.api.request("POST", jobs_path(namespace), manifest, query=query)
+        return self._handle(Job(stored))
+
+    def get(self, name: str) -> Job:
+        """Return a job.
+
+        Raises:
+            NotFound: there is none of this name in the namespace.
+            ClientError: the request failed.
+        """
+        return Job(self.api.request("GET", self._path(name)))
+
+    def attach(self, name: str) -> JobHandle:
+        """Return the handle of a job that exists.
+
+        Raises:
+            NotFound: there is none of this name in the namespace.
+            ClientError: the request failed.
+        """
+        return self._handle(self.get(name))
+
+    def delete(self, name: str, *, uid: str | None = None) -> None:
+        """Delete a job; its pods end within their grace periods.
+
+        Args:
+            name: of the job.
+            uid: delete the job only if it is this one.
+
+        Raises:
+            NotFound: there is none of this name in the namespace.
+            ClientError: the request failed.
+        """
+        preconditions = {"preconditions": {"uid": uid}} if uid else {}
+        self.api.request("DELETE", self._path(name), _PROPAGATION | preconditions)
+
+    def suspend(self, name: str) -> Job:
+        """Have a job save a checkpoint and stop; `resume` continues from there."""
+        return self.patch(name, {"spec": {"runPolicy": {"suspend": True}}})
+
+    def resume(self, name: str) -> Job:
+        """Continue a suspended job from its last checkpoint."""
+        return self.patch(name, {"spec": {"runPolicy": {"suspend": False}}})
+
+    def restart(self, name: str) -> Job:
+        """Restart the gang of a job; the restart is not counted."""
+        return self.patch(name, {"metadata": {"annotations": {RESTARTED_AT: rfc3339(datetime.now(UTC))}}})
+
+    def scale(self, name: str, workers: int) -> Job:
+        """Set the number of workers. Running pods keep the old one until the next restart."""
+        return self.patch(name, {"spec": {"worker": {"replicas": workers}}})
+
+    def patch(self, name: str, change: Json) -> Job:
+        """Change a job by a merge patch (RFC 7396), and return it.
+
+        Raises:
+            NotFound: there is none of this name in the namespace.
+            Invalid: the changed job is invalid.
+            ClientError: the request failed.
+        """
+        return Job(self.api.request("PATCH", self._path(name), change, content_type=MERGE_PATCH))
+
+    def pods(self, name: str) -> list[Json]:
+        """Return the pods of a job as JSON, those of earlier attempts included where they are kept."""
+        path = f"/api/v1/namespaces/{self.namespace}/pods"
+        return list(self.api.items(path, {"labelSelector": f"{JOB_LABEL}={name}"}))
+
+    def watch(self, name: str, *, seconds: float | None = None) -> Iterator[Job]:
+        """Yield a job, and again after each change, through cut connections and restarts of the API server.
+
+        Args:
+            name: of the job.
+            seconds: end after so many; by default never.
+
+        Raises:
+            NotFound: there is no such job, or it has been deleted.
+            ClientError: a request failed.
+        """
+        for stored in watch_object(self.api, jobs_path(self.namespace), name, seconds=seconds):
+            yield Job(stored)
+
+    def list(self, *, all_namespaces: bool = False, selector: str | None = None) -> list[Job]:
+        """Return the jobs of the namespace, or of all, by namespace and name.
+
+        Args:
+            all_namespaces: whether those of all namespaces are returned.
+            selector: of their labels, such as `team=vision`.
+
+        Raises:
+            ClientError: the request failed.
+        """
+        path = jobs_path(None if all_namespaces else self.namespace)
+        jobs = [Job(each) for each in self.api.items(path, {"labelSelector": selector})]
+        return sorted(jobs, key=lambda job: (job.namespace, job.name))
+
+    def _handle(self, job: Job) -> JobHandle:
+        scoped = self if job.namespace == self.namespace else self.in_namespace(job.namespace)
+        return JobHandle(scoped, job)
+
+    def in_namespace(self, namespace: str) -> "Client":
+        """Return the client for the jobs of another namespace, with the same connection."""
+        other = object.__new__(Client)
+        other.api, other.namespace = self.api, namespace
+        return other
+
+    def _path(self, name: str) -> str:
+        return f"{jobs_path(self.namespace)}/{quote(name, safe='')}"
+
+
+def jobs_path(namespace: str | None) -> str:
+    """Return the path of the jobs of a namespace, or with None of all."""
+    inside = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
+    return f"/apis/{API_VERSION}{inside}/{PLURAL}"
+
+
+def _manifest(job: TFDistJob | Mapping[str, Any]) -> Json:
+    if isinstance(job, TFDistJob):
+        job = job.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    return {"apiVersion": API_VERSION, "kind": KIND} | {key: value for key, value in job.items() if key != "status"}

@@ -1,0 +1,49 @@
+"""Errors of the client: each names what failed and what to do about it, in one line."""
+
+
+class ClientError(Exception):
+    """A request failed. Its message is for the user."""
+
+
+class NoCluster(ClientError):  # noqa: N818  the other names are those of the API server, without a suffix
+    """There is no cluster to talk to: no kubeconfig, no such context, or no connection."""
+
+
+class Unauthorized(ClientError):  # noqa: N818
+    """401: the cluster rejects the credentials, for example because a login has expired."""
+
+
+class Forbidden(ClientError):  # noqa: N818
+    """403: the user lacks a right, or a quota or policy rejects the request."""
+
+
+class NotInstalled(ClientError):  # noqa: N818
+    """404: the cluster has no TFDistJobs."""
+
+
+class NotFound(ClientError):  # noqa: N818
+    """404: there is no such job, or no such pod."""
+
+
+class AlreadyExists(ClientError):  # noqa: N818
+    """409: an object of this name exists."""
+
+
+class Conflict(ClientError):  # noqa: N818
+    """409: the object has changed since it was read."""
+
+
+class Invalid(ClientError):  # noqa: N818
+    """400 or 422: the API server, an admission policy or the controller's webhook rejects the object."""
+
+
+class Unavailable(ClientError):  # noqa: N818
+    """429 or 5xx: the API server cannot answer now. The same request may succeed later."""
+
+
+class WaitTimeout(ClientError, TimeoutError):  # noqa: N818
+    """The job did not get there in time."""
+
+
+class JobFailed(ClientError):  # noqa: N818
+    """The job has failed, or is invalid. The message is that of its condition."""

@@ -1,0 +1,110 @@
+"""The handle of one job, which another job of the same name does not replace."""
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from tfdist.api.status import JobPhase
+from tfdist.client.errors import JobFailed, NotFound, WaitTimeout
+from tfdist.client.job import Job, JobResult, result_of
+
+if TYPE_CHECKING:
+    from tfdist.client.client import Client
+
+
+class JobHandle:
+    """Controls one job; it stays valid while the client that made it is, and from any other process by its name."""
+
+    def __init__(self, client: "Client", job: Job) -> None:
+        self._client = client
+        self._job = job
+
+    @property
+    def name(self) -> str:
+        """Name of the job."""
+        return self._job.name
+
+    @property
+    def namespace(self) -> str:
+        """Namespace of the job."""
+        return self._job.namespace
+
+    @property
+    def job(self) -> Job:
+        """The job as it was last read."""
+        return self._job
+
+    def refresh(self) -> Job:
+        """Read the job again and return it.
+
+        Raises:
+            NotFound: it has been deleted, or another one has its name.
+            ClientError: the request failed.
+        """
+        return self._read(self._client.get(self.name))
+
+    def watch(self, *, seconds: float | None = None) -> Iterator[Job]:
+        """Yield the job, and again after each change, for so many `seconds`, by default without end.
+
+        Raises:
+            NotFound: it has been deleted, or another one has its name.
+            ClientError: the request failed.
+        """
+        for job in self._client.watch(self.name, seconds=seconds):
+            yield self._read(job)
+
+    def wait(self, timeout: float | None = None) -> JobResult:
+        """Wait until the job has ended, and return its outcome.
+
+        Args:
+            timeout: seconds; by default without end.
+
+        Raises:
+            JobFailed: the job has failed or is invalid, with the message of its condition.
+            WaitTimeout: it has not ended in time.
+            NotFound: it has been deleted.
+            ClientError: a request failed.
+        """
+        job = self.wait_for(timeout=timeout)
+        if job.phase is not JobPhase.SUCCEEDED:
+            raise JobFailed(f"{job.name} {job.phase.lower()}: {job.message}")
+        return result_of(job)
+
+    def wait_for(self, phases: Iterable[JobPhase] = (), timeout: float | None = None) -> Job:
+        """Wait until the job has one of `phases`, or has ended, and return it.
+
+        Raises:
+            WaitTimeout: it has not got there in time.
+            NotFound: it has been deleted.
+            ClientError: a request failed.
+        """
+        wanted = frozenset(phases)
+        for job in self.watch(seconds=timeout):
+            if job.is_finished or (job.phase in wanted and job.is_current):
+                return job
+        raise WaitTimeout(f"{self.name} is {self._job.phase} after {timeout:g} s: {self._job.message}")
+
+    def delete(self) -> None:
+        """Delete the job, and no other one of its name."""
+        self._client.delete(self.name, uid=self._job.uid)
+
+    def suspend(self) -> Job:
+        """Have the job save a checkpoint and stop."""
+        return self._read(self._client.suspend(self.name))
+
+    def resume(self) -> Job:
+        """Continue the job from its last checkpoint."""
+        return self._read(self._client.resume(self.name))
+
+    def restart(self) -> Job:
+        """Restart the gang; the restart is not counted."""
+        return self._read(self._client.restart(self.name))
+
+    def scale(self, workers: int) -> Job:
+        """Set the number of workers."""
+        return self._read(self._client.scale(self.name, workers))
+
+    def _read(self, job: Job) -> Job:
+        if job.uid != self._job.uid:
+            raise NotFound(f"job {self.name} was deleted; another one has its name now")
+        self._job = job
+        return job

@@ -1,0 +1,102 @@
+"""A job as the API server has it, and its outcome."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+from tfdist import outcome
+from tfdist.api.status import EvaluationResult, ExportStatus, JobPhase, ReplicaFailure, TFDistJobStatus
+
+FINISHED: Final = frozenset({JobPhase.SUCCEEDED, JobPhase.FAILED, JobPhase.INVALID})
+
+
+@dataclass(frozen=True)
+class Job:
+    """A stored job: its manifest, and the typed status."""
+
+    manifest: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """`metadata.name`."""
+        return str(self.manifest["metadata"]["name"])
+
+    @property
+    def namespace(self) -> str:
+        """`metadata.namespace`."""
+        return str(self.manifest["metadata"]["namespace"])
+
+    @property
+    def uid(self) -> str:
+        """`metadata.uid`: another job of the same name has another one."""
+        return str(self.manifest["metadata"]["uid"])
+
+    @property
+    def resource_version(self) -> str:
+        """`metadata.resourceVersion`."""
+        return str(self.manifest["metadata"]["resourceVersion"])
+
+    @property
+    def generation(self) -> int:
+        """`metadata.generation`."""
+        return int(self.manifest["metadata"]["generation"])
+
+    @property
+    def created(self) -> str:
+        """`metadata.creationTimestamp`, RFC 3339."""
+        return str(self.manifest["metadata"]["creationTimestamp"])
+
+    @property
+    def spec(self) -> Mapping[str, Any]:
+        """The specification as stored."""
+        return self.manifest.get("spec") or {}
+
+    @cached_property
+    def status(self) -> TFDistJobStatus:
+        """The status. Fields that this version does not know are left out."""
+        return outcome.read_status(self.manifest.get("status") or {})
+
+    @property
+    def phase(self) -> JobPhase:
+        """The phase; Pending before the controller has seen the job."""
+        return self.status.phase or JobPhase.PENDING
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the status is that of the stored specification."""
+        return self.status.observed_generation == self.generation
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the job has ended. An invalid job can be corrected, but does nothing until then."""
+        return self.phase in FINISHED and self.is_current
+
+    @property
+    def message(self) -> str:
+        """The reason of the phase, or what the job waits for."""
+        return (self.status.summary.message if self.status.summary else None) or ""
+
+    @property
+    def exit_code(self) -> int:
+        """Exit code of a finished job, see `outcome.exit_code`."""
+        return outcome.exit_code(self.status)
+
+
+@dataclass(frozen=True, slots=True)
+class JobResult:
+    """The outcome of a job that has succeeded."""
+
+    phase: JobPhase
+    evaluation: EvaluationResult | None
+    """The evaluation of the last checkpoint, or the latest one."""
+    export: ExportStatus | None
+    failures: tuple[ReplicaFailure, ...]
+    """The last failures that the job has survived, oldest first."""
+
+
+def result_of(job: Job) -> JobResult:
+    """Return the outcome of a job."""
+    evaluation = job.status.evaluation
+    final = (evaluation.final or evaluation.latest) if evaluation else None
+    return JobResult(job.phase, final, job.status.export, tuple(job.status.failures or ()))

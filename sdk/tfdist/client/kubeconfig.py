@@ -1,0 +1,85 @@
+"""Which cluster and namespace the client uses: those of kubectl, or of the pod that it runs in."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from kubernetes import config
+from kubernetes.client import Configuration
+from kubernetes.config.config_exception import ConfigException
+
+from tfdist.client.errors import NoCluster
+
+# The package has no types.
+_read_contexts: Any = config.list_kube_config_contexts
+_load: Any = config.load_kube_config
+_load_of_pod: Any = config.load_incluster_config
+
+_DEFAULT_FILE: Final = "~/.kube/config"
+_POD_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """An API server, the user's credentials, and the namespace of the context."""
+
+    configuration: Configuration
+    namespace: str
+    source: str
+    """Where they come from, such as `context "kind-tfdist"`."""
+
+    def __str__(self) -> str:
+        return f"{self.configuration.host} ({self.source})"
+
+
+def connection(kubeconfig: str | os.PathLike[str] | None = None, context: str | None = None) -> Connection:
+    """Return the connection of a context, by default the current one.
+
+    Args:
+        kubeconfig: file; by default those of `KUBECONFIG`, then `~/.kube/config`. Without such a file, in a pod, the
+            cluster and the service account of the pod are used.
+        context: name of a context.
+
+    Raises:
+        NoCluster: there is no configuration, or no such context in it.
+    """
+    files = os.fspath(kubeconfig) if kubeconfig else os.environ.get("KUBECONFIG") or _DEFAULT_FILE
+    if any(Path(file).expanduser().is_file() for file in files.split(os.pathsep) if file):
+        return _of_context(files, context)
+    if kubeconfig or context or "KUBERNETES_SERVICE_HOST" not in os.environ:
+        raise NoCluster(f"there is no kubeconfig at {files}: set --kubeconfig or KUBECONFIG to that of your cluster")
+    return _of_pod()
+
+
+def _of_context(files: str, name: str | None) -> Connection:
+    try:
+        contexts, current = _read_contexts(files)
+        chosen = _context(contexts, current, name, files)
+        configuration = Configuration()
+        _load(files, chosen["name"], configuration, persist_config=False)
+    except (ConfigException, yaml.YAMLError, OSError, TypeError, KeyError) as error:
+        raise NoCluster(f"the kubeconfig {files} cannot be used: {' '.join(str(error).split())}") from None
+    namespace = chosen["context"].get("namespace") or "default"
+    return Connection(configuration, namespace, f'context "{chosen["name"]}"')
+
+
+def _context(contexts: list[Any], current: Any, name: str | None, files: str) -> Any:
+    if name is None:
+        return current
+    for each in contexts:
+        if each["name"] == name:
+            return each
+    names = ", ".join(sorted(each["name"] for each in contexts))
+    raise NoCluster(f'there is no context "{name}" in {files}; it has {names}')
+
+
+def _of_pod() -> Connection:
+    configuration = Configuration()
+    try:
+        _load_of_pod(configuration)
+        namespace = _POD_NAMESPACE.read_text(encoding="utf-8").strip()
+    except (ConfigException, OSError) as error:
+        raise NoCluster(f"the service account of this pod cannot be used: {error}") from None
+    return Connection(configuration, namespace, "the service account of this pod")

@@ -1,0 +1,85 @@
+"""Follows one object of the API server through cut connections, restarts of the server, and a sleeping computer."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from tfdist.client.api_server import ApiServer, Json
+from tfdist.client.errors import NoCluster, Unavailable
+
+_WATCH_SECONDS: Final = 300
+_PATIENCE_SECONDS: Final = 300.0
+"""How long the API server may be away."""
+_FIRST_PAUSE: Final = 0.5
+_LONGEST_PAUSE: Final = 10.0
+
+
+def watch_object(api: ApiServer, path: str, name: str, *, seconds: float | None = None) -> Iterator[Json]:
+    """Yield an object, and again after each change.
+
+    Args:
+        api: where to ask.
+        path: of the list that has it.
+        name: of the object.
+        seconds: end after so many; by default never.
+
+    Raises:
+        NotFound: there is no such object, or it has been deleted.
+        NoCluster: the API server did not answer at the first request, or for five minutes.
+        ClientError: a request failed.
+    """
+    deadline = float("inf") if seconds is None else time.monotonic() + seconds
+
+    def read() -> Json:
+        return api.request("GET", f"{path}/{name}")
+
+    stored = read()
+    while True:
+        yield stored
+        for changed in _changes(api, path, name, stored, deadline):
+            yield (stored := changed)
+        if time.monotonic() >= deadline:
+            return
+        stored = _patiently(read, deadline)
+
+
+def _changes(api: ApiServer, path: str, name: str, stored: Json, deadline: float) -> Iterator[Json]:
+    """Yield an object after each change since it was read, until the stream ends, for whatever reason."""
+    left = min(deadline - time.monotonic(), _WATCH_SECONDS)
+    query: dict[str, Any] = {
+        "watch": True,
+        "fieldSelector": f"metadata.name={name}",
+        "resourceVersion": stored["metadata"]["resourceVersion"],
+        "allowWatchBookmarks": True,
+        "timeoutSeconds": max(1, round(left)),
+    }
+    buffer = b""
+    try:
+        with api.stream(path, query) as parts:
+            for part in parts:
+                *lines, buffer = (buffer + part).split(b"\n")
+                for event in map(json.loads, lines):
+                    if event["type"] in {"ADDED", "MODIFIED"}:
+                        yield event["object"]
+                    elif event["type"] != "BOOKMARK":
+                        return  # deleted, or an expired resource version: reading the object again shows which
+    except (NoCluster, Unavailable):
+        return
+
+
+def _patiently(request: Callable[[], Json], deadline: float) -> Json:
+    """Return the answer to a request, repeated with growing pauses while the API server is away.
+
+    Raises:
+        NoCluster, Unavailable: there is no answer for five minutes, or up to the deadline.
+    """
+    end, pause = min(time.monotonic() + _PATIENCE_SECONDS, deadline), _FIRST_PAUSE
+    while True:
+        try:
+            return request()
+        except (NoCluster, Unavailable):
+            if time.monotonic() + pause >= end:
+                raise
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)

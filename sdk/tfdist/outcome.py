@@ -1,0 +1,56 @@
+"""The outcome of a job, from its status: root cause and exit code."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from tfdist.api.status import ConditionType, JobCondition, JobPhase, ReplicaFailure, TFDistJobStatus
+from tfdist.reasons import ConditionReason
+
+DEADLINE_EXCEEDED: Final = 124
+"""Exit code of a job that exceeded a deadline, the same as that of `timeout(1)`."""
+
+_DEADLINES: Final = frozenset(
+    {
+        ConditionReason.ACTIVE_DEADLINE_EXCEEDED,
+        ConditionReason.EVALUATION_DEADLINE_EXCEEDED,
+        ConditionReason.START_DEADLINE_EXCEEDED,
+    }
+)
+
+
+def read_status(stored: Mapping[str, Any]) -> TFDistJobStatus:
+    """Return a stored status, without the fields of another version that this one cannot read."""
+    remaining = dict(stored)
+    while True:
+        try:
+            return TFDistJobStatus.model_validate(remaining, extra="ignore")
+        except ValidationError as error:
+            for problem in error.errors():
+                remaining.pop(str(problem["loc"][0]), None)
+
+
+def condition(status: TFDistJobStatus, kind: ConditionType) -> JobCondition | None:
+    """Return a condition of a job."""
+    return next((each for each in status.conditions or () if each.type is kind), None)
+
+
+def root_cause(status: TFDistJobStatus) -> ReplicaFailure | None:
+    """Return the last failure that was the root cause of the end of an attempt."""
+    return next((each for each in reversed(status.failures or []) if each.root_cause), None)
+
+
+def exit_code(status: TFDistJobStatus) -> int:
+    """Return the exit code for a job that has ended.
+
+    It is 0 for one that succeeded, 124 for one that exceeded a deadline, otherwise that of the replica which failed the
+    job; 1 if there is none, or if it ended with 0 too early.
+    """
+    if status.phase is JobPhase.SUCCEEDED:
+        return 0
+    failed = condition(status, ConditionType.FAILED)
+    if failed is not None and failed.reason in _DEADLINES:
+        return DEADLINE_EXCEEDED
+    cause = root_cause(status)
+    return (cause.exit_code if cause else None) or 1
