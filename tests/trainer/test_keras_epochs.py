@@ -1,6 +1,7 @@
 """An iteration of epochs that begins where another process has stopped has the same batches."""
 
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import keras
@@ -83,3 +84,71 @@ def test_it_has_the_batches_of_an_iteration_from_the_beginning(way: str, epochs:
     found = [[*one_epoch(rest)] for _ in range(epochs, EPOCHS)]
     # then
     assert found == [expected[epochs][first:], *expected[epochs + 1 :]]
+
+
+class CountedIterators:
+    """A data set that counts its iterators."""
+
+    def __init__(self, dataset: tf.data.Dataset) -> None:
+        self.dataset = dataset
+        self.count = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        self.count += 1
+        return iter(self.dataset)
+
+
+class WholeBatches:
+    """The batches of an epoch as blocks of one step, with what Keras' iterator knows of them."""
+
+    def __init__(self, dataset: tf.data.Dataset, smallest: int | None) -> None:
+        self.dataset = CountedIterators(dataset)
+        self.smallest = smallest
+
+    def blocks(self, _iterator: Any, steps: int, first: int) -> Iterator[tuple[int, int, Any]]:
+        return ((step, step, SimpleNamespace(steps=1, finished=1)) for step in range(first, steps))
+
+
+def of_several_workers(x: Any, **options: Any) -> Any:
+    return keras_epochs.epoch_iterator(
+        TFEpochIterator,
+        x=x,
+        steps_per_execution=1,
+        make_batches=lambda dataset, _steps, _first, smallest: WholeBatches(dataset, smallest),
+        **options,
+    )
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "iterators"),
+    [
+        (lambda: np.arange(12), {"batch_size": 4}, 2),
+        (lambda: np.arange(12), {"batch_size": 4, "steps_per_epoch": 3}, 3),
+        (lambda: rows().shuffle(12).batch(4), {}, 4),
+    ],
+    ids=["arrays", "arrays in epochs of a given length", "a data set, whose order depends on it"],
+)
+def test_two_epochs_make_as_many_iterators_as_have_an_effect(
+    data: Callable[[], Any], options: dict[str, Any], iterators: int
+) -> None:
+    found = of_several_workers(data(), **options)
+
+    for _ in range(2):
+        assert len([*found]) == STEPS
+
+    assert found.batches.dataset.count == iterators
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "smallest"),
+    [
+        (lambda: np.arange(12), {"batch_size": 5}, 2),
+        (lambda: np.arange(12), {"batch_size": 4}, 4),
+        (lambda: rows().batch(5), {}, None),
+    ],
+    ids=["a last batch with fewer rows", "whole batches", "a data set"],
+)
+def test_the_rows_of_the_smallest_batch_of_arrays_are_known(
+    data: Callable[[], Any], options: dict[str, Any], smallest: int
+) -> None:
+    assert of_several_workers(data(), **options).batches.smallest == smallest

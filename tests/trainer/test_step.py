@@ -168,6 +168,25 @@ def test_one_operation_changes_a_variable_as_keras_does_it_on_all_replicas(
         np.testing.assert_array_equal(ours[0], ours[-1])
 
 
+@pytest.mark.parametrize("beta", [0.99, 0.999])
+def test_weights_updated_by_the_kernel_stay_those_of_keras(beta: float) -> None:
+    # given
+    random = np.random.default_rng(0)
+    start = random.normal(size=(200, 5)).astype(np.float32)
+    variables = [keras.Variable(start), keras.Variable(start)]
+    optimizers = [keras.optimizers.Adam(0.01, beta_2=beta) for _ in variables]
+    for optimizer, variable in zip(optimizers, variables, strict=True):
+        optimizer.build([variable])
+    adam.fuse(optimizers[0])
+    # when
+    for _ in range(100):
+        gradient = tf.constant((random.normal(size=start.shape) * random.uniform(0, 2)).astype(np.float32))
+        for optimizer, variable in zip(optimizers, variables, strict=True):
+            optimizer.apply([gradient], [variable])
+    # then
+    np.testing.assert_allclose(variables[0].numpy(), variables[1].numpy(), rtol=0, atol=1.5e-6)
+
+
 def test_what_the_kernel_does_not_know_is_left_to_keras(gang: ReplicaGroup) -> None:
     assert updated(gang, OfTheUser)[1] == 0
     assert updated(gang, lambda: keras.optimizers.Adam(amsgrad=True))[1] == 0

@@ -140,9 +140,12 @@ def _epoch_iterator(original: Any) -> Callable[..., Any]:
         if worker is None:
             return original(*args, distribute_strategy=distribute_strategy, **kwargs)
 
-        def make_batches(dataset: Any, steps: int, first: Any) -> Batches:
+        def make_batches(dataset: Any, steps: int, first: Any, smallest: int | None) -> Batches:
             # `predict` has no labels, and its rows must come out in order.
-            return Batches(dataset, distribute_strategy, worker, steps=steps, ordered="y" not in kwargs, first=first)
+            ordered = "y" not in kwargs
+            return Batches(
+                dataset, distribute_strategy, worker, steps=steps, ordered=ordered, first=first, smallest=smallest
+            )
 
         return keras_epochs.epoch_iterator(original, *args, make_batches=make_batches, **kwargs)
 

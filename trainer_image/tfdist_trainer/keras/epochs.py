@@ -55,7 +55,15 @@ class Batches:
     """The batches of this worker, of a data set of global batches."""
 
     def __init__(
-        self, dataset: Any, strategy: Any, worker: Worker, *, steps: int, ordered: bool, first: Any = None
+        self,
+        dataset: Any,
+        strategy: Any,
+        worker: Worker,
+        *,
+        steps: int,
+        ordered: bool,
+        first: Any = None,
+        smallest: int | None = None,
     ) -> None:
         """Batch `dataset` for `worker`.
 
@@ -66,9 +74,10 @@ class Batches:
             steps: steps per execution.
             ordered: whether the order of the rows matters, as in `predict`.
             first: the first global batch, if it is known. A generator would not yield again what is read as an example.
+            smallest: rows of the smallest global batch, if they are known.
         """
         self.steps_per_execution = StepsPerExecution(steps)
-        self.may_be_empty = may_be_empty(dataset, worker)
+        self.may_be_empty = may_be_empty(dataset, worker, smallest)
         self.takes_rows = takes_rows(dataset, worker, ordered=ordered)
         """Whether `dataset` has this worker's rows of each global batch."""
         if self.takes_rows:

@@ -50,8 +50,10 @@ def rows_of_worker(dataset: tf.data.Dataset, worker: Worker) -> tf.data.Dataset:
     return mine.prefetch(2) if dataset.options().autotune.enabled is not False else mine
 
 
-def may_be_empty(dataset: Any, worker: Worker) -> bool:
-    """Return whether a replica may get a batch without examples."""
+def may_be_empty(dataset: Any, worker: Worker, smallest: int | None) -> bool:
+    """Return whether a replica may get a batch without examples; `smallest` has the rows of a batch, if known."""
+    if smallest is not None:
+        return smallest < worker.replicas
     if not isinstance(dataset, tf.data.Dataset):
         return True
     sizes = [spec.shape[0] for spec in tf.nest.flatten(dataset.element_spec) if _has_rows(spec)]

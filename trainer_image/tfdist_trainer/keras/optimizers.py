@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tfdist_trainer.keras.replica_step import current
+from tfdist_trainer.kernels import adam
 from tfdist_trainer.upstream.keras_fit import variables_of
 
 
@@ -19,6 +20,7 @@ def apply(original: Callable[..., None]) -> Callable[..., None]:
             original(self, grads, trainable_variables)
             return
         gradients = step.exchange(list(grads), variables_of(self, trainable_variables), self)
+        adam.fuse(self)
         with step.exchanged():
             original(self, gradients, trainable_variables)
 

@@ -25,19 +25,21 @@ _active: Final = threading.local()
 class ReplicaStep:
     """The step that a replica is computing; tensors inside the graph."""
 
-    def __init__(self, examples: tf.Tensor, replicas: int, replica: tf.Tensor) -> None:
+    def __init__(self, examples: tf.Tensor, replicas: int, replica: tf.Tensor, *, may_be_empty: bool) -> None:
         """Begin a step on a batch.
 
         Args:
             examples: number of examples of the local batch, float32 []; 0 if the data of this worker has ended.
             replicas: number of replicas of all workers.
             replica: number of this replica, from 0, int32 [].
+            may_be_empty: whether `examples` can be 0.
         """
         self.examples = examples
         self.replica = replica
         self.assigned: list[Any] = []
         """Keras variables that the step has assigned, other than by an optimizer."""
         self._replicas = replicas
+        self._may_be_empty = may_be_empty
         self._weighing: set[int] = set()
         """Optimizers whose losses have the weight, by identity."""
         self.is_exchanged = False
@@ -57,8 +59,10 @@ class ReplicaStep:
         Sparse rows, such as those of an embedding, are put together and stay sparse: the exchange is as large as they
         are, and the optimizer sees the rows of the global batch, as on one worker.
         """
-        # Without examples, a gradient may be NaN whose loss has the weight 0.
-        weight = tf.sign(self.examples) if id(optimizer) in self._weighing else self.examples
+        weight = self.examples
+        if id(optimizer) in self._weighing:
+            # Without examples, a gradient may be NaN whose loss has the weight 0.
+            weight = tf.sign(self.examples) if self._may_be_empty else None
         pairs = zip(gradients, variables, strict=True)
         # Operations on sparse rows can lose the static shape of a dense gradient.
         weighted = [
@@ -71,7 +75,7 @@ class ReplicaStep:
             for each in gradients
         ]
 
-    def _joined(self, rows: tf.IndexedSlices, weight: tf.Tensor, total: tf.Tensor) -> tf.IndexedSlices:
+    def _joined(self, rows: tf.IndexedSlices, weight: tf.Tensor | None, total: tf.Tensor) -> tf.IndexedSlices:
         """Return the `rows` of all replicas, for the mean over `total` examples; a collective."""
         self.has_joined_rows = True
         weighted = tf.IndexedSlices(_weighted(rows.values, weight), rows.indices, rows.dense_shape)
@@ -145,8 +149,13 @@ def running() -> ReplicaStep:
     return step
 
 
-def _weighted(value: tf.Tensor, weight: tf.Tensor) -> tf.Tensor:
-    """Return the product; 0 where the weight is, as without examples the value may be NaN, a mean over nothing."""
+def _weighted(value: tf.Tensor, weight: tf.Tensor | None) -> tf.Tensor:
+    """Return the product; 0 where the weight is, as without examples the value may be NaN, a mean over nothing.
+
+    Without a `weight` return the value.
+    """
+    if weight is None:
+        return value
     return tf.math.multiply_no_nan(value, tf.cast(weight, value.dtype))
 
 

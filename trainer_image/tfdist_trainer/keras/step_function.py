@@ -13,7 +13,7 @@ from tfdist_trainer.autograph import graph
 from tfdist_trainer.keras.epochs import Block, StepsPerExecution
 from tfdist_trainer.keras.replica_step import ReplicaStep, computing, examples_in
 from tfdist_trainer.strategies.reduction import all_reduce_sum
-from tfdist_trainer.upstream.keras_fit import metric_results, statistics, without_optionals
+from tfdist_trainer.upstream.keras_fit import metric_results, returns_more, statistics, without_optionals
 from tfdist_trainer.upstream.strategy_worker import Worker, local_updates
 
 
@@ -45,6 +45,7 @@ class StepFunction:
         self._strategy = model.distribute_strategy
         self._seconds = 0.0
         self._assigned: list[Any] = []
+        self._returns_more = returns_more(model)
         self._has_joined_rows: bool | None = None
         """Whether a step exchanges sparse gradients; None before it is traced."""
         compiled = graph if not model.run_eagerly else _eager
@@ -145,10 +146,18 @@ class StepFunction:
             return self._strategy.run(self._replica, args=(batch, may_be_empty))
 
     def _replica(self, batch: Any, may_be_empty: bool) -> tuple[Any, tf.Tensor]:
-        """Run one step on one replica; return what the model's step returns, and the number of examples."""
+        """Run one step on one replica; return what the model's step returns, and the number of examples.
+
+        Keras' own steps return the results of all metrics, which `_results_of` computes once for several steps.
+        """
         context = tf.distribute.get_replica_context()
         examples = tf.cast(examples_in(batch), tf.float32)
-        step = ReplicaStep(examples, self._worker.replicas, tf.cast(context.replica_id_in_sync_group, tf.int32))
+        step = ReplicaStep(
+            examples,
+            self._worker.replicas,
+            tf.cast(context.replica_id_in_sync_group, tf.int32),
+            may_be_empty=may_be_empty,
+        )
         before = self._state() if may_be_empty else {}
         with computing(step):
             outputs = self._step(batch)
@@ -156,7 +165,7 @@ class StepFunction:
         self._has_joined_rows = step.has_joined_rows
         if may_be_empty:
             self._restore_empty(before, examples)
-        return outputs, examples
+        return outputs if self._returns_more else None, examples
 
     def _restore_empty(self, before: Mapping[int, tf.Tensor], examples: tf.Tensor) -> None:
         """Undo what a step without `examples` did to metrics, and to statistics that are not finite after it.
@@ -185,7 +194,7 @@ class StepFunction:
             logs = metric_results(self._model, self._local(states))
             if outputs is not None:
                 own = self._local(outputs)[0]
-                if not isinstance(own, Mapping) or set(own) != set(logs):
+                if own is not None and (not isinstance(own, Mapping) or set(own) != set(logs)):
                     logs = self._local(self._strategy.run(self._means, args=(outputs,)))
         return logs, self._local(states), self._local(means)
 
@@ -202,7 +211,7 @@ class StepFunction:
 
     def _means(self, outputs: tuple[Any, tf.Tensor]) -> Any:
         values, examples = outputs
-        step = ReplicaStep(examples, self._worker.replicas, tf.constant(0))
+        step = ReplicaStep(examples, self._worker.replicas, tf.constant(0), may_be_empty=True)
         return tf.nest.pack_sequence_as(values, step.weighted_means(tf.nest.flatten(values)))
 
     def _local(self, value: Any) -> Any:

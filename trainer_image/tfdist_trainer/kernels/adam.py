@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from tfdist_trainer.upstream.keras_optimizers import Update, moments_of, replace_adam_update
@@ -34,17 +35,33 @@ def _update(adam: Any, by_keras: Update, gradients: Sequence[Any], variables: Se
         by_keras(gradients, variables, rate)
         return
     step = tf.cast(tf.convert_to_tensor(adam.iterations) + 1, tf.float32)
+    first, second = (_rounding(beta, step) for beta in (adam.beta_1, adam.beta_2))
     alike = {
         "beta1_power": tf.pow(tf.constant(adam.beta_1), step),
         "beta2_power": tf.pow(tf.constant(adam.beta_2), step),
-        "lr": tf.cast(rate, tf.float32),
+        "lr": tf.cast(rate, tf.float32) * tf.sqrt(second) / first,
         "beta1": adam.beta_1,
         "beta2": adam.beta_2,
-        "epsilon": adam.epsilon,
+        "epsilon": adam.epsilon * tf.sqrt(second),
     }
     for gradient, variable in zip(gradients, variables, strict=True):
         var, m, v = (each.value.handle for each in (variable, *moments_of(adam, variable)))
         tf.raw_ops.ResourceApplyAdam(var=var, m=m, v=v, grad=gradient, **alike)
+
+
+def _rounding(beta: float, step: tf.Tensor) -> tf.Tensor:
+    """Return a moment of the kernel after `step` updates by equal gradients, divided by that of Keras, float32 [].
+
+    The kernel subtracts `beta` from 1 in float32, Keras in float64: of 0.999 the results differ by 1.3e-5, and so do
+    the moments of the first steps. Uncorrected, weights differ by more than 1e-5 after a few hundred steps.
+    """
+    count = tf.cast(step, tf.float64)
+    by_kernel, by_keras = float(np.float32(beta)), 1 - float(np.float32(1 - beta))
+    return tf.cast(
+        (1 - tf.pow(tf.constant(by_kernel, tf.float64), count))
+        / (1 - tf.pow(tf.constant(by_keras, tf.float64), count)),
+        tf.float32,
+    )
 
 
 def _is_plain(gradient: Any, variable: Any) -> bool:

@@ -32,16 +32,25 @@ FIRST_BATCHES: Final = Hook(
     reason="The shapes of a generator's batches are those of its first one, which it would not yield again.",
     missing="the first batch of a generator is not trained on",
 )
-HOOKS: Final = (EPOCH_ITERATOR, ENUMERATE, FIRST_BATCHES)
+ARRAYS: Final = Hook(
+    package="keras",
+    name="keras.src.trainers.data_adapters.array_data_adapter:ArrayDataAdapter",
+    reason="The order of arrays does not depend on how many iterators were made, so one for each epoch suffices.",
+    missing="an epoch begins 25 ms later",
+)
+HOOKS: Final = (EPOCH_ITERATOR, ENUMERATE, FIRST_BATCHES, ARRAYS)
 
 
-def epoch_iterator(original: Any, *args: Any, make_batches: Callable[[Any, int, Any], Any], **kwargs: Any) -> Any:
+def epoch_iterator(
+    original: Any, *args: Any, make_batches: Callable[[Any, int, Any, int | None], Any], **kwargs: Any
+) -> Any:
     """Return Keras' iterator of the epochs, of class `original`, over the blocks of `make_batches`.
 
     Args:
         original: the class.
         *args: its arguments.
-        make_batches: called with a data set, steps per execution, and the first batch of a generator, or None.
+        make_batches: called with a data set, steps per execution, the first batch of a generator, or None, and the rows
+            of the smallest batch, if they are known.
         **kwargs: its arguments.
     """
 
@@ -52,7 +61,9 @@ def epoch_iterator(original: Any, *args: Any, make_batches: Callable[[Any, int, 
             super(original, self).__init__(*args, **kwargs)
             self._num_batches: int | None = self.data_adapter.num_batches
             first = next(iter(getattr(self.data_adapter, FIRST_BATCHES.attribute, ())), None)
-            self.batches = make_batches(self.data_adapter.get_tf_dataset(), self.steps_per_execution, first)
+            self.batches = make_batches(
+                self.data_adapter.get_tf_dataset(), self.steps_per_execution, first, _smallest_batch(self.data_adapter)
+            )
             self._distributed_dataset = self.batches.dataset
 
         def _enumerate_iterator(self) -> Iterator[tuple[int, int, Any]]:
@@ -68,9 +79,16 @@ def epoch_iterator(original: Any, *args: Any, make_batches: Callable[[Any, int, 
                     break
                 yield begin, end, block
                 self._count(begin, block)
-            if self._num_batches and self._steps_seen >= self._num_batches:
+            if self._num_batches and self._steps_seen >= self._num_batches and self._restarts_twice():
                 self._restart()
             self.data_adapter.on_epoch_end()
+
+        def _restarts_twice(self) -> bool:
+            """Return whether the iterator that is made at the end of an epoch has an effect.
+
+            Keras makes another one at the begin of the next epoch, unless that continues this one.
+            """
+            return self.steps_per_epoch is not None or type(self.data_adapter).__name__ != ARRAYS.attribute
 
         def _restarts_at_end(self) -> bool:
             return True
@@ -102,6 +120,12 @@ def forwarded(original: Any, *args: Any, **kwargs: Any) -> Any:
                     read(iterator, end + 1 - begin)
 
     return EpochIterator(*args, **kwargs)
+
+
+def _smallest_batch(adapter: Any) -> int | None:
+    """Return the rows of the smallest batch; None if they are not known, as those of a data set."""
+    rows: int | None = adapter.batch_size
+    return rows if rows is None else adapter.partial_batch_size or rows
 
 
 class Forwarded:

@@ -207,6 +207,15 @@ def has_own_train_step(model: Any) -> bool:
     return type(model).train_step is not trainer.train_step
 
 
+def returns_more(model: Any) -> bool:
+    """Return whether the class of `model` may return other logs from a step than the results of its metrics."""
+    trainer = importlib.import_module(_TRAINER).TensorFlowTrainer
+    return any(
+        getattr(type(model), name) is not getattr(trainer, name)
+        for name in ("train_step", "test_step", "compute_metrics")
+    )
+
+
 def masked_weights(sample_weight: Any, mask: Any, dtype: Any, reduction: str) -> Any:
     """Return the weights that a loss with `sample_weight` and `mask` divides by."""
     loss = importlib.import_module(_LOSS)

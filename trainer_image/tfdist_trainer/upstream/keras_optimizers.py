@@ -71,7 +71,8 @@ def replace_adam_update(adam: Any, wrap: Callable[[Update], Update]) -> bool:
         if not hasattr(adam, hook.attribute):
             fall_back(hook)
             return False
-    adam._backend_update_step = wrap(adam._backend_update_step)
+    if UPDATE.attribute not in vars(adam):
+        adam._backend_update_step = wrap(adam._backend_update_step)
     return True
 
 
