@@ -50,6 +50,9 @@ MAIN_CONTAINER: Final = "tensorflow"
 
 TERMINATION_MESSAGE_BYTES: Final = 1024
 
+CODE_BYTES: Final = 64 << 20
+"""Limit on the code of `training.source.archive` when it is unpacked."""
+
 LAUNCH_PORT: Final = 8791
 """Default port on which the launcher of member 0 accepts those of the other members."""
 LAUNCH_PORT_ENV: Final = "TFDIST_LAUNCH_PORT"

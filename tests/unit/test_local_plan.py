@@ -17,6 +17,7 @@ from tfdist.validation import parse
 NEEDS: dict[str, dict[str, Any] | None] = {
     "own-class-from-configmap": {"config_maps": {"digits": {"data": {"digits.py": "class Digits: ..."}}}},
     "own-script": {"config_maps": {"my-script": {"data": {"train.py": "import keras"}}}},
+    "own-script-from-archive": {"config_maps": {"my-code": {"binaryData": {"code.tar.gz": "H4sI"}}}},
     "secrets-in-env": None,
 }
 """Additional input of a sample; None: it cannot run without a cluster."""

@@ -1,12 +1,13 @@
 """`training.script`: the command, the code and the settings of its replicas, on a cluster and on this machine."""
 
+import base64
 import json
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from support.factories import EVALUATED, manifest
-from support.local_plans import STATE, prepared
+from support.local_plans import STATE, prepared, rejection
 
 from tfdist import validation
 from tfdist.contract import JOB_ENV, ReplicaJob
@@ -21,12 +22,17 @@ MODULE: Final[Json] = {"script": "team.train"}
 LAUNCHED: Final = ["tfdist-launch", "--", "python"]
 
 
-def containers(**spec: Any) -> list[Json]:
-    """Return the container `tensorflow` of each replica of the first gang."""
+def pods(**spec: Any) -> list[Json]:
+    """Return the specification of the pod of each replica of the first gang."""
     job = validation.parse(manifest(**spec))
     gang = gangs(job)[0]
-    pods = [pod(job, gang, member, Attempt(0, 0), Installation("tfdist/trainer:test")) for member in gang.members]
-    return [made["spec"]["containers"][0] for made in pods]
+    installation = Installation("tfdist/trainer:test")
+    return [pod(job, gang, member, Attempt(0, 0), installation)["spec"] for member in gang.members]
+
+
+def containers(**spec: Any) -> list[Json]:
+    """Return the container `tensorflow` of each replica of the first gang."""
+    return [made["containers"][0] for made in pods(**spec)]
 
 
 def variables(container: Json) -> dict[str, str]:
@@ -134,6 +140,40 @@ def test_a_script_of_a_config_map_runs_on_this_machine_in_the_folder_of_its_file
     assert worker.directory == folder
     assert set(made.folders[folder].files) == set(files)
     assert made.notes == []
+
+
+def test_an_init_container_unpacks_an_archive_before_the_script_starts() -> None:
+    # when
+    spec = pods(training={"script": "src/train.py", "source": {"archive": {"name": "my-code"}}})[0]
+    # then
+    (init,) = spec["initContainers"]
+    assert init["command"][-3:] == ["tfdist_trainer.fetch", "/opt/tfdist/archive/code.tar.gz", "/opt/tfdist/source"]
+    mounts = {mount["name"]: mount["mountPath"] for mount in init["volumeMounts"]}
+    assert mounts == {"tfdist-source": "/opt/tfdist/source", "tfdist-archive": "/opt/tfdist/archive"}
+    volumes = {volume.pop("name"): volume for volume in spec["volumes"]}
+    assert volumes["tfdist-archive"] == {"configMap": {"name": "my-code"}}
+    assert volumes["tfdist-source"] == {"emptyDir": {}}
+    assert spec["containers"][0]["command"][-1] == "/opt/tfdist/source/src/train.py"
+    assert spec["containers"][0]["workingDir"] == "/opt/tfdist/source"
+
+
+def test_an_archive_in_the_same_file_is_unpacked_once_on_this_machine() -> None:
+    # given
+    document = manifest(training={"script": "train.py", "source": {"archive": {"name": "my-code"}}})
+    packed = base64.b64encode(b"packed").decode()
+    # when
+    made = prepared(document, config_maps={"my-code": {"binaryData": {"code.tar.gz": packed}}})
+    # then
+    folder = STATE / "config" / "worker-0" / "tfdist-archive"
+    assert made.fetch is not None
+    assert made.fetch.command[-2:] == (f"{folder}/code.tar.gz", f"{STATE}/source")
+    assert made.folders[folder].files == {"code.tar.gz": b"packed"}
+    assert made.replicas["worker-1"].command[-1] == f"{STATE}/source/train.py"
+
+
+def test_an_archive_that_is_not_in_the_file_is_named() -> None:
+    document = manifest(training={"script": "train.py", "source": {"archive": {"name": "my-code"}}})
+    assert "put the ConfigMap my-code into the same file" in rejection(document)
 
 
 @pytest.mark.parametrize("launcher", [False, True], ids=["processes", "in place"])

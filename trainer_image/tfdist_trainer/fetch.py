@@ -1,7 +1,10 @@
-"""`python -m tfdist_trainer.fetch REPOSITORY REVISION TARGET`: fetches one revision of a Git repository.
+"""Writes the code of a job to a directory: a revision of a Git repository, or an archive.
 
-The init container of a job with `training.source.git` runs this. It needs neither the `git` program nor credentials,
-and writes only to the directory TARGET.
+    python -m tfdist_trainer.fetch REPOSITORY REVISION TARGET
+    python -m tfdist_trainer.fetch ARCHIVE TARGET
+
+The init container of a job with `training.source.git` or `training.source.archive` runs this. It needs neither the
+`git` program nor credentials, and writes only to the directory TARGET.
 """
 
 import re
@@ -18,7 +21,7 @@ from dulwich.objects import Commit, ObjectID, Tag
 from dulwich.repo import Repo
 
 from tfdist.contract import ExitCode
-from tfdist_trainer import log
+from tfdist_trainer import archive, log
 from tfdist_trainer.errors import DataMissingError, StorageError, TrainerError, UsageError, classify, one_line
 
 COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -33,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Fetch as given on the command line, log any failure, and return the exit code."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        fetch(*_parse(given))
+        _write_code(given)
     except Exception as error:
         failure = classify(error)
         log.error(f"tfdist-fetch: {failure.message}")
@@ -41,11 +44,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return ExitCode.DONE
 
 
-def _parse(arguments: Sequence[str]) -> tuple[str, str, Path]:
-    if len(arguments) != 3:  # noqa: PLR2004  the three of the usage
-        raise UsageError("usage: python -m tfdist_trainer.fetch REPOSITORY REVISION TARGET")
-    repository, revision, target = arguments
-    return repository, revision, Path(target)
+def _write_code(arguments: Sequence[str]) -> None:
+    match arguments:
+        case [repository, revision, target]:
+            fetch(repository, revision, Path(target))
+        case [packed, target]:
+            _clear(Path(target))
+            archive.unpack(Path(packed), Path(target))
+        case _:
+            raise UsageError("usage: python -m tfdist_trainer.fetch REPOSITORY REVISION TARGET, or ARCHIVE TARGET")
 
 
 def fetch(repository: str, revision: str, target: Path) -> str:

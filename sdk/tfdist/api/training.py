@@ -13,7 +13,6 @@ from tfdist.api.scalars import (
     Boolean,
     Count,
     Directory,
-    DnsName,
     Image,
     Name,
     Natural,
@@ -23,63 +22,13 @@ from tfdist.api.scalars import (
     Text,
     distinct,
 )
+from tfdist.api.source import SourceSpec
 
 PLACEHOLDERS: Final = ("name", "namespace", "uid")
 """Placeholders of a directory, in braces: fields of the job's metadata."""
 
-Folder = Annotated[str, StringConstraints(min_length=1, max_length=1024, pattern=patterns.FOLDER)]
-"""A relative path within a source."""
-
-
 SCRIPT_SUFFIX: Final = ".py"
 """End of a `training.script` that is a file; any other is a module."""
-
-
-class ObjectSource(ApiModel):
-    """A reference to an object in the job's namespace."""
-
-    name: DnsName
-    """Name of the object."""
-
-
-class ClaimSource(ApiModel):
-    """A directory of a PersistentVolumeClaim."""
-
-    claim_name: DnsName
-    """Name of the PersistentVolumeClaim."""
-    directory: Folder | None = None
-    """Relative path to add to `PYTHONPATH`. Defaults to the root of the volume."""
-
-
-class GitSource(ApiModel):
-    """A revision of a Git repository, fetched by an init container."""
-
-    repository: Annotated[str, StringConstraints(max_length=2048, pattern=patterns.REPOSITORY)]
-    """URL of the repository (https, ssh, git), or `user@host:path`."""
-    revision: Annotated[str, StringConstraints(min_length=1, max_length=255, pattern=patterns.REVISION)] = "HEAD"
-    """Commit, tag or branch. Only a full commit hash makes every attempt run the same code."""
-    directory: Folder | None = None
-    """Relative path to add to `PYTHONPATH`. Defaults to the root of the repository."""
-
-
-class SourceSpec(ApiModel):
-    """Source of the code of a program or script; exactly one of the fields must be set."""
-
-    cross_field_rules = (
-        CrossFieldRule(
-            "[has(self.configMap), has(self.git), has(self.persistentVolumeClaim)].filter(x, x).size() == 1",
-            "exactly one source is required; set one of configMap, git and persistentVolumeClaim",
-            "",
-            lambda self: sum(s is not None for s in (self.config_map, self.git, self.persistent_volume_claim)) == 1,
-        ),
-    )
-
-    config_map: ObjectSource | None = None
-    """ConfigMap in the job's namespace whose keys are files, at most 1 MiB in total."""
-    git: GitSource | None = None
-    """Git repository, fetched by an init container without credentials."""
-    persistent_volume_claim: ClaimSource | None = None
-    """PersistentVolumeClaim that all pods can mount, mounted read-only."""
 
 
 class TrainingSpec(ApiModel):

@@ -47,3 +47,7 @@ class WaitTimeout(ClientError, TimeoutError):  # noqa: N818
 
 class JobFailed(ClientError):  # noqa: N818
     """The job has failed, or is invalid. The message is that of its condition."""
+
+
+class CodeError(ClientError):
+    """A folder of code cannot be packed: a file cannot be read, or it is too large."""

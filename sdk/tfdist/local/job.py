@@ -126,12 +126,12 @@ class LocalJob:
     def _check(self, pod: Manifest) -> None:
         """Collect folders, notes and problems of a pod."""
         container, translation = main_container(pod), self._translation(pod)
+        for init in pod["spec"].get("initContainers", ()):
+            if init["name"] == FETCH_CONTAINER and self.fetch is None:
+                self.fetch = translation.fetch(init, self._sources)
         self._problems |= dict.fromkeys(translation.problems)
         self.folders |= {folder.path: folder for folder in translation.folders}
         self._volumes |= {each: None for volume in pod["spec"].get("volumes", ()) for each in names_of(volume)}
-        for init in pod["spec"].get("initContainers", ()):
-            if init["name"] == FETCH_CONTAINER and self.fetch is None:
-                self.fetch = translation.fetch(init["command"])
         if "workingDir" in container and translation.directory is None:
             self._note(f"workingDir: {container['workingDir']} is the image's; replicas run in this folder")
         self._gpus_asked[pod["spec"]["hostname"]] = translation.gpus

@@ -19,13 +19,13 @@ from tfdist.render.template import main_container
 from tfdist.validation import FieldError
 
 FETCH: Final = "fetch"
-"""Name of the process that fetches the source from Git, where replicas have their host names."""
+"""Name of the process that fetches or unpacks the source, where replicas have their host names."""
 
 _PORT_VARIABLE: Final = re.compile(r"TFDIST_[A-Z]+_PORT")
 """Variables of the contract that hold a port on which the replica listens."""
 
 _SOURCE: Final = "source"
-"""Folder of the source from Git, below the state folder."""
+"""Folder of the source from Git or an archive, below the state folder."""
 
 _PARTS_WITH_PATHS: Final = ("training", "checkpoint", "export")
 """Parts of `TFDIST_JOB` that contain paths of the pod."""
@@ -64,7 +64,7 @@ class ContainerToProcess:
         self.folders: list[Folder] = []
         self._variables, problems = container_env(self._container, env_sources)
         self.problems += problems
-        self._paths = Paths(self._mounts(sources))
+        self._paths = Paths(self._mounts(self._container, sources))
         self.folders = [replace(each, files=self._files(each.files)) for each in self.folders]
 
     @property
@@ -91,16 +91,19 @@ class ContainerToProcess:
             folders=tuple(self.folders),
         )
 
-    def fetch(self, command: Sequence[str]) -> ReplicaPlan:
-        """Return the process that fetches the source from Git, into a folder of its own that it finds empty."""
-        folders = tuple(replace(each, empty=True) for each in self.folders if each.path.name == _SOURCE)
+    def fetch(self, container: Mapping[str, Any], sources: Sources) -> ReplicaPlan:
+        """Return the process that fetches or unpacks the source, into a folder of its own that it finds empty."""
+        others = len(self.folders)
+        paths = Paths(self._mounts(container, sources))
+        folders = tuple(replace(f, empty=True) if f.path.name == _SOURCE else f for f in self.folders[others:])
+        command = [paths.translate(word) for word in container["command"]]
         # the working directory of the replicas may be in the source
         return replace(self.replica(command), name=FETCH, folders=folders, directory=None)
 
-    def _mounts(self, sources: Sources) -> dict[str, Path]:
+    def _mounts(self, container: Mapping[str, Any], sources: Sources) -> dict[str, Path]:
         volumes = {volume["name"]: volume for volume in self._pod["spec"].get("volumes", ())}
         mounts = {}
-        for mount in self._container.get("volumeMounts", ()):
+        for mount in container.get("volumeMounts", ()):
             # the machine has its own temporary folder
             if mount["name"] == defaults.TEMPORARY:
                 continue

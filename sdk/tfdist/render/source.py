@@ -1,13 +1,20 @@
 """Source code of a program or script where it is not in the image: a volume on `PYTHONPATH`."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from tfdist import contract
-from tfdist.api.training import SourceSpec, TrainingSpec
+from tfdist.api.source import SourceSpec
+from tfdist.api.training import TrainingSpec
 
 VOLUME: Final = "tfdist-source"
 MOUNT_PATH: Final = "/opt/tfdist/source"
 FETCH_CONTAINER: Final = "tfdist-fetch"
+ARCHIVE_VOLUME: Final = "tfdist-archive"
+ARCHIVE_KEY: Final = "code.tar.gz"
+"""Key of the ConfigMap of `training.source.archive`."""
+
+_ARCHIVE_PATH: Final = "/opt/tfdist/archive"
 
 
 def overlay(training: TrainingSpec | None, fetch_image: str, *, as_root: bool = False) -> dict[str, Any]:
@@ -15,7 +22,7 @@ def overlay(training: TrainingSpec | None, fetch_image: str, *, as_root: bool = 
 
     Args:
         training: the job's `training`.
-        fetch_image: image of the init container that fetches a Git repository.
+        fetch_image: image of the init container that fetches a Git repository or unpacks an archive.
         as_root: whether the pod sets the user 0, which the kubelet rejects with `runAsNonRoot`.
     """
     code = training.source if training else None
@@ -31,7 +38,13 @@ def overlay(training: TrainingSpec | None, fetch_image: str, *, as_root: bool = 
         container["workingDir"] = folder  # where the script finds the files next to it, as by `python train.py`
     spec: dict[str, Any] = {"containers": [container], "volumes": [{"name": VOLUME} | _volume(code)]}
     if code.git is not None:
-        spec["initContainers"] = [_fetch(code.git.repository, code.git.revision, fetch_image, as_root=as_root)]
+        given = [code.git.repository, code.git.revision]
+        spec["initContainers"] = [_fetch(given, fetch_image, as_root=as_root)]
+    elif code.archive is not None:
+        spec["volumes"].append({"name": ARCHIVE_VOLUME, "configMap": {"name": code.archive.name}})
+        fetch = _fetch([f"{_ARCHIVE_PATH}/{ARCHIVE_KEY}"], fetch_image, as_root=as_root)
+        fetch["volumeMounts"].append({"name": ARCHIVE_VOLUME, "mountPath": _ARCHIVE_PATH, "readOnly": True})
+        spec["initContainers"] = [fetch]
     return {"spec": spec}
 
 
@@ -50,11 +63,12 @@ def _volume(code: SourceSpec) -> dict[str, Any]:
     return {"emptyDir": {}}
 
 
-def _fetch(repository: str, revision: str, image: str, *, as_root: bool) -> dict[str, Any]:
+def _fetch(given: Sequence[str], image: str, *, as_root: bool) -> dict[str, Any]:
+    """Return the init container that writes the code to the volume; `given` is a repository and revision, or a file."""
     return {
         "name": FETCH_CONTAINER,
         "image": image,
-        "command": ["python", "-m", "tfdist_trainer.fetch", repository, revision, MOUNT_PATH],
+        "command": ["python", "-m", "tfdist_trainer.fetch", *given, MOUNT_PATH],
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"]},

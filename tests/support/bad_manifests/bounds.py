@@ -119,6 +119,7 @@ _TRAINING: Final = (
         training={"script": "team.train"},
     ),
     field("a ConfigMap of an odd name", "training.source.configMap.name", "My_Code", "must be a DNS", PATTERN),
+    field("an archive of an odd name", "training.source.archive.name", "My_Code", "must be a DNS", PATTERN),
     field(
         "a claim of an odd name",
         "training.source.persistentVolumeClaim.claimName",

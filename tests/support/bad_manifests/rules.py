@@ -15,7 +15,7 @@ NOTHING_TO_RUN: Final = (
 STANDBY: Final = (
     "standby requires the bundled trainer and checkpoints; set training.program and checkpoint, or remove standby"
 )
-ONE_PLACE: Final = "exactly one source is required; set one of configMap, git and persistentVolumeClaim"
+ONE_PLACE: Final = "exactly one source is required; set one of archive, configMap, git and persistentVolumeClaim"
 
 
 def failure(name: str, path: str, message: str, **fields: Any) -> Bad:

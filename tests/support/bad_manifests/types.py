@@ -54,6 +54,7 @@ _TYPES: Final = (
 
 _ABSENT: Final = (
     absent("a ConfigMap without a name", "training.source.configMap.name", **source(configMap={})),
+    absent("an archive without a name", "training.source.archive.name", **source(archive={})),
     absent(
         "a claim without a name", "training.source.persistentVolumeClaim.claimName", **source(persistentVolumeClaim={})
     ),

@@ -1,0 +1,169 @@
+"""Packs a folder of code for `training.source.archive`: the same files always give the same bytes."""
+
+import gzip
+import hashlib
+import io
+import os
+import stat
+import tarfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tfdist.client.errors import CodeError
+from tfdist.client.ignored_files import IgnoreRules
+from tfdist.contract import CODE_BYTES
+
+PACKED_BYTES: Final = 900 << 10
+"""Limit on an archive; a ConfigMap has at most 1 MiB."""
+
+_HASH_CHARACTERS: Final = 8
+_LARGEST: Final = 10
+_ADVICE: Final = (
+    "name what is not code in .tfdistignore, or take the code from a Git repository or a claim (training.source), or "
+    "from an image"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CodeArchive:
+    """A packed folder: the bytes of a tar file compressed with gzip, and the paths of its files."""
+
+    content: bytes
+    files: tuple[str, ...]
+
+    @property
+    def digest(self) -> str:
+        """The first characters of the content's hash."""
+        return hashlib.sha256(self.content).hexdigest()[:_HASH_CHARACTERS]
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file to pack: its path in the archive, where it is, and its size."""
+
+    name: str
+    path: Path
+    size: int
+
+
+def pack_folder(folder: Path) -> CodeArchive:
+    """Return the archive of a folder, without the files that its `.gitignore` and `.tfdistignore` name.
+
+    Raises:
+        CodeError: a file cannot be read, a link points outside of the folder, or there is no file or too much.
+    """
+    if not folder.is_dir():
+        raise CodeError(f"{folder}: no such folder")
+    files = _found(folder)
+    if not files:
+        raise CodeError(f"{folder}: there is no file to pack: the folder is empty, or .gitignore names all of it")
+    return _pack(folder, files)
+
+
+def pack_file(name: str, folder: Path) -> CodeArchive:
+    """Return the archive of one file, with its path relative to `folder`.
+
+    Raises:
+        CodeError: the file cannot be read, or is too large.
+    """
+    path = Path(os.path.realpath(folder / name))
+    try:
+        return _pack(folder, [_File(name, path, path.stat().st_size)])
+    except OSError as error:
+        raise CodeError(_unreadable(error, path)) from None
+
+
+def _found(folder: Path) -> list[_File]:
+    """Return the files to pack, sorted by path."""
+    root, found = folder.resolve(), []
+    pending = [(root, IgnoreRules.above(root))]
+    while pending:
+        directory, outer = pending.pop()
+        try:
+            rules = outer.within(directory)
+            entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
+            for entry in entries:
+                path, is_folder = Path(entry.path), entry.is_dir(follow_symlinks=False)
+                if rules.ignore(path, is_folder=is_folder):
+                    continue
+                if is_folder:
+                    pending.append((path, rules))
+                elif entry.is_file(follow_symlinks=False) or entry.is_symlink():
+                    found.append(_described(path, root, path.relative_to(root).as_posix()))
+        except OSError as error:
+            raise CodeError(_unreadable(error, directory)) from None
+    return sorted(found, key=lambda file: file.name)
+
+
+def _described(path: Path, root: Path, name: str) -> _File:
+    if path.is_symlink() and not _target(path).is_relative_to(root):
+        raise CodeError(
+            f"{path}: the link points to {path.readlink()}, outside of the folder; name it in .tfdistignore, or "
+            "replace it by the file"
+        )
+    try:
+        return _File(name, path, path.lstat().st_size)
+    except OSError as error:
+        raise CodeError(_unreadable(error, path)) from None
+
+
+def _target(link: Path) -> Path:
+    """Return what a link points to; the link itself for one that leads back to itself."""
+    try:
+        return link.resolve()
+    except (OSError, RuntimeError):
+        return link
+
+
+def _pack(folder: Path, files: Sequence[_File]) -> CodeArchive:
+    if sum(file.size for file in files) > CODE_BYTES:
+        raise CodeError(_too_large(folder, f"more than {CODE_BYTES >> 20} MiB", files))
+    content = _compressed(folder.resolve(), files)
+    if len(content) > PACKED_BYTES:
+        raise CodeError(_too_large(folder, f"{_size(len(content))} when packed, and {_size(PACKED_BYTES)} fit", files))
+    return CodeArchive(content, tuple(file.name for file in files))
+
+
+def _compressed(root: Path, files: Iterable[_File]) -> bytes:
+    buffer = io.BytesIO()
+    with (
+        gzip.GzipFile(filename="", fileobj=buffer, mode="wb", mtime=0) as stream,
+        tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive,
+    ):
+        for file in files:
+            try:
+                _add(archive, file, root)
+            except OSError as error:
+                raise CodeError(_unreadable(error, file.path)) from None
+    return buffer.getvalue()
+
+
+def _add(archive: tarfile.TarFile, file: _File, root: Path) -> None:
+    """Add a file without what differs between two clones of the same code: time, owner, and most of its mode."""
+    info = tarfile.TarInfo(file.name)
+    if file.path.is_symlink():
+        info.type = tarfile.SYMTYPE
+        info.linkname = os.path.relpath(_target(file.path), root / Path(file.name).parent)
+        archive.addfile(info)
+        return
+    content = file.path.read_bytes()
+    info.size = len(content)
+    info.mode = 0o755 if file.path.stat().st_mode & stat.S_IXUSR else 0o644
+    archive.addfile(info, io.BytesIO(content))
+
+
+def _too_large(folder: Path, size: str, files: Sequence[_File]) -> str:
+    largest = sorted(files, key=lambda file: -file.size)[:_LARGEST]
+    lines = "".join(f"\n{_size(file.size):>12}  {file.name}" for file in largest)
+    return f"{folder}: the code is too large: {size}; {_ADVICE}. The largest files:{lines}"
+
+
+def _size(size: int) -> str:
+    return f"{size / (1 << 20):.1f} MiB" if size >= 1 << 20 else f"{size / (1 << 10):.1f} KiB"
+
+
+def _unreadable(error: OSError, path: Path) -> str:
+    reason = f"{error.filename or path}: cannot be read: {error.strerror or error}"
+    return f"{reason}; if it is not code, name it in .tfdistignore"

@@ -1,0 +1,68 @@
+"""Which files of a folder are not code: those that `.gitignore` and `.tfdistignore` name, with the rules of Git."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pathspec import GitIgnoreSpec
+
+from tfdist.client.errors import CodeError
+
+NEVER_CODE: Final = frozenset({".git", "__pycache__", ".venv", ".tfdist"})
+_FILES: Final = (".gitignore", ".tfdistignore")
+"""The later one has the last word."""
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoreRules:
+    """The patterns that apply in a folder: its own, and those of the folders above it."""
+
+    levels: tuple[tuple[Path, GitIgnoreSpec], ...] = ()
+    """Folder and patterns, from the outermost to the innermost."""
+
+    @classmethod
+    def above(cls, folder: Path) -> "IgnoreRules":
+        """Return the patterns of the folders above `folder` that belong to the same Git repository."""
+        rules = cls()
+        if (folder / ".git").exists():
+            return rules
+        root = next((each for each in folder.parents if (each / ".git").exists()), None)
+        if root is None:
+            return rules
+        for each in reversed([each for each in folder.parents if each.is_relative_to(root)]):
+            rules = rules.within(each)
+        return rules
+
+    def within(self, folder: Path) -> "IgnoreRules":
+        """Return the patterns that apply in a folder below.
+
+        Raises:
+            CodeError: a file of patterns cannot be read, or has an invalid one.
+        """
+        lines: list[str] = []
+        for file in (folder / name for name in _FILES):
+            if not file.is_file():
+                continue
+            try:
+                lines += file.read_text(encoding="utf-8").splitlines()
+            except (OSError, UnicodeDecodeError) as error:
+                reason = getattr(error, "strerror", None) or "it is not UTF-8"
+                raise CodeError(f"{file}: cannot be read: {reason}") from None
+        if not lines:
+            return self
+        try:
+            spec = GitIgnoreSpec.from_lines(lines)
+        except ValueError as error:
+            raise CodeError(f"{folder}: .gitignore or .tfdistignore has an invalid pattern: {error}") from None
+        return IgnoreRules((*self.levels, (folder, spec)))
+
+    def ignore(self, path: Path, *, is_folder: bool) -> bool:
+        """Return whether a file or folder is not code; the innermost pattern that matches it decides."""
+        if path.name in NEVER_CODE:
+            return True
+        for folder, spec in reversed(self.levels):
+            name = path.relative_to(folder).as_posix() + ("/" if is_folder else "")
+            included = spec.check_file(name).include
+            if included is not None:
+                return included
+        return False
