@@ -15,7 +15,7 @@ from tfdist.cli import documents
 from tfdist.cli.errors import MISSING_EXTRA
 from tfdist.cli.main import main
 
-COMMANDS = ("validate", "render", "convert", "run")
+COMMANDS = ("validate", "render", "convert", "run", "submit")
 HEAVY = {"tensorflow", "kubernetes", "kopf", "aiohttp", "numpy", "tfdist_operator", "tfdist_trainer"}
 PRINT_IMPORTS = """
 import json, sys

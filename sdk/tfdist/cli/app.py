@@ -13,6 +13,7 @@ from typer.exceptions import TyperException
 from tfdist import __version__
 from tfdist.cli.declarations.jobs import jobs
 from tfdist.cli.declarations.offline import offline
+from tfdist.cli.declarations.submit import submit
 from tfdist.cli.errors import MISSING_EXTRA, CommandError
 from tfdist.client.errors import ClientError
 
@@ -38,6 +39,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
 
+app.add_typer(submit)
 app.add_typer(jobs)
 app.add_typer(offline)
 

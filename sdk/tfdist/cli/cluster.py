@@ -18,7 +18,7 @@ def connect(namespace: str | None, context: str | None, kubeconfig: str | None) 
     try:
         from tfdist.client.client import Client  # noqa: PLC0415  half a second, which commands without a cluster save
     except ModuleNotFoundError as error:
-        if str(error.name).partition(".")[0] not in {"kubernetes", "urllib3", "yaml"}:
+        if str(error.name).partition(".")[0] not in {"kubernetes", "pathspec", "urllib3", "yaml"}:
             raise
         raise CommandError("this command needs the client: pip install 'tfdist[cli,client]'") from None
     return Client(namespace=namespace, context=context, kubeconfig=kubeconfig)

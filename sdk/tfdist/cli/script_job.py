@@ -34,7 +34,7 @@ def script_job(path: str, arguments: Sequence[str], workers: int) -> list[Docume
     manifest: dict[str, Any] = {
         "apiVersion": API_VERSION,
         "kind": KIND,
-        "metadata": {"name": _name(script.stem)},
+        "metadata": {"name": job_name(script.stem)},
         "spec": {
             "training": {"script": str(script.resolve()), **({"args": list(arguments)} if arguments else {})},
             "worker": {"replicas": workers},
@@ -44,7 +44,7 @@ def script_job(path: str, arguments: Sequence[str], workers: int) -> list[Docume
     return list(documents.parse(json.dumps(manifest).encode(), path))
 
 
-def _name(stem: str) -> str:
+def job_name(stem: str) -> str:
     """Return a name of a job that resembles the name of a file."""
     words = re.findall("[a-z0-9]+", stem.lower())
     name = "-".join(words)[:_NAME_CHARACTERS].strip("-")

@@ -1,16 +1,20 @@
 """The client: jobs of a cluster, with the user's own rights and no server between."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
 from tfdist.api.v1 import API_VERSION, KIND, PLURAL, TFDistJob
 from tfdist.client.api_server import MERGE_PATCH, ApiServer, Json
+from tfdist.client.code_archive import CodeArchive, pack
 from tfdist.client.handle import JobHandle
 from tfdist.client.job import Job
 from tfdist.client.kubeconfig import connection
+from tfdist.client.overrides import with_values
+from tfdist.client.submission import Submission, check, create, prepare
 from tfdist.client.watch import watch_object
 from tfdist.planner.planned_restart import ANNOTATION as RESTARTED_AT
 from tfdist.render.names import JOB_LABEL
@@ -47,23 +51,46 @@ class Client:
         self.api = ApiServer(connection(kubeconfig, context))
         self.namespace = namespace or self.api.connection.namespace
 
-    def submit(self, job: TFDistJob | Mapping[str, Any], *, dry_run: bool = False) -> JobHandle:
-        """Create a job.
+    def submit(
+        self,
+        job: TFDistJob | Mapping[str, Any],
+        *,
+        code: str | os.PathLike[str] | CodeArchive | None = None,
+        set: Mapping[str, Any] | None = None,  # noqa: A002  the name of the command's option
+        config_maps: Sequence[Mapping[str, Any]] = (),
+        dry_run: bool = False,
+    ) -> JobHandle:
+        """Create a job and what it needs, or nothing.
 
         Args:
             job: the manifest. Without a namespace it is created in that of the client.
-            dry_run: have the API server check the job without storing it.
+            code: a folder, or one script, that becomes `training.source.archive`: a ConfigMap that the job owns.
+            set: values of fields by their paths below `spec`, such as `{"training.config.epochs": 3}`. With `set` or
+                `code` the job is validated before the first request.
+            config_maps: ConfigMaps that the job refers to. They are created, or must have the same content.
+            dry_run: have the API server check the objects without storing them.
 
         Raises:
-            AlreadyExists: there is a job of this name.
-            Invalid: the API server or the controller's webhook rejects the job.
-            ClientError: the request failed.
+            AlreadyExists: there is a job of this name, or a ConfigMap with another content.
+            Invalid: the job is invalid, or the API server or the controller's webhook rejects it.
+            CodeError: the code cannot be packed.
+            ClientError: a request failed.
         """
-        manifest = _manifest(job)
-        namespace = manifest["metadata"].get("namespace") or self.namespace
-        query = {"fieldValidation": "Strict", "dryRun": "All" if dry_run else None}
-        stored = self.api.request("POST", jobs_path(namespace), manifest, query=query)
-        return self._handle(Job(stored))
+        manifest = with_values(_manifest(job), set or {})
+        archive = code if code is None or isinstance(code, CodeArchive) else pack(Path(code))
+        submission = prepare(manifest, self.namespace, archive, config_maps)
+        if set or archive is not None:
+            check(submission.job)
+        return self.create(submission, dry_run=dry_run)
+
+    def create(self, submission: Submission, *, dry_run: bool = False) -> JobHandle:
+        """Create a job and its ConfigMaps, or nothing; as `submit`, for a job that has been prepared.
+
+        Raises:
+            ClientError: a request failed.
+        """
+        placed = submission.in_namespace(self.namespace)
+        return self._handle(Job(create(self.api, placed, dry_run=dry_run)))
 
     def get(self, name: str) -> Job:
         """Return a job.

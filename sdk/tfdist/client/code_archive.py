@@ -48,6 +48,15 @@ class _File:
     size: int
 
 
+def pack(path: Path) -> CodeArchive:
+    """Return the archive of a folder, or of one file.
+
+    Raises:
+        CodeError: as in `pack_folder`.
+    """
+    return pack_file(path.name, path.parent) if path.is_file() else pack_folder(path)
+
+
 def pack_folder(folder: Path) -> CodeArchive:
     """Return the archive of a folder, without the files that its `.gitignore` and `.tfdistignore` name.
 

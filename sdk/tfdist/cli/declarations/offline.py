@@ -1,10 +1,9 @@
-"""Commands that need no cluster: `validate`, `render`, `convert`, `run --local`.
+"""Commands that need no cluster: `validate`, `render`, `convert`.
 
 A command imports its implementation (`tfdist.cli.commands`) when it runs, so that help and completion import neither
 the models nor a YAML parser.
 """
 
-from pathlib import Path
 from typing import Annotated, Final, Literal
 
 import typer
@@ -65,55 +64,3 @@ def convert(files: Files, output: ManifestFormat = "yaml") -> int:
     from tfdist.cli.commands import convert as command  # noqa: PLC0415  imported on demand
 
     return command.execute(files, in_json=output == "json")
-
-
-@offline.command()
-def run(
-    file: Annotated[
-        str,
-        typer.Argument(metavar="FILE", help="YAML or JSON: one job and its ConfigMaps; a folder; or a script, *.py."),
-    ],
-    arguments: Annotated[
-        list[str] | None, typer.Argument(metavar="[-- ARGUMENTS]", help="Arguments of the script.")
-    ] = None,
-    *,
-    local: Annotated[bool, typer.Option("--local", help="On this machine; the only mode of this version.")],
-    workers: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Workers that run the script; by default 1.")
-    ] = None,
-    state: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Logs, volumes and status.json; default .tfdist/JOB.")
-    ] = None,
-    volume: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=FOLDER", help="Folder of a volume or claim; `checkpoint` is checkpoint.volume."),
-    ] = None,
-    command: Annotated[
-        str, typer.Option(metavar="COMMAND", help="Entry point of the image, such as 'python train.py'.")
-    ] = "",
-    in_place: Annotated[
-        bool, typer.Option("--in-place", help="Restart a gang in place, within the limits of its runPolicy.")
-    ] = False,
-) -> int:
-    """Run a job as processes of this machine.
-
-    Each replica is a process with the environment variables of its pod. Restarts, deadlines, evaluation and the end are
-    those of a cluster. Ctrl-C suspends the job: its replicas stop within their grace periods, a second Ctrl-C kills
-    them; no process outlives the run.
-
-    Exit code: 0 succeeded, 1 the job is invalid or needs a cluster, 2 unreadable file, 124 a deadline was exceeded, 130
-    or 143 suspended by a signal; otherwise that of the replica that failed the job.
-    """
-    from tfdist.cli.commands import run as implementation  # noqa: PLC0415  imported on demand
-
-    if not local:
-        raise typer.BadParameter("only local runs are supported: give --local")
-    return implementation.execute(
-        file,
-        arguments or (),
-        workers=workers,
-        state=state,
-        volumes=volume or (),
-        entry_point=command,
-        in_place=in_place,
-    )

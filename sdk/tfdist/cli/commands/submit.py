@@ -1,0 +1,227 @@
+"""`tfdist submit`: creates a job from a manifest or a command, with a folder of code."""
+
+import importlib
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from tfdist.cli import documents, jobs, manifests, overrides
+from tfdist.cli.config_maps import config_maps
+from tfdist.cli.documents import STDIN, SUFFIXES, Document
+from tfdist.cli.errors import CommandError
+from tfdist.cli.findings import Finding, findings
+from tfdist.cli.new_job import JobOptions, new_job, script_of
+from tfdist.cli.output import message, one_line
+from tfdist.cli.script_job import is_script
+from tfdist.client.client import Client
+from tfdist.client.code_archive import CodeArchive, pack_file, pack_folder
+from tfdist.client.errors import Invalid
+from tfdist.client.overrides import steps, with_values
+from tfdist.client.submission import Submission, prepare
+from tfdist.messages import count, join_path
+
+_COMMAND_LINE: Final = "command line"
+_NOT_CREATED: Final = frozenset({"TFDistJob", "ConfigMap", "Kustomization"})
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the user wants: a manifest or a command, and changes of it."""
+
+    words: Sequence[str]
+    """Arguments before `--`: a manifest, or a script with its arguments."""
+    command: Sequence[str] = ()
+    """Arguments after `--`."""
+    options: JobOptions = field(default_factory=JobOptions)
+    code: Path | None = None
+    values: Sequence[str] = ()
+    """Those of `--set`."""
+    namespace: str | None = None
+
+
+def execute(
+    request: Request, connected: Callable[[], Client], *, dry_run: str | None = None, follow: bool = False
+) -> int:
+    """Submit a job and return the exit code: 0, or 1 if it is invalid; with `follow` that of the job.
+
+    Args:
+        request: the job.
+        connected: returns the client; it is called only for a job that is valid.
+        dry_run: `client` prints the objects, `server` has the API server check them.
+        follow: whether to follow the job to its end.
+    """
+    submission = _submission(request)
+    if submission is None:
+        return 1
+    if dry_run == "client":
+        _print(submission)
+        return 0
+    client = connected()
+    handle = client.create(submission, dry_run=dry_run is not None)
+    name = handle.name
+    if dry_run is not None:
+        print(f"tfdistjob/{name} created (server dry run)")
+        return 0
+    print(f"tfdistjob/{name} created", flush=True)
+    if follow:
+        # imported by name: the commands do without one another
+        attach: Any = importlib.import_module("tfdist.cli.commands.attach")
+        code: int = attach.execute(client.in_namespace(handle.namespace), name)
+        return code
+    other = handle.namespace != client.api.connection.namespace
+    message(f"follow it: tfdist attach {name}{f' -n {handle.namespace}' if other else ''}")
+    return 0
+
+
+def _submission(request: Request) -> Submission | None:
+    """Return what to create, or None for an invalid job, whose errors have been printed."""
+    words = [*request.words, *request.command]
+    if not words:
+        raise CommandError("give a manifest FILE, or -- and a command, such as -- python train.py")
+    if _is_manifest(words[0]):
+        document, found = _from_file(words, request)
+        if document is None:
+            return None
+    else:
+        document, found = _from_command(words, request), []
+    values = overrides.parse(request.values)
+    if request.options.name and found:
+        values["metadata.name"] = request.options.name
+    try:
+        job = with_values(document.value, values)
+    except Invalid as error:
+        raise CommandError(f"--set {error}") from None
+    _check_namespace(job, request.namespace)
+    archive = _archive(job, request)
+    if archive is None and request.code is None and not found:
+        archive = _script_archive(words)
+    submission = _prepared(job, request, archive, found)
+    return submission if _is_valid(replace(document, value=submission.job), values) else None
+
+
+def _is_manifest(word: str) -> bool:
+    return word == STDIN or word.endswith(SUFFIXES) or Path(word).is_dir()
+
+
+def _from_file(words: Sequence[str], request: Request) -> tuple[Document | None, list[Document]]:
+    file, *rest = words
+    if rest:
+        raise CommandError(f"{rest[0]}: {file} is a manifest; set training.args in it for arguments")
+    if request.options.given:
+        option = request.options.given[0]
+        raise CommandError(f"{option}: {file} is a manifest; change a field by --set, such as worker.replicas=4")
+    found = jobs.read(file)
+    for document in found:
+        kind = document.value.get("kind")
+        if kind not in _NOT_CREATED:
+            name = (document.value.get("metadata") or {}).get("name")
+            message(f"{document.source}:{document.locate('kind').line}: {kind} {name} is not created: kubectl apply")
+    selected = jobs.unchecked(found, file, "submit")
+    return (jobs.only(selected, file, "submit") if selected else None), found
+
+
+def _from_command(words: Sequence[str], request: Request) -> Document:
+    if request.words and not is_script(request.words[0]):
+        raise CommandError(f"{request.words[0]}: neither a manifest nor a script; write -- before a command")
+    (document,) = documents.parse(json.dumps(new_job(words, request.options)).encode(), _COMMAND_LINE)
+    return document
+
+
+def _check_namespace(job: Mapping[str, Any], given: str | None) -> None:
+    own = (job.get("metadata") or {}).get("namespace")
+    if given and own and own != given:
+        raise CommandError(f"--namespace {given}: the manifest has the namespace {own}; change one of them")
+
+
+def _archive(job: dict[str, Any], request: Request) -> CodeArchive | None:
+    """Return the packed folder of `--code`; the path of a script in it becomes relative to it."""
+    if request.code is None:
+        return None
+    training = (job.get("spec") or {}).get("training")
+    if not isinstance(training, dict) or not (training.get("script") or training.get("program")):
+        raise CommandError("--code: only a script or program uses a folder of code; write -- python SCRIPT.py")
+    archive = pack_folder(request.code)
+    script = training.get("script")
+    if isinstance(script, str) and script.endswith(".py") and not script.startswith("/"):
+        inside = _inside(script, request.code)
+        if inside not in archive.files:
+            raise CommandError(
+                f"{script}: the code of {request.code} has no such file; write its path in this folder, and check "
+                ".gitignore and .tfdistignore"
+            )
+        training["script"] = inside
+    return archive
+
+
+def _inside(script: str, folder: Path) -> str:
+    """Return the path of a script in the folder of code; it may be given relative to the current folder."""
+    if (folder / script).is_file():
+        return script
+    path = Path(script).resolve()
+    return path.relative_to(folder.resolve()).as_posix() if path.is_relative_to(folder.resolve()) else script
+
+
+def _script_archive(words: Sequence[str]) -> CodeArchive | None:
+    """Return the script of a command, packed alone."""
+    script = script_of(words)
+    if script is None or not script.is_relative_file:
+        return None
+    if not Path(script.target).is_file():
+        raise CommandError(f"{script.target}: no such file; the path of a script in the image is absolute")
+    if ".." in Path(script.target).parts:
+        raise CommandError(f"{script.target}: outside of the current folder; give its folder by --code")
+    return pack_file(script.target, Path())
+
+
+def _prepared(
+    job: dict[str, Any], request: Request, archive: CodeArchive | None, found: Sequence[Document]
+) -> Submission:
+    namespace = (job.get("metadata") or {}).get("namespace") or request.namespace or ""
+    needed = [
+        {"data": value.get("data"), "binaryData": value.get("binaryData"), **value, "metadata": _named(value, name)}
+        for name, value in config_maps(found, namespace).items()
+    ]
+    submission = prepare(job, request.namespace or "", archive, [_without_nulls(each) for each in needed])
+    if archive is not None and submission.code is not None:
+        size = f"{len(archive.content) / 1024:.1f} KiB"
+        message(f"code: {count(len(archive.files), 'file')}, {size} in configmap/{submission.code['metadata']['name']}")
+    return submission
+
+
+def _named(config_map: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {"name": name} | dict(config_map.get("metadata") or {})
+
+
+def _without_nulls(value: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: each for key, each in value.items() if each is not None}
+
+
+def _is_valid(document: Document, values: Mapping[str, Any]) -> bool:
+    """Return whether a job is valid; print its errors and warnings."""
+    changed = {join_path(steps(path)): path for path in values}
+    found = list(findings(document))
+    for each in found:
+        _report(each, changed)
+    return all(each.severity == "warning" for each in found)
+
+
+def _report(found: Finding, changed: Mapping[str, str]) -> None:
+    kind = "warning: " if found.severity == "warning" else ""
+    text = f"{kind}{found.path}: {one_line(found.message)}"
+    for path, given in changed.items():
+        if found.path == path or found.path.startswith((f"{path}.", f"{path}[")):
+            message(f"--set {given}: {text}")
+            return
+    if found.file == _COMMAND_LINE:
+        message(text)
+    else:
+        found.print(sys.stderr)
+
+
+def _print(submission: Submission) -> None:
+    code = [submission.code] if submission.code else []
+    made = [*submission.config_maps, *code, submission.job]
+    manifests.write_yaml(sys.stdout, [(each, []) for each in made])

@@ -1,0 +1,87 @@
+"""The job of a command that has no manifest: `tfdist submit --workers 4 -- python train.py`."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Any, Final, NamedTuple
+
+from tfdist.api.training import SCRIPT_SUFFIX
+from tfdist.api.v1 import API_VERSION, KIND
+from tfdist.cli.errors import CommandError
+from tfdist.cli.script_job import job_name
+
+GPU: Final = "nvidia.com/gpu"
+_PYTHON: Final = re.compile(r"python(3(\.\d+)?)?")
+_MODULE: Final = "-m"
+
+
+@dataclass(frozen=True, slots=True)
+class JobOptions:
+    """Options of a command that stand for fields of a manifest; None for those that are not given."""
+
+    name: str | None = None
+    workers: int | None = None
+    gpus: int | None = None
+    image: str | None = None
+    env: Sequence[str] = ()
+
+    @property
+    def given(self) -> list[str]:
+        """Those that are given, except for the name, which a manifest may have too."""
+        values = {"--workers": self.workers, "--gpus": self.gpus, "--image": self.image, "--env": self.env or None}
+        return [option for option, value in values.items() if value is not None]
+
+
+class Script(NamedTuple):
+    """A Python script, or a module, with its arguments."""
+
+    target: str
+    arguments: tuple[str, ...]
+
+    @property
+    def is_relative_file(self) -> bool:
+        """Whether it is a file that has to be packed."""
+        return self.target.endswith(SCRIPT_SUFFIX) and not self.target.startswith("/")
+
+
+def script_of(command: Sequence[str]) -> Script | None:
+    """Return the script of `python X.py`, `python -m X` or `X.py`; None for any other command."""
+    first, *rest = command
+    if first.endswith(SCRIPT_SUFFIX):
+        return Script(PurePath(first).as_posix(), tuple(rest))
+    if not rest or not _PYTHON.fullmatch(first):
+        return None
+    if rest[0] == _MODULE and len(rest) > 1:
+        return Script(rest[1], tuple(rest[2:]))
+    return Script(PurePath(rest[0]).as_posix(), tuple(rest[1:])) if rest[0].endswith(SCRIPT_SUFFIX) else None
+
+
+def new_job(command: Sequence[str], options: JobOptions) -> dict[str, Any]:
+    """Return the manifest of a job that runs a command in every worker; without a name it gets a prefix of one.
+
+    Raises:
+        CommandError: an option is malformed.
+    """
+    script = script_of(command)
+    spec: dict[str, Any] = {"worker": {"replicas": 1 if options.workers is None else options.workers}}
+    if options.image is not None:
+        spec["image"] = options.image
+    if script is None:
+        spec["command"] = list(command)
+    else:
+        spec["training"] = {"script": script.target} | ({"args": list(script.arguments)} if script.arguments else {})
+    if options.env:
+        spec["env"] = [_variable(each) for each in options.env]
+    if options.gpus is not None:
+        spec["resources"] = {"limits": {GPU: options.gpus}}
+    stem = Path(script.target).stem if script else PurePath(command[0]).name
+    name = {"name": options.name} if options.name else {"generateName": f"{job_name(stem)}-"}
+    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": name, "spec": spec}
+
+
+def _variable(given: str) -> dict[str, str]:
+    name, equals, value = given.partition("=")
+    if not name or not equals:
+        raise CommandError(f"--env {given}: write NAME=VALUE")
+    return {"name": name, "value": value}

@@ -1,0 +1,227 @@
+"""Creates a job together with the ConfigMaps that it needs: all of them, or none."""
+
+import base64
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote
+
+from tfdist import validation
+from tfdist.api.v1 import API_VERSION, KIND, PLURAL
+from tfdist.client.api_server import ApiServer, Json
+from tfdist.client.code_archive import CodeArchive
+from tfdist.client.errors import AlreadyExists, ClientError, Invalid, NoCluster, NotFound, Unavailable
+from tfdist.client.interrupts import postponed_interrupt
+from tfdist.render.source import ARCHIVE_KEY
+from tfdist.validation import ValidationFailed
+
+_STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
+_CHARACTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+"""Those of the API server's `generateName`: without vowels, so that they form no word."""
+_SUFFIX: Final = 5
+_CONTENT: Final = ("data", "binaryData")
+
+
+def generated_name(prefix: str) -> str:
+    """Return a name that begins with `prefix`, as the API server makes one of `generateName`."""
+    return prefix + "".join(secrets.choice(_CHARACTERS) for _ in range(_SUFFIX))
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A job, the ConfigMaps of its user, which outlive it, and that of its code, which goes with it."""
+
+    job: Json
+    config_maps: tuple[Json, ...] = ()
+    code: Json | None = None
+
+    def in_namespace(self, namespace: str) -> "Submission":
+        """Return the same objects, those without a namespace in this one."""
+        place = {"namespace": namespace}
+        job, *others = [
+            each | {"metadata": place | each["metadata"]}
+            for each in (self.job, *self.config_maps, *([self.code] if self.code else []))
+        ]
+        return Submission(job, tuple(others[: len(self.config_maps)]), others[-1] if self.code else None)
+
+
+def prepare(
+    job: Json, namespace: str, archive: CodeArchive | None = None, config_maps: Sequence[Mapping[str, Any]] = ()
+) -> Submission:
+    """Return what to create for a job, with the code of an archive in place of its own source.
+
+    Args:
+        job: the manifest.
+        namespace: of a job without one; empty for none.
+        archive: the code.
+        config_maps: ConfigMaps that the job refers to.
+
+    Raises:
+        Invalid: the job has no script or program that could use the code.
+    """
+    metadata = dict(job.get("metadata") or {})
+    if not metadata.get("name") and metadata.get("generateName"):
+        metadata["name"] = generated_name(str(metadata.pop("generateName")))
+    if namespace:
+        metadata.setdefault("namespace", namespace)
+    job = job | {"metadata": metadata}
+    place = {"namespace": metadata["namespace"]} if metadata.get("namespace") else {}
+    needed = tuple(_in_namespace(each, place) for each in config_maps)
+    if archive is None:
+        return Submission(job, needed)
+    if not metadata.get("name"):
+        raise Invalid("metadata.name: a job with a folder of code needs a name; set name or generateName")
+    code = _code({"name": f"{metadata['name']}-code-{archive.digest}"} | place, archive)
+    return Submission(_with_source(job, code["metadata"]["name"]), needed, code)
+
+
+def check(job: Json) -> None:
+    """Validate a job without a cluster.
+
+    Raises:
+        Invalid: with all errors.
+    """
+    try:
+        validation.parse(job)
+    except ValidationFailed as error:
+        raise Invalid(str(error)) from None
+
+
+def create(api: ApiServer, submission: Submission, *, dry_run: bool = False) -> Json:
+    """Create the objects, and return the stored job. If one cannot be created, or on Ctrl-C, all are deleted again.
+
+    Raises:
+        AlreadyExists: there is a job of this name, or a ConfigMap with another content.
+        ClientError: a request failed.
+    """
+    with postponed_interrupt() as interrupted:
+        made = _Creation(api, dry_run=dry_run)
+        try:
+            return made.run(submission, interrupted)
+        except BaseException as error:
+            left = made.undo()
+            if left and isinstance(error, ClientError):
+                raise type(error)(f"{error}; these remain, delete them: {', '.join(left)}") from None
+            raise
+
+
+class _Creation:
+    """Creates objects, and remembers which to delete if a later one cannot be created."""
+
+    def __init__(self, api: ApiServer, *, dry_run: bool) -> None:
+        self._api, self._dry_run = api, dry_run
+        self._query = {"fieldValidation": "Strict", "dryRun": "All" if dry_run else None}
+        self._made: list[tuple[str, Json]] = []
+        """Path and object of each that was created."""
+
+    def run(self, submission: Submission, interrupted: Callable[[], None]) -> Json:
+        """Create all objects and return the stored job; `interrupted` raises KeyboardInterrupt after Ctrl-C."""
+        code = submission.code
+        for each in (*submission.config_maps, *([code] if code else [])):
+            self._config_map(each)
+            interrupted()
+        job = self._job(submission.job, code)
+        interrupted()
+        if code is not None and not self._dry_run:
+            self._own(code, job)
+            interrupted()
+        return job
+
+    def undo(self) -> list[str]:
+        """Delete what was created, the newest first; return the objects that remain."""
+        left = []
+        for path, stored in reversed(self._made):
+            options = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
+            try:
+                self._api.request("DELETE", path, options | {"preconditions": {"uid": stored["metadata"]["uid"]}})
+            except NotFound:
+                continue
+            except ClientError:
+                left.append(f"{stored['kind'].lower()}/{stored['metadata']['name']}")
+        return left
+
+    def _create(self, path: str, manifest: Json) -> Json:
+        stored = self._api.request("POST", path, manifest, query=self._query)
+        if not self._dry_run:
+            self._made.append((f"{path}/{quote(stored['metadata']['name'], safe='')}", manifest | stored))
+        return stored
+
+    def _config_map(self, manifest: Json) -> None:
+        path = _config_maps(manifest["metadata"]["namespace"])
+        try:
+            self._create(path, manifest)
+        except AlreadyExists:
+            name = manifest["metadata"]["name"]
+            stored = self._api.request("GET", f"{path}/{quote(name, safe='')}")
+            if any((stored.get(part) or {}) != (manifest.get(part) or {}) for part in _CONTENT):
+                raise AlreadyExists(
+                    f'configmaps "{name}" already exists with another content: rename it, or apply yours by kubectl'
+                ) from None
+
+    def _job(self, manifest: Json, code: Json | None) -> Json:
+        path = f"/apis/{API_VERSION}/namespaces/{quote(manifest['metadata']['namespace'], safe='')}/{PLURAL}"
+        try:
+            return self._create(path, manifest)
+        except (NoCluster, Unavailable):
+            # The answer is lost: the API server may have stored the job.
+            stored = self._stored(f"{path}/{quote(manifest['metadata'].get('name', ''), safe='')}", code)
+            if stored is None:
+                raise
+            return stored
+
+    def _stored(self, path: str, code: Json | None) -> Json | None:
+        """Return the job, if it exists and only this creation can have made it."""
+        made = {each["metadata"]["name"]: each["metadata"]["creationTimestamp"] for _, each in self._made}
+        created = made.get(code["metadata"]["name"]) if code else None
+        if code is None or created is None:
+            return None
+        try:
+            stored = self._api.request("GET", path)
+        except ClientError:
+            return None
+        source = ((stored.get("spec") or {}).get("training") or {}).get("source") or {}
+        older = stored["metadata"]["creationTimestamp"] < created
+        if older or (source.get("archive") or {}).get("name") != code["metadata"]["name"]:
+            return None
+        self._made.append((path, {"kind": KIND} | stored))
+        return stored
+
+    def _own(self, code: Json, job: Json) -> None:
+        """Make the job the owner of its code, which is then deleted with it."""
+        owner = {key: job["metadata"][key] for key in ("name", "uid")} | {"apiVersion": API_VERSION, "kind": KIND}
+        change = {"metadata": {"ownerReferences": [owner]}}
+        path = _config_maps(code["metadata"]["namespace"])
+        try:
+            self._api.request("PATCH", f"{path}/{code['metadata']['name']}", change, content_type=_STRATEGIC_PATCH)
+        except NotFound:
+            # It was that of an earlier job of the same name, and has been deleted with it.
+            self._create(path, code | {"metadata": code["metadata"] | change["metadata"]})
+
+
+def _config_maps(namespace: str) -> str:
+    return f"/api/v1/namespaces/{quote(namespace, safe='')}/configmaps"
+
+
+def _in_namespace(config_map: Mapping[str, Any], place: Json) -> Json:
+    metadata = place | dict(config_map.get("metadata") or {})
+    return {"apiVersion": "v1", "kind": "ConfigMap"} | dict(config_map) | {"metadata": metadata}
+
+
+def _code(metadata: Json, archive: CodeArchive) -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": metadata,
+        "immutable": True,
+        "binaryData": {ARCHIVE_KEY: base64.b64encode(archive.content).decode()},
+    }
+
+
+def _with_source(job: Json, config_map: str) -> Json:
+    spec = job.get("spec") or {}
+    training = spec.get("training")
+    if not isinstance(training, dict) or not (training.get("script") or training.get("program")):
+        raise Invalid("spec.training: neither a script nor a program uses the code; set training.script")
+    source = {"source": {"archive": {"name": config_map}}}
+    return job | {"spec": spec | {"training": training | source}}
