@@ -1,5 +1,6 @@
 """The outcome of a job, from its status: root cause and exit code."""
 
+import copy
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -21,14 +22,30 @@ _DEADLINES: Final = frozenset(
 
 
 def read_status(stored: Mapping[str, Any]) -> TFDistJobStatus:
-    """Return a stored status, without the fields of another version that this one cannot read."""
-    remaining = dict(stored)
+    """Return a stored status, without the fields and list items of another version that this one cannot read."""
+    remaining = copy.deepcopy(dict(stored))
     while True:
         try:
             return TFDistJobStatus.model_validate(remaining, extra="ignore")
         except ValidationError as error:
-            for problem in error.errors():
-                remaining.pop(str(problem["loc"][0]), None)
+            unreadable = dict.fromkeys(_item(problem["loc"]) for problem in error.errors())
+            for location in reversed(unreadable):  # of a list, the last items first
+                _remove(remaining, location)
+
+
+def _item(location: tuple[int | str, ...]) -> tuple[int | str, ...]:
+    """Return the location of the innermost list item, or without one that of the field of the status."""
+    return location[: max((number + 1 for number, part in enumerate(location) if isinstance(part, int)), default=1)]
+
+
+def _remove(status: dict[str, Any], location: tuple[int | str, ...]) -> None:
+    parent: Any = status
+    try:
+        for part in location[:-1]:
+            parent = parent[part]
+        del parent[location[-1]]
+    except (LookupError, TypeError):
+        status.pop(str(location[0]), None)
 
 
 def condition(status: TFDistJobStatus, kind: ConditionType) -> JobCondition | None:

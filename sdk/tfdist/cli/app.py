@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from tfdist import __version__
+from tfdist.cli.declarations.control import control
 from tfdist.cli.declarations.jobs import jobs
 from tfdist.cli.declarations.offline import offline
 from tfdist.cli.declarations.submit import submit
@@ -41,6 +42,7 @@ app = typer.Typer(
 
 app.add_typer(submit)
 app.add_typer(jobs)
+app.add_typer(control)
 app.add_typer(offline)
 
 

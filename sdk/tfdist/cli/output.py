@@ -1,21 +1,29 @@
 """Formatting of the command's output: colour, counts, messages on standard error."""
 
 import os
+import shutil
 import sys
 from typing import Any, Final, TextIO
 
-_RED: Final = "\033[31m"
-_RESET: Final = "\033[0m"
+RED: Final = "\033[31m"
+GREEN: Final = "\033[32m"
+YELLOW: Final = "\033[33m"
+RESET: Final = "\033[0m"
 
 
 def coloured(text: str, stream: TextIO) -> str:
     """Return `text` in red if `stream` is a terminal with colour."""
-    return f"{_RED}{text}{_RESET}" if has_colour(stream) else text
+    return f"{RED}{text}{RESET}" if has_colour(stream) else text
 
 
 def has_colour(stream: TextIO) -> bool:
     """Return whether `stream` is a terminal that supports colour and NO_COLOR is not set (https://no-color.org)."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def width_of(stream: TextIO) -> int | None:
+    """Return the columns of a terminal; None for any other stream, in which lines have no limit."""
+    return shutil.get_terminal_size().columns if stream.isatty() else None
 
 
 def one_line(text: str) -> str:

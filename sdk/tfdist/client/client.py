@@ -1,5 +1,7 @@
 """The client: jobs of a cluster, with the user's own rights and no server between."""
 
+import builtins
+import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -8,14 +10,18 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from tfdist.api.v1 import API_VERSION, KIND, PLURAL, TFDistJob
+from tfdist.client import events
 from tfdist.client.api_server import MERGE_PATCH, ApiServer, Json
 from tfdist.client.code_archive import CodeArchive, pack
+from tfdist.client.errors import NotFound, NotPossible
+from tfdist.client.events import Event
 from tfdist.client.handle import JobHandle
-from tfdist.client.job import Job
+from tfdist.client.job import FINAL, Job
 from tfdist.client.kubeconfig import connection
 from tfdist.client.overrides import with_values
 from tfdist.client.submission import Submission, check, create, prepare
 from tfdist.client.watch import watch_object
+from tfdist.messages import suggest
 from tfdist.planner.planned_restart import ANNOTATION as RESTARTED_AT
 from tfdist.render.names import JOB_LABEL
 from tfdist.timestamps import rfc3339
@@ -99,7 +105,8 @@ class Client:
             NotFound: there is none of this name in the namespace.
             ClientError: the request failed.
         """
-        return Job(self.api.request("GET", self._path(name)))
+        with self._naming(name):
+            return Job(self.api.request("GET", self._path(name)))
 
     def attach(self, name: str) -> JobHandle:
         """Return the handle of a job that exists.
@@ -122,23 +129,56 @@ class Client:
             ClientError: the request failed.
         """
         preconditions = {"preconditions": {"uid": uid}} if uid else {}
-        self.api.request("DELETE", self._path(name), _PROPAGATION | preconditions)
+        with self._naming(name):
+            self.api.request("DELETE", self._path(name), _PROPAGATION | preconditions)
 
     def suspend(self, name: str) -> Job:
-        """Have a job save a checkpoint and stop; `resume` continues from there."""
+        """Have a job save a checkpoint and stop; `resume` continues from there.
+
+        Raises:
+            NotPossible: the job has finished.
+        """
+        self._unfinished(name, "suspended")
         return self.patch(name, {"spec": {"runPolicy": {"suspend": True}}})
 
     def resume(self, name: str) -> Job:
-        """Continue a suspended job from its last checkpoint."""
+        """Continue a suspended job from its last checkpoint.
+
+        Raises:
+            NotPossible: the job has finished.
+        """
+        self._unfinished(name, "resumed")
         return self.patch(name, {"spec": {"runPolicy": {"suspend": False}}})
 
     def restart(self, name: str) -> Job:
-        """Restart the gang of a job; the restart is not counted."""
+        """Restart the gang of a job; the restart is not counted.
+
+        Raises:
+            NotPossible: the job has finished or is suspended.
+        """
+        job = self._unfinished(name, "restarted")
+        if job.is_suspended:
+            raise NotPossible(f'job "{name}" is suspended: resume it instead; it starts with its newest specification')
         return self.patch(name, {"metadata": {"annotations": {RESTARTED_AT: rfc3339(datetime.now(UTC))}}})
 
     def scale(self, name: str, workers: int) -> Job:
-        """Set the number of workers. Running pods keep the old one until the next restart."""
+        """Set the number of workers of a job that is suspended or has not started; `resume` starts it with them.
+
+        Raises:
+            NotPossible: the job has finished, or has no workers.
+            Invalid: the job is running.
+        """
+        job = self._unfinished(name, "scaled")
+        if "worker" not in job.spec:
+            raise NotPossible(f'job "{name}" has no workers: spec.worker is not set')
         return self.patch(name, {"spec": {"worker": {"replicas": workers}}})
+
+    def _unfinished(self, name: str, done: str) -> Job:
+        """Return a job that a change still has an effect on."""
+        job = self.get(name)
+        if job.phase in FINAL:
+            raise NotPossible(f'job "{name}" cannot be {done}: it has finished ({job.phase})')
+        return job
 
     def patch(self, name: str, change: Json) -> Job:
         """Change a job by a merge patch (RFC 7396), and return it.
@@ -148,7 +188,8 @@ class Client:
             Invalid: the changed job is invalid.
             ClientError: the request failed.
         """
-        return Job(self.api.request("PATCH", self._path(name), change, content_type=MERGE_PATCH))
+        with self._naming(name):
+            return Job(self.api.request("PATCH", self._path(name), change, content_type=MERGE_PATCH))
 
     def pods(self, name: str) -> list[Json]:
         """Return the pods of a job as JSON, those of earlier attempts included where they are kept."""
@@ -166,8 +207,28 @@ class Client:
             NotFound: there is no such job, or it has been deleted.
             ClientError: a request failed.
         """
-        for stored in watch_object(self.api, jobs_path(self.namespace), name, seconds=seconds):
-            yield Job(stored)
+        with self._naming(name):
+            for stored in watch_object(self.api, jobs_path(self.namespace), name, seconds=seconds):
+                yield Job(stored)
+
+    def events(self, name: str) -> builtins.list[Event]:
+        """Return the events of a job and its pods that the cluster still has, by default for an hour; newest last.
+
+        Raises:
+            NotFound: there is no such job.
+            ClientError: a request failed.
+        """
+        return events.read(self.api, self.get(name))
+
+    def follow_events(self, name: str) -> Iterator[Event]:
+        """Yield the events of a job and its pods, then each new one, until the job is deleted.
+
+        Raises:
+            NotFound: there is no such job.
+            ClientError: a request failed.
+        """
+        job = self.get(name)
+        return events.follow(self.api, job, lambda: self.get(name).uid == job.uid)
 
     def list(self, *, all_namespaces: bool = False, selector: str | None = None) -> list[Job]:
         """Return the jobs of the namespace, or of all, by namespace and name.
@@ -183,6 +244,15 @@ class Client:
         jobs = [Job(each) for each in self.api.items(path, {"labelSelector": selector})]
         return sorted(jobs, key=lambda job: (job.namespace, job.name))
 
+    def similar(self, name: str) -> str | None:
+        """Return the most similar name of a job of the namespace, among its first 500; None where none is similar.
+
+        Raises:
+            ClientError: the request failed.
+        """
+        jobs = self.api.request("GET", jobs_path(self.namespace), query={"limit": 500})["items"]
+        return suggest(name, (job["metadata"]["name"] for job in jobs))
+
     def _handle(self, job: Job) -> JobHandle:
         scoped = self if job.namespace == self.namespace else self.in_namespace(job.namespace)
         return JobHandle(scoped, job)
@@ -192,6 +262,14 @@ class Client:
         other = object.__new__(Client)
         other.api, other.namespace = self.api, namespace
         return other
+
+    @contextlib.contextmanager
+    def _naming(self, name: str) -> Iterator[None]:
+        """Name the job and the namespace where the API server names a resource."""
+        try:
+            yield
+        except NotFound:
+            raise NotFound(f'job "{name}" not found in namespace "{self.namespace}"') from None
 
     def _path(self, name: str) -> str:
         return f"{jobs_path(self.namespace)}/{quote(name, safe='')}"

@@ -37,6 +37,10 @@ class Invalid(ClientError):  # noqa: N818
     """400 or 422: the API server, an admission policy or the controller's webhook rejects the object."""
 
 
+class NotPossible(ClientError):  # noqa: N818
+    """The job is in a phase in which the request would have no effect, such as a job that has finished."""
+
+
 class Unavailable(ClientError):  # noqa: N818
     """429 or 5xx: the API server cannot answer now. The same request may succeed later."""
 

@@ -1,14 +1,22 @@
 """The handle of one job, which another job of the same name does not replace."""
 
+import contextlib
+import time
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tfdist.api.status import JobPhase
 from tfdist.client.errors import JobFailed, NotFound, WaitTimeout
+from tfdist.client.events import Event
 from tfdist.client.job import Job, JobResult, result_of
+from tfdist.messages import count
 
 if TYPE_CHECKING:
     from tfdist.client.client import Client
+
+
+_FIRST_PAUSE: Final = 0.2
+_LONGEST_PAUSE: Final = 2.0
 
 
 class JobHandle:
@@ -79,13 +87,41 @@ class JobHandle:
         """
         wanted = frozenset(phases)
         for job in self.watch(seconds=timeout):
-            if job.is_finished or (job.phase in wanted and job.is_current):
+            restarting = job.is_restarting_on_request
+            if job.is_finished or (job.phase in wanted and job.is_current and not restarting):
                 return job
         raise WaitTimeout(f"{self.name} is {self._job.phase} after {timeout:g} s: {self._job.message}")
 
     def delete(self) -> None:
         """Delete the job, and no other one of its name."""
         self._client.delete(self.name, uid=self._job.uid)
+
+    def wait_deleted(self, timeout: float | None = None) -> None:
+        """Wait until the job and its pods are gone, after `delete`.
+
+        Raises:
+            WaitTimeout: they are not gone in time.
+            ClientError: a request failed.
+        """
+        end = None if timeout is None else time.monotonic() + timeout
+        pause = _FIRST_PAUSE
+        while left := self._remaining():
+            if end is not None and time.monotonic() >= end:
+                raise WaitTimeout(f"after {timeout:g} s there is still {left}")
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _remaining(self) -> str:
+        """Return what is left of the job: itself, or its pods; "" for nothing."""
+        with contextlib.suppress(NotFound):
+            if self._client.get(self.name).uid == self._job.uid:
+                return f'job "{self.name}"'
+        owned = [
+            pod["metadata"]["name"]
+            for pod in self._client.pods(self.name)
+            if any(owner["uid"] == self._job.uid for owner in pod["metadata"].get("ownerReferences") or ())
+        ]
+        return f"{count(len(owned), 'pod')} of it, such as {owned[0]}" if owned else ""
 
     def suspend(self) -> Job:
         """Have the job save a checkpoint and stop."""
@@ -102,6 +138,10 @@ class JobHandle:
     def scale(self, workers: int) -> Job:
         """Set the number of workers."""
         return self._read(self._client.scale(self.name, workers))
+
+    def events(self) -> list[Event]:
+        """Return the events of the job and its pods, newest last."""
+        return self._client.events(self.name)
 
     def _read(self, job: Job) -> Job:
         if job.uid != self._job.uid:

@@ -7,8 +7,11 @@ from typing import Any, Final
 
 from tfdist import outcome
 from tfdist.api.status import EvaluationResult, ExportStatus, JobPhase, ReplicaFailure, TFDistJobStatus
+from tfdist.planner.planned_restart import ANNOTATION as RESTARTED_AT
 
-FINISHED: Final = frozenset({JobPhase.SUCCEEDED, JobPhase.FAILED, JobPhase.INVALID})
+FINAL: Final = frozenset({JobPhase.SUCCEEDED, JobPhase.FAILED})
+"""Phases that never change again."""
+FINISHED: Final = FINAL | {JobPhase.INVALID}
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,17 @@ class Job:
     def phase(self) -> JobPhase:
         """The phase; Pending before the controller has seen the job."""
         return self.status.phase or JobPhase.PENDING
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether the specification suspends the job."""
+        return bool((self.spec.get("runPolicy") or {}).get("suspend"))
+
+    @property
+    def is_restarting_on_request(self) -> bool:
+        """Whether the controller has not acted yet on the last request for a restart."""
+        annotations = self.manifest["metadata"].get("annotations") or {}
+        return annotations.get(RESTARTED_AT, self.status.restarted_at) != self.status.restarted_at
 
     @property
     def is_current(self) -> bool:

@@ -3,10 +3,12 @@
 import json
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from tfdist.client.api_server import ApiServer, Json
 from tfdist.client.errors import NoCluster, Unavailable
+
+T = TypeVar("T")
 
 _WATCH_SECONDS: Final = 300
 _PATIENCE_SECONDS: Final = 300.0
@@ -41,7 +43,7 @@ def watch_object(api: ApiServer, path: str, name: str, *, seconds: float | None 
             yield (stored := changed)
         if time.monotonic() >= deadline:
             return
-        stored = _patiently(read, deadline)
+        stored = patiently(read, deadline)
 
 
 def _changes(api: ApiServer, path: str, name: str, stored: Json, deadline: float) -> Iterator[Json]:
@@ -54,21 +56,26 @@ def _changes(api: ApiServer, path: str, name: str, stored: Json, deadline: float
         "allowWatchBookmarks": True,
         "timeoutSeconds": max(1, round(left)),
     }
-    buffer = b""
     try:
         with api.stream(path, query) as parts:
-            for part in parts:
-                *lines, buffer = (buffer + part).split(b"\n")
-                for event in map(json.loads, lines):
-                    if event["type"] in {"ADDED", "MODIFIED"}:
-                        yield event["object"]
-                    elif event["type"] != "BOOKMARK":
-                        return  # deleted, or an expired resource version: reading the object again shows which
+            for event in notifications(parts):
+                if event["type"] in {"ADDED", "MODIFIED"}:
+                    yield event["object"]
+                elif event["type"] != "BOOKMARK":
+                    return  # deleted, or an expired resource version: reading the object again shows which
     except (NoCluster, Unavailable):
         return
 
 
-def _patiently(request: Callable[[], Json], deadline: float) -> Json:
+def notifications(parts: Iterator[bytes]) -> Iterator[Json]:
+    """Yield the notifications of a watch, `{type, object}`, from the parts of its stream."""
+    buffer = b""
+    for part in parts:
+        *lines, buffer = (buffer + part).split(b"\n")
+        yield from map(json.loads, lines)
+
+
+def patiently(request: Callable[[], T], deadline: float) -> T:
     """Return the answer to a request, repeated with growing pauses while the API server is away.
 
     Raises:

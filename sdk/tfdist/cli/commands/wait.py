@@ -5,6 +5,7 @@ from typing import Final
 
 from tfdist.api.status import JobPhase
 from tfdist.cli.errors import CommandError
+from tfdist.cli.find import attach
 from tfdist.cli.output import message
 from tfdist.client.client import Client
 from tfdist.client.errors import WaitTimeout
@@ -16,7 +17,7 @@ _UNITS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 def execute(client: Client, name: str, *, phase: str, timeout: str | None) -> int:
     """Wait for a job and return the exit code."""
     wanted = _phases(phase)
-    handle = client.attach(name)
+    handle = attach(client, name)
     try:
         job = handle.wait_for(wanted, timeout=None if timeout is None else seconds(timeout))
     except WaitTimeout as error:

@@ -1,0 +1,59 @@
+"""`tfdist events JOB`: the events of a job and its pods, newest last."""
+
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from tfdist.cli.find import attach
+from tfdist.cli.output import YELLOW, has_colour, message
+from tfdist.cli.tables import Column, ages, format_rows, table
+from tfdist.client.client import Client
+from tfdist.client.events import Event
+from tfdist.timestamps import rfc3339
+
+_TYPE: Final = Column("TYPE", colours={"Warning": YELLOW}, width=7)
+_COLUMNS: Final = (Column("LAST SEEN"), _TYPE, Column("REASON"), Column("OBJECT"), Column("MESSAGE"))
+_TIME: Final = 20
+_REASON: Final = 20
+_SUFFIX: Final = len("pod/-worker-000-r00")
+"""Widths of a table that is printed event by event, for usual reasons and pods."""
+
+
+def execute(client: Client, name: str, *, follow: bool) -> int:
+    """Print the events and return the exit code; following ends with the job, or at Ctrl-C."""
+    handle = attach(client, name)
+    if follow:
+        _follow(client, name)
+        return 0
+    events = handle.events()
+    if not events:
+        message(f'No events found of job "{name}".')
+        return 0
+    lines = event_table(events, datetime.now(UTC), colour=has_colour(sys.stdout))
+    sys.stdout.writelines(f"{line}\n" for line in lines)
+    return 0
+
+
+def event_table(events: Sequence[Event], now: datetime, *, colour: bool = False) -> list[str]:
+    """Return events as the lines of a table; messages are not cut."""
+    rows = [[ages(each.count, each.first, each.last, now), *_cells(each)] for each in events]
+    return table(_COLUMNS, rows, width=None, colour=colour)
+
+
+def _follow(client: Client, name: str) -> None:
+    columns = (Column("TIME"), *_COLUMNS[1:])
+    least = (_TIME, _TYPE.width, _REASON, len(name) + _SUFFIX, 0)
+
+    def write(row: Sequence[str]) -> None:
+        widths = [max(width, len(cell)) for width, cell in zip(least, row, strict=True)]
+        (line,) = format_rows(columns, [row], widths, colour=has_colour(sys.stdout))
+        print(line, flush=True)
+
+    write([column.heading for column in columns])
+    for event in client.follow_events(name):
+        write([rfc3339(event.last), *_cells(event)])
+
+
+def _cells(event: Event) -> list[str]:
+    return [event.type, event.reason, event.object, event.message]

@@ -1,0 +1,243 @@
+"""The text of `tfdist describe`: a pure function of a job and its events."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
+
+from tfdist.api.status import (
+    ConditionType,
+    EvaluationResult,
+    ExportResult,
+    JobCondition,
+    Progress,
+    ReplicaFailure,
+    TFDistJobStatus,
+)
+from tfdist.cli.job_table import PHASE_COLOURS, phase_of
+from tfdist.cli.output import RESET, one_line
+from tfdist.cli.tables import age, ages, text_table, wrapped
+from tfdist.contract_model import printable
+from tfdist.messages import count
+from tfdist.outcome import condition, root_cause
+from tfdist.remedies import remedy
+from tfdist.timestamps import parse_time
+
+if TYPE_CHECKING:
+    from tfdist.client.events import Event
+    from tfdist.client.job import Job
+
+_LABEL: Final = 17
+_LAST_EVENTS: Final = 20
+_NONE: Final = "<none>"
+_DEFAULT_LIMIT: Final = 3
+_MOST_METRICS: Final = 8
+
+Field = tuple[str, str]
+
+
+def description(
+    job: "Job", events: "Sequence[Event] | str", now: datetime, *, width: int | None, colour: bool = False
+) -> list[str]:
+    """Return the lines of the description of a job.
+
+    Args:
+        job: as it was read.
+        events: of the job and its pods, newest last, or the reason why there are none.
+        now: the time that ages end at.
+        width: of the terminal, to which text is wrapped; None does not wrap.
+        colour: whether the phase is coloured.
+    """
+    status = job.status
+    head = chain(_identity(job, now), _work(status, now), _results(status, now), _cluster(job, now))
+    lines = [line for field in head for line in _field(field, width)]
+    failure = root_cause(status) or next(iter(reversed(status.failures or ())), None)
+    if failure is not None:
+        lines.append("Last Failure:")
+        lines += [line for field in _failure(failure, now) for line in _field(field, width, "  ")]
+    lines += _replicas(status)
+    lines += _conditions(status.conditions or (), now, width)
+    lines += _events(job, events, now, width)
+    code = PHASE_COLOURS.get(phase_of(job)) if colour else None
+    if code:
+        lines = [
+            f"{line[:_LABEL]}{code}{line[_LABEL:]}{RESET}" if line.startswith("Phase:") else line for line in lines
+        ]
+    return lines
+
+
+def _field(field: Field, width: int | None, indent: str = "") -> list[str]:
+    """Return a label and its text, which continues below itself."""
+    label, text = field
+    start = f"{indent}{label + ':':<{_LABEL - len(indent)}}"
+    first, *others = wrapped(one_line(printable(text)), width and max(20, width - _LABEL)) or [""]
+    return [f"{start}{first}".rstrip(), *(f"{'':<{_LABEL}}{line}" for line in others)]
+
+
+def _identity(job: "Job", now: datetime) -> Iterator[Field]:
+    yield "Name", job.name
+    yield "Namespace", job.namespace
+    yield "Age", f"{age(now - parse_time(job.created))} (created {job.created})"
+    yield "Phase", phase_of(job)
+    if job.message:
+        yield "Message", job.message
+    cause = root_cause(job.status)
+    for reason in _reasons(job.status):
+        if (advice := remedy(reason)) and not (cause and cause.reason == reason):
+            yield "Remedy", advice
+    if not job.is_current and job.status.observed_generation is not None:
+        yield "Note", "the controller has not acted on the last change of the specification yet"
+    yield "Strategy", str(job.spec.get("strategy") or _NONE)
+
+
+def _reasons(status: TFDistJobStatus) -> Iterator[str]:
+    """Yield the reason of the condition that explains why the job does not continue."""
+    for kind, wanted in (
+        (ConditionType.FAILED, "True"),
+        (ConditionType.INVALID, "True"),
+        (ConditionType.STALLED, "True"),
+        (ConditionType.PODS_READY, "False"),
+        (ConditionType.EVALUATED, "False"),
+    ):
+        found = condition(status, kind)
+        if found is not None and found.status == wanted:
+            yield found.reason
+            return
+
+
+def _work(status: TFDistJobStatus, now: datetime) -> Iterator[Field]:
+    progress = status.progress
+    if progress is None:
+        yield "Progress", _NONE
+        return
+    eta = status.summary.eta if status.summary else None
+    yield "Progress", ", ".join(_progress(progress, eta)) or _NONE
+    if progress.reported_at:
+        yield "Reported", _ago(progress.reported_at, now)
+    if progress.metrics:
+        yield "Metrics", _metrics(progress.metrics)
+    if last := progress.last_checkpoint:
+        when = f", {_ago(last.time, now)}" if last.time else ""
+        yield "Last Checkpoint", f"step {last.step}{when}, {last.path}"
+    else:
+        yield "Last Checkpoint", _NONE
+
+
+def _progress(progress: Progress, eta: str | None) -> Iterator[str]:
+    if progress.step is not None:
+        total = f" of {progress.total_steps}" if progress.total_steps else ""
+        done = f" ({progress.percent}%)" if progress.percent is not None else ""
+        yield f"step {progress.step}{total}{done}"
+    if progress.epoch is not None:
+        yield f"epoch {progress.epoch}"
+    if eta:
+        yield f"{eta} left"
+    if progress.examples_per_second is not None:
+        yield f"{progress.examples_per_second:,.0f} examples/s"
+
+
+def _results(status: TFDistJobStatus, now: datetime) -> Iterator[Field]:
+    evaluation, export = status.evaluation, status.export
+    if evaluation and (last := evaluation.final or evaluation.latest):
+        yield "Evaluation", _evaluation(last, now)
+        if evaluation.best and evaluation.best.step != last.step:
+            yield "Best Evaluation", _evaluation(evaluation.best, now)
+    if export and export.final:
+        yield "Export", _export(export.final)
+    if export and export.best:
+        yield "Best Export", _export(export.best)
+
+
+def _evaluation(result: EvaluationResult, now: datetime) -> str:
+    details = [
+        *([f"{result.examples:,} examples"] if result.examples is not None else ()),
+        *([_ago(result.time, now)] if result.time else ()),
+    ]
+    return f"step {result.step}: {_metrics(result.metrics)}" + (f" ({', '.join(details)})" if details else "")
+
+
+def _export(result: ExportResult) -> str:
+    return f"{result.directory} (step {result.step})"
+
+
+def _metrics(metrics: Mapping[str, float]) -> str:
+    names = sorted(metrics)
+    shown = ", ".join(f"{name}={metrics[name]:.4g}" for name in names[:_MOST_METRICS])
+    return f"{shown}, ..." if len(names) > _MOST_METRICS else shown
+
+
+def _cluster(job: "Job", now: datetime) -> Iterator[Field]:
+    status, scheduling, restarts = job.status, job.status.scheduling, job.status.restarts
+    if scheduling and scheduling.queue:
+        position = f", position {scheduling.position}" if scheduling.position else ""
+        yield "Queue", f"{scheduling.queue}{position}"
+    if scheduling and scheduling.reason:
+        since = f" (since {age(now - parse_time(scheduling.since))})" if scheduling.since else ""
+        yield "Waits For", f"{scheduling.reason}{since}"
+    if restarts:
+        policy: Mapping[str, Any] = job.spec.get("runPolicy") or {}
+        limit = policy.get("backoffLimit", _DEFAULT_LIMIT)
+        yield (
+            "Restarts",
+            (
+                f"{restarts.counted + restarts.uncounted} ({restarts.counted} counted, {restarts.uncounted} uncounted; "
+                f"{restarts.since_checkpoint} of {limit} since the last checkpoint)"
+            ),
+        )
+    if status.tensor_board:
+        yield "TensorBoard", f"kubectl port-forward -n {job.namespace} service/{status.tensor_board.service} 6006"
+
+
+def _failure(failure: ReplicaFailure, now: datetime) -> Iterator[Field]:
+    """Yield the fields of the failure that ended the last attempt."""
+    where = f", round {failure.round}" if failure.round is not None else ""
+    yield "Replica", f"{failure.role}-{failure.index} (attempt {failure.attempt}{where})"
+    yield "Pod", failure.pod
+    if failure.node:
+        yield "Node", failure.node
+    if failure.exit_code is not None:
+        signal = f" (signal {failure.signal})" if failure.signal else ""
+        yield "Exit Code", f"{failure.exit_code}{signal}"
+    yield "Time", f"{failure.time} ({_ago(failure.time, now)})"
+    yield "Root Cause", "yes" if failure.root_cause else "no: a consequence of another failure"
+    yield "Counted", "yes" if failure.counted else "no"
+    yield "Reason", failure.reason
+    yield "Message", failure.message or _NONE
+    if advice := remedy(failure.reason, failure.exit_code):
+        yield "Remedy", advice
+
+
+def _replicas(status: TFDistJobStatus) -> list[str]:
+    if not status.replicas:
+        return [f"{'Replicas:':<{_LABEL}}{_NONE}"]
+    rows = [[role, *map(str, (n.desired, n.ready, n.failed))] for role, n in status.replicas.items()]
+    return ["Replicas:", *text_table(("Role", "Desired", "Ready", "Failed"), rows, width=None)]
+
+
+def _conditions(conditions: Sequence[JobCondition], now: datetime, width: int | None) -> list[str]:
+    if not conditions:
+        return [f"{'Conditions:':<{_LABEL}}{_NONE}"]
+    rows = [
+        [each.type, each.status, each.reason, age(now - parse_time(each.last_transition_time)), _clean(each.message)]
+        for each in conditions
+    ]
+    return ["Conditions:", *text_table(("Type", "Status", "Reason", "Age", "Message"), rows, width=width)]
+
+
+def _events(job: "Job", events: "Sequence[Event] | str", now: datetime, width: int | None) -> list[str]:
+    if not events or isinstance(events, str):
+        return [f"{'Events:':<{_LABEL}}{events or _NONE}"]
+    shown = events[-_LAST_EVENTS:]
+    rows = [[e.type, e.reason, ages(e.count, e.first, e.last, now), e.object, e.message] for e in shown]
+    title = "Events:"
+    if len(shown) < len(events):
+        title = f"Events: the last {len(shown)} of {count(len(events), 'event')}; all: tfdist events {job.name}"
+    return [title, *text_table(("Type", "Reason", "Age", "Object", "Message"), rows, width=width)]
+
+
+def _clean(text: str) -> str:
+    return one_line(printable(text))
+
+
+def _ago(time: str, now: datetime) -> str:
+    return f"{age(now - parse_time(time))} ago"

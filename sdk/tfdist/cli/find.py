@@ -1,0 +1,50 @@
+"""Jobs by the names on the command line; a missing one is reported with a similar name."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from tfdist.api.v1 import GROUP, KIND
+from tfdist.cli.errors import CommandError
+from tfdist.client.errors import ClientError, NotFound
+
+if TYPE_CHECKING:
+    from tfdist.client.client import Client
+    from tfdist.client.handle import JobHandle
+
+RESOURCE: Final = KIND.lower()
+FULL_RESOURCE: Final = f"{RESOURCE}.{GROUP}"
+
+
+def attach(client: "Client", name: str) -> "JobHandle":
+    """Return the handle of a job.
+
+    Raises:
+        CommandError: there is none of this name.
+        ClientError: the request failed.
+    """
+    with suggesting(client, name):
+        return client.attach(name)
+
+
+@contextlib.contextmanager
+def suggesting(client: "Client", name: str) -> Iterator[None]:
+    """Add a similar name to the error about a job that does not exist.
+
+    Raises:
+        CommandError: there is none of this name.
+    """
+    try:
+        yield
+    except NotFound as error:
+        better = None
+        with contextlib.suppress(ClientError):  # without the right to list jobs there is no suggestion
+            better = client.similar(name)
+        hint = f'; did you mean "{better}"?' if better else ""
+        raise CommandError(f"{error}{hint}") from None
+
+
+def without_kind(name: str) -> str:
+    """Return the name in `tfdistjob/NAME` or `tfdistjob.tfdist.dev/NAME`, which `-o name` prints, or in NAME."""
+    kind, slash, rest = name.partition("/")
+    return rest if slash and kind in {RESOURCE, FULL_RESOURCE} else name

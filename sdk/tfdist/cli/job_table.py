@@ -1,0 +1,122 @@
+"""Jobs as rows of a table, and as the documents that the API server stores."""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, TextIO
+
+from tfdist.api.status import JobPhase, Summary
+from tfdist.api.v1 import API_VERSION, KIND
+from tfdist.cli.find import FULL_RESOURCE
+from tfdist.cli.manifests import ordered, write_yaml
+from tfdist.cli.output import GREEN, RED, YELLOW, has_colour, one_line, width_of
+from tfdist.cli.tables import Column, age, table
+from tfdist.contract_model import printable
+from tfdist.timestamps import parse_time
+
+if TYPE_CHECKING:
+    from tfdist.client.job import Job
+
+PHASE_COLOURS: Final[Mapping[str, str]] = {
+    JobPhase.SUCCEEDED: GREEN,
+    JobPhase.FAILED: RED,
+    JobPhase.INVALID: RED,
+    JobPhase.RESTARTING: YELLOW,
+    JobPhase.SUSPENDING: YELLOW,
+    JobPhase.SUSPENDED: YELLOW,
+}
+
+_NAMESPACE: Final = Column("NAMESPACE", 12)
+_COLUMNS: Final = (
+    Column("NAME", 16),
+    Column("PHASE", colours=PHASE_COLOURS),
+    Column("READY"),
+    Column("PROGRESS"),
+    Column("ETA"),
+    Column("METRIC", 8),
+    Column("RESTARTS"),
+    Column("AGE"),
+)
+_WIDE: Final = (Column("QUEUE", 8), Column("MESSAGE", 12))
+
+
+def job_table(
+    jobs: Sequence["Job"],
+    now: datetime,
+    *,
+    width: int | None,
+    namespaces: bool = False,
+    wide: bool = False,
+    colour: bool = False,
+) -> list[str]:
+    """Return the lines of a table of jobs.
+
+    Args:
+        jobs: one row each.
+        now: the time that ages end at.
+        width: of the terminal; None does not cut anything.
+        namespaces: whether the namespace is shown.
+        wide: whether queue and message are shown.
+        colour: whether the phases are coloured.
+    """
+    columns = (*([_NAMESPACE] if namespaces else ()), *_COLUMNS, *(_WIDE if wide else ()))
+    rows = [[*([job.namespace] if namespaces else ()), *_cells(job, now), *(_wide_cells(job) if wide else ())]
+            for job in jobs]  # fmt: skip
+    return table(columns, rows, width=width, colour=colour)
+
+
+def phase_of(job: "Job") -> str:
+    """Return the phase as stored, also one that only a newer version knows."""
+    return printable(str((job.manifest.get("status") or {}).get("phase") or JobPhase.PENDING))
+
+
+def write_jobs(
+    stream: TextIO, jobs: Sequence["Job"], output: str | None, now: datetime, *, namespaces: bool = False
+) -> None:
+    """Write jobs as a table, `wide`, or by `name`, `json` or `yaml`: one job itself, several as a `List`."""
+    if output == "name":
+        stream.writelines(f"{FULL_RESOURCE}/{job.name}\n" for job in jobs)
+        return
+    width, colour = width_of(stream), has_colour(stream)
+    lines = job_table(jobs, now, width=width, namespaces=namespaces, wide=output == "wide", colour=colour)
+    stream.writelines(f"{line}\n" for line in lines)
+
+
+def write_document(stream: TextIO, document: Mapping[str, Any], output: str) -> None:
+    """Write a document as `json` or `yaml`."""
+    if output == "yaml":
+        write_yaml(stream, [(document, ())])
+        return
+    json.dump(ordered(document), stream, indent=2, ensure_ascii=False)
+    stream.write("\n")
+
+
+def document_of(job: "Job") -> dict[str, Any]:
+    """Return a stored job without `metadata.managedFields`."""
+    metadata = {key: value for key, value in job.manifest["metadata"].items() if key != "managedFields"}
+    return {"apiVersion": API_VERSION, "kind": KIND} | dict(job.manifest) | {"metadata": metadata}
+
+
+def _cells(job: "Job", now: datetime) -> list[str]:
+    summary = job.status.summary or Summary()
+    return [
+        job.name,
+        phase_of(job),
+        summary.ready or "",
+        summary.progress or _step(job),
+        summary.eta or "",
+        one_line(printable(summary.metric or "")),
+        summary.restarts or "",
+        age(now - parse_time(job.created)),
+    ]
+
+
+def _step(job: "Job") -> str:
+    """Return the step of a job that does not report its number of steps."""
+    step = job.status.progress.step if job.status.progress else None
+    return "" if step is None else f"step {step}"
+
+
+def _wide_cells(job: "Job") -> list[str]:
+    queue = job.status.scheduling.queue if job.status.scheduling else None
+    return [queue or "", one_line(printable(job.message))]

@@ -1,0 +1,148 @@
+"""Events of a job and its pods, as the API server keeps them for an hour by default."""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from tfdist.api.v1 import KIND
+from tfdist.client.api_server import ApiServer, Json
+from tfdist.client.errors import NoCluster, Unavailable
+from tfdist.client.job import Job
+from tfdist.client.watch import notifications, patiently
+from tfdist.contract import Role
+from tfdist.contract_model import printable
+from tfdist.timestamps import parse_time
+
+_WATCH_SECONDS: Final = 60
+_LIST_PAGE: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An event, as `kubectl describe` shows it."""
+
+    type: str
+    """`Normal` or `Warning`."""
+    reason: str
+    message: str
+    object: str
+    """What it is about: `job`, or `pod/NAME`."""
+    source: str
+    """Component that reported it."""
+    first: datetime
+    """When it was first observed."""
+    last: datetime
+    """When it was last observed."""
+    count: int
+    """How often it was observed."""
+    uid: str
+    version: str
+    """`metadata.resourceVersion`: another one of the same event is a repetition."""
+
+
+def read(api: ApiServer, job: Job) -> list[Event]:
+    """Return the events of a job and its pods, newest last.
+
+    Raises:
+        ClientError: a request failed.
+    """
+    return _snapshot(api, job)[0]
+
+
+def follow(api: ApiServer, job: Job, exists: Callable[[], bool]) -> Iterator[Event]:
+    """Yield the events of a job and its pods, then each new or repeated one.
+
+    Args:
+        api: where to ask.
+        job: as it was read.
+        exists: whether the job still exists; it raises NotFound if there is none of its name. It is called once a
+            minute.
+
+    Raises:
+        NotFound: the job has been deleted.
+        ClientError: a request failed.
+    """
+    seen: set[tuple[str, str]] = set()
+    while True:
+        known, version = patiently(lambda: _snapshot(api, job), float("inf"))
+        for event in (*known, *_changes(api, job, version)):
+            if (event.uid, event.version) not in seen:
+                seen.add((event.uid, event.version))
+                yield event
+        if not patiently(exists, float("inf")):
+            return
+
+
+def _snapshot(api: ApiServer, job: Job) -> tuple[list[Event], str]:
+    """Return the events by the time of their last observation, and the version of the list."""
+    found: list[Event] = []
+    following: str | None = None
+    while True:
+        page = api.request("GET", _path(job), query={"limit": _LIST_PAGE, "continue": following})
+        found += (event for each in page["items"] if (event := _event_of(each, job)))
+        following = page["metadata"].get("continue")
+        if not following:
+            return sorted(found, key=lambda event: event.last), page["metadata"]["resourceVersion"]
+
+
+def _changes(api: ApiServer, job: Job, version: str) -> Iterator[Event]:
+    """Yield what is new since a version of the list, until the stream ends, for whatever reason."""
+    query = {"watch": True, "resourceVersion": version, "timeoutSeconds": _WATCH_SECONDS, "allowWatchBookmarks": True}
+    try:
+        with api.stream(_path(job), query) as parts:
+            for each in notifications(parts):
+                if each["type"] == "ERROR":
+                    return  # the version has expired
+                if each["type"] in {"ADDED", "MODIFIED"} and (event := _event_of(each["object"], job)):
+                    yield event
+    except (NoCluster, Unavailable):
+        return
+
+
+def _path(job: Job) -> str:
+    return f"/api/v1/namespaces/{job.namespace}/events"
+
+
+def _event_of(stored: Json, job: Job) -> Event | None:
+    """Return the event if it is about the job or one of its pods, and not about an earlier job of its name."""
+    about = stored.get("involvedObject") or {}
+    kind, name = about.get("kind"), str(about.get("name"))
+    last = _last(stored)
+    if kind == KIND and name == job.name and about.get("uid") in {job.uid, None, ""}:
+        shown = "job"
+    elif kind == "Pod" and _pod_names(job.name).fullmatch(name) and last >= parse_time(job.created):
+        shown = f"pod/{name}"
+    else:
+        return None
+    return Event(
+        type=str(stored.get("type") or "Normal"),
+        reason=printable(str(stored.get("reason") or "")),
+        message=printable(" ".join(str(stored.get("message") or "").split())),
+        object=shown,
+        source=str(stored.get("reportingComponent") or (stored.get("source") or {}).get("component") or ""),
+        first=_first(stored, last),
+        last=last,
+        count=int((stored.get("series") or {}).get("count") or stored.get("count") or 1),
+        uid=stored["metadata"]["uid"],
+        version=stored["metadata"]["resourceVersion"],
+    )
+
+
+def _pod_names(job: str) -> re.Pattern[str]:
+    """Return the pattern of the names that `render.names.pod_name` gives, and those of the pods of a TensorBoard."""
+    roles = "|".join(re.escape(role) for role in Role)
+    return re.compile(rf"{re.escape(job)}-(?:(?:{roles})-\d+(?:-r\d+)?|tensorboard-.+)")
+
+
+def _last(stored: Json) -> datetime:
+    series = stored.get("series") or {}
+    metadata = stored["metadata"]
+    times = (series.get("lastObservedTime"), stored.get("lastTimestamp"), stored.get("eventTime"))
+    return parse_time(next(filter(None, (*times, metadata.get("creationTimestamp")))))
+
+
+def _first(stored: Json, last: datetime) -> datetime:
+    found = stored.get("firstTimestamp") or stored.get("eventTime")
+    return parse_time(found) if found else last

@@ -1,0 +1,68 @@
+"""What to do about a failure, by the reason of a failed replica or of a condition: one sentence for each.
+
+`docs/failures.md` has the same remedies with their background.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+REMEDIES: Final[Mapping[str, str]] = {
+    "ActiveDeadlineExceeded": "raise runPolicy.activeDeadlineSeconds; the time in which the job is suspended does not "
+    "count",
+    "ApplicationError": "an error of the program: correct the cause in the message",
+    "BackoffLimitExceeded": "correct the cause of the last failure; save checkpoints more often, because each resets "
+    "the count, or raise runPolicy.backoffLimit",
+    "CheckpointDirectoryInUse": "wait for the end of the job in the message, or choose another checkpoint.directory; "
+    "{name} in it is replaced by the name of the job",
+    "ConfigError": "create the ConfigMap, Secret or key in the message, or correct its name in the job",
+    "Crash": "a signal ended the process (139 is a segmentation fault, 137 SIGKILL, 134 an assertion): read the log of "
+    "the pod",
+    "Disruption": "none: the cluster ended the pod; if it happens often, set priorityClassName or save checkpoints "
+    "more often",
+    "EvaluationDeadlineExceeded": "raise evaluation.deadlineSeconds; suspend and resume the job to evaluate again",
+    "EvaluationFailed": "read the message of the condition Evaluated; evaluation.onFailure decides whether the job "
+    "fails with its evaluation",
+    "FailedCreate": "free the quota, or change what the policy or webhook in the message rejects",
+    "FailurePolicy": "none: a rule of the job's failurePolicy fails it for this error",
+    "GangSchedulerMissing": "install the gang scheduler or the queue system in the message, or change "
+    "scheduling.gang or scheduling.queue",
+    "ImageError": "correct the name or tag of the image, imagePullSecrets, or the access to the registry",
+    "InvalidSpec": "correct the fields in the message and apply the job again",
+    "InvalidUpdate": "correct the fields in the message and apply the job again; until then its last valid "
+    "specification is used",
+    "LeaderUnresponsive": "none if the progress continues; otherwise read the log of the leader",
+    "OutOfMemory": "raise resources.limits.memory of the role, or lower the batch size",
+    "PeerLost": "check the network, and the pods in the message",
+    "PodRejected": "correct the field in the message; the pods are also sent again every ten minutes",
+    "Preempted": "none: the replica was asked to stop and saved a checkpoint where it could",
+    "ProgressDeadlineExceeded": "check the slowest replica in the message; raise runPolicy.progressDeadlineSeconds if "
+    "its steps take that long",
+    "RepeatedError": "correct the error in the message: a restart would end the same",
+    "Secondary": "none: another failure caused this one",
+    "Stalled": "check the slowest replica in the message; raise runPolicy.progressDeadlineSeconds if its steps take "
+    "that long",
+    "StartDeadlineExceeded": "check the events of the pods for a slow image pull or volume, or raise "
+    "runPolicy.startDeadlineSeconds",
+    "StorageLimitExceeded": "raise resources.limits.ephemeral-storage of the role or the sizeLimit of the emptyDir, "
+    "and write checkpoints and data to a volume",
+    "Unschedulable": "check the resources, nodeSelector, tolerations and volumes that the scheduler's message names",
+    "UserError": "correct the field, file or argument in the message and create the job again",
+}
+"""Remedies; a reason that is missing here needs none."""
+
+_SIGILL: Final = 132
+
+
+def remedy(reason: str, exit_code: int | None = None) -> str:
+    """Return the remedy for a reason; "" for an unknown one.
+
+    Args:
+        reason: of a failed replica or of a condition.
+        exit_code: of the replica.
+    """
+    if exit_code == _SIGILL:
+        return (
+            "the processor lacks an instruction (SIGILL): set ONEDNN_MAX_CPU_ISA=AVX512_CORE_FP16 in env, or use an "
+            "image for this processor"
+        )
+    return REMEDIES.get(reason, "")
