@@ -129,6 +129,14 @@ def test_events_are_ordered_by_their_last_observation_and_counted_also_as_a_seri
     assert (second.count, second.first, second.last) == (7, LATER - timedelta(seconds=50), LATER - timedelta(seconds=5))
 
 
+def test_events_within_a_second_are_ordered_by_their_time_of_day_to_the_microsecond() -> None:
+    second = at(60).removesuffix("Z")
+    first = stored_event("Pod", "fashion-worker-0", lastTimestamp=None, eventTime=f"{second}.250000Z")
+    last = stored_event("TFDistJob", "fashion", 60, eventTime=f"{second}.500000Z")
+
+    assert [each.object for each in read(last, first)] == ["pod/fashion-worker-0", "job"]
+
+
 def test_an_event_without_optional_fields_has_the_time_of_its_creation() -> None:
     (found,) = read(stored_event("Pod", "fashion-worker-0", 20, lastTimestamp=None, message=None, reason=None))
 

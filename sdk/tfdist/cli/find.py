@@ -44,6 +44,12 @@ def suggesting(client: "Client", name: str) -> Iterator[None]:
         raise CommandError(f"{error}{hint}") from None
 
 
+def command(client: "Client", *words: str) -> str:
+    """Return a command for the user to copy, with the namespace if it is not that of the context."""
+    own = client.namespace == client.api.connection.namespace
+    return " ".join(["tfdist", *words, *([] if own else ["-n", client.namespace])])
+
+
 def without_kind(name: str) -> str:
     """Return the name in `tfdistjob/NAME` or `tfdistjob.tfdist.dev/NAME`, which `-o name` prints, or in NAME."""
     kind, slash, rest = name.partition("/")

@@ -137,10 +137,9 @@ def _pod_names(job: str) -> re.Pattern[str]:
 
 
 def _last(stored: Json) -> datetime:
-    series = stored.get("series") or {}
-    metadata = stored["metadata"]
-    times = (series.get("lastObservedTime"), stored.get("lastTimestamp"), stored.get("eventTime"))
-    return parse_time(next(filter(None, (*times, metadata.get("creationTimestamp")))))
+    """Return the time of the last observation; of two times within a second the more precise one."""
+    times = ((stored.get("series") or {}).get("lastObservedTime"), stored.get("lastTimestamp"), stored.get("eventTime"))
+    return max(map(parse_time, filter(None, times)), default=parse_time(stored["metadata"]["creationTimestamp"]))
 
 
 def _first(stored: Json, last: datetime) -> datetime:

@@ -8,7 +8,7 @@ from typing import Final
 from tfdist.api.status import JobPhase
 from tfdist.cli.commands.wait import seconds
 from tfdist.cli.errors import CommandError
-from tfdist.cli.find import RESOURCE, attach, suggesting, without_kind
+from tfdist.cli.find import RESOURCE, attach, command, suggesting, without_kind
 from tfdist.cli.output import message
 from tfdist.client.client import Client
 from tfdist.client.errors import ClientError, Invalid, NoCluster, Unauthorized, WaitTimeout
@@ -55,7 +55,7 @@ def execute(client: Client, names: Sequence[str], action: str, *, wait: bool, ti
     if wait:
         return _worst([code, *(_wait(handle, chosen.phases, end) for handle in handles)])
     if chosen.starts and handles:
-        message(_next(handles))
+        message(_next(client, handles))
     return code
 
 
@@ -82,12 +82,11 @@ def scale(client: Client, name: str, workers: int) -> int:
     except Invalid as error:
         if _IMMUTABLE not in str(error):
             raise
-        raise CommandError(
-            f'job "{name}" is running: suspend it first (tfdist suspend {name} --wait), scale it, and resume it'
-        ) from None
+        suspend = command(client, "suspend", name, "--wait")
+        raise CommandError(f'job "{name}" is running: suspend it first ({suspend}), scale it, and resume it') from None
     print(f"{RESOURCE}/{name} scaled")
     if job.is_suspended:
-        message(f"next: tfdist resume {name}")
+        message(f"next: {command(client, 'resume', name)}")
     return 0
 
 
@@ -150,6 +149,8 @@ def _left(end: float | None) -> float | None:
     return None if end is None else max(0.0, end - time.monotonic())
 
 
-def _next(handles: Sequence[JobHandle]) -> str:
+def _next(client: Client, handles: Sequence[JobHandle]) -> str:
     """Return the command that shows the effect."""
-    return f"next: tfdist wait {handles[0].name} --for Running" if len(handles) == 1 else "next: tfdist list"
+    if len(handles) > 1:
+        return f"next: {command(client, 'list')}"
+    return f"next: {command(client, 'wait', handles[0].name, '--for', 'Running')}"
