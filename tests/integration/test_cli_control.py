@@ -142,3 +142,15 @@ def test_a_user_with_the_role_view_reads_jobs_and_changes_none(
     err = capsys.readouterr().err
     assert "cannot patch resource" in err
     assert err.count("\n") == 1
+
+
+def test_expired_credentials_are_reported_once_for_several_jobs(
+    user: CommandUser, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_text(path.read_text().replace("token: ", "token: wrong"))
+
+    assert user.run("suspend", "a", "b", "c") == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert "log in to the cluster again" in err

@@ -1,5 +1,7 @@
 """The client without a cluster: statuses of other versions, waiting for a phase, and the events of a job."""
 
+import contextlib
+import json
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any, cast
@@ -87,6 +89,49 @@ def stored_event(kind: str, name: str, seconds: float = 60, **fields: Any) -> di
     about = {"kind": kind, "name": name} | ({"uid": JOB.uid} if kind == "TFDistJob" else {})
     metadata = {"uid": f"{kind}-{name}", "resourceVersion": "1", "creationTimestamp": at(seconds)}
     return {"metadata": metadata, "involvedObject": about, "reason": "R", "lastTimestamp": at(seconds)} | fields
+
+
+class Stream:
+    """An API server whose list of events grows by those that its watch reports."""
+
+    def __init__(self, first: dict[str, Any], *parts: list[bytes]) -> None:
+        self._found = [first]
+        self._parts = list(parts)
+
+    def request(self, *_: Any, **__: Any) -> dict[str, Any]:
+        return {"items": self._found, "metadata": {"resourceVersion": "5"}}
+
+    @contextlib.contextmanager
+    def stream(self, _: str, query: dict[str, Any]) -> Iterator[list[bytes]]:
+        assert query["watch"]
+        yield self._parts.pop(0)
+
+
+def changed(kind: str, event: dict[str, Any]) -> bytes:
+    """Return a notification of a watch."""
+    return json.dumps({"type": kind, "object": event}).encode() + b"\n"
+
+
+def test_followed_events_are_yielded_once_though_each_new_list_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tfdist.client.events.time.sleep", lambda _: None)
+    old, new = stored_event("Pod", "fashion-worker-0"), stored_event("Pod", "fashion-worker-1")
+    repeated = new | {"metadata": new["metadata"] | {"resourceVersion": "2"}, "count": 2}
+    other = stored_event("Pod", "other-worker-0")
+    line = changed("ADDED", new)
+    server = Stream(
+        old,
+        [line[:9], line[9:] + changed("ADDED", other), changed("ERROR", {"code": 410}), changed("ADDED", repeated)],
+        [changed("ADDED", new), changed("BOOKMARK", {}), changed("DELETED", old), changed("MODIFIED", repeated)],
+    )
+    exists = iter([True, False])
+
+    found = list(events.follow(cast("ApiServer", server), JOB, lambda: next(exists)))
+
+    assert [(each.object, each.count) for each in found] == [
+        ("pod/fashion-worker-0", 1),
+        ("pod/fashion-worker-1", 1),
+        ("pod/fashion-worker-1", 2),
+    ]
 
 
 def read(*found: dict[str, Any]) -> list[events.Event]:

@@ -1,6 +1,7 @@
 """Events of a job and its pods, as the API server keeps them for an hour by default."""
 
 import re
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,6 +17,7 @@ from tfdist.contract_model import printable
 from tfdist.timestamps import parse_time
 
 _WATCH_SECONDS: Final = 60
+_PAUSE: Final = 1.0
 _LIST_PAGE: Final = 500
 
 
@@ -73,6 +75,7 @@ def follow(api: ApiServer, job: Job, exists: Callable[[], bool]) -> Iterator[Eve
                 yield event
         if not patiently(exists, float("inf")):
             return
+        time.sleep(_PAUSE)  # a server that ends each stream at once is not overloaded
 
 
 def _snapshot(api: ApiServer, job: Job) -> tuple[list[Event], str]:

@@ -1,0 +1,129 @@
+"""Exit codes and messages of the commands that control jobs, with a client that has the given jobs."""
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from support.stored_jobs import stored
+
+from tfdist.api.status import JobPhase
+from tfdist.cli.commands import control, describe
+from tfdist.cli.errors import CommandError
+from tfdist.cli.find import command
+from tfdist.client.api_server import ApiServer
+from tfdist.client.client import Client
+from tfdist.client.errors import Forbidden, NoCluster, NotFound, NotPossible
+from tfdist.client.events import Event
+from tfdist.client.job import Job
+
+
+def phase(name: str, value: str) -> Job:
+    return stored(name, {"phase": value, "summary": {"message": "why"}})
+
+
+class Jobs(Client):
+    """A client without a cluster: each job is in the given phases, one after the other, once it is watched."""
+
+    def __init__(self, own: str = "team", **phases: list[str]) -> None:
+        self.namespace = "team"
+        self.api = cast("ApiServer", SimpleNamespace(connection=SimpleNamespace(namespace=own)))
+        self.phases = phases
+        self.changes: dict[str, Any] = {}
+
+    def get(self, name: str) -> Job:
+        if name not in self.phases:
+            raise NotFound(f'job "{name}" not found in namespace "team"')
+        return phase(name, self.phases[name][0])
+
+    def patch(self, name: str, change: dict[str, Any]) -> Job:
+        self.changes[name] = change
+        return self.get(name)
+
+    def watch(self, name: str, **_: float | None) -> Iterator[Job]:
+        for value in self.phases[name]:
+            yield phase(name, value)
+
+    def similar(self, name: str) -> str | None:
+        raise Forbidden(name)
+
+    def events(self, _: str) -> list[Event]:
+        raise Forbidden("events is forbidden")
+
+
+@pytest.mark.parametrize(
+    ("action", "phases", "code"),
+    [
+        ("suspend", ["Running", "Suspending", "Suspended"], 0),
+        ("suspend", ["Running", "Suspending", "Succeeded"], 1),
+        ("resume", ["Suspended", "Queued", "Starting", "Running"], 0),
+        ("resume", ["Suspended", "Starting", "Failed"], 1),
+        ("restart", ["Restarting", "Invalid"], 1),
+        ("resume", ["Suspended", "Starting"], 124),
+    ],
+)
+def test_a_wait_ends_with_the_phase_that_the_command_leads_to(action: str, phases: list[str], code: int) -> None:
+    assert control.execute(Jobs(a=phases), ["a"], action, wait=True, timeout="0s") == code
+
+
+def test_a_failed_request_decides_the_exit_code_before_a_timeout(capsys: pytest.CaptureFixture[str]) -> None:
+    client = Jobs(a=["Running"], b=["Running", "Suspended"])
+
+    assert control.execute(client, ["a", "missing", "b"], "suspend", wait=True, timeout="0s") == 2
+    out, err = capsys.readouterr()
+    assert out == "tfdistjob/a suspended\ntfdistjob/b suspended\n"
+    assert err.splitlines() == [
+        'job "missing" not found in namespace "team"',
+        "a is Running after 0 s: why",
+        "b Suspended: why",
+    ]
+
+
+def test_a_name_that_is_given_twice_is_changed_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert control.execute(Jobs(a=["Running"]), ["a", "tfdistjob/a"], "suspend", wait=False, timeout=None) == 0
+    assert capsys.readouterr().out == "tfdistjob/a suspended\n"
+
+
+def test_a_cluster_that_does_not_answer_ends_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    class Away(Jobs):
+        def get(self, name: str) -> Job:
+            raise NoCluster(name)
+
+    with pytest.raises(NoCluster, match=r"^a$"):
+        control.execute(Away(), ["a", "b"], "suspend", wait=False, timeout=None)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_timeout_that_is_no_duration_changes_nothing() -> None:
+    client = Jobs(a=["Running"])
+
+    with pytest.raises(CommandError, match="write a duration"):
+        control.execute(client, ["a"], "suspend", wait=True, timeout="soon")
+    assert client.changes == {}
+
+
+def test_the_number_of_workers_of_a_job_without_workers_is_not_changed() -> None:
+    class OneChief(Jobs):
+        def get(self, name: str) -> Job:
+            return Job({**super().get(name).manifest, "spec": {"chief": {}}})
+
+    client = OneChief(a=["Suspended"])
+    with pytest.raises(NotPossible, match=r'job "a" has no workers: spec\.worker is not set'):
+        control.scale(client, "a", 3)
+    assert client.changes == {}
+
+
+@pytest.mark.parametrize("final", [JobPhase.SUCCEEDED, JobPhase.FAILED])
+def test_a_finished_job_is_not_scaled(final: JobPhase) -> None:
+    with pytest.raises(NotPossible, match=rf"cannot be scaled: it has finished \({final}\)"):
+        control.scale(Jobs(a=[final]), "a", 3)
+
+
+def test_a_command_to_copy_has_the_namespace_only_if_it_is_not_that_of_the_context() -> None:
+    assert command(Jobs(), "resume", "a") == "tfdist resume a"
+    assert command(Jobs(own="default"), "resume", "a") == "tfdist resume a -n team"
+
+
+def test_a_job_is_described_without_the_right_to_read_events(capsys: pytest.CaptureFixture[str]) -> None:
+    assert describe.execute(Jobs(a=["Running"]), "a") == 0
+    assert capsys.readouterr().out.endswith("Events:          not available: events is forbidden\n")
