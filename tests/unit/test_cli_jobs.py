@@ -17,7 +17,7 @@ from support.stored_jobs import EVENTS, FAILED, JOBS, LATER, NEWER, RUNNING, UNS
 from tfdist.cli.commands.events import event_table
 from tfdist.cli.description import description
 from tfdist.cli.find import without_kind
-from tfdist.cli.job_table import document_of, job_table, write_document
+from tfdist.cli.job_table import document_of, job_table, write_document, write_jobs
 from tfdist.cli.main import main
 from tfdist.cli.tables import age, ages
 
@@ -70,6 +70,27 @@ def test_the_phase_of_a_failed_job_is_red_on_a_terminal() -> None:
 
     assert "\033" not in lines[1]
     assert "\033[31mFailed " in lines[2]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_stream_decides_about_width_and_colour(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    terminal, plain, pipe = Terminal(), Terminal(), io.StringIO()
+
+    write_jobs(terminal, JOBS, None, LATER)
+    monkeypatch.setenv("NO_COLOR", "1")
+    write_jobs(plain, JOBS, None, LATER)
+    write_jobs(pipe, JOBS, None, LATER)
+
+    assert "\033[31m" in terminal.getvalue()
+    assert max(map(cell_len, plain.getvalue().splitlines())) <= 60
+    assert pipe.getvalue().splitlines() == job_table(JOBS, LATER, width=None)
 
 
 def test_a_step_is_shown_where_the_number_of_steps_is_unknown() -> None:

@@ -139,7 +139,7 @@ def read(*found: dict[str, Any]) -> list[events.Event]:
 
 
 @pytest.mark.parametrize(
-    "name", ["fashion-worker-0", "fashion-chief-0-r3", "fashion-evaluator-0", "fashion-tensorboard-x"]
+    "name", ["fashion-worker-0", "fashion-chief-0-r3", "fashion-evaluator-0", "fashion-tensorboard-6b7f-x2x5z"]
 )
 def test_events_of_the_pods_of_a_job_are_its_own(name: str) -> None:
     assert [each.object for each in read(stored_event("Pod", name))] == [f"pod/{name}"]
@@ -150,6 +150,8 @@ def test_events_of_the_pods_of_a_job_are_its_own(name: str) -> None:
     [
         stored_event("Pod", "fashion-2-worker-0"),
         stored_event("Pod", "old-fashion-worker-0"),
+        stored_event("Pod", "fashion-worker-0-worker-0"),
+        stored_event("Pod", "fashion-tensorboard-worker-0"),
         stored_event("Pod", "fashion-worker-0", 601),
         stored_event("Service", "fashion"),
         stored_event("TFDistJob", "fashion", involvedObject={"kind": "TFDistJob", "name": "fashion", "uid": "other"}),

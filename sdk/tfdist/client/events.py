@@ -136,7 +136,7 @@ def _event_of(stored: Json, job: Job) -> Event | None:
 def _pod_names(job: str) -> re.Pattern[str]:
     """Return the pattern of the names that `render.names.pod_name` gives, and those of the pods of a TensorBoard."""
     roles = "|".join(re.escape(role) for role in Role)
-    return re.compile(rf"{re.escape(job)}-(?:(?:{roles})-\d+(?:-r\d+)?|tensorboard-.+)")
+    return re.compile(rf"{re.escape(job)}-(?:(?:{roles})-\d+(?:-r\d+)?|tensorboard-[a-z0-9]+-[a-z0-9]{{5}})")
 
 
 def _last(stored: Json) -> datetime:
