@@ -1,4 +1,4 @@
-"""The command `tfdist` in the hands of a user with the role `edit`, and pods that start and end as on a cluster."""
+"""The command `tfdist` with the rights of a user with the role `edit`, and pods that start and end as on a cluster."""
 
 import contextlib
 import pathlib
