@@ -8,12 +8,12 @@ from typing import Any, Final
 import orjson
 
 from tfdist.api.v1 import TFDistJob
+from tfdist.render.names import RESTART_ANNOTATION
 from tfdist.validation import FieldError, parse
 from tfdist.validation.partial import partial_job
 
 log = logging.getLogger(__name__)
 
-_ANNOTATION: Final = "tfdist.dev/restartedAt"
 _LONGEST_REQUEST: Final = 64
 
 Raw = Mapping[str, Any]
@@ -69,5 +69,5 @@ def partial(raw: Raw, problems: tuple[FieldError, ...]) -> TFDistJob:
 
 def restart_request(raw: Raw) -> str:
     """Return the value of the annotation that requests a restart, or a hash of a long one; "" without one."""
-    value = (raw["metadata"].get("annotations") or {}).get(_ANNOTATION, "")
+    value = (raw["metadata"].get("annotations") or {}).get(RESTART_ANNOTATION, "")
     return value if len(value) <= _LONGEST_REQUEST else hashlib.sha256(value.encode()).hexdigest()

@@ -5,26 +5,26 @@ import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from tfdist.api.v1 import API_VERSION, KIND, PLURAL, TFDistJob
 from tfdist.client import events
 from tfdist.client.api_server import MERGE_PATCH, ApiServer, Json
-from tfdist.client.code_archive import CodeArchive, pack
 from tfdist.client.errors import NotFound, NotPossible
 from tfdist.client.events import Event
 from tfdist.client.handle import JobHandle
 from tfdist.client.job import FINAL, Job
 from tfdist.client.kubeconfig import connection
-from tfdist.client.overrides import with_values
-from tfdist.client.submission import Submission, check, create, prepare
 from tfdist.client.watch import watch_object
 from tfdist.messages import suggest
-from tfdist.planner.planned_restart import ANNOTATION as RESTARTED_AT
-from tfdist.render.names import JOB_LABEL
+from tfdist.render.names import JOB_LABEL, RESTART_ANNOTATION
 from tfdist.timestamps import rfc3339
+
+if TYPE_CHECKING:
+    # Validation and packing take a tenth of a second to import, which only `submit` needs.
+    from tfdist.client.code_archive import CodeArchive
+    from tfdist.client.submission import Submission
 
 _PROPAGATION: Final = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
 
@@ -61,7 +61,7 @@ class Client:
         self,
         job: TFDistJob | Mapping[str, Any],
         *,
-        code: str | os.PathLike[str] | CodeArchive | None = None,
+        code: "str | os.PathLike[str] | CodeArchive | None" = None,
         set: Mapping[str, Any] | None = None,  # noqa: A002  the name of the command's option
         config_maps: Sequence[Mapping[str, Any]] = (),
         dry_run: bool = False,
@@ -82,19 +82,19 @@ class Client:
             CodeError: the code cannot be packed.
             ClientError: a request failed.
         """
-        manifest = with_values(_manifest(job), set or {})
-        archive = code if code is None or isinstance(code, CodeArchive) else pack(Path(code))
-        submission = prepare(manifest, self.namespace, archive, config_maps)
-        if set or archive is not None:
-            check(submission.job)
-        return self.create(submission, dry_run=dry_run)
+        from tfdist.client import submission  # noqa: PLC0415  see TYPE_CHECKING
 
-    def create(self, submission: Submission, *, dry_run: bool = False) -> JobHandle:
+        prepared = submission.prepare_changed(_manifest(job), self.namespace, code, set or {}, config_maps)
+        return self.create(prepared, dry_run=dry_run)
+
+    def create(self, submission: "Submission", *, dry_run: bool = False) -> JobHandle:
         """Create a job and its ConfigMaps, or nothing; as `submit`, for a job that has been prepared.
 
         Raises:
             ClientError: a request failed.
         """
+        from tfdist.client.submission import create  # noqa: PLC0415  see TYPE_CHECKING
+
         placed = submission.in_namespace(self.namespace)
         return self._handle(Job(create(self.api, placed, dry_run=dry_run)))
 
@@ -159,7 +159,7 @@ class Client:
         job = self._unfinished(name, "restarted")
         if job.is_suspended:
             raise NotPossible(f'job "{name}" is suspended: resume it instead; it starts with its newest specification')
-        return self.patch(name, {"metadata": {"annotations": {RESTARTED_AT: rfc3339(datetime.now(UTC))}}})
+        return self.patch(name, {"metadata": {"annotations": {RESTART_ANNOTATION: rfc3339(datetime.now(UTC))}}})
 
     def scale(self, name: str, workers: int) -> Job:
         """Set the number of workers of a job that is suspended or has not started; `resume` starts it with them.

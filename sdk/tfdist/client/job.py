@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from tfdist import outcome
 from tfdist.api.status import EvaluationResult, ExportStatus, JobPhase, ReplicaFailure, TFDistJobStatus
-from tfdist.planner.planned_restart import ANNOTATION as RESTARTED_AT
+from tfdist.render.names import RESTART_ANNOTATION
 
 FINAL: Final = frozenset({JobPhase.SUCCEEDED, JobPhase.FAILED})
 """Phases that never change again."""
@@ -74,7 +74,7 @@ class Job:
     def is_restarting_on_request(self) -> bool:
         """Whether the controller has not acted yet on the last request for a restart."""
         annotations = self.manifest["metadata"].get("annotations") or {}
-        return annotations.get(RESTARTED_AT, self.status.restarted_at) != self.status.restarted_at
+        return annotations.get(RESTART_ANNOTATION, self.status.restarted_at) != self.status.restarted_at
 
     @property
     def is_current(self) -> bool:

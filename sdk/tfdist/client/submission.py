@@ -1,18 +1,21 @@
 """Creates a job together with the ConfigMaps that it needs: all of them, or none."""
 
 import base64
+import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
 from tfdist import validation
 from tfdist.api.v1 import API_VERSION, KIND, PLURAL
 from tfdist.client.api_server import ApiServer, Json
-from tfdist.client.code_archive import CodeArchive
+from tfdist.client.code_archive import CodeArchive, pack
 from tfdist.client.errors import AlreadyExists, ClientError, Invalid, NoCluster, NotFound, Unavailable
 from tfdist.client.interrupts import postponed_interrupt
+from tfdist.client.overrides import with_values
 from tfdist.render.source import ARCHIVE_KEY
 from tfdist.validation import ValidationFailed
 
@@ -74,6 +77,28 @@ def prepare(
         raise Invalid("metadata.name: a job with a folder of code needs a name; set name or generateName")
     code = _code({"name": f"{metadata['name']}-code-{archive.digest}"} | place, archive)
     return Submission(_with_source(job, code["metadata"]["name"]), needed, code)
+
+
+def prepare_changed(
+    job: Json,
+    namespace: str,
+    code: str | os.PathLike[str] | CodeArchive | None,
+    values: Mapping[str, Any],
+    config_maps: Sequence[Mapping[str, Any]],
+) -> Submission:
+    """Return what to create for a job with other values of fields, and with a folder or script of code.
+
+    A job that is changed here is validated here.
+
+    Raises:
+        Invalid: a path is malformed, or the changed job is invalid.
+        CodeError: the code cannot be packed.
+    """
+    archive = code if code is None or isinstance(code, CodeArchive) else pack(Path(code))
+    submission = prepare(with_values(job, values), namespace, archive, config_maps)
+    if values or archive is not None:
+        check(submission.job)
+    return submission
 
 
 def check(job: Json) -> None:

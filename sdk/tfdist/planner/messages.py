@@ -10,8 +10,8 @@ from tfdist.contract import Role, replica_name
 from tfdist.observed.gang_state import GangState
 from tfdist.observed.pod import PodState
 from tfdist.planner.context import PlanContext
-from tfdist.planner.planned_restart import ANNOTATION
 from tfdist.render.gang import GangName
+from tfdist.render.names import RESTART_ANNOTATION
 from tfdist.status.conditions import find
 from tfdist.timestamps import parse_time
 
@@ -91,7 +91,7 @@ def older_specification(context: PlanContext, state: GangState) -> str:
     applies = f"the next attempt applies generation {revision.generation}"
     return (
         f"; running pods use the specification of {used}; {applies}: to apply it now, set runPolicy.updateStrategy to "
-        f"Restart or change the annotation {ANNOTATION}"
+        f"Restart or change the annotation {RESTART_ANNOTATION}"
     )
 
 

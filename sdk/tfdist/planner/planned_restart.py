@@ -22,7 +22,6 @@ from tfdist.render.template import role_template
 from tfdist.status.conditions import Condition, find
 from tfdist.timestamps import rfc3339
 
-ANNOTATION: Final = "tfdist.dev/restartedAt"
 _MARGIN_SECONDS: Final = 5
 _CONFIG_ERROR: Final = "CreateContainerConfigError"
 _PLANNED: Final = frozenset(
@@ -36,7 +35,10 @@ def planned_restart(context: PlanContext, state: GangState) -> GangDecision | No
         return None
     if context.restart_requested:
         return _restart(
-            context, state, ConditionReason.RESTART_REQUESTED, f"annotation {ANNOTATION} requests a restart"
+            context,
+            state,
+            ConditionReason.RESTART_REQUESTED,
+            f"annotation {names.RESTART_ANNOTATION} requests a restart",
         )
     if _lacks_key(context, state):
         text = f"the Secret {names.launcher_secret(context.job)} with the key of its launchers was deleted"

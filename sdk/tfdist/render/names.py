@@ -24,6 +24,9 @@ SERVICE_GENERATION_LABEL: Final = f"{GROUP}/address-generation"
 CHECKPOINT_ANNOTATION: Final = f"{GROUP}/last-checkpoint-time"
 """On the leader's pod: when its job last completed a checkpoint, for whoever chooses the cheapest job to preempt."""
 
+RESTART_ANNOTATION: Final = f"{GROUP}/restartedAt"
+"""On a job: a new value requests a restart."""
+
 TENSORBOARD_LABEL: Final = f"{GROUP}/tensorboard"
 """On the pod of a job's TensorBoard, which is not a replica: the UID of the job."""
 
