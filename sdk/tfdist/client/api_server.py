@@ -29,6 +29,8 @@ _TIMEOUT: Final = (5.0, 60.0)
 """Seconds to connect, and between two parts of an answer."""
 _STREAM_TIMEOUT: Final = (5.0, 120.0)
 """The same of a stream: the API server sends a bookmark of a watch every minute."""
+_CONNECTIONS: Final = 1024
+"""Connections that are kept for later requests. urllib3 reports each one above in a warning; a log has one each."""
 _CREDENTIALS_OF: Final = ["BearerToken"]
 """Name that the package has for the only kind of credentials in a header."""
 
@@ -39,6 +41,7 @@ class ApiServer:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         connection.configuration.retries = False
+        connection.configuration.connection_pool_maxsize = _CONNECTIONS
         self._client = ApiClient(connection.configuration)
 
     def request(

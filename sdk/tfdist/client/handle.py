@@ -6,9 +6,13 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from tfdist.api.status import JobPhase
+from tfdist.client import follow as logs
 from tfdist.client.errors import JobFailed, NotFound, WaitTimeout
 from tfdist.client.events import Event
+from tfdist.client.follow import LogEvent
 from tfdist.client.job import Job, JobResult, result_of
+from tfdist.client.log_stream import LogLine
+from tfdist.client.logs import LogOptions
 from tfdist.messages import count
 
 if TYPE_CHECKING:
@@ -91,6 +95,58 @@ class JobHandle:
             if job.is_finished or (job.phase in wanted and job.is_current and not restarting):
                 return job
         raise WaitTimeout(f"{self.name} is {self._job.phase} after {timeout:g} s: {self._job.message}")
+
+    def logs(
+        self,
+        role: str | None = None,
+        index: int | None = None,
+        attempt: int | None = None,
+        since: float | None = None,
+        tail: int | None = None,
+        follow: bool = False,
+    ) -> Iterator[LogLine]:
+        """Yield the lines of the replicas' logs, in order of time.
+
+        Args:
+            role: such as `worker`; by default all.
+            index: of the replica in its role; by default all.
+            attempt: number of one whose pods are kept; by default the latest of each replica.
+            since: only lines of the last so many seconds.
+            tail: only so many lines at the end of each log.
+            follow: go on as lines are written, in later attempts too, until the job has ended. Then lines of
+                different replicas are in the order in which they arrive.
+
+        Raises:
+            NotFound: the job was deleted.
+            ClientError: a request failed.
+        """
+        options = LogOptions(role=role, index=index, attempt=attempt, since=since, tail=tail)
+        if not follow:
+            yield from logs.read(self._client, self._job, options)
+            return
+        for event in self.follow(options):
+            if isinstance(event, list):
+                yield from event
+
+    def tail(self, lines: int = 10, role: str | None = None, index: int | None = None) -> list[LogLine]:
+        """Return the last lines of each log, in order of time.
+
+        Raises:
+            ClientError: a request failed.
+        """
+        return list(self.logs(role, index, tail=lines))
+
+    def follow(self, options: LogOptions | None = None) -> Iterator[LogEvent]:
+        """Yield the job after each change, and lines of its logs as they arrive, until all have ended.
+
+        Raises:
+            NotFound: the job was deleted.
+            ClientError: a request failed.
+        """
+        for event in logs.follow(self._client, self._job, options or LogOptions()):
+            if isinstance(event, Job):
+                self._job = event
+            yield event
 
     def delete(self) -> None:
         """Delete the job, and no other one of its name."""

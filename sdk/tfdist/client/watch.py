@@ -1,5 +1,6 @@
 """Follows one object of the API server through cut connections, restarts of the server, and a sleeping computer."""
 
+import contextlib
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -67,6 +68,24 @@ def _changes(api: ApiServer, path: str, name: str, stored: Json, deadline: float
         return
 
 
+def watch_list(api: ApiServer, path: str, selector: str) -> Iterator[Json]:
+    """Yield the objects of a list that have certain labels, and each again after a change, without end.
+
+    Objects may be yielded again without a change; deleted ones are not reported.
+
+    Raises:
+        ClientError: a request failed. While the API server is away, it is asked again.
+    """
+    # Without a resource version the stream begins with all objects that there are.
+    query = {"watch": True, "labelSelector": selector, "allowWatchBookmarks": True, "timeoutSeconds": _WATCH_SECONDS}
+    while True:
+        with contextlib.suppress(NoCluster, Unavailable), api.stream(path, query) as parts:
+            for event in notifications(parts):
+                if event["type"] in {"ADDED", "MODIFIED"}:
+                    yield event["object"]
+        time.sleep(_FIRST_PAUSE)
+
+
 def notifications(parts: Iterator[bytes]) -> Iterator[Json]:
     """Yield the notifications of a watch, `{type, object}`, from the parts of its stream."""
     buffer = b""
@@ -75,7 +94,7 @@ def notifications(parts: Iterator[bytes]) -> Iterator[Json]:
         yield from map(json.loads, lines)
 
 
-def patiently(request: Callable[[], T], deadline: float) -> T:
+def patiently(request: Callable[[], T], deadline: float = float("inf")) -> T:
     """Return the answer to a request, repeated with growing pauses while the API server is away.
 
     Raises:

@@ -1,0 +1,214 @@
+"""The logs of all replicas of a job: as they are now, or followed through restarts to the end of the job."""
+
+import heapq
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tfdist.client.errors import ClientError, NoCluster, NotFound, Unavailable
+from tfdist.client.job import Job
+from tfdist.client.log_stream import LogLine
+from tfdist.client.logs import ContainerLog, LogOptions, LogSource, log_source
+from tfdist.client.watch import patiently, watch_list
+from tfdist.render.names import JOB_UID_LABEL
+
+if TYPE_CHECKING:
+    from tfdist.client.client import Client
+
+LogEvent = Job | list[LogLine]
+"""What following a job yields: the job after a change, or lines of one replica."""
+
+_QUEUED: Final = 64
+"""Batches of lines, of up to 64 KiB each, that wait for their reader. The streams wait while there are so many."""
+_QUIET_SECONDS: Final = 30.0
+"""How long a log may be without a line when the job has ended: the node of its pod may be lost."""
+_STEP_SECONDS: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class _StreamEnd:
+    source: LogSource
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    error: ClientError
+
+
+_Item = Job | list[LogLine] | LogSource | _StreamEnd | _Failure
+
+
+def sources(client: "Client", job: Job, options: LogOptions) -> list[LogSource]:
+    """Return the logs of a job that exist, by default those of the latest attempt of each replica.
+
+    Raises:
+        ClientError: the request failed.
+    """
+    pods = [pod for pod in client.pods(job.name) if pod["metadata"]["labels"].get(JOB_UID_LABEL) == job.uid]
+    found = [source for pod in pods if (source := log_source(pod)) and options.selects(source)]
+    latest = _latest(found)
+    return sorted(
+        (each for each in found if options.attempt is not None or each.attempt == latest[each.name]),
+        key=lambda each: (each.role, each.index, each.attempt),
+    )
+
+
+def read(client: "Client", job: Job, options: LogOptions) -> Iterator[LogLine]:
+    """Yield the lines that the logs of a job have now, in order of time.
+
+    Raises:
+        ClientError: a request failed.
+    """
+    logs = [ContainerLog(client.api, source, options) for source in sources(client, job, options)]
+    for _, line in heapq.merge(*map(_timed, logs), key=lambda timed: timed[0]):
+        yield line
+
+
+def follow(client: "Client", job: Job, options: LogOptions) -> Iterator[LogEvent]:
+    """Yield the job after each change, and the lines of its logs as they arrive, until both have ended.
+
+    Raises:
+        NotFound: the job was deleted; its logs have been read to their ends.
+        ClientError: a request failed.
+    """
+    yield from _Follower(client, job, options).events()
+
+
+class _Follower:
+    """One thread for each log, one for the job and one for its pods, which fill a bounded queue."""
+
+    def __init__(self, client: "Client", job: Job, options: LogOptions) -> None:
+        self._client, self._job, self._options = client, job, options
+        self._queue: queue.Queue[_Item] = queue.Queue(_QUEUED)
+        self._stopped = threading.Event()
+        self._known: set[str] = set()
+        self._reading: dict[str, ContainerLog] = {}
+        self._latest: dict[str, int] = {}
+        self._is_finished = False
+        self._deletion: NotFound | None = None
+        self._line_at = time.monotonic()
+
+    def events(self) -> Iterator[LogEvent]:
+        existing = sources(self._client, self._job, self._options)
+        self._latest = _latest(existing)
+        try:
+            self._add(existing, self._options)
+            self._run(self._watch_job)
+            self._run(self._watch_pods)
+            while not self._has_ended():
+                try:
+                    item = self._queue.get(timeout=_STEP_SECONDS if self._is_finished else None)
+                except queue.Empty:
+                    continue
+                yield from self._processed(item)
+            if self._deletion is not None:
+                raise self._deletion
+        finally:
+            self._stopped.set()
+
+    def _processed(self, item: _Item) -> Iterator[LogEvent]:
+        match item:
+            case Job():
+                yield item
+                if item.is_finished and not self._is_finished:
+                    self._finish(item)
+            case list():
+                self._line_at = time.monotonic()
+                yield item
+            case LogSource():
+                self._add([item])
+            case _StreamEnd(source):
+                del self._reading[source.uid]
+            case _Failure(NotFound()):
+                self._is_finished, self._line_at = True, time.monotonic()
+                self._deletion = NotFound(f"job {self._job.name} was deleted")
+            case _Failure(error):
+                raise error
+
+    def _finish(self, job: Job) -> None:
+        """Add the logs of pods whose start the watch has not reported yet."""
+        self._add(patiently(lambda: sources(self._client, job, self._options)))
+        self._is_finished, self._line_at = True, time.monotonic()
+
+    def _has_ended(self) -> bool:
+        if not self._is_finished:
+            return False
+        if not self._reading:
+            return self._queue.empty()
+        is_quiet = time.monotonic() - self._line_at > _QUIET_SECONDS
+        return is_quiet and not any(log.is_away for log in self._reading.values())
+
+    def _add(self, found: Iterable[LogSource], options: LogOptions | None = None) -> None:
+        """Read logs that are not read yet; those that begin later, without `options`, from their first line."""
+        options = options or LogOptions()
+        for source in found:
+            is_earlier = self._options.attempt is None and source.attempt < self._latest.get(source.name, 0)
+            if source.uid in self._known or is_earlier:
+                continue
+            self._known.add(source.uid)
+            log = ContainerLog(self._client.api, source, options, self._stopped)
+            self._reading[source.uid] = log
+            self._run(lambda log=log, source=source: self._read(log, source))  # type: ignore[misc]
+
+    def _read(self, log: ContainerLog, source: LogSource) -> None:
+        try:
+            for batch in log.batches(follow=True):
+                self._put(batch)
+        except (NoCluster, Unavailable) as error:
+            self._put([log.message(error)])
+        self._put(_StreamEnd(source))
+
+    def _watch_job(self) -> None:
+        for job in self._client.watch(self._job.name):
+            if job.uid != self._job.uid:
+                raise NotFound(f"job {job.name} was deleted")
+            self._put(job)
+            if job.is_finished or self._stopped.is_set():
+                return
+
+    def _watch_pods(self) -> None:
+        path = f"/api/v1/namespaces/{self._job.namespace}/pods"
+        for pod in watch_list(self._client.api, path, f"{JOB_UID_LABEL}={self._job.uid}"):
+            if self._stopped.is_set():
+                return
+            source = log_source(pod)
+            if source is not None and self._options.selects(source):
+                self._put(source)
+
+    def _run(self, task: Callable[[], None]) -> None:
+        def guarded() -> None:
+            try:
+                task()
+            except ClientError as error:
+                self._put(_Failure(error))
+
+        threading.Thread(target=guarded, daemon=True).start()
+
+    def _put(self, item: _Item) -> None:
+        """Wait until the reader has room, unless it has ended."""
+        while not self._stopped.is_set():
+            try:
+                self._queue.put(item, timeout=_STEP_SECONDS)
+            except queue.Full:
+                continue
+            return
+
+
+def _latest(found: Iterable[LogSource]) -> dict[str, int]:
+    """Return the latest attempt of each replica."""
+    latest: dict[str, int] = {}
+    for source in found:
+        latest[source.name] = max(source.attempt, latest.get(source.name, 0))
+    return latest
+
+
+def _timed(log: ContainerLog) -> Iterator[tuple[str, LogLine]]:
+    """Yield the lines of a log with their times; a message of the kubelet has the time of the line before."""
+    moment = ""
+    for batch in log.batches(follow=False):
+        for line in batch:
+            moment = line.time or moment
+            yield moment, line
