@@ -13,6 +13,7 @@ from typer.exceptions import TyperException
 from tfdist import __version__
 from tfdist.cli.declarations.control import control
 from tfdist.cli.declarations.jobs import jobs
+from tfdist.cli.declarations.logs import logs
 from tfdist.cli.declarations.offline import offline
 from tfdist.cli.declarations.submit import submit
 from tfdist.cli.errors import MISSING_EXTRA, CommandError
@@ -43,6 +44,7 @@ app = typer.Typer(
 app.add_typer(submit)
 app.add_typer(jobs)
 app.add_typer(control)
+app.add_typer(logs)
 app.add_typer(offline)
 
 

@@ -122,7 +122,7 @@ class JobHandle:
         """
         options = LogOptions(role=role, index=index, attempt=attempt, since=since, tail=tail)
         if not follow:
-            yield from logs.read(self._client, self._job, options)
+            yield from self.lines(options)
             return
         for event in self.follow(options):
             if isinstance(event, list):
@@ -135,6 +135,14 @@ class JobHandle:
             ClientError: a request failed.
         """
         return list(self.logs(role, index, tail=lines))
+
+    def lines(self, options: LogOptions) -> Iterator[LogLine]:
+        """Yield the lines that the logs have now, in order of time.
+
+        Raises:
+            ClientError: a request failed.
+        """
+        return logs.read(self._client, self._job, options)
 
     def follow(self, options: LogOptions | None = None) -> Iterator[LogEvent]:
         """Yield the job after each change, and lines of its logs as they arrive, until all have ended.

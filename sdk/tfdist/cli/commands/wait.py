@@ -27,15 +27,15 @@ def execute(client: Client, name: str, *, phase: str, timeout: str | None) -> in
     return 0 if job.phase in wanted else job.exit_code
 
 
-def seconds(text: str) -> float:
-    """Return a duration such as `90s`, `10m` or `1h` in seconds.
+def seconds(text: str, option: str = "--timeout") -> float:
+    """Return a duration such as `90s`, `10m` or `1h`, the value of an option, in seconds.
 
     Raises:
         CommandError: it is none.
     """
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", text)
     if match is None:
-        raise CommandError(f"--timeout {text}: write a duration such as 90s, 10m or 1h")
+        raise CommandError(f"{option} {text}: write a duration such as 90s, 10m or 1h")
     return float(match[1]) * _UNITS[match[2]]
 
 

@@ -1,0 +1,134 @@
+"""`tfdist attach JOB`: follows the logs, phases and progress of a job to its end; the job does not depend on it."""
+
+import sys
+from collections.abc import Iterator
+from typing import Final
+
+from tfdist import outcome
+from tfdist.api.status import ExportStatus, JobPhase
+from tfdist.cli.console import RunConsole
+from tfdist.cli.log_view import LogView, new_console, shown_replicas
+from tfdist.cli.output import message
+from tfdist.client.client import Client
+from tfdist.client.handle import JobHandle
+from tfdist.client.job import Job, result_of
+from tfdist.client.logs import LogOptions
+from tfdist.contract import Phase, Role
+from tfdist.contract_reports import ProgressReport
+from tfdist.local import progress
+
+_DETACHED: Final = 130
+
+
+def execute(client: Client, name: str, *, tail: int | None = None, all_replicas: bool = False) -> int:
+    """Follow a job and return its exit code, or 130 after Ctrl-C.
+
+    Args:
+        client: in the namespace of the job.
+        name: of the job.
+        tail: begin with so many lines of each log; by default with all.
+        all_replicas: whether the logs of more than 16 replicas are shown.
+
+    Raises:
+        ClientError: a request failed, or the job was deleted.
+    """
+    try:
+        return _follow(client.attach(name), tail, all_replicas=all_replicas)
+    except KeyboardInterrupt:
+        message(_detached(client, name))
+        return _DETACHED
+
+
+def _follow(handle: JobHandle, tail: int | None, *, all_replicas: bool) -> int:
+    console = new_console(handle.job)
+    options = LogOptions(replicas=shown_replicas(handle.job, all_replicas=all_replicas), tail=tail)
+    view, shown = LogView(console), _Phases(console)
+    try:
+        for event in handle.follow(options):
+            if isinstance(event, Job):
+                shown.update(event)
+            else:
+                view.show(event)
+    finally:
+        console.close()
+    for line in _result(handle.job):
+        console.message(line)
+    return handle.job.exit_code
+
+
+class _Phases:
+    """Shows the phase and progress of a job on the console."""
+
+    def __init__(self, console: RunConsole) -> None:
+        self._console = console
+        self._shown = ""
+        self._phase: JobPhase | None = None
+        self._restarts: int | None = None
+
+    def update(self, job: Job) -> None:
+        """Show what has changed. The result of a job that has ended follows its last lines."""
+        if job.is_finished:
+            return
+        restarts = _restarts(job)
+        if self._restarts is not None and restarts > self._restarts and JobPhase.RESTARTING not in {
+            job.phase, self._phase
+        }:  # fmt: skip
+            self._console.message(f"Restarted: {_cause(job)}")
+        headline = f"{job.phase}: {job.message}" if job.message else str(job.phase)
+        if headline != self._shown:
+            self._console.message(headline)
+        self._shown, self._phase, self._restarts = headline, job.phase, restarts
+        report = progress.unless_stopping(job.phase, _report(job))
+        if report is not None or sys.stdout.isatty():  # a plain line would repeat the phase
+            self._console.progress(job.phase, report)
+
+
+def _restarts(job: Job) -> int:
+    counts = job.status.restarts
+    return counts.counted + counts.uncounted if counts else 0
+
+
+def _cause(job: Job) -> str:
+    """Return the failure that the last restart was for."""
+    failure = outcome.root_cause(job.status)
+    return f"{failure.role}-{failure.index}: {failure.message}" if failure else "by request, or by the cluster"
+
+
+def _report(job: Job) -> ProgressReport | None:
+    """Return the progress of a job in the form of a report."""
+    found = job.status.progress
+    if found is None or found.step is None:
+        return None
+    return ProgressReport(
+        role=Role.WORKER,
+        index=0,
+        attempt=job.status.attempt or 0,
+        phase=Phase.UNKNOWN,
+        step=found.step,
+        total_steps=found.total_steps,
+        examples_per_second=found.examples_per_second,
+        step_time_millis=found.step_time_millis,
+        metrics=found.metrics or {},
+    )
+
+
+def _result(job: Job) -> Iterator[str]:
+    """Yield the phase of a job that has ended, its last evaluation, and its models."""
+    yield f"{job.name} {job.phase}: {job.message}" if job.message else f"{job.name} {job.phase}"
+    result = result_of(job)
+    if result.evaluation is not None:
+        yield f"evaluation at step {result.evaluation.step}: {progress.metrics(result.evaluation.metrics, digits=4)}"
+    models = result.export or ExportStatus()
+    for kind, model in (("last", models.final), ("best", models.best)):
+        if model is not None:
+            yield f"{kind} model, of step {model.step}: {model.directory}"
+
+
+def _detached(client: Client, name: str) -> str:
+    """Return how the user finds the job again."""
+    own = client.api.connection.namespace
+    job = name if client.namespace == own else f"{name} -n {client.namespace}"
+    return (
+        f"detached; {name} goes on. Attach again: tfdist attach {job}; stop it for now: tfdist suspend {job}; "
+        f"delete it: tfdist delete {job}"
+    )

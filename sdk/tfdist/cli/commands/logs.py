@@ -1,0 +1,104 @@
+"""`tfdist logs JOB [ROLE-INDEX]`: prints or follows the logs of the replicas of a job."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from tfdist.cli.commands.wait import seconds
+from tfdist.cli.errors import CommandError
+from tfdist.cli.log_view import LogView, check_replica, new_console, shown_replicas
+from tfdist.cli.output import message
+from tfdist.client.client import Client
+from tfdist.client.follow import sources
+from tfdist.client.handle import JobHandle
+from tfdist.client.job import Job
+from tfdist.client.logs import LogOptions, LogSource, log_source
+
+_BATCH: Final = 1000
+"""Lines that are written at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Options of the command that select lines."""
+
+    replica: str | None = None
+    attempt: int | None = None
+    previous: bool = False
+    since: str | None = None
+    tail: int | None = None
+    all_replicas: bool = False
+
+
+def execute(client: Client, name: str, wanted: Wanted, *, follow: bool, grep: str | None, timestamps: bool) -> int:
+    """Print the logs of a job and return the exit code."""
+    pattern = _pattern(grep)
+    since = None if wanted.since is None else seconds(wanted.since, "--since")
+    handle = client.attach(name)
+    job = handle.job
+    options = LogOptions(replicas=_replicas(job, wanted), attempt=_attempt(job, wanted), since=since, tail=wanted.tail)
+    view = LogView(new_console(job), grep=pattern, timestamps=timestamps)
+    if follow:
+        _follow(handle, options, view)
+        return 0
+    if not sources(client, job, options):
+        message(_nothing(client, job, options))
+        return 1
+    lines = handle.lines(options)
+    while batch := list(islice(lines, _BATCH)):
+        view.show(batch)
+    return 0
+
+
+def _follow(handle: JobHandle, options: LogOptions, view: LogView) -> None:
+    """Print lines as they arrive; before the first one, what the job waits for."""
+    shown, has_lines = "", False
+    for event in handle.follow(options):
+        if isinstance(event, Job):
+            waits = f"{event.phase}: {event.message}" if event.message else str(event.phase)
+            if not has_lines and waits != shown:
+                message(waits)
+                shown = waits
+        else:
+            has_lines = True
+            view.show(event)
+
+
+def _replicas(job: Job, wanted: Wanted) -> frozenset[str] | None:
+    if wanted.replica is None:
+        return shown_replicas(job, all_replicas=wanted.all_replicas)
+    check_replica(job, wanted.replica)
+    return frozenset({wanted.replica})
+
+
+def _attempt(job: Job, wanted: Wanted) -> int | None:
+    if not wanted.previous:
+        return wanted.attempt
+    if wanted.attempt is not None:
+        raise CommandError("--previous and --attempt: give one of them")
+    if not job.status.attempt:
+        raise CommandError(f"--previous: {job.name} has no attempt before this one; a restart in place is in the log")
+    return job.status.attempt - 1
+
+
+def _nothing(client: Client, job: Job, options: LogOptions) -> str:
+    """Return why there is no log."""
+    if options.attempt is None:
+        return f"{job.name} has no logs: {job.phase}: {job.message}" if job.message else f"{job.name} has no logs"
+    kept = sorted({source.attempt for source in _kept(client, job)})
+    those = f"attempt {', '.join(map(str, kept))}" if kept else "no attempt"
+    return f"{job.name} has no logs of attempt {options.attempt}: there are pods of {those}"
+
+
+def _kept(client: Client, job: Job) -> Iterator[LogSource]:
+    pods = map(log_source, client.pods(job.name))
+    return (source for source in pods if source is not None)
+
+
+def _pattern(text: str | None) -> re.Pattern[str] | None:
+    try:
+        return None if text is None else re.compile(text)
+    except re.error as error:
+        raise CommandError(f"--grep {text}: not a regular expression: {error}") from None
