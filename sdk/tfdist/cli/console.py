@@ -41,7 +41,12 @@ class _Lines:
     def __init__(self, prefix: str, colour: str, lines: Sequence[str]) -> None:
         self._prefix, self._colour, self._lines = prefix, Style.parse(colour), lines
 
-    def __rich_console__(self, _: rich_console.Console, __: rich_console.ConsoleOptions) -> rich_console.RenderResult:
+    def __rich_console__(
+        self, console: rich_console.Console, _: rich_console.ConsoleOptions
+    ) -> rich_console.RenderResult:
+        if console.color_system is None:
+            yield Segment(strip_control_codes("".join(f"{self._prefix}{line}\n" for line in self._lines)))
+            return
         prefix = Segment(self._prefix, self._colour)
         for line in self._lines:
             yield prefix

@@ -1,14 +1,14 @@
 """The logs of all replicas of a job: as they are now, or followed through restarts to the end of the job."""
 
 import heapq
-import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from tfdist.client.errors import ClientError, NoCluster, NotFound, Unavailable
+from tfdist.client.event_queue import EventQueue, Source
 from tfdist.client.job import Job
 from tfdist.client.log_stream import LogLine
 from tfdist.client.logs import ContainerLog, LogOptions, LogSource, log_source
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 LogEvent = Job | list[LogLine]
 """What following a job yields: the job after a change, or lines of one replica."""
 
-_QUEUED: Final = 64
-"""Batches of lines, of up to 64 KiB each, that wait for their reader. The streams wait while there are so many."""
+_PER_LINE: Final = 300
+"""Memory of a line in addition to its text."""
 _QUIET_SECONDS: Final = 30.0
 """How long a log may be without a line when the job has ended: the node of its pod may be lost."""
 _STEP_SECONDS: Final = 0.5
@@ -38,7 +38,7 @@ class _Failure:
     error: ClientError
 
 
-_Item = Job | list[LogLine] | LogSource | _StreamEnd | _Failure
+_Item = Job | LogLine | LogSource | _StreamEnd | _Failure
 
 
 def sources(client: "Client", job: Job, options: LogOptions) -> list[LogSource]:
@@ -82,7 +82,7 @@ class _Follower:
 
     def __init__(self, client: "Client", job: Job, options: LogOptions) -> None:
         self._client, self._job, self._options = client, job, options
-        self._queue: queue.Queue[_Item] = queue.Queue(_QUEUED)
+        self._queue: EventQueue[_Item] = EventQueue()
         self._stopped = threading.Event()
         self._known: set[str] = set()
         self._reading: dict[str, ContainerLog] = {}
@@ -99,27 +99,23 @@ class _Follower:
             self._run(self._watch_job)
             self._run(self._watch_pods)
             while not self._has_ended():
-                try:
-                    item = self._queue.get(timeout=_STEP_SECONDS if self._is_finished else None)
-                except queue.Empty:
-                    continue
-                yield from self._processed(item)
+                for items in self._queue.take(_STEP_SECONDS if self._is_finished else None):
+                    yield from self._processed(items)
             if self._deletion is not None:
                 raise self._deletion
         finally:
             self._stopped.set()
+            self._queue.close()
 
-    def _processed(self, item: _Item) -> Iterator[LogEvent]:
-        match item:
-            case Job():
-                yield item
-                if item.is_finished and not self._is_finished:
-                    self._finish(item)
-            case list():
-                self._line_at = time.monotonic()
-                yield item
-            case LogSource():
-                self._add([item])
+    def _processed(self, items: list[_Item]) -> Iterator[LogEvent]:
+        """Process lines of one source, or another item."""
+        match items[0]:
+            case Job() as job:
+                yield job
+                if job.is_finished and not self._is_finished:
+                    self._finish(job)
+            case LogSource() as source:
+                self._add([source])
             case _StreamEnd(source):
                 del self._reading[source.uid]
             case _Failure(NotFound()):
@@ -127,6 +123,9 @@ class _Follower:
                 self._deletion = NotFound(f"job {self._job.name} was deleted")
             case _Failure(error):
                 raise error
+            case _:
+                self._line_at = time.monotonic()
+                yield cast("list[LogLine]", items)
 
     def _finish(self, job: Job) -> None:
         """Add the logs of pods whose start the watch has not reported yet."""
@@ -137,7 +136,7 @@ class _Follower:
         if not self._is_finished:
             return False
         if not self._reading:
-            return self._queue.empty()
+            return self._queue.is_empty()
         is_quiet = time.monotonic() - self._line_at > _QUIET_SECONDS
         return is_quiet and not any(log.is_away for log in self._reading.values())
 
@@ -154,18 +153,19 @@ class _Follower:
             self._run(lambda log=log, source=source: self._read(log, source))  # type: ignore[misc]
 
     def _read(self, log: ContainerLog, source: LogSource) -> None:
+        place = Source()
         try:
             for batch in log.batches(follow=True):
-                self._put(batch)
+                self._queue.put([*batch], place, sum(len(line.text) + _PER_LINE for line in batch))
         except (NoCluster, Unavailable) as error:
-            self._put([log.message(error)])
-        self._put(_StreamEnd(source))
+            self._queue.put([log.message(error)], place)
+        self._queue.put([_StreamEnd(source)])
 
     def _watch_job(self) -> None:
         for job in self._client.watch(self._job.name):
             if job.uid != self._job.uid:
                 raise NotFound(f"job {job.name} was deleted")
-            self._put(job)
+            self._queue.put([job])
             if job.is_finished or self._stopped.is_set():
                 return
 
@@ -176,25 +176,16 @@ class _Follower:
                 return
             source = log_source(pod)
             if source is not None and self._options.selects(source):
-                self._put(source)
+                self._queue.put([source])
 
     def _run(self, task: Callable[[], None]) -> None:
         def guarded() -> None:
             try:
                 task()
             except ClientError as error:
-                self._put(_Failure(error))
+                self._queue.put([_Failure(error)])
 
         threading.Thread(target=guarded, daemon=True).start()
-
-    def _put(self, item: _Item) -> None:
-        """Wait until the reader has room, unless it has ended."""
-        while not self._stopped.is_set():
-            try:
-                self._queue.put(item, timeout=_STEP_SECONDS)
-            except queue.Full:
-                continue
-            return
 
 
 def _latest(found: Iterable[LogSource]) -> dict[str, int]:
