@@ -393,7 +393,7 @@ def test_a_missing_job_is_one_line(cluster: Cluster) -> None:
     ended = cluster.finished("attach", "nothing")
 
     assert ended.errors.count("\n") == 1
-    assert '"nothing" not found' in ended.errors
+    assert '"nothing"' in ended.errors
     assert ended.process.returncode == 2
 
 

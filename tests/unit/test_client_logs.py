@@ -60,7 +60,7 @@ class Cluster:
         end, fails = self._cuts.pop(0) if self._cuts else (len(content), False)
         for start in range(0, min(end, len(content)), self._size):
             yield content[start : min(start + self._size, end)]
-        self.log.ended = not self._cuts and not self._written
+        self.log.ended = self.log.ended or (not self._cuts and not self._written)
         if fails:
             raise NoCluster("cut")
 
@@ -180,6 +180,30 @@ def test_a_line_without_line_feed_at_the_end_of_a_log_is_read() -> None:
         "first",
         "no line feed",
     ]
+
+
+def test_the_end_of_a_log_that_is_cut_as_if_it_had_ended_is_read() -> None:
+    """Given a container that has ended, and streams that end early without an error; then the log is read again."""
+    one = len(f"{at(0)} line 1\n")
+    cluster = Cluster([(one, False), (0, False)], [[(at(i), b"line %d" % (i + 1)) for i in range(3)]])
+    cluster.log.end()
+
+    assert texts(cluster) == ["line 1", "line 2", "line 3"]
+
+
+def test_a_last_line_that_is_cut_again_and_again_is_read_as_a_whole() -> None:
+    one, two = len(f"{at(0)} a\n"), len(f"{at(1)} ")
+    cluster = Cluster([(one + two + 7, False), (one + two + 5, False)], [[(at(0), b"a"), (at(1), b"a long line")]])
+    cluster.log.end()
+
+    assert texts(cluster) == ["a", "a long line"]
+
+
+def test_the_patience_begins_again_with_each_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "_PATIENCE_SECONDS", 0.0)
+    cluster = Cluster([(1000, True)] * 3, [[(at(i), b"a")] for i in range(3)])
+
+    assert texts(cluster) == ["a", "a", "a"]
 
 
 def test_a_message_of_the_kubelet_is_read_once() -> None:

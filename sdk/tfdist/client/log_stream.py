@@ -42,8 +42,6 @@ class RawLine(NamedTuple):
     second: int
     """Seconds since 1970, or -1 if the line has no time."""
     time: str
-    part: int
-    """0, or more for a part of a long line."""
     content: bytes
 
     def text(self) -> str:
@@ -58,7 +56,8 @@ class LineSplitter:
         self._buffer = b""
         self._time = ""
         self._second = _UNTIMED
-        self._part = 0
+        self._is_within = False
+        """Whether the buffer continues a line whose first part was returned."""
         self._known: tuple[str, int] = ("", _UNTIMED)
 
     def feed(self, received: bytes) -> list[RawLine]:
@@ -67,11 +66,11 @@ class LineSplitter:
         lines: list[RawLine] = []
         for line in whole:
             lines += self._parts(line)
-            self._part = 0
+            self._is_within = False
         if len(self._buffer) > LONGEST_LINE + _SECOND * 2:
             *full, last = self._parts(self._buffer)
             lines += full
-            self._part, self._buffer = last.part, last.content
+            self._is_within, self._buffer = True, last.content
         return lines
 
     def rest(self) -> RawLine | None:
@@ -79,14 +78,13 @@ class LineSplitter:
         return next(self._parts(self._buffer), None) if self._buffer else None
 
     def _parts(self, line: bytes) -> Iterator[RawLine]:
-        if self._part == 0:
+        if not self._is_within:
             line = self._begin(line)
-        part = self._part
         while len(line) > LONGEST_LINE:
             end = _character_boundary(line, LONGEST_LINE)
-            yield RawLine(self._second, self._time, part, line[:end])
-            line, part = line[end:], part + 1
-        yield RawLine(self._second, self._time, part, line)
+            yield RawLine(self._second, self._time, line[:end])
+            line = line[end:]
+        yield RawLine(self._second, self._time, line)
 
     def _begin(self, line: bytes) -> bytes:
         """Take the time off a line and return the content."""
@@ -139,7 +137,7 @@ class SeenLines:
 
     def is_new(self, line: RawLine) -> bool:
         """Return whether a line has not been read before, and remember it."""
-        key = hash((line.time, line.part, line.content))
+        key = hash((line.time, line.content))
         if line.second == _UNTIMED:
             is_new = key not in self._messages
             self._messages.add(key)
