@@ -57,7 +57,7 @@ def test_a_large_job_shows_the_replica_that_leads_each_gang(capsys: pytest.Captu
     checkpoint = {"directory": "/ckpt", "volume": {"persistentVolumeClaim": {"claimName": "ckpt"}}}
     job = Job(manifest(worker={"replicas": 20}, evaluation={"mode": "Continuous"}, checkpoint=checkpoint))
 
-    assert shown_replicas(job, all_replicas=False) == {"worker-0", "evaluator-0"}
+    assert shown_replicas(job, all_replicas=False) == frozenset({"worker-0", "evaluator-0"})
     assert "21 replicas: only the log of worker-0, evaluator-0, which lead, is shown" in capsys.readouterr().err
     assert shown_replicas(job, all_replicas=True) is None
     assert len(replica_names(job)) == 21
