@@ -1,12 +1,13 @@
 """`tfdist logs` and `attach` as a user with the role `edit`, with the logs of a kubelet that the test plays."""
 
+import contextlib
 import os
 import pathlib
+import pty
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 import yaml
@@ -93,7 +94,7 @@ class Cluster:
     def _job(self) -> str:
         return f"{JOBS.format(ns=self._namespace)}/{JOB}"
 
-    @contextmanager
+    @contextlib.contextmanager
     def run(self, *arguments: str) -> Iterator["Command"]:
         """Run a command in the background; it is killed at the end of the block."""
         command = Command([*arguments, "--kubeconfig", str(self.kubeconfig)], self._folder)
@@ -367,6 +368,31 @@ def test_ctrl_c_detaches_from_a_job_that_goes_on(cluster: Cluster, gang: list[st
         "delete it: tfdist delete fashion\n"
     )
     assert Client(kubeconfig=cluster.kubeconfig).get(JOB).phase == "Running"
+
+
+def test_attach_shows_the_progress_below_the_lines_on_a_terminal(cluster: Cluster, gang: list[str]) -> None:
+    cluster.kubelet.log(gang[0]).write("step 1", at=at(1))
+    cluster.report("Running", "all 2 replicas run", progress={"step": 5, "totalSteps": 10})
+    terminal, its_end = pty.openpty()
+    environment = os.environ | {"TERM": "xterm", "NO_COLOR": "", "COLUMNS": "120"}
+    command = [sys.executable, "-m", "tfdist.cli", "attach", JOB, "--kubeconfig", str(cluster.kubeconfig)]
+    shown = bytearray()
+
+    with subprocess.Popen(command, stdout=its_end, stderr=its_end, env=environment) as attached:
+        os.close(its_end)
+        while b"step 1\r\n" not in shown or b"step 5 of 10" not in shown:
+            shown += os.read(terminal, 2**16)
+        attached.send_signal(signal.SIGINT)
+        with contextlib.suppress(OSError):  # the terminal is closed
+            while received := os.read(terminal, 2**16):
+                shown += received
+    os.close(terminal)
+
+    assert attached.returncode == 130
+    assert "\x1b[36mworker-0 | \x1b[0mstep 1\r\n" in shown.decode()
+    assert "50%" in shown.decode()
+    assert shown.decode().splitlines()[-1].endswith("delete it: tfdist delete fashion")
+    assert shown.rindex(b"\x1b[?25h") > shown.rindex(b"\x1b[?25l")  # the cursor is visible again
 
 
 @pytest.mark.parametrize("command", [("attach",), ("logs", "-f")])
