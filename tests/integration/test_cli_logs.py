@@ -411,7 +411,7 @@ def test_a_job_that_is_deleted_ends_the_command_with_one_line(
         assert running.wait() == 2
 
     assert "worker-0 | saved" in running.output
-    assert running.errors.splitlines()[-1] == "job fashion was deleted"
+    assert running.errors.splitlines()[-1] == 'job "fashion" was deleted'
     assert "Traceback" not in running.errors
 
 

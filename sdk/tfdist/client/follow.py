@@ -120,7 +120,7 @@ class _Follower:
                 del self._reading[source.uid]
             case _Failure(NotFound()):
                 self._is_finished, self._line_at = True, time.monotonic()
-                self._deletion = NotFound(f"job {self._job.name} was deleted")
+                self._deletion = NotFound(f'job "{self._job.name}" was deleted')
             case _Failure(error):
                 raise error
             case _:
@@ -164,7 +164,7 @@ class _Follower:
     def _watch_job(self) -> None:
         for job in self._client.watch(self._job.name):
             if job.uid != self._job.uid:
-                raise NotFound(f"job {job.name} was deleted")
+                raise NotFound(f'job "{job.name}" was deleted')
             self._queue.put([job])
             if job.is_finished or self._stopped.is_set():
                 return

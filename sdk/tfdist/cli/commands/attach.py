@@ -7,6 +7,7 @@ from typing import Final
 from tfdist import outcome
 from tfdist.api.status import ExportStatus, JobPhase
 from tfdist.cli.console import RunConsole
+from tfdist.cli.find import attach, command, without_kind
 from tfdist.cli.log_view import LogView, new_console, shown_replicas
 from tfdist.cli.output import message
 from tfdist.client.client import Client
@@ -32,8 +33,9 @@ def execute(client: Client, name: str, *, tail: int | None = None, all_replicas:
     Raises:
         ClientError: a request failed, or the job was deleted.
     """
+    name = without_kind(name)
     try:
-        return _follow(client.attach(name), tail, all_replicas=all_replicas)
+        return _follow(attach(client, name), tail, all_replicas=all_replicas)
     except KeyboardInterrupt:
         message(_detached(client, name))
         return _DETACHED
@@ -126,9 +128,5 @@ def _result(job: Job) -> Iterator[str]:
 
 def _detached(client: Client, name: str) -> str:
     """Return how the user finds the job again."""
-    own = client.api.connection.namespace
-    job = name if client.namespace == own else f"{name} -n {client.namespace}"
-    return (
-        f"detached; {name} goes on. Attach again: tfdist attach {job}; stop it for now: tfdist suspend {job}; "
-        f"delete it: tfdist delete {job}"
-    )
+    again, suspend, delete = (command(client, word, name) for word in ("attach", "suspend", "delete"))
+    return f"detached; {name} goes on. Attach again: {again}; stop it for now: {suspend}; delete it: {delete}"

@@ -8,6 +8,7 @@ from typing import Final
 
 from tfdist.cli.commands.wait import seconds
 from tfdist.cli.errors import CommandError
+from tfdist.cli.find import attach, without_kind
 from tfdist.cli.log_view import LogView, check_replica, new_console, shown_replicas
 from tfdist.cli.output import message
 from tfdist.client.client import Client
@@ -36,7 +37,7 @@ def execute(client: Client, name: str, wanted: Wanted, *, follow: bool, grep: st
     """Print the logs of a job and return the exit code."""
     pattern = _pattern(grep)
     since = None if wanted.since is None else seconds(wanted.since, "--since")
-    handle = client.attach(name)
+    handle = attach(client, without_kind(name))
     job = handle.job
     options = LogOptions(replicas=_replicas(job, wanted), attempt=_attempt(job, wanted), since=since, tail=wanted.tail)
     view = LogView(new_console(job), grep=pattern, timestamps=timestamps)
