@@ -12,16 +12,21 @@ from typing import Any, Final
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from bench.trainer import fits
 from bench.trainer.fit_turns import SPEED
 from tfdist.contract import Phase
 from tfdist_trainer import environment, programs, runtime
 from tfdist_trainer.context import Context
+from tfdist_trainer.data.files import Shard, Split
+from tfdist_trainer.data.pipeline import ExampleSource
 from tfdist_trainer.keras import enable
 from tfdist_trainer.loop import train
 from tfdist_trainer.preemption import PreemptionHandler
+from tfdist_trainer.programs.base import Program
 from tfdist_trainer.programs.config import batch_size
+from tfdist_trainer.programs.image_classification import ImageClassification
 from tfdist_trainer.reporter import Reporter, first_report
 from tfdist_trainer.strategies.build import join
 from tfdist_trainer.strategies.replica_group import ReplicaGroup
@@ -47,6 +52,22 @@ class Speed:
             self._since, self._examples = time.monotonic(), examples
 
 
+class OfDataSet(ImageClassification):
+    """The program on a data set of single examples, as that of a user: each member reads its share."""
+
+    def __init__(self, config: Any, images: Any, labels: Any) -> None:
+        super().__init__(config)
+        self._data = tf.data.Dataset.from_tensor_slices((images, labels))
+
+    def dataset(self, split: Split, shard: Shard) -> tf.data.Dataset:  # noqa: ARG002  it has one split
+        """Return the examples of a pipeline."""
+        return self._data.shard(shard.count, shard.index)
+
+    def examples(self, split: Split, shard: Shard) -> ExampleSource:
+        """Return them counted, as of each program with a data set."""
+        return Program.examples(self, split, shard)
+
+
 class SpeedReporter(Reporter):
     """Prints the speed of the trainer's own loop, which reports to it."""
 
@@ -62,7 +83,7 @@ class SpeedReporter(Reporter):
 
 
 def main(contestant: str, allowed: str) -> None:
-    """Train: the trainer's own loop as `own`, or for instance `tf_keras` on arrays as `tf_keras of arrays`."""
+    """Train: for instance with the trainer's own loop on arrays as `own of arrays`, or `tf_keras of data set`."""
     member = environment.read_member(os.environ)
     gang = join(member, runtime.read(member.job.runtime))
     assert member.job.training is not None  # noqa: S101  the parent process has set it
@@ -72,12 +93,13 @@ def main(contestant: str, allowed: str) -> None:
         images, labels = arrays["image"], arrays["label"]
     batch = batch_size(config, gang.replicas) * gang.replicas
     speed = Speed(len(images), Path(allowed))
-    if contestant == "own":
+    name, form = contestant.split(" of ")
+    if name == "own":
         reporter = SpeedReporter(member, speed, batch)
         settings, preemption = runtime.read(member.job.runtime), PreemptionHandler(lambda _reason, _message: None)
-        train(Context(gang, choice.create(), config, None, reporter, preemption, settings))
+        program = choice.create() if form == "arrays" else OfDataSet(config, images, labels)
+        train(Context(gang, program, config, None, reporter, preemption, settings))
     else:
-        name, form = contestant.split(" of ")
         _fit(_module(name), gang, FORMS[form](images, labels, batch), speed, len(images))
 
 

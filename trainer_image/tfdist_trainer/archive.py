@@ -3,7 +3,8 @@
 import gzip
 import tarfile
 import zlib
-from pathlib import Path
+from collections.abc import Collection
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 from tfdist.contract import CODE_BYTES
@@ -11,6 +12,7 @@ from tfdist_trainer.errors import DataMalformedError, DataMissingError, StorageE
 
 _FIELD: Final = "training.source.archive"
 _PART: Final = 1 << 20
+_MODE: Final = 0o755
 _PACK_AGAIN: Final = "pack the folder again by `tfdist submit --code`"
 
 
@@ -29,15 +31,15 @@ def unpack(packed: Path, target: Path) -> None:
         _check_size(packed)
         with tarfile.open(packed, "r:gz") as archive:
             members = archive.getmembers()
+            links = {str(PurePosixPath(member.name)) for member in members if member.issym()}
             for member in members:
-                _check(member)
+                _check(member, links)
+                member.mode &= _MODE
             # files of the same size as their entries: a sparse file is larger
             _check_total(sum(member.size for member in members))
-            archive.extractall(target, members, filter="data")
-    except tarfile.FilterError as error:
-        raise DataMalformedError(
-            f"{_FIELD}: {one_line(str(error))}; nothing outside of the folder is written"
-        ) from None
+            # Python 3.11.3 and older have no filters, so `_check` has all rules.
+            archive.extraction_filter = getattr(tarfile, "data_filter", None)
+            archive.extractall(target, members)  # noqa: S202  `_check` has checked each member
     except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, ValueError) as error:
         reason = one_line(str(error))
         raise DataMalformedError(f"{_FIELD}: {packed.name} is damaged: {reason}; {_PACK_AGAIN}") from None
@@ -61,10 +63,23 @@ def _check_total(size: int) -> None:
         )
 
 
-def _check(member: tarfile.TarInfo) -> None:
-    """Raise an error for what a packed folder does not have; `filter="data"` would change an absolute path."""
-    parts = Path(member.name).parts
-    if member.name.startswith("/") or ".." in parts:
+def _check(member: tarfile.TarInfo, links: Collection[str]) -> None:
+    """Raise an error for a member that a packed folder does not have, or that leads out of the folder.
+
+    Args:
+        member: of the archive.
+        links: the symbolic links among all members. No member is below one, so a path is where it appears to be.
+    """
+    path = PurePosixPath(member.name)
+    if path.is_absolute() or ".." in path.parts or any(str(parent) in links for parent in path.parents):
         raise DataMalformedError(f"{_FIELD}: {member.name!r} is not a path within the folder; {_PACK_AGAIN}")
+    if member.issym() and _leads_out(path, PurePosixPath(member.linkname)):
+        raise DataMalformedError(f"{_FIELD}: the link {member.name!r} leads out of the folder; {_PACK_AGAIN}")
     if not (member.isfile() or member.isdir() or member.issym()):
         raise DataMalformedError(f"{_FIELD}: {member.name!r} is neither a file nor a directory; {_PACK_AGAIN}")
+
+
+def _leads_out(link: PurePosixPath, target: PurePosixPath) -> bool:
+    """Return whether a link leads out of the folder, or may do so through another link, as `other/..` does."""
+    up = next((number for number, part in enumerate(target.parts) if part != ".."), len(target.parts))
+    return target.is_absolute() or ".." in target.parts[up:] or up >= len(link.parts)

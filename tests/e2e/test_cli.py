@@ -1,0 +1,144 @@
+"""The command `tfdist` on real pods: a folder of code becomes a job, its output and its result are seen here."""
+
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from support.e2e import Cluster
+from support.polling import WAIT_SECONDS, wait_for
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+
+TRAIN = """
+import argparse
+import pathlib
+
+import keras
+import tensorflow as tf
+
+from network.layers import new_model
+
+options = argparse.ArgumentParser()
+options.add_argument("--epochs", type=int, default=1)
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+keras.utils.set_random_seed(1)
+x = tf.random.normal((256, 4))
+with strategy.scope():
+    model = new_model()
+    model.compile("sgd", "mse", metrics=["mae"])
+history = model.fit(x, x[:, :1], batch_size=64, epochs=options.parse_args().epochs, verbose=0)
+print(f"loss {history.history['loss'][-1]:.6f} of", pathlib.Path("network/classes.txt").read_text(), flush=True)
+"""
+MODEL = "import keras\n\n\ndef new_model():\n    return keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])\n"
+SMALL = ("--set", "resources.requests.cpu=100m", "--set", "resources.requests.memory=600Mi")
+
+
+class User:
+    """Runs the command in a folder of code."""
+
+    def __init__(self, cluster: Cluster, folder: pathlib.Path) -> None:
+        self.folder = folder
+        self._namespace = cluster.namespace
+        self._environment = os.environ | {"KUBECONFIG": cluster.kubectl.kubeconfig}
+
+    def start(self, *arguments: str) -> "subprocess.Popen[str]":
+        command, *rest = arguments
+        return subprocess.Popen(
+            [sys.executable, "-m", "tfdist.cli", command, "-n", self._namespace, *rest],
+            cwd=self.folder,
+            env=self._environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def run(self, *arguments: str) -> tuple[int, str]:
+        """Return the exit code of a command, and what it prints."""
+        process = self.start(*arguments)
+        output, _ = process.communicate(timeout=WAIT_SECONDS)
+        return process.returncode, output
+
+
+@pytest.fixture
+def user(cluster: Cluster, tmp_path: pathlib.Path) -> Iterator[User]:
+    (tmp_path / "network").mkdir()
+    files = {
+        "train.py": TRAIN,
+        "network/__init__.py": "",
+        "network/layers.py": MODEL,
+        "network/classes.txt": "three classes",
+        "fail.py": "raise SystemExit('no such column: price')\n",
+        "wait.py": "import time\n\nprint('ready', flush=True)\ntime.sleep(3600)\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    user = User(cluster, tmp_path)
+    names = ("cli-keras", "cli-fails", "cli-waits")
+    yield user
+    for name in names:
+        cluster.delete_job(name)
+
+
+def config_maps(cluster: Cluster, job: str) -> list[str]:
+    found = cluster.kubectl.get("configmaps", f"--namespace={cluster.namespace}")
+    return [item["metadata"]["name"] for item in (found or {})["items"] if item["metadata"]["name"].startswith(job)]
+
+
+def test_a_folder_with_a_keras_script_is_run_and_its_output_result_and_code_are_those_of_the_job(
+    cluster: Cluster, user: User
+) -> None:
+    # When
+    command = ("--", "python", "train.py", "--epochs", "3")
+    code, output = user.run("run", "--name", "cli-keras", "--workers", "2", "--code", ".", *SMALL, *command)
+
+    # Then
+    assert code == 0, output
+    losses = re.findall(r"^worker-([01]) +\| loss (\S+) of three classes", output, re.MULTILINE)
+    assert [replica for replica, _ in sorted(losses)] == ["0", "1"], output
+    assert len({loss for _, loss in losses}) == 1
+    assert "Succeeded" in output
+
+    # And the job can be described, its log read again, and all of it deleted
+    assert "Phase:           Succeeded" in user.run("describe", "cli-keras")[1]
+    assert "three classes" in user.run("logs", "cli-keras", "worker-1")[1]
+    assert config_maps(cluster, "cli-keras")
+    assert user.run("delete", "cli-keras") == (0, "tfdistjob/cli-keras deleted\n")
+    wait_for("its ConfigMap to be deleted", lambda: not config_maps(cluster, "cli-keras"))
+
+
+def test_a_script_that_fails_gives_its_message_its_remedy_and_its_exit_code(user: User) -> None:
+    limit = ("--set", "runPolicy.backoffLimit=0")
+    code, output = user.run("run", "--name", "cli-fails", *SMALL, *limit, "--", "python", "fail.py")
+
+    assert code == 1, output
+    assert "no such column: price" in output
+    described = user.run("describe", "cli-fails")[1]
+    assert "no such column: price" in described
+    assert "Remedy:" in described
+
+
+def test_ctrl_c_detaches_from_a_job_that_goes_on_until_it_is_suspended(cluster: Cluster, user: User) -> None:
+    # Given a job that is followed
+    process = user.start("run", "--name", "cli-waits", *SMALL, "--", "python", "wait.py")
+    assert process.stdout is not None
+    lines = []
+    for line in process.stdout:
+        lines.append(line)
+        if line.endswith("| ready\n"):
+            break
+
+    # When its user presses Ctrl-C
+    process.send_signal(signal.SIGINT)
+    rest, _ = process.communicate(timeout=WAIT_SECONDS)
+
+    # Then the job runs, and the last line has the commands for it
+    assert process.returncode == 130, "".join(lines) + rest
+    assert "tfdist attach cli-waits" in rest.splitlines()[-1]
+    assert cluster.job("cli-waits")["status"]["phase"] == "Running"
+    assert user.run("suspend", "cli-waits", "--wait")[0] == 0
+    wait_for("its pods to be deleted", lambda: not cluster.pods("cli-waits"))
