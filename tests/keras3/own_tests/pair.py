@@ -103,7 +103,10 @@ def read(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def merged(workers: Sequence[Mapping[str, dict[str, Any]]]) -> Iterator[tuple[str, Outcome]]:
-    """Yield the outcome of each test that a worker has started, in this order."""
+    """Yield the outcome of each test that a worker has started, in this order, up to the first that failed.
+
+    The other worker may have started later ones.
+    """
     for name in max(workers, key=len):
         lines = [worker.get(name, {"outcome": "started"}) for worker in workers]
         outcomes = {line["outcome"] for line in lines}
@@ -111,3 +114,5 @@ def merged(workers: Sequence[Mapping[str, dict[str, Any]]]) -> Iterator[tuple[st
         outcome = outcomes.pop() if len(outcomes) == 1 else "failed"
         replicas = min(line.get("replicas", 1) for line in lines)
         yield name, Outcome("failed" if outcome == "started" else outcome, text or "no error: it hung", replicas)
+        if outcome in {"failed", "started"}:
+            return

@@ -88,7 +88,7 @@ def epoch_iterator(
 
             Keras makes another one at the begin of the next epoch, unless that continues this one.
             """
-            return self.steps_per_epoch is not None or type(self.data_adapter).__name__ != ARRAYS.attribute
+            return self.steps_per_epoch is not None or not _has_arrays(self.data_adapter)
 
         def _restarts_at_end(self) -> bool:
             return True
@@ -123,9 +123,15 @@ def forwarded(original: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _smallest_batch(adapter: Any) -> int | None:
-    """Return the rows of the smallest batch; None if they are not known, as those of a data set."""
-    rows: int | None = adapter.batch_size
-    return rows if rows is None else adapter.partial_batch_size or rows
+    """Return the rows of the smallest batch of arrays; None for other data, the sizes of which may change."""
+    if not _has_arrays(adapter):
+        return None
+    rows: int = adapter.partial_batch_size or adapter.batch_size
+    return rows
+
+
+def _has_arrays(adapter: Any) -> bool:
+    return type(adapter).__name__ == ARRAYS.attribute
 
 
 class Forwarded:
