@@ -1,20 +1,31 @@
 """TFDist: the TFDistJob API, its checks, the client, and the contract between a replica and the controller."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tfdist.client.async_client import AsyncClient as AsyncClient
+    from tfdist.client.batch import BatchHandle as BatchHandle
     from tfdist.client.client import Client as Client
+    from tfdist.client.function import job as job
     from tfdist.client.handle import JobHandle as JobHandle
+    from tfdist.client.local_client import LocalClient as LocalClient
 
 __version__ = "0.1.0"
 
 
 if not TYPE_CHECKING:
+    _MODULES = {
+        "AsyncClient": "async_client",
+        "BatchHandle": "batch",
+        "Client": "client",
+        "JobHandle": "handle",
+        "LocalClient": "local_client",
+        "job": "function",
+    }
 
     def __getattr__(name: str) -> Any:
         """Import the client when it is used: it needs the extra `client`, and half a second."""
-        if name in {"Client", "JobHandle"}:
-            from tfdist.client import client  # noqa: PLC0415
-
-            return getattr(client, name)
+        if name in _MODULES:
+            return getattr(import_module(f"tfdist.client.{_MODULES[name]}"), name)
         raise AttributeError(f"module 'tfdist' has no attribute {name!r}")

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from tfdist.api.v1 import API_VERSION, KIND, PLURAL, TFDistJob
+from tfdist.api.v1 import API_VERSION, PLURAL, TFDistJob
 from tfdist.client import events
 from tfdist.client.api_server import MERGE_PATCH, ApiServer, Json
 from tfdist.client.errors import NotFound, NotPossible
@@ -16,6 +16,7 @@ from tfdist.client.events import Event
 from tfdist.client.handle import JobHandle
 from tfdist.client.job import FINAL, Job
 from tfdist.client.kubeconfig import connection
+from tfdist.client.stop_signal import StoppableApiServer, StopSignal
 from tfdist.client.watch import watch_object
 from tfdist.messages import suggest
 from tfdist.render.names import JOB_LABEL, RESTART_ANNOTATION
@@ -23,6 +24,7 @@ from tfdist.timestamps import rfc3339
 
 if TYPE_CHECKING:
     # Validation and packing take a tenth of a second to import, which only `submit` needs.
+    from tfdist.client.batch import BatchHandle
     from tfdist.client.code_archive import CodeArchive
     from tfdist.client.submission import Submission
 
@@ -84,7 +86,7 @@ class Client:
         """
         from tfdist.client import submission  # noqa: PLC0415  see TYPE_CHECKING
 
-        prepared = submission.prepare_changed(_manifest(job), self.namespace, code, set or {}, config_maps)
+        prepared = submission.prepare_changed(submission.manifest_of(job), self.namespace, code, set or {}, config_maps)
         return self.create(prepared, dry_run=dry_run)
 
     def create(self, submission: "Submission", *, dry_run: bool = False) -> JobHandle:
@@ -244,6 +246,17 @@ class Client:
         jobs = [Job(each) for each in self.api.items(path, {"labelSelector": selector})]
         return sorted(jobs, key=lambda job: (job.namespace, job.name))
 
+    def batch(self, name: str) -> "BatchHandle":
+        """Return a batch of jobs that `map` of a function has submitted, from this or another process.
+
+        Raises:
+            NotFound: there is no job of it in the namespace.
+            ClientError: the request failed.
+        """
+        from tfdist.client.batch import find_batch  # noqa: PLC0415  see TYPE_CHECKING
+
+        return find_batch(self, name)
+
     def similar(self, name: str) -> str | None:
         """Return the most similar name of a job of the namespace, among its first 500; None where none is similar.
 
@@ -263,6 +276,12 @@ class Client:
         other.api, other.namespace = self.api, namespace
         return other
 
+    def stoppable(self, stopped: StopSignal) -> "Client":
+        """Return the same client, whose requests end with `Stopped` when a signal is set."""
+        other = self.in_namespace(self.namespace)
+        other.api = StoppableApiServer(self.api.connection, stopped)
+        return other
+
     @contextlib.contextmanager
     def _naming(self, name: str) -> Iterator[None]:
         """Name the job and the namespace where the API server names a resource."""
@@ -279,9 +298,3 @@ def jobs_path(namespace: str | None) -> str:
     """Return the path of the jobs of a namespace, or with None of all."""
     inside = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
     return f"/apis/{API_VERSION}{inside}/{PLURAL}"
-
-
-def _manifest(job: TFDistJob | Mapping[str, Any]) -> Json:
-    if isinstance(job, TFDistJob):
-        job = job.model_dump(mode="json", by_alias=True, exclude_unset=True)
-    return {"apiVersion": API_VERSION, "kind": KIND} | {key: value for key, value in job.items() if key != "status"}

@@ -6,7 +6,8 @@ import io
 import os
 import stat
 import tarfile
-from collections.abc import Iterable, Sequence
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -82,6 +83,24 @@ def pack_file(name: str, folder: Path) -> CodeArchive:
         return _pack(folder, [_File(name, path, path.stat().st_size)])
     except OSError as error:
         raise CodeError(_unreadable(error, path)) from None
+
+
+def pack_with(generated: Mapping[str, bytes], folder: Path | None) -> CodeArchive:
+    """Return the archive of a folder, or of nothing, with generated files in place of those of the same path.
+
+    Raises:
+        CodeError: as in `pack_folder`; a folder without a file is packed.
+    """
+    if folder is not None and not folder.is_dir():
+        raise CodeError(f"{folder}: no such folder")
+    with tempfile.TemporaryDirectory() as temporary:
+        files = {file.name: file for file in (_found(folder) if folder is not None else ())}
+        for name, content in generated.items():
+            path = Path(temporary, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+            files[name] = _File(name, path, len(content))
+        return _pack(folder or Path(temporary), [files[name] for name in sorted(files)])
 
 
 def _found(folder: Path) -> list[_File]:

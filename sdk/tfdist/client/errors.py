@@ -55,3 +55,11 @@ class JobFailed(ClientError):  # noqa: N818
 
 class CodeError(ClientError):
     """A folder of code cannot be packed: a file cannot be read, or it is too large."""
+
+
+class FunctionError(ClientError):
+    """A function, or an argument of it, cannot become a job."""
+
+
+class BatchFailed(ClientError):  # noqa: N818
+    """Jobs of a batch have failed, were deleted, or are invalid; the message has the first ones."""

@@ -1,6 +1,7 @@
 """The handle of one job, which another job of the same name does not replace."""
 
 import contextlib
+import html
 import time
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
@@ -10,7 +11,7 @@ from tfdist.client import follow as logs
 from tfdist.client.errors import JobFailed, NotFound, WaitTimeout
 from tfdist.client.events import Event
 from tfdist.client.follow import LogEvent
-from tfdist.client.job import Job, JobResult, result_of
+from tfdist.client.job import Job, JobResult, described, result_of
 from tfdist.client.log_stream import LogLine
 from tfdist.client.logs import LogOptions
 from tfdist.messages import count
@@ -29,6 +30,13 @@ class JobHandle:
     def __init__(self, client: "Client", job: Job) -> None:
         self._client = client
         self._job = job
+
+    def __repr__(self) -> str:
+        return f"<Job {' '.join(described(self._job))}>"
+
+    def _repr_html_(self) -> str:
+        name, *rest = map(html.escape, described(self._job))
+        return f"<b>{name}</b> {' &middot; '.join(rest)}"
 
     @property
     def name(self) -> str:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from tfdist import outcome
 from tfdist.api.status import EvaluationResult, ExportStatus, JobPhase, ReplicaFailure, TFDistJobStatus
+from tfdist.contract_model import printable
 from tfdist.render.names import RESTART_ANNOTATION
 
 FINAL: Final = frozenset({JobPhase.SUCCEEDED, JobPhase.FAILED})
@@ -114,3 +115,10 @@ def result_of(job: Job) -> JobResult:
     evaluation = job.status.evaluation
     final = (evaluation.final or evaluation.latest) if evaluation else None
     return JobResult(job.phase, final, job.status.export, tuple(job.status.failures or ()))
+
+
+def described(job: Job) -> list[str]:
+    """Return a job in few words: name, phase, progress, and the reason of its phase or what it waits for."""
+    summary = job.status.summary
+    parts = (job.name, str(job.phase), (summary.progress if summary else None) or "", printable(job.message))
+    return [part for part in parts if part]

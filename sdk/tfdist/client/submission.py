@@ -10,7 +10,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from tfdist import validation
-from tfdist.api.v1 import API_VERSION, KIND, PLURAL
+from tfdist.api.v1 import API_VERSION, KIND, PLURAL, TFDistJob
 from tfdist.client.api_server import ApiServer, Json
 from tfdist.client.code_archive import CodeArchive, pack
 from tfdist.client.errors import AlreadyExists, ClientError, Invalid, NoCluster, NotFound, Unavailable
@@ -29,6 +29,13 @@ _CONTENT: Final = ("data", "binaryData")
 def generated_name(prefix: str) -> str:
     """Return a name that begins with `prefix`, as the API server makes one of `generateName`."""
     return prefix + "".join(secrets.choice(_CHARACTERS) for _ in range(_SUFFIX))
+
+
+def manifest_of(job: TFDistJob | Mapping[str, Any]) -> Json:
+    """Return the manifest of a job, without a status."""
+    if isinstance(job, TFDistJob):
+        job = job.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    return {"apiVersion": API_VERSION, "kind": KIND} | {key: value for key, value in job.items() if key != "status"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ and settings without an effect outside a cluster are reported (`unsupported`).
 | `engine` | observes, plans with `tfdist.planner`, executes the plans |
 | `pods`, `reports` | processes and their reports as the planner sees them |
 | `run` | runs the engine; reports the end |
+| `machine`, `background` | this machine; a run in a process of its own, which its client reads from the files |
 | `processes`, `init_process` | starts, signals and reaps processes |
 | `run_directory`, `logs`, `console`, `progress` | files of the run, terminal output |
 """

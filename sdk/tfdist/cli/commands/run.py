@@ -1,17 +1,14 @@
 """`tfdist run --local FILE`: runs a job as processes of this machine, without a cluster."""
 
-import os
-import secrets
 import shlex
 import sys
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from socket import gethostname
 from typing import Final
 
-from tfdist import contract, validation
+from tfdist import validation
 from tfdist.api.v1 import TFDistJob
 from tfdist.cli import jobs
 from tfdist.cli.config_maps import config_maps
@@ -22,9 +19,8 @@ from tfdist.cli.findings import finding
 from tfdist.cli.output import message
 from tfdist.cli.script_job import is_script, script_job
 from tfdist.local.commands import launcher_installed
-from tfdist.local.env import inherited
-from tfdist.local.gpus import devices
-from tfdist.local.job import CannotRunHere, LocalJob, Machine
+from tfdist.local.job import CannotRunHere, LocalJob
+from tfdist.local.machine import this_machine
 from tfdist.local.ports import FreePorts
 from tfdist.local.replica_plan import FETCH
 from tfdist.local.run import run
@@ -34,12 +30,6 @@ from tfdist.messages import count
 from tfdist.render.gang import gangs
 
 _FOLDER: Final = ".tfdist"
-_NOT_INHERITED: Final = (
-    contract.JOB_ENV,
-    contract.TF_CONFIG_ENV,
-    contract.REPORT_PORT_ENV,
-    contract.TERMINATION_LOG_ENV,
-)
 
 
 def execute(
@@ -78,18 +68,9 @@ def execute(
     ports = FreePorts()
     try:
         job = _new_job(document)
-        environment = inherited(os.environ, str(Path(sys.executable).parent), _NOT_INHERITED)
-        command = tuple(shlex.split(entry_point))
-        machine = Machine(
-            host=gethostname(),
-            inherited=environment,
-            entry_point=command,
-            gpus=devices(environment),
-            launcher=in_place,
-            launcher_key=secrets.token_hex(32),
-        )
+        machine = this_machine(entry_point=tuple(shlex.split(entry_point)), launcher=in_place)
         sources = Sources(directory.path, folders, config_maps(found, job.metadata.namespace))
-        return _run(LocalJob(job, sources, machine, ports.take), directory, environment)
+        return _run(LocalJob(job, sources, machine, ports.take), directory, machine.inherited)
     except CannotRunHere as error:
         for problem in error.problems:
             finding(document, problem.path, problem.message).print(sys.stderr)

@@ -1,0 +1,241 @@
+"""A batch: jobs with a common label, of which a limited number is unfinished at a time.
+
+Nothing runs in the background: the next jobs are created while the batch is iterated or waited for. The label finds
+the jobs again from another process (`Client.batch`).
+"""
+
+import contextlib
+import html
+import time
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from tfdist.api.status import JobPhase
+from tfdist.client.errors import BatchFailed, FunctionError, NotFound, WaitTimeout
+from tfdist.client.handle import JobHandle
+from tfdist.client.job import Job, JobResult, result_of
+from tfdist.client.submission import generated_name
+from tfdist.client.watch import patiently
+from tfdist.messages import count
+
+if TYPE_CHECKING:
+    from tfdist.client.client import Client
+    from tfdist.client.code_archive import CodeArchive
+
+LABEL: Final = "tfdist.dev/batch"
+INDEX_LABEL: Final = "tfdist.dev/batch-index"
+NOT_SUBMITTED: Final = "NotSubmitted"
+DELETED: Final = "Deleted"
+
+_FIRST_PAUSE: Final = 0.2
+_LONGEST_PAUSE: Final = 5.0
+_SHOWN_FAILURES: Final = 3
+
+Prepared = tuple[dict[str, Any], "CodeArchive | None"]
+"""The manifest of a job that is not submitted yet, and its code."""
+
+
+class BatchHandle:
+    """Controls the jobs of a batch."""
+
+    def __init__(
+        self, client: "Client", name: str, waiting: Sequence[Prepared] = (), parallelism: int | None = None
+    ) -> None:
+        self.name = name
+        self._client = client
+        self._waiting = deque(waiting)
+        self._parallelism = parallelism or len(waiting)
+        self._jobs: dict[str, Job] = {}
+        """The jobs as they were last read, by name."""
+        self._deleted: set[str] = set()
+        """Names of those that were deleted before they had finished."""
+
+    @property
+    def jobs(self) -> list[JobHandle]:
+        """Handles of the jobs that have been submitted, in the order of their arguments."""
+        return [JobHandle(self._client, job) for job in sorted(self._jobs.values(), key=_index)]
+
+    def __len__(self) -> int:
+        return len(self._jobs) + len(self._waiting)
+
+    def __repr__(self) -> str:
+        return f"<Batch {self.name}: {_text(self._counts())}>"
+
+    def _repr_html_(self) -> str:
+        return f"<b>{html.escape(self.name)}</b> {html.escape(_text(self._counts()))}"
+
+    def refresh(self) -> None:
+        """Read all jobs again; while the API server is away the request is repeated, for up to five minutes.
+
+        Raises:
+            ClientError: the request failed.
+        """
+        found = patiently(lambda: self._client.list(selector=f"{LABEL}={self.name}"), float("inf"))
+        names = {job.name for job in found}
+        self._deleted |= {name for name, job in self._jobs.items() if name not in names and not job.is_finished}
+        self._jobs |= {job.name: job for job in found}
+
+    def submit_next(self) -> None:
+        """Create as many of the jobs that wait as `parallelism` permits.
+
+        Raises:
+            ClientError: a job cannot be created; the next call tries it again.
+        """
+        while self._waiting and len(self._unfinished()) < self._parallelism:
+            manifest, archive = self._waiting[0]
+            handle = self._client.submit(manifest, code=archive)
+            self._jobs[handle.name] = handle.job
+            self._waiting.popleft()
+
+    def as_completed(self, timeout: float | None = None) -> Iterator[JobHandle]:
+        """Yield each job once it has finished, whether it has succeeded or not, and create the next ones.
+
+        Args:
+            timeout: seconds for the whole batch; by default without end.
+
+        Raises:
+            WaitTimeout: there are unfinished jobs after the timeout.
+            ClientError: a request failed, or a job cannot be created.
+        """
+        end = None if timeout is None else time.monotonic() + timeout
+        done: set[str] = set()
+        pause = _FIRST_PAUSE
+        while True:
+            self.refresh()
+            self.submit_next()
+            ended = [each for each in self.jobs if each.name not in done and self._has_ended(each.job)]
+            for handle in ended:
+                done.add(handle.name)
+                yield handle
+            if not self._waiting and len(done) == len(self._jobs):
+                return
+            if ended:
+                pause = _FIRST_PAUSE
+                continue
+            if end is not None and time.monotonic() >= end:
+                raise WaitTimeout(f"batch {self.name} after {timeout:g} s: {_text(self._counts())}")
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Wait until all jobs have finished, whether they have succeeded or not.
+
+        Raises:
+            WaitTimeout: there are unfinished jobs after the timeout.
+            ClientError: a request failed, or a job cannot be created.
+        """
+        for _ in self.as_completed(timeout):
+            pass
+
+    def results(self, timeout: float | None = None) -> list[JobResult]:
+        """Wait until all jobs have finished, and return their outcomes in the order of their arguments.
+
+        Raises:
+            BatchFailed: not all have succeeded; `failures` returns those.
+            WaitTimeout: there are unfinished jobs after the timeout.
+            ClientError: a request failed, or a job cannot be created.
+        """
+        self.wait(timeout)
+        failed = self._failed()
+        if failed:
+            texts = [self._failure(each.job) for each in failed[:_SHOWN_FAILURES]]
+            more = [f"and {len(failed) - len(texts)} more"] if len(failed) > len(texts) else []
+            raise BatchFailed(f"{len(failed)} of {count(len(self), 'job')} failed: {'; '.join([*texts, *more])}")
+        return [result_of(each.job) for each in self.jobs]
+
+    def failures(self) -> list[JobHandle]:
+        """Return the jobs that have failed, are invalid, or were deleted before they had finished; it does not wait.
+
+        Raises:
+            ClientError: the request failed.
+        """
+        self.refresh()
+        return self._failed()
+
+    def status(self) -> dict[str, int]:
+        """Return the number of jobs in each phase, those that are not submitted yet, and those that were deleted.
+
+        Raises:
+            ClientError: the request failed.
+        """
+        self.refresh()
+        return self._counts()
+
+    def cancel(self) -> None:
+        """Delete the unfinished jobs, and submit no other ones.
+
+        Raises:
+            ClientError: a request failed.
+        """
+        self._waiting.clear()
+        self.refresh()
+        for job in self._unfinished():
+            with contextlib.suppress(NotFound):
+                self._client.delete(job.name, uid=job.uid)
+        self._deleted |= {job.name for job in self._unfinished()}
+
+    def _has_ended(self, job: Job) -> bool:
+        return job.is_finished or job.name in self._deleted
+
+    def _unfinished(self) -> list[Job]:
+        return [job for job in self._jobs.values() if not self._has_ended(job)]
+
+    def _failed(self) -> list[JobHandle]:
+        return [each for each in self.jobs if self._has_ended(each.job) and each.job.phase is not JobPhase.SUCCEEDED]
+
+    def _failure(self, job: Job) -> str:
+        return f"{job.name} deleted" if job.name in self._deleted else f"{job.name} {job.phase.lower()}: {job.message}"
+
+    def _counts(self) -> dict[str, int]:
+        counts = Counter(DELETED if job.name in self._deleted else str(job.phase) for job in self._jobs.values())
+        if self._waiting:
+            counts[NOT_SUBMITTED] = len(self._waiting)
+        return dict(counts)
+
+
+def new_batch(
+    client: "Client", name: str | None, prefix: str, prepared: Sequence[Prepared], parallelism: int | None
+) -> BatchHandle:
+    """Create the first jobs of a batch and return its handle.
+
+    Raises:
+        FunctionError: `parallelism` is not a positive number.
+        ClientError: a job cannot be created.
+    """
+    if parallelism is not None and parallelism < 1:
+        raise FunctionError(f"parallelism is {parallelism}; at least one job must run at a time")
+    batch = name or generated_name(prefix)
+    jobs = [(_member(manifest, batch, index), archive) for index, (manifest, archive) in enumerate(prepared)]
+    handle = BatchHandle(client, batch, jobs, parallelism)
+    handle.submit_next()
+    return handle
+
+
+def find_batch(client: "Client", name: str) -> BatchHandle:
+    """Return the batch of the jobs with a label.
+
+    Raises:
+        NotFound: there is no such job.
+        ClientError: the request failed.
+    """
+    handle = BatchHandle(client, name)
+    handle.refresh()
+    if not handle.jobs:
+        raise NotFound(f'batch "{name}" not found in namespace "{client.namespace}"')
+    return handle
+
+
+def _member(manifest: Mapping[str, Any], batch: str, index: int) -> dict[str, Any]:
+    metadata = {key: value for key, value in manifest["metadata"].items() if key != "generateName"}
+    labels = {**metadata.get("labels", {}), LABEL: batch, INDEX_LABEL: str(index)}
+    return {**manifest, "metadata": metadata | {"name": f"{batch}-{index}", "labels": labels}}
+
+
+def _index(job: Job) -> tuple[int, str]:
+    index = str((job.manifest["metadata"].get("labels") or {}).get(INDEX_LABEL, ""))
+    return (int(index) if index.isdecimal() else 0, job.name)
+
+
+def _text(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{number} {phase}" for phase, number in sorted(counts.items())) or "no job"

@@ -1,0 +1,256 @@
+"""`@tfdist.job(...)`: a function that runs here, as processes of this machine, or as the job of a cluster.
+
+The module of the function is imported in the job too, in images that may lack the packages of the client: nothing of
+them is imported here before a job is submitted.
+"""
+
+import functools
+import inspect
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, overload
+
+from tfdist.api.v1 import API_VERSION, KIND
+from tfdist.client.errors import FunctionError
+from tfdist.client.function_script import IMPORTING_ENV, SCRIPT, check_json, script_of
+from tfdist.client.function_source import checked, source_of
+
+if TYPE_CHECKING:
+    from tfdist.client.batch import BatchHandle
+    from tfdist.client.client import Client
+    from tfdist.client.code_archive import CodeArchive
+    from tfdist.client.handle import JobHandle
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Json = dict[str, Any]
+
+ARGUMENTS: Final = "tfdist.dev/arguments"
+"""Annotation with the arguments of the function, as JSON, where they are short."""
+
+_GPU: Final = "nvidia.com/gpu"
+_CLIENT: Final = "client"
+_NAME_CHARACTERS: Final = 40
+_SHOWN_CHARACTERS: Final = 4096
+_OF_THE_FUNCTION: Final = ("script", "args", "source", "program")
+
+
+@dataclass(frozen=True, slots=True)
+class JobOptions:
+    """Options of `tfdist.job`."""
+
+    workers: int = 1
+    gpus: int | None = None
+    image: str | None = None
+    code: str | os.PathLike[str] | None = None
+    name: str | None = None
+    checkpoint: str | Mapping[str, Any] | None = None
+    env: Mapping[str, str] | None = None
+    spec: Mapping[str, Any] | None = None
+
+
+@overload
+def job(function: Callable[P, R], /) -> "JobFunction[P, R]": ...
+
+
+@overload
+def job(
+    *,
+    workers: int = 1,
+    gpus: int | None = None,
+    image: str | None = None,
+    code: str | os.PathLike[str] | None = None,
+    name: str | None = None,
+    checkpoint: str | Mapping[str, Any] | None = None,
+    env: Mapping[str, str] | None = None,
+    spec: Mapping[str, Any] | None = None,
+) -> "Callable[[Callable[P, R]], JobFunction[P, R]]": ...
+
+
+def job(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """Return a function that can become a job, or the decorator that makes one.
+
+    >>> @tfdist.job(workers=4, gpus=1)
+    ... def train(lr: float = 1e-3) -> None: ...
+    >>> train.submit(lr=3e-4).wait()
+
+    Args:
+        function: one that is defined in a file or a cell of a notebook.
+        **options: those of `JobOptions`. `workers` and `gpus` for each of them; `image` instead of the trainer's;
+            `code`, a folder with other modules that it imports; `name` of the job, by default that of the function and
+            five characters; `checkpoint`, the directory or the whole part of the specification; `env`, variables;
+            `spec`, further fields of the specification.
+
+    Raises:
+        FunctionError: the function cannot be found in its module: a lambda, a method, one with other decorators.
+    """
+    made = JobOptions(**options)
+    if function is not None:
+        return JobFunction(function, made)
+    return lambda decorated: JobFunction(decorated, made)
+
+
+class JobFunction(Generic[P, R]):
+    """A function: a call runs it in this process, `submit` as a job, `local` as processes of this machine."""
+
+    def __init__(self, function: Callable[P, R], options: JobOptions) -> None:
+        self.options = options
+        self._function, self._checked = function, checked(function)
+        self._signature = inspect.signature(function)
+        self._check_parameters()
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function in this process."""
+        return self._function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<tfdist.job {self._name}{self._signature}>"
+
+    def submit(self, *args: Any, client: "Client | None" = None, **kwargs: Any) -> "JobHandle":
+        """Create a job that calls the function with these arguments, which must be JSON.
+
+        Args:
+            *args: of the function.
+            client: of the cluster; by default `tfdist.Client()`.
+            **kwargs: of the function.
+
+        Raises:
+            FunctionError: an argument is not JSON, or the source of the function cannot be sent.
+            TypeError: the function does not take these arguments.
+            ClientError: the job cannot be created, see `Client.submit`.
+        """
+        manifest, archive = self.prepare(*args, **kwargs)
+        return _client(client).submit(manifest, code=archive)
+
+    def local(self, *args: Any, **kwargs: Any) -> "JobHandle":
+        """Run the same job as processes of this machine; the call returns at once.
+
+        Raises:
+            ClientError: as `submit`.
+        """
+        from tfdist.client.local_client import LocalClient  # noqa: PLC0415  see the docstring of the module
+
+        manifest, archive = self.prepare(*args, **kwargs)
+        policy = {"backoffLimit": 0} | manifest["spec"].get("runPolicy", {})  # the user is there to correct it
+        return LocalClient().submit(manifest | {"spec": manifest["spec"] | {"runPolicy": policy}}, code=archive)
+
+    def map(
+        self,
+        arguments: Iterable[Mapping[str, Any]],
+        *,
+        parallelism: int | None = None,
+        name: str | None = None,
+        client: "Client | None" = None,
+    ) -> "BatchHandle":
+        """Create a job for each of several sets of arguments, and return them as a batch.
+
+        Args:
+            arguments: keyword arguments of the function, one set for each job.
+            parallelism: number of unfinished jobs at a time; the next ones are created while the batch is waited for.
+                By default all are created now.
+            name: of the batch, and the beginning of the names of its jobs; by default that of the function and five
+                characters.
+            client: of the cluster; by default `tfdist.Client()`.
+
+        Raises:
+            FunctionError: an argument is not JSON, or the source of the function cannot be sent; no job is created.
+            TypeError: the function does not take these arguments.
+            ClientError: a job cannot be created.
+        """
+        from tfdist.client.batch import new_batch  # noqa: PLC0415
+
+        prepared = [self.prepare(**each) for each in arguments]
+        return new_batch(_client(client), name or self.options.name, self._prefix, prepared, parallelism)
+
+    def prepare(self, *args: Any, **kwargs: Any) -> "tuple[Json, CodeArchive]":
+        """Return the manifest of the job for these arguments, and its code.
+
+        Raises:
+            FunctionError: an argument is not JSON, or the source of the function cannot be sent.
+            TypeError: the function does not take these arguments.
+        """
+        from tfdist.client.code_archive import pack_with  # noqa: PLC0415
+
+        if IMPORTING_ENV in os.environ:
+            raise FunctionError(
+                f"{self._name} submits a job when its module is imported, as the job itself does: submit it below "
+                'if __name__ == "__main__":'
+            )
+        given = self._arguments(args, kwargs)
+        folder = None if self.options.code is None else Path(self.options.code)
+        source = source_of(self._checked, folder)
+        archive = pack_with(source.files | {SCRIPT: script_of(source, given)}, folder)
+        return self._manifest(given), archive
+
+    @property
+    def _name(self) -> str:
+        return self._checked.__name__
+
+    @property
+    def _prefix(self) -> str:
+        words = "-".join(re.findall("[a-z0-9]+", self._name.lower()))[:_NAME_CHARACTERS].strip("-")
+        return f"{words if words[:1].isalpha() else f'job-{words}'.strip('-')}-"
+
+    def _check_parameters(self) -> None:
+        for parameter in self._signature.parameters.values():
+            if parameter.kind in {parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL}:
+                raise FunctionError(f"{self._name}: the parameter {parameter.name} has no name in a call; give it one")
+            if parameter.name == _CLIENT:
+                raise FunctionError(f"{self._name}: the parameter {_CLIENT} is that of submit; rename it")
+
+    def _arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Json:
+        """Return the arguments by name; a default is left to the function."""
+        try:
+            bound = self._signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{self._name}{self._signature}: {error}") from None
+        given = dict(bound.arguments)
+        for parameter in self._signature.parameters.values():
+            if parameter.kind is parameter.VAR_KEYWORD:
+                given |= given.pop(parameter.name, {})
+        for name, value in given.items():
+            check_json(value, f"{self._name}: argument {name}")
+        return given
+
+    def _manifest(self, arguments: Json) -> Json:
+        options, text = self.options, json.dumps(arguments)
+        spec: Json = {"worker": {"replicas": options.workers}, "training": {"script": SCRIPT}}
+        if options.image is not None:
+            spec["image"] = options.image
+        if options.gpus is not None:
+            spec["resources"] = {"limits": {_GPU: options.gpus}}
+        if options.checkpoint is not None:
+            whole = {"directory": options.checkpoint} if isinstance(options.checkpoint, str) else options.checkpoint
+            spec["checkpoint"] = dict(whole)
+        if options.env:
+            spec["env"] = [{"name": name, "value": value} for name, value in options.env.items()]
+        metadata: Json = {"name": options.name} if options.name else {"generateName": self._prefix}
+        if len(text) <= _SHOWN_CHARACTERS:
+            metadata["annotations"] = {ARGUMENTS: text}
+        given = options.spec or {}
+        own = [name for name in _OF_THE_FUNCTION if name in (given.get("training") or {})]
+        if own:
+            raise FunctionError(f"{self._name}: spec.training.{own[0]} is that of the function; remove it from spec")
+        return {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": _merged(spec, given)}
+
+
+def _merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> Json:
+    """Return an object with the fields of another one, which precede, also in objects within."""
+    result = dict(base)
+    for key, value in change.items():
+        both = isinstance(value, Mapping) and isinstance(result.get(key), Mapping)
+        result[key] = _merged(result[key], value) if both else value
+    return result
+
+
+def _client(given: "Client | None") -> "Client":
+    if given is not None:
+        return given
+    from tfdist.client.client import Client  # noqa: PLC0415
+
+    return Client()

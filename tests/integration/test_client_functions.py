@@ -1,0 +1,321 @@
+"""Functions as jobs: of a cluster, as a user with the role `edit`, and as processes of this machine."""
+
+import asyncio
+import base64
+import io
+import json
+import pathlib
+import subprocess
+import sys
+import tarfile
+import threading
+from typing import Any
+
+import pytest
+from support import client_user
+from support.api import JOBS, Api, Json
+from support.factories import manifest
+from support.functions import train
+from support.polling import until
+
+import tfdist
+from tfdist import AsyncClient, BatchHandle, Client, LocalClient
+from tfdist.api.status import JobPhase
+from tfdist.client.errors import (
+    AlreadyExists,
+    BatchFailed,
+    FunctionError,
+    JobFailed,
+    NotFound,
+    NotPossible,
+    WaitTimeout,
+)
+from tfdist.client.function import ARGUMENTS
+
+pytestmark = pytest.mark.integration
+SDK = str(pathlib.Path(tfdist.__file__).parents[1])
+TIMEOUT = 120
+
+
+@pytest.fixture
+def client(api: Api, namespace: str, tmp_path: pathlib.Path) -> Client:
+    return Client(kubeconfig=client_user.kubeconfig(api, namespace, tmp_path))
+
+
+class Ends:
+    """Plays the controller: gives jobs their ends."""
+
+    def __init__(self, api: Api, namespace: str) -> None:
+        self._api, self._path = api, JOBS.format(ns=namespace)
+
+    def __call__(self, name: str, phase: str = "Succeeded", message: str = "") -> None:
+        generation = self._api.do("GET", f"{self._path}/{name}")["metadata"]["generation"]
+        status = {"phase": phase, "observedGeneration": generation, "summary": {"message": message}}
+        self._api.do("PATCH", f"{self._path}/{name}/status", {"status": status}, "merge-patch")
+
+
+@pytest.fixture
+def end(api: Api, namespace: str) -> Ends:
+    return Ends(api, namespace)
+
+
+def names(client: Client) -> list[str]:
+    return [job.name for job in client.list()]
+
+
+# A cluster
+
+
+def test_a_function_is_submitted_with_its_code_and_arguments(
+    client: Client, api: Api, namespace: str, tmp_path: pathlib.Path
+) -> None:
+    handle = train.submit(0.5, layers=[3], client=client)
+
+    spec = handle.job.spec
+    assert (spec["worker"]["replicas"], spec["training"]["script"]) == (2, "tfdist_call.py")
+    assert json.loads(handle.job.manifest["metadata"]["annotations"][ARGUMENTS]) == {"lr": 0.5, "layers": [3]}
+    name = spec["training"]["source"]["archive"]["name"]
+    stored = api.do("GET", f"/api/v1/namespaces/{namespace}/configmaps/{name}")
+    content = base64.b64decode(stored["binaryData"]["code.tar.gz"])
+    with tarfile.open(fileobj=io.BytesIO(content)) as packed:
+        packed.extractall(tmp_path, filter="data")
+    command = [sys.executable, "tfdist_call.py"]
+    ended = subprocess.run(command, cwd=tmp_path, env={"PYTHONPATH": SDK}, capture_output=True, check=False, text=True)
+    assert (ended.returncode, ended.stdout) == (0, "trained with 0.5 [3]\n"), ended.stderr
+
+
+def test_a_batch_has_at_most_as_many_unfinished_jobs_as_its_parallelism(client: Client, end: Ends) -> None:
+    batch = train.map([{"lr": 1}, {"lr": 2}, {"lr": 3}], parallelism=2, name="rates", client=client)
+
+    assert names(client) == ["rates-0", "rates-1"]
+    assert (len(batch), batch.status()) == (3, {"Pending": 2, "NotSubmitted": 1})
+    end("rates-1")
+    completed = batch.as_completed(timeout=TIMEOUT)
+    assert next(completed).name == "rates-1"
+    assert names(client) == ["rates-0", "rates-1", "rates-2"]
+    end("rates-0")
+    end("rates-2")
+    assert {handle.name for handle in completed} == {"rates-0", "rates-2"}
+    assert [result.phase for result in batch.results(timeout=TIMEOUT)] == [JobPhase.SUCCEEDED] * 3
+
+
+def test_the_results_of_a_batch_name_its_failures_after_all_jobs_have_finished(client: Client, end: Ends) -> None:
+    batch = train.map([{"lr": 1}, {"lr": 2}, {"lr": 3}], name="rates", client=client)
+    end("rates-0", "Failed", "worker-0: out of memory")
+    with pytest.raises(WaitTimeout, match=r"^batch rates after 0 s: 1 Failed, 2 Pending$"):
+        batch.results(timeout=0)
+
+    end("rates-1")
+    client.delete("rates-2")
+
+    with pytest.raises(BatchFailed) as error:
+        batch.results(timeout=TIMEOUT)
+    expected = "2 of 3 jobs failed: rates-0 failed: worker-0: out of memory; rates-2 deleted"
+    assert str(error.value) == expected
+    assert [handle.name for handle in batch.failures()] == ["rates-0", "rates-2"]
+
+
+def test_a_batch_is_found_again_by_its_name(client: Client, end: Ends) -> None:
+    train.map([{"lr": rate} for rate in range(11)], name="rates", client=client)
+    train.submit(lr=1, client=client)
+    end("rates-3")
+
+    found = client.batch("rates")
+
+    assert [handle.name for handle in found.jobs] == [f"rates-{index}" for index in range(11)]
+    assert found.status() == {"Pending": 10, "Succeeded": 1}
+    assert repr(found) == "<Batch rates: 10 Pending, 1 Succeeded>"
+    with pytest.raises(NotFound, match=r'^batch "absent" not found'):
+        client.batch("absent")
+
+
+def test_a_cancelled_batch_keeps_its_finished_jobs_and_submits_no_other(client: Client, end: Ends) -> None:
+    batch = train.map([{"lr": 1}, {"lr": 2}, {"lr": 3}], parallelism=2, name="rates", client=client)
+    end("rates-0")
+
+    batch.cancel()
+
+    assert names(client) == ["rates-0"]
+    assert [handle.name for handle in batch.as_completed(timeout=TIMEOUT)] == ["rates-0", "rates-1"]
+    assert names(client) == ["rates-0"]
+
+
+def test_no_job_of_a_batch_is_created_if_one_has_an_argument_that_is_not_json(client: Client) -> None:
+    with pytest.raises(FunctionError, match="argument lr is not JSON"):
+        train.map([{"lr": 1}, {"lr": object()}], client=client)
+
+    assert names(client) == []
+
+
+# A running event loop
+
+
+def iterating_threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name == "tfdist-iterator"]
+
+
+async def test_a_job_is_submitted_and_waited_for_in_an_event_loop(client: Client, end: Ends) -> None:
+    asynchronous = AsyncClient(client)
+
+    handle = await asynchronous.submit(new_manifest())
+    waiting = asyncio.create_task(handle.wait(timeout=TIMEOUT))
+    assert [job.name for job in await asynchronous.list()] == ["fashion"]
+    await asyncio.to_thread(end, "fashion")
+
+    assert (await waiting).phase is JobPhase.SUCCEEDED
+    await until(lambda: not iterating_threads())
+
+
+async def test_a_failure_is_raised_in_an_event_loop(client: Client, end: Ends) -> None:
+    handle = await AsyncClient(client).submit(new_manifest())
+    end("fashion", "Failed", "out of memory")
+
+    with pytest.raises(JobFailed, match=r"^fashion failed: out of memory$"):
+        await handle.wait(timeout=TIMEOUT)
+    with pytest.raises(NotFound, match='"absent" not found'):
+        await AsyncClient(client).get("absent")
+
+
+async def test_a_cancelled_watch_leaves_no_thread(client: Client, end: Ends) -> None:
+    handle = await AsyncClient(client).submit(new_manifest())
+    seen: list[JobPhase] = []
+
+    async def watch() -> None:
+        async for job in handle.watch():
+            seen.append(job.phase)  # noqa: PERF401  the list is read meanwhile
+
+    watching = asyncio.create_task(watch())
+    await until(lambda: bool(seen))
+    end("fashion", "Running")
+    await until(lambda: len(seen) > 1)  # the stream of changes is open
+    watching.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await watching
+    assert seen[:2] == [JobPhase.PENDING, JobPhase.RUNNING]
+    await asyncio.wait_for(until(lambda: not iterating_threads()), 20)  # a read would last up to 60 s
+
+
+async def test_a_wait_with_a_time_limit_of_asyncio_leaves_no_thread(client: Client) -> None:
+    handle = await AsyncClient(client).submit(new_manifest())
+
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(handle.wait(), 0.5)
+
+    await asyncio.wait_for(until(lambda: not iterating_threads()), 20)
+
+
+async def test_the_synchronous_client_works_within_an_event_loop(client: Client, end: Ends) -> None:
+    handle = client.submit(new_manifest())
+    end("fashion")
+
+    assert handle.wait(timeout=TIMEOUT).phase is JobPhase.SUCCEEDED
+
+
+def new_manifest(name: str = "fashion", **spec: Any) -> Json:
+    """Return a manifest as users write it, without a namespace."""
+    made = manifest(name, **spec)
+    del made["metadata"]["uid"], made["metadata"]["namespace"]
+    return made
+
+
+# This machine
+
+
+@pytest.fixture
+def here(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> LocalClient:
+    """A client of this machine, in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    return LocalClient()
+
+
+def script(text: str, name: str = "fashion", **spec: Any) -> Json:
+    """Return a job with one worker that runs a script of the current folder."""
+    path = pathlib.Path(f"{name}.py").resolve()
+    path.write_text(text)
+    given = {"worker": {"replicas": 1}, "runPolicy": {"backoffLimit": 0}, "training": {"script": str(path)}}
+    return {"metadata": {"name": name, "labels": {"team": "vision"}}, "spec": given | spec}
+
+
+def test_a_script_runs_on_this_machine_with_its_logs_and_result(here: LocalClient) -> None:
+    handle = here.submit(script("import os\nprint('in', os.environ['TFDIST_JOB'] != '')"))
+
+    assert handle.wait(timeout=TIMEOUT).phase is JobPhase.SUCCEEDED
+    assert list(here.logs("fashion")) == [("worker-0", "in True")]
+    assert list(here.logs("fashion", "worker", 0, follow=True)) == [("worker-0", "in True")]
+    assert list(here.logs("fashion", "worker", 1)) == []
+    assert [job.name for job in LocalClient().list(selector="team=vision")] == ["fashion"]
+    assert LocalClient().list(selector="team=sound") == []
+
+
+def test_a_script_that_fails_on_this_machine_is_a_failed_job(here: LocalClient) -> None:
+    handle = here.submit(script("raise ValueError('no data')"))
+
+    with pytest.raises(JobFailed, match=r"fashion failed: .*no data"):
+        handle.wait(timeout=TIMEOUT)
+    assert LocalClient().get("fashion").phase is JobPhase.FAILED
+
+
+def test_two_jobs_run_at_once_on_this_machine_until_they_are_stopped(here: LocalClient) -> None:
+    endless = "import time\nprint('ready', flush=True)\nwhile True: time.sleep(1)"
+    for name in ("first", "second"):
+        here.submit(script(endless, name))
+        assert next(iter(here.logs(name, follow=True))).text == "ready"
+
+    with pytest.raises(AlreadyExists, match=r'^job "first" is running in '):
+        LocalClient().submit(script(endless, "first"))
+    LocalClient().suspend("first")
+    assert here.attach("first").wait_for([JobPhase.SUSPENDED], timeout=TIMEOUT).phase is JobPhase.SUSPENDED
+    here.cancel("second")
+    with pytest.raises(NotFound):
+        here.get("second")
+    here.cancel("first")
+    assert here.list() == []
+
+
+def test_a_job_whose_run_was_killed_has_failed(here: LocalClient) -> None:
+    endless = "import os, time\nprint(os.getppid(), flush=True)\nwhile True: time.sleep(1)"
+    handle = here.submit(script(endless))
+    next(iter(here.logs("fashion", follow=True)))
+    run = int((here.folder / "fashion/lock").read_text())
+    subprocess.run(["kill", "-KILL", str(run)], check=True)
+
+    with pytest.raises(JobFailed, match="fashion failed: the run ended without a result"):
+        handle.wait(timeout=TIMEOUT)
+
+
+def test_a_job_that_needs_a_cluster_is_invalid_on_this_machine(here: LocalClient) -> None:
+    handle = here.submit(script("", env=[{"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]))
+
+    with pytest.raises(JobFailed, match=r"fashion invalid: .*A comes from the cluster"):
+        handle.wait(timeout=TIMEOUT)
+
+
+def test_what_makes_no_sense_on_this_machine_is_one_line(here: LocalClient) -> None:
+    for call in (lambda: here.scale("fashion", 2), lambda: here.events("fashion"), lambda: here.in_namespace("x")):
+        with pytest.raises(NotPossible, match=r"^[^\n]+$"):
+            call()
+
+
+def test_a_function_runs_as_processes_of_this_machine(here: LocalClient) -> None:
+    handle = train.local(lr=0.5)
+
+    assert handle.wait(timeout=TIMEOUT).phase is JobPhase.SUCCEEDED
+    assert ("worker-0", "trained with 0.5 None") in list(here.logs(handle.name))
+
+
+def test_a_batch_runs_on_this_machine(here: LocalClient) -> None:
+    batch = train.map([{"lr": 1}, {"lr": 2}], parallelism=1, client=here)
+
+    assert isinstance(batch, BatchHandle)
+    assert [result.phase for result in batch.results(timeout=TIMEOUT)] == [JobPhase.SUCCEEDED] * 2
+
+
+async def test_a_watch_of_a_job_of_this_machine_ends_with_its_task(here: LocalClient) -> None:
+    handle = await AsyncClient(here).submit(script("import time\ntime.sleep(600)"))
+
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(handle.wait(), 0.5)
+
+    await asyncio.wait_for(until(lambda: not iterating_threads()), 20)
+    await handle.delete()
