@@ -140,6 +140,24 @@ def test_a_cancelled_batch_keeps_its_finished_jobs_and_submits_no_other(client: 
     assert names(client) == ["rates-0"]
 
 
+def test_a_batch_whose_jobs_cannot_all_be_created_leaves_none(client: Client) -> None:
+    client.submit(new_manifest("rates-1"))
+
+    with pytest.raises(AlreadyExists, match='"rates-1" already exists'):
+        train.map([{"lr": 1}, {"lr": 2}], name="rates", client=client)
+
+    assert names(client) == ["rates-1"]
+
+
+def test_a_second_batch_of_a_name_is_rejected_and_leaves_the_first(client: Client) -> None:
+    train.map([{"lr": 1}], name="rates", client=client)
+
+    with pytest.raises(AlreadyExists, match='batch "rates" already exists'):
+        train.map([{"lr": 1}, {"lr": 2}], name="rates", client=client)
+
+    assert names(client) == ["rates-0"]
+
+
 def test_no_job_of_a_batch_is_created_if_one_has_an_argument_that_is_not_json(client: Client) -> None:
     with pytest.raises(FunctionError, match="argument lr is not JSON"):
         train.map([{"lr": 1}, {"lr": object()}], client=client)

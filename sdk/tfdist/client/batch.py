@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from tfdist.api.status import JobPhase
-from tfdist.client.errors import BatchFailed, FunctionError, NotFound, WaitTimeout
+from tfdist.client.errors import AlreadyExists, BatchFailed, ClientError, FunctionError, NotFound, WaitTimeout
 from tfdist.client.handle import JobHandle
 from tfdist.client.job import Job, JobResult, result_of
 from tfdist.client.submission import generated_name
@@ -170,10 +170,18 @@ class BatchHandle:
         """
         self._waiting.clear()
         self.refresh()
+        self.delete_unfinished()
+
+    def delete_unfinished(self) -> None:
+        """Delete the jobs that had not finished when they were last read.
+
+        Raises:
+            ClientError: a request failed.
+        """
         for job in self._unfinished():
             with contextlib.suppress(NotFound):
                 self._client.delete(job.name, uid=job.uid)
-        self._deleted |= {job.name for job in self._unfinished()}
+            self._deleted.add(job.name)
 
     def _has_ended(self, job: Job) -> bool:
         return job.is_finished or job.name in self._deleted
@@ -197,18 +205,26 @@ class BatchHandle:
 def new_batch(
     client: "Client", name: str | None, prefix: str, prepared: Sequence[Prepared], parallelism: int | None
 ) -> BatchHandle:
-    """Create the first jobs of a batch and return its handle.
+    """Create the first jobs of a batch and return its handle; if one cannot be created, all are deleted again.
 
     Raises:
         FunctionError: `parallelism` is not a positive number.
+        AlreadyExists: there is a batch, or a job, of this name.
         ClientError: a job cannot be created.
     """
     if parallelism is not None and parallelism < 1:
         raise FunctionError(f"parallelism is {parallelism}; at least one job must run at a time")
+    if name and client.list(selector=f"{LABEL}={name}"):
+        raise AlreadyExists(f'batch "{name}" already exists: choose another name, or delete its jobs')
     batch = name or generated_name(prefix)
     jobs = [(_member(manifest, batch, index), archive) for index, (manifest, archive) in enumerate(prepared)]
     handle = BatchHandle(client, batch, jobs, parallelism)
-    handle.submit_next()
+    try:
+        handle.submit_next()
+    except BaseException:
+        with contextlib.suppress(ClientError):
+            handle.delete_unfinished()
+        raise
     return handle
 
 
