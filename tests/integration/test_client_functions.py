@@ -223,6 +223,22 @@ async def test_a_wait_with_a_time_limit_of_asyncio_leaves_no_thread(client: Clie
     await asyncio.wait_for(until(lambda: not iterating_threads()), 20)
 
 
+async def test_cancelled_logs_leave_no_thread(client: Client) -> None:
+    handle = await AsyncClient(client).submit(new_manifest())
+    before = {*threading.enumerate()}
+
+    async def read() -> list[str]:
+        return [line.text async for line in handle.logs(follow=True)]
+
+    reading = asyncio.create_task(read())
+    await until(lambda: len({*threading.enumerate()} - before) == 3)  # one each for the iterator, the job and its pods
+    reading.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    await asyncio.wait_for(until(lambda: not {*threading.enumerate()} - before), 20)
+
+
 async def test_the_synchronous_client_works_within_an_event_loop(client: Client, end: Ends) -> None:
     handle = client.submit(new_manifest())
     end("fashion")
@@ -259,8 +275,8 @@ def test_a_script_runs_on_this_machine_with_its_logs_and_result(here: LocalClien
     handle = here.submit(script("import os\nprint('in', os.environ['TFDIST_JOB'] != '')"))
 
     assert handle.wait(timeout=TIMEOUT).phase is JobPhase.SUCCEEDED
-    assert list(here.logs("fashion")) == [("worker-0", "in True")]
-    assert list(here.logs("fashion", "worker", 0, follow=True)) == [("worker-0", "in True")]
+    assert [(line.replica, line.text) for line in handle.logs()] == [("worker-0", "in True")]
+    assert [line.text for line in here.logs("fashion", "worker", 0, follow=True)] == ["in True"]
     assert list(here.logs("fashion", "worker", 1)) == []
     assert [job.name for job in LocalClient().list(selector="team=vision")] == ["fashion"]
     assert LocalClient().list(selector="team=sound") == []
@@ -315,11 +331,12 @@ def test_what_makes_no_sense_on_this_machine_is_one_line(here: LocalClient) -> N
             call()
 
 
-def test_a_function_runs_as_processes_of_this_machine(here: LocalClient) -> None:
+@pytest.mark.usefixtures("here")
+def test_a_function_runs_as_processes_of_this_machine() -> None:
     handle = train.local(lr=0.5)
 
     assert handle.wait(timeout=TIMEOUT).phase is JobPhase.SUCCEEDED
-    assert ("worker-0", "trained with 0.5 None") in list(here.logs(handle.name))
+    assert [line.text for line in handle.tail(role="worker", index=0)] == ["trained with 0.5 None"]
 
 
 def test_a_batch_runs_on_this_machine(here: LocalClient) -> None:

@@ -17,6 +17,7 @@ from tfdist.client.code_archive import CodeArchive
 from tfdist.client.events import Event
 from tfdist.client.handle import JobHandle
 from tfdist.client.job import Job, JobResult
+from tfdist.client.log_stream import LogLine
 from tfdist.client.stop_signal import StopSignal
 
 T = TypeVar("T")
@@ -124,7 +125,7 @@ class AsyncJobHandle:
 
     def __init__(self, client: Client, job: Job) -> None:
         self._client = client
-        self._handle = JobHandle(client, job)
+        self._handle = client.handle(job)
 
     def __repr__(self) -> str:
         return repr(self._handle)
@@ -154,8 +155,24 @@ class AsyncJobHandle:
     async def watch(self, *, seconds: float | None = None) -> AsyncIterator[Job]:
         """Yield the job, and again after each change."""
         async for job in self._with_handle(lambda handle: handle.watch(seconds=seconds)):
-            self._handle = JobHandle(self._client, job)
+            self._handle = self._client.handle(job)
             yield job
+
+    def logs(
+        self,
+        role: str | None = None,
+        index: int | None = None,
+        attempt: int | None = None,
+        since: float | None = None,
+        tail: int | None = None,
+        follow: bool = False,
+    ) -> AsyncIterator[LogLine]:
+        """Yield the lines of the replicas' logs, as `JobHandle.logs`."""
+        return self._with_handle(lambda handle: handle.logs(role, index, attempt, since, tail, follow))
+
+    async def tail(self, lines: int = 10, role: str | None = None, index: int | None = None) -> list[LogLine]:
+        """Return the last lines of each log, as `JobHandle.tail`."""
+        return await asyncio.to_thread(self._handle.tail, lines, role, index)
 
     async def wait(self, timeout: float | None = None) -> JobResult:  # noqa: ASYNC109  as JobHandle.wait
         """Wait until the job has ended, and return its outcome, as `JobHandle.wait`."""
@@ -191,7 +208,7 @@ class AsyncJobHandle:
         return await asyncio.to_thread(self._handle.events)
 
     def _with_handle(self, iterate: Callable[[JobHandle], Iterator[T]]) -> AsyncIterator[T]:
-        return _iterate(self._client, lambda client: iterate(JobHandle(client, self._handle.job)))
+        return _iterate(self._client, lambda client: iterate(client.handle(self._handle.job)))
 
 
 def _iterate(client: Client, iterate: Callable[[Client], Iterator[T]]) -> AsyncIterator[T]:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tfdist.api.status import JobPhase
 from tfdist.client.errors import AlreadyExists, BatchFailed, ClientError, FunctionError, NotFound, WaitTimeout
-from tfdist.client.handle import JobHandle
 from tfdist.client.job import Job, JobResult, result_of
 from tfdist.client.submission import generated_name
 from tfdist.client.watch import patiently
@@ -22,6 +21,7 @@ from tfdist.messages import count
 if TYPE_CHECKING:
     from tfdist.client.client import Client
     from tfdist.client.code_archive import CodeArchive
+    from tfdist.client.handle import JobHandle
 
 LABEL: Final = "tfdist.dev/batch"
 INDEX_LABEL: Final = "tfdist.dev/batch-index"
@@ -52,9 +52,9 @@ class BatchHandle:
         """Names of those that were deleted before they had finished."""
 
     @property
-    def jobs(self) -> list[JobHandle]:
+    def jobs(self) -> "list[JobHandle]":
         """Handles of the jobs that have been submitted, in the order of their arguments."""
-        return [JobHandle(self._client, job) for job in sorted(self._jobs.values(), key=_index)]
+        return [self._client.handle(job) for job in sorted(self._jobs.values(), key=_index)]
 
     def __len__(self) -> int:
         return len(self._jobs) + len(self._waiting)
@@ -88,7 +88,7 @@ class BatchHandle:
             self._jobs[handle.name] = handle.job
             self._waiting.popleft()
 
-    def as_completed(self, timeout: float | None = None) -> Iterator[JobHandle]:
+    def as_completed(self, timeout: float | None = None) -> "Iterator[JobHandle]":
         """Yield each job once it has finished, whether it has succeeded or not, and create the next ones.
 
         Args:
@@ -144,7 +144,7 @@ class BatchHandle:
             raise BatchFailed(f"{len(failed)} of {count(len(self), 'job')} failed: {'; '.join([*texts, *more])}")
         return [result_of(each.job) for each in self.jobs]
 
-    def failures(self) -> list[JobHandle]:
+    def failures(self) -> "list[JobHandle]":
         """Return the jobs that have failed, are invalid, or were deleted before they had finished; it does not wait.
 
         Raises:
@@ -189,7 +189,7 @@ class BatchHandle:
     def _unfinished(self) -> list[Job]:
         return [job for job in self._jobs.values() if not self._has_ended(job)]
 
-    def _failed(self) -> list[JobHandle]:
+    def _failed(self) -> "list[JobHandle]":
         return [each for each in self.jobs if self._has_ended(each.job) and each.job.phase is not JobPhase.SUCCEEDED]
 
     def _failure(self, job: Job) -> str:

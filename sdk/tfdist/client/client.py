@@ -98,7 +98,7 @@ class Client:
         from tfdist.client.submission import create  # noqa: PLC0415  see TYPE_CHECKING
 
         placed = submission.in_namespace(self.namespace)
-        return self._handle(Job(create(self.api, placed, dry_run=dry_run)))
+        return self.handle(Job(create(self.api, placed, dry_run=dry_run)))
 
     def get(self, name: str) -> Job:
         """Return a job.
@@ -117,7 +117,7 @@ class Client:
             NotFound: there is none of this name in the namespace.
             ClientError: the request failed.
         """
-        return self._handle(self.get(name))
+        return self.handle(self.get(name))
 
     def delete(self, name: str, *, uid: str | None = None) -> None:
         """Delete a job; its pods end within their grace periods.
@@ -266,9 +266,9 @@ class Client:
         jobs = self.api.request("GET", jobs_path(self.namespace), query={"limit": 500})["items"]
         return suggest(name, (job["metadata"]["name"] for job in jobs))
 
-    def _handle(self, job: Job) -> JobHandle:
-        scoped = self if job.namespace == self.namespace else self.in_namespace(job.namespace)
-        return JobHandle(scoped, job)
+    def handle(self, job: Job) -> JobHandle:
+        """Return the handle of a job that has been read."""
+        return JobHandle(self if job.namespace == self.namespace else self.in_namespace(job.namespace), job)
 
     def in_namespace(self, namespace: str) -> "Client":
         """Return the client for the jobs of another namespace, with the same connection."""

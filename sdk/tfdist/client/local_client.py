@@ -17,10 +17,10 @@ from tfdist.api.status import JobPhase
 from tfdist.client.client import Client
 from tfdist.client.errors import AlreadyExists, NotFound, NotPossible
 from tfdist.client.events import Event
-from tfdist.client.handle import JobHandle
 from tfdist.client.job import Job
-from tfdist.client.local_logs import LocalLine, read_logs
+from tfdist.client.local_handle import LocalHandle
 from tfdist.client.local_run import LocalRun
+from tfdist.client.log_stream import LogLine
 from tfdist.client.stop_signal import StopSignal
 from tfdist.client.submission import Submission, check
 from tfdist.messages import suggest
@@ -50,7 +50,7 @@ class LocalClient(Client):
         other._stopped = stopped
         return other
 
-    def create(self, submission: Submission, *, dry_run: bool = False) -> JobHandle:
+    def create(self, submission: Submission, *, dry_run: bool = False) -> LocalHandle:
         """Start the job, as one of the same name that has finished, or with its checkpoints.
 
         Raises:
@@ -71,7 +71,7 @@ class LocalClient(Client):
         if not dry_run:
             self._make_folder()
             run.start(job, config_maps)
-        return JobHandle(self, Job(job))
+        return LocalHandle(self, Job(job), run)
 
     def get(self, name: str) -> Job:
         """Return a job.
@@ -105,11 +105,20 @@ class LocalClient(Client):
                 yield (last := job)
             if time.monotonic() >= end:
                 return
-            self._stopped.pause(_POLL_SECONDS)
+            self.pause(_POLL_SECONDS)
 
-    def logs(self, name: str, role: str | None = None, index: int | None = None, *, follow: bool = False,
-             ) -> Iterator[LocalLine]:  # fmt: skip
-        """Yield the lines of the replicas' logs.
+    def handle(self, job: Job) -> LocalHandle:
+        """Return the handle of a job that has been read."""
+        return LocalHandle(self, job, self._run(job.name))
+
+    def pause(self, seconds: float) -> None:
+        """Wait between two reads of a file."""
+        self._stopped.pause(seconds)
+
+    def logs(
+        self, name: str, role: str | None = None, index: int | None = None, *, follow: bool = False
+    ) -> Iterator[LogLine]:
+        """Yield the lines of the replicas' logs, as those of the handle.
 
         Args:
             name: of the job.
@@ -120,8 +129,7 @@ class LocalClient(Client):
         Raises:
             NotFound: there is no such job, or it has been deleted.
         """
-        self.get(name)
-        return read_logs(self._run(name), role, index, follow=follow)
+        return self.attach(name).logs(role, index, follow=follow)
 
     def delete(self, name: str, *, uid: str | None = None) -> None:
         """Stop a job within its grace period, and remove it from the list; its logs and volumes stay.

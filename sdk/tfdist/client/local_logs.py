@@ -1,42 +1,49 @@
 """The logs of a run on this machine."""
 
-import time
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
+from tfdist.client.errors import NotPossible
 from tfdist.client.local_run import LocalRun
+from tfdist.client.log_stream import LogLine
+from tfdist.client.logs import LogOptions
 from tfdist.local.logs import Tail
 
-_POLL_SECONDS: Final = 0.2
 _PREVIOUS: Final = ".previous"
 
 
-class LocalLine(NamedTuple):
-    """A line of a replica's log."""
+class LocalLogs:
+    """Reads the logs of a run, each line once."""
 
-    replica: str
-    """Such as `worker-0`; `fetch` for the process that unpacks the code."""
-    text: str
+    def __init__(self, run: LocalRun, options: LogOptions) -> None:
+        """Take the run and the lines that are wanted.
 
+        Raises:
+            NotPossible: those of an attempt or a time are; the files have neither.
+        """
+        if options.attempt is not None or options.since is not None:
+            raise NotPossible(f"logs of this machine have neither attempts nor times: read {run.path / 'logs'}")
+        self._run, self._options = run, options
+        self._tails: dict[str, Tail] = {}
 
-def read_logs(run: LocalRun, role: str | None, index: int | None, *, follow: bool) -> Iterator[LocalLine]:
-    """Yield the lines of the logs of a run, with `follow` until it has ended."""
-    tails: dict[str, Tail] = {}
-    while True:
-        ended = not follow or not run.is_alive()  # before the last lines are read
-        for path in sorted((run.path / "logs").glob("*.log")):
-            if path.stem not in tails and _is_wanted(path, role, index):
-                tails[path.stem] = Tail(path)
-        for name, tail in tails.items():
-            yield from (LocalLine(name, text) for text in tail.lines(last=ended))
-        if ended:
-            return
-        time.sleep(_POLL_SECONDS)
+    def lines(self, *, last: bool) -> list[LogLine]:
+        """Return the lines since the last call; with `last` also those without a line feed."""
+        found: list[LogLine] = []
+        for path in sorted((self._run.path / "logs").glob("*.log")):
+            if not self._is_wanted(path.stem):
+                continue
+            is_new = path.stem not in self._tails
+            texts = list(self._tails.setdefault(path.stem, Tail(path)).lines(last=last))
+            if is_new and self._options.tail is not None:
+                texts = texts[-self._options.tail :]
+            found += [LogLine(path.stem, 0, f"{self._run.name}-{path.stem}", "", text) for text in texts]
+        return found
 
-
-def _is_wanted(path: Path, role: str | None, index: int | None) -> bool:
-    if path.stem.endswith(_PREVIOUS):
-        return False
-    own_role, _, own_index = path.stem.rpartition("-")
-    return role in {None, own_role} and index in {None, int(own_index) if own_index.isdecimal() else None}
+    def _is_wanted(self, name: str) -> bool:
+        role, _, index = name.rpartition("-")
+        options = self._options
+        return (
+            not name.endswith(_PREVIOUS)
+            and (options.replicas is None or name in options.replicas)
+            and options.role in {None, role}
+            and options.index in {None, int(index) if index.isdecimal() else None}
+        )

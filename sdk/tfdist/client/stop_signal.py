@@ -8,11 +8,12 @@ from typing import Any, Final
 import urllib3
 
 from tfdist.client.api_server import ApiServer
+from tfdist.client.errors import ClientError
 from tfdist.client.kubeconfig import Connection
 
 
-class Stopped(Exception):  # noqa: N818  no error: the one that waits has gone
-    """The signal is set. It is no ClientError, so that no request is repeated."""
+class Stopped(ClientError):  # noqa: N818  no error: the one that waits has gone
+    """The signal is set. It is not among the errors after which a request is repeated."""
 
 
 class StopSignal:
