@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tarfile
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -257,10 +258,13 @@ def new_manifest(name: str = "fashion", **spec: Any) -> Json:
 
 
 @pytest.fixture
-def here(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> LocalClient:
-    """A client of this machine, in a folder of its own."""
+def here(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalClient]:
+    """A client of this machine, in a folder of its own; its jobs end with the test."""
     monkeypatch.chdir(tmp_path)
-    return LocalClient()
+    client = LocalClient()
+    yield client
+    for job in client.list():
+        client.cancel(job.name)
 
 
 def script(text: str, name: str = "fashion", **spec: Any) -> Json:
