@@ -16,6 +16,7 @@ from tfdist.cli.declarations.jobs import jobs
 from tfdist.cli.declarations.logs import logs
 from tfdist.cli.declarations.offline import offline
 from tfdist.cli.declarations.submit import submit
+from tfdist.cli.declarations.tools import tools
 from tfdist.cli.errors import MISSING_EXTRA, CommandError
 from tfdist.client.errors import ClientError
 
@@ -45,6 +46,7 @@ app.add_typer(submit)
 app.add_typer(jobs)
 app.add_typer(control)
 app.add_typer(logs)
+app.add_typer(tools)
 app.add_typer(offline)
 
 

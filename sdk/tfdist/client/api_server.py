@@ -114,7 +114,7 @@ class ApiServer:
             response = self._client.call_api(*request, _request_timeout=timeout).response
         try:
             if response.status >= HTTPStatus.BAD_REQUEST:
-                raise self._error(response.status, response.read(), path)
+                raise self.error(response.status, response.read(), path)
             yield response
         finally:
             # An answer that is not read to its end cannot share its connection with the next request.
@@ -131,7 +131,13 @@ class ApiServer:
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise errors.NoCluster(f"{self.connection} does not answer: {_cause(error)}") from None
 
-    def _error(self, code: int, content: bytes, path: str) -> errors.ClientError:
+    def signed(self, path: str) -> tuple[str, dict[str, str]]:
+        """Return the URL of a path, and the headers with the user's credentials in lower case."""
+        _, url, headers, *_ = self._client.param_serialize("GET", path, auth_settings=_CREDENTIALS_OF)
+        return url, {name.lower(): str(value) for name, value in headers.items()}
+
+    def error(self, code: int, content: bytes, path: str) -> errors.ClientError:
+        """Return the error for an answer with a status of 400 or more."""
         try:
             status: Json = json.loads(content)
         except ValueError:

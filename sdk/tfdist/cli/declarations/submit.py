@@ -4,30 +4,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
-from typer.core import TyperCommand
 
 from tfdist.cli.cluster import connect
+from tfdist.cli.command_line import COMMAND, WithCommand
 from tfdist.cli.options import Context, Kubeconfig, Namespace
 
 if TYPE_CHECKING:
     from tfdist.cli.commands.submit import Request
 
 submit: Final = typer.Typer()
-
-_COMMAND: Final = "tfdist.command"
-"""Key of the arguments after `--` in the context."""
-
-
-class _WithCommand(TyperCommand):
-    """Keeps the arguments after `--` apart: they are a command line of their own."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments before `--` and store the others."""
-        end = args.index("--") if "--" in args else len(args)
-        ctx.meta[_COMMAND] = args[end + 1 :]
-        rest: list[str] = super().parse_args(ctx, args[:end])
-        return rest
-
 
 Words = Annotated[
     list[str] | None,
@@ -51,7 +36,7 @@ Set = Annotated[
 ]
 
 
-@submit.command("submit", cls=_WithCommand)
+@submit.command("submit", cls=WithCommand)
 def _submit(
     ctx: typer.Context,
     words: Words = None,
@@ -86,7 +71,7 @@ def _submit(
     return command.execute(request, lambda: connect(namespace, context, kubeconfig), dry_run=dry_run, follow=follow)
 
 
-@submit.command(cls=_WithCommand)
+@submit.command(cls=WithCommand)
 def run(
     ctx: typer.Context,
     words: Words = None,
@@ -137,7 +122,7 @@ def run(
                              "--set": set_, "--namespace": namespace, "--context": context,
                              "--kubeconfig": kubeconfig}  # fmt: skip
         _reject(only_in_a_cluster, "cannot be used with --local")
-        file, *arguments = _local_words(words or [], ctx.meta[_COMMAND])
+        file, *arguments = _local_words(words or [], ctx.meta[COMMAND])
         return here.execute(
             file, arguments, workers=workers, state=state, volumes=volume or (), entry_point=command, in_place=in_place
         )
@@ -164,7 +149,7 @@ def _request(
     from tfdist.cli.new_job import JobOptions  # noqa: PLC0415  imported on demand
 
     options = JobOptions(name=name, workers=workers, gpus=gpus, image=image, env=env or ())
-    return Request(words or (), ctx.meta[_COMMAND], options, code, values or (), namespace)
+    return Request(words or (), ctx.meta[COMMAND], options, code, values or (), namespace)
 
 
 def _local_words(words: list[str], command: list[str]) -> list[str]:

@@ -1,0 +1,226 @@
+"""Checks of a cluster before a job is submitted, with the user's rights: what cannot be read is `unknown`."""
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Final
+
+from tfdist import __version__
+from tfdist.api.served_schema import PATH, missing_fields
+from tfdist.api.status import ConditionType, JobCondition, JobPhase
+from tfdist.client.api_server import ApiServer, Json
+from tfdist.client.check import Check, Result, ok, permitted, problem, warning
+from tfdist.client.client import Client
+from tfdist.client.errors import ClientError, Forbidden, NotFound, NotInstalled
+from tfdist.client.job import Job
+from tfdist.client.namespace_checks import check_namespace, check_quota
+from tfdist.client.rights import check_rights
+from tfdist.remedies import remedy
+from tfdist.timestamps import parse_time
+
+OLDEST_MINOR: Final = 29
+NEWEST_MINOR: Final = 37
+"""Versions 1.29 to 1.37 of Kubernetes are supported."""
+
+_CONTROLLER: Final = "app.kubernetes.io/name=tfdist-controller"
+_CONTROLLER_NAMESPACE: Final = "tfdist-system"
+_UNSEEN: Final = timedelta(minutes=2)
+"""After which a job without a status shows that no controller runs."""
+_NAMED_FIELDS: Final = 3
+_DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
+_GPU: Final = re.compile(r".*/gpu|nvidia\.com/(gpu|mig-.*)")
+_FINDINGS: Final = {
+    ConditionType.PODS_READY: "False",
+    ConditionType.EVALUATED: "False",
+    ConditionType.INVALID: "True",
+    ConditionType.RESTARTING: "True",
+    ConditionType.STALLED: "True",
+    ConditionType.FAILED: "True",
+}
+"""Status of a condition that is a finding."""
+
+
+def diagnose(client: Client, job: Job | None = None) -> Iterator[Check]:
+    """Yield the checks of the cluster and the namespace, then those of a job.
+
+    Raises:
+        ClientError: the cluster does not answer in the middle of a check.
+    """
+    api, namespace = client.api, client.namespace
+    try:
+        version = api.request("GET", "/version")
+    except ClientError as error:
+        yield problem("connection", str(error))
+        return
+    minor = _minor(version)
+    yield _version(api, version, minor)
+    crd = permitted("CRD", partial(_crd, api))
+    yield crd
+    if crd.result is not Result.PROBLEM:
+        yield _controller(client)
+    yield from check_rights(api, namespace, minor)
+    yield permitted("namespace", partial(check_namespace, api, namespace))
+    yield permitted("quota", partial(check_quota, api, namespace))
+    yield permitted("storage", partial(_storage, api))
+    yield permitted("GPUs", partial(_gpus, api))
+    yield permitted("DNS", partial(_dns, api))
+    if job is not None:
+        yield from check_job(job)
+
+
+def check_job(job: Job) -> Iterator[Check]:
+    """Yield the findings of a job's conditions; one check without a finding if there are none."""
+    subject = f"job {job.name}"
+    findings = [each for each in job.status.conditions or () if _FINDINGS.get(each.type) == each.status]
+    shown = [check for each in findings if (check := _condition(job, subject, each))]
+    yield from shown
+    if not shown and not job.is_current:
+        if datetime.now(UTC) - parse_time(job.created) > _UNSEEN:
+            yield problem(subject, "its status is not that of its specification: no controller acts on it")
+        else:
+            yield ok(subject, "the controller has not acted on it yet")
+    elif not shown:
+        yield ok(subject, f"{job.phase}: {job.message}" if job.message else str(job.phase))
+
+
+def _condition(job: Job, subject: str, condition: JobCondition) -> Check | None:
+    starting = condition.type is ConditionType.PODS_READY
+    if starting and (job.is_finished or job.phase in {JobPhase.SUSPENDED, JobPhase.SUSPENDING, JobPhase.QUEUED}):
+        return None
+    if starting and condition.reason in {"Starting", "Restarting"}:
+        return None
+    result = Result.WARNING if condition.type in {ConditionType.RESTARTING, ConditionType.EVALUATED} else Result.PROBLEM
+    text = f"{condition.type}={condition.status}: {condition.reason}: {condition.message}"
+    return Check(subject, result, text, remedy(condition.reason))
+
+
+def _minor(version: Json) -> int:
+    digits = re.match(r"\d+", str(version.get("minor") or ""))
+    return int(digits[0]) if digits else 0
+
+
+def _version(api: ApiServer, version: Json, minor: int) -> Check:
+    text = f"{api.connection}, Kubernetes {version.get('gitVersion')}"
+    if minor < OLDEST_MINOR:
+        return problem("connection", text, f"TFDist needs Kubernetes 1.{OLDEST_MINOR} or newer")
+    if minor > NEWEST_MINOR:
+        return warning("connection", text, f"tested with 1.{OLDEST_MINOR} to 1.{NEWEST_MINOR}; upgrade TFDist")
+    return ok("connection", text)
+
+
+def _crd(api: ApiServer) -> Check:
+    try:
+        published = api.request("GET", PATH)
+    except (NotInstalled, NotFound):
+        return problem("CRD", "this cluster has no TFDistJobs", "ask an administrator to install the chart of TFDist")
+    try:
+        absent = [*missing_fields(published, "spec"), *missing_fields(published, "status")]
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        return warning("CRD", f"its schema cannot be compared with that of tfdist {__version__}: {error!r}")
+    if absent:
+        names = ", ".join(absent[:_NAMED_FIELDS]) + (", ..." if len(absent) > _NAMED_FIELDS else "")
+        return warning(
+            "CRD", f"it lacks fields of tfdist {__version__}: {names}",
+            "do not use them, or ask an administrator to upgrade the chart and its CRD",
+        )  # fmt: skip
+    return ok("CRD", f"it has every field of tfdist {__version__}")
+
+
+def _controller(client: Client) -> Check:
+    found = _deployments(client.api)
+    if found is None:
+        return _controller_by_jobs(client)
+    if not found:
+        return problem("controller", "it is not installed", "ask an administrator to install the chart of TFDist")
+    for each in found:
+        name = f"{each['metadata']['namespace']}/{each['metadata']['name']}"
+        ready, wanted = each.get("status", {}).get("readyReplicas", 0), each["spec"].get("replicas", 1)
+        if not ready:
+            return problem(
+                "controller", f"{name}: none of its {wanted} replicas is ready", "check the logs of its pods"
+            )
+    return ok("controller", f"{name}: {ready} of {wanted} replicas ready")
+
+
+def _deployments(api: ApiServer) -> list[Json] | None:
+    """Return the controllers of the cluster, or those of the chart's default namespace; None if none may be read."""
+    for place in ("", f"/namespaces/{_CONTROLLER_NAMESPACE}"):
+        try:
+            return list(api.items(f"/apis/apps/v1{place}/deployments", {"labelSelector": _CONTROLLER}))
+        except Forbidden:
+            continue
+        except ClientError:
+            return None
+    return None
+
+
+def _controller_by_jobs(client: Client) -> Check:
+    """Return whether a controller runs, from what it writes: the status of the jobs of the namespace."""
+    try:
+        jobs = client.list()
+    except ClientError:
+        jobs = []
+    now = datetime.now(UTC)
+    ignored = [
+        job
+        for job in jobs
+        if job.status.observed_generation is None and not job.spec.get("runPolicy", {}).get("managedBy")
+    ]
+    if waiting := [job.name for job in ignored if now - parse_time(job.created) > _UNSEEN]:
+        return problem(
+            "controller", f"job {waiting[0]} has no status: no controller acts on it",
+            "ask an administrator whether the controller runs, and in which namespaces",
+        )  # fmt: skip
+    if len(jobs) > len(ignored):
+        return ok("controller", "you may not see its Deployment; the jobs of the namespace have a status from it")
+    return Check("controller", Result.UNKNOWN, "you may not see its Deployment, and the namespace has no jobs")
+
+
+def _is_managed_elsewhere(job: Job) -> bool:
+    return bool((job.spec.get("runPolicy") or {}).get("managedBy"))
+
+
+def _storage(api: ApiServer) -> Check:
+    classes = list(api.items("/apis/storage.k8s.io/v1/storageclasses"))
+    default = [
+        each["metadata"]["name"]
+        for each in classes
+        if (each["metadata"].get("annotations") or {}).get(_DEFAULT_CLASS) == "true"
+    ]
+    if default:
+        return ok("storage", f"default StorageClass {default[0]}")
+    return warning("storage", "there is no default StorageClass", "set storageClassName in each PersistentVolumeClaim")
+
+
+def _gpus(api: ApiServer) -> Check:
+    totals: dict[str, int] = {}
+    nodes = 0
+    for node in api.items("/api/v1/nodes"):
+        room = node["status"].get("allocatable") or {}
+        here = {name: int(room[name]) for name in room if _GPU.fullmatch(name) and str(room[name]).isdecimal()}
+        nodes += any(here.values())
+        for name, number in here.items():
+            totals[name] = totals.get(name, 0) + number
+    if not nodes:
+        return warning("GPUs", "no node has GPUs", "jobs that request GPUs wait; install the device plugin")
+    text = ", ".join(f"{number} {name}" for name, number in sorted(totals.items()))
+    return ok("GPUs", f"{text} on {nodes} node{'s' * (nodes != 1)}")
+
+
+def _dns(api: ApiServer) -> Check:
+    """Check what can be seen from outside: whether the cluster's DNS has endpoints."""
+    selector = {"labelSelector": "kubernetes.io/service-name=kube-dns"}
+    slices = list(api.items("/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices", selector))
+    ready = [
+        each
+        for found in slices
+        for each in found.get("endpoints") or ()
+        if (each.get("conditions") or {}).get("ready") is not False
+    ]
+    if ready:
+        return ok("DNS", f"kube-system/kube-dns has {len(ready)} ready endpoint{'s' * (len(ready) != 1)}")
+    return warning(
+        "DNS", "kube-system/kube-dns has no ready endpoint: replicas cannot find each other by name",
+        "check the pods of CoreDNS, if the cluster has no other DNS",
+    )  # fmt: skip

@@ -1,0 +1,113 @@
+"""Masks what may be secret in JSON and text for a bug report, and lists where it was.
+
+Masked are values of environment variables, fields and options whose name hints at a secret, passwords in URLs, the
+annotation of `kubectl apply` (it repeats the whole manifest), and the names of image pull secrets. A masked value is
+masked in other text too, such as a log. Names of other Secrets and of keys in them are kept: they are no secrets, and a
+wrong one is a frequent cause of failures.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+MASK: Final = "***"
+
+_HINT: Final = re.compile(
+    r"secret|token|passw|passphrase|pwd|credential|private|auth|api_?-?key|access_?-?key|account_?-?key|"
+    r"encryption_?-?key|signature|cookie|dsn|connection_?-?string|(^|[_-])(key|pat)$",
+    re.IGNORECASE,
+)
+_KUBERNETES_FIELDS: Final = frozenset(
+    {"secretName", "automountServiceAccountToken", "serviceAccountToken", "key", "authenticationRestrictions"}
+)
+"""Fields of Kubernetes whose name hints at a secret and whose value is none."""
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+_URL_PASSWORD: Final = re.compile(r"(?<=://)([^/\s:@]*):([^/\s@]+)(?=@)")
+_HEADER: Final = re.compile(r"\b(bearer|basic) +([A-Za-z0-9._~+/=-]{8,})", re.IGNORECASE)
+_OPTION: Final = re.compile(r"(--?[A-Za-z][\w.-]*)(?:=(.*))?", re.DOTALL)
+_SHORTEST: Final = 6
+"""Of a value that is masked in other text too: shorter ones occur by chance."""
+
+
+class Masking:
+    """Masks values, and remembers where."""
+
+    def __init__(self) -> None:
+        self.masked: list[str] = []
+        """Path of each masked value, and where text was masked."""
+        self._values: set[str] = set()
+
+    def json(self, value: Any, path: str) -> Any:
+        """Return JSON with masked values."""
+        match value:
+            case Mapping():
+                return self._object(value, path)
+            case list() | tuple():
+                return self._list(list(value), path)
+            case str():
+                return self._string(value, path)
+            case _:
+                return value
+
+    def text(self, text: str, path: str) -> str:
+        """Return text with masked URLs, headers and values that were masked elsewhere."""
+        found = _URL_PASSWORD.sub(rf"\1:{MASK}", text)
+        found = _HEADER.sub(rf"\1 {MASK}", found)
+        for value in sorted(self._values, key=len, reverse=True):
+            found = found.replace(value, MASK)
+        if found != text:
+            self._note(f"{path}: in its text")
+        return found
+
+    def _object(self, value: Mapping[str, Any], path: str) -> Any:
+        name = value.get("name")
+        if isinstance(name, str) and isinstance(value.get("value"), str) and _HINT.search(name):
+            return {**value, "value": self._mask(value["value"], f"{path}: {name}")}
+        return {key: self._field(key, each, f"{path}.{key}") for key, each in value.items() if key != "managedFields"}
+
+    def _field(self, key: str, value: Any, path: str) -> Any:
+        if key == "imagePullSecrets" and isinstance(value, list):
+            return [self._pull_secret(each, f"{path}[{index}]") for index, each in enumerate(value)]
+        is_secret = key == _LAST_APPLIED or (key not in _KUBERNETES_FIELDS and _HINT.search(key))
+        if is_secret and isinstance(value, str):
+            return self._mask(value, path)
+        return self.json(value, path)
+
+    def _pull_secret(self, value: Any, path: str) -> Any:
+        return {**value, "name": self._mask(str(value.get("name")), path)} if isinstance(value, Mapping) else value
+
+    def _list(self, values: list[Any], path: str) -> list[Any]:
+        """Return a list; in one of arguments the value of an option is that after `=`, or the next argument."""
+        masked, is_value = [], False
+        for index, value in enumerate(values):
+            where = f"{path}[{index}]"
+            option = _OPTION.fullmatch(value) if isinstance(value, str) else None
+            if is_value and isinstance(value, str) and not option:
+                masked.append(self._mask(value, where))
+            elif option and option[2] and _HINT.search(option[1]):
+                masked.append(f"{option[1]}={self._mask(option[2], where)}")
+            else:
+                masked.append(self.json(value, where))
+            is_value = bool(option and option[2] is None and _HINT.search(option[1]))
+        return masked
+
+    def _string(self, value: str, path: str) -> str:
+        if value.startswith("{"):
+            try:  # such as TFDIST_JOB, and specifications in the status
+                return json.dumps(self.json(json.loads(value), path))
+            except ValueError:
+                pass
+        return self.text(value, path)
+
+    def _mask(self, value: str, path: str) -> str:
+        if not value or value.startswith("$("):
+            return value  # a reference to another variable
+        self._note(path)
+        if len(value) >= _SHORTEST and not path.endswith(_LAST_APPLIED):
+            self._values.add(value)
+        return MASK
+
+    def _note(self, path: str) -> None:
+        if path not in self.masked:
+            self.masked.append(path)
