@@ -16,6 +16,7 @@ import sys
 import tarfile
 import termios
 import threading
+import urllib.request
 from collections.abc import Iterator
 
 import pytest
@@ -197,10 +198,8 @@ def test_tensorboard_is_printed_once_it_answers(
 
         port = local_port(process)
 
-        with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
-            connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
-            answer = b"".join(iter(lambda: connection.recv(65536), b""))
-        assert answer.endswith(PAGE)
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}", timeout=60) as answer:
+            assert answer.read() == PAGE
         assert interrupted(process)[0] == 0
 
 

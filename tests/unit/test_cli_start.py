@@ -15,7 +15,8 @@ from tfdist.cli import documents
 from tfdist.cli.errors import MISSING_EXTRA
 from tfdist.cli.main import main
 
-COMMANDS = ("validate", "render", "convert", "run", "submit")
+TOOLS = ("port-forward", "tensorboard", "shell", "stacks", "doctor", "report")
+COMMANDS = ("validate", "render", "convert", "run", "submit", *TOOLS)
 HEAVY = {"tensorflow", "kubernetes", "kopf", "aiohttp", "numpy", "tfdist_operator", "tfdist_trainer"}
 PRINT_IMPORTS = """
 import json, sys

@@ -75,8 +75,7 @@ class _Process:
         cause = ""
         while self._connection.is_open() and not cause:
             try:
-                self._send_size()
-                self._send_input()
+                self._wait()
                 self._connection.update(timeout=0)
             except websocket.CONNECTION_ERRORS as error:
                 cause = f": {' '.join(str(error).split()) or type(error).__name__}"
@@ -85,6 +84,20 @@ class _Process:
             raise NoCluster(f"the connection to {pod.replica} (pod {pod.name}) was cut{cause}")
         return exit_code(json.loads(self._result), pod)
 
+    def _wait(self) -> None:
+        """Wait for input or output, and send input and the size of the terminal."""
+        waiting = select.poll()
+        waiting.register(self._connection.sock.sock, select.POLLIN)
+        if self._stdin is not None:
+            waiting.register(self._stdin, select.POLLIN)
+        ready = dict(waiting.poll(0 if _has_decrypted(self._connection.sock.sock) else 1000 * _POLL_SECONDS))
+        try:
+            self._send_size()
+            if self._stdin is not None and self._stdin in ready:
+                self._send_input(self._stdin)
+        except websocket.CONNECTION_ERRORS:
+            self._stdin = None  # the process has ended; its last output is still to be received
+
     def _send_size(self) -> None:
         size = self._streams.size() if self._streams.size else None
         if size is not None and size != self._size:
@@ -92,21 +105,13 @@ class _Process:
             text = json.dumps({"Width": size[0], "Height": size[1]})
             self._connection.write_channel(_SIZE, text.encode())
 
-    def _send_input(self) -> None:
-        """Wait for input or output, and send input."""
-        waiting = select.poll()
-        waiting.register(self._connection.sock.sock, select.POLLIN)
-        if self._stdin is not None:
-            waiting.register(self._stdin, select.POLLIN)
-        ready = dict(waiting.poll(0 if _has_decrypted(self._connection.sock.sock) else 1000 * _POLL_SECONDS))
-        if self._stdin is None or self._stdin not in ready:
-            return
-        data = os.read(self._stdin, _SEGMENT_BYTES)
+    def _send_input(self, stdin: int) -> None:
+        data = os.read(stdin, _SEGMENT_BYTES)
         if data:
             self._connection.write_channel(_STDIN, data)
         else:
-            self._connection.close_channel(_STDIN)
             self._stdin = None
+            self._connection.close_channel(_STDIN)
 
     def _deliver(self) -> None:
         for channel, write in ((_STDOUT, self._streams.stdout), (_STDERR, self._streams.stderr)):
