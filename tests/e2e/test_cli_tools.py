@@ -1,4 +1,4 @@
-"""The commands that connect to pods, in a cluster that runs them: exit codes, stacks of a training, a forwarded port."""
+"""The commands that connect to pods, in a cluster that runs them: exit codes, stacks, a forwarded port."""
 
 import subprocess
 import sys
