@@ -1,14 +1,12 @@
 """The command `tfdist` on real pods: a folder of code becomes a job, its output and its result are seen here."""
 
-import os
 import pathlib
 import re
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
+from support.cluster_command import ClusterCommand
 from support.e2e import Cluster
 from support.polling import WAIT_SECONDS, wait_for
 
@@ -38,34 +36,8 @@ MODEL = "import keras\n\n\ndef new_model():\n    return keras.Sequential([keras.
 SMALL = ("--set", "resources.requests.cpu=100m", "--set", "resources.requests.memory=600Mi")
 
 
-class User:
-    """Runs the command in a folder of code."""
-
-    def __init__(self, cluster: Cluster, folder: pathlib.Path) -> None:
-        self.folder = folder
-        self._namespace = cluster.namespace
-        self._environment = os.environ | {"KUBECONFIG": cluster.kubectl.kubeconfig}
-
-    def start(self, *arguments: str) -> "subprocess.Popen[str]":
-        command, *rest = arguments
-        return subprocess.Popen(
-            [sys.executable, "-m", "tfdist.cli", command, "-n", self._namespace, *rest],
-            cwd=self.folder,
-            env=self._environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-
-    def run(self, *arguments: str) -> tuple[int, str]:
-        """Return the exit code of a command, and what it prints."""
-        process = self.start(*arguments)
-        output, _ = process.communicate(timeout=WAIT_SECONDS)
-        return process.returncode, output
-
-
 @pytest.fixture
-def user(cluster: Cluster, tmp_path: pathlib.Path) -> Iterator[User]:
+def user(cluster: Cluster, tmp_path: pathlib.Path) -> Iterator[ClusterCommand]:
     (tmp_path / "network").mkdir()
     files = {
         "train.py": TRAIN,
@@ -77,10 +49,8 @@ def user(cluster: Cluster, tmp_path: pathlib.Path) -> Iterator[User]:
     }
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    user = User(cluster, tmp_path)
-    names = ("cli-keras", "cli-fails", "cli-waits")
-    yield user
-    for name in names:
+    yield ClusterCommand(cluster, tmp_path)
+    for name in ("cli-keras", "cli-fails", "cli-waits"):
         cluster.delete_job(name)
 
 
@@ -90,39 +60,39 @@ def config_maps(cluster: Cluster, job: str) -> list[str]:
 
 
 def test_a_folder_with_a_keras_script_is_run_and_its_output_result_and_code_are_those_of_the_job(
-    cluster: Cluster, user: User
+    cluster: Cluster, user: ClusterCommand
 ) -> None:
     # When
     command = ("--", "python", "train.py", "--epochs", "3")
-    code, output = user.run("run", "--name", "cli-keras", "--workers", "2", "--code", ".", *SMALL, *command)
+    ended = user.run("run", "--name", "cli-keras", "--workers", "2", "--code", ".", *SMALL, *command)
 
     # Then
-    assert code == 0, output
-    losses = re.findall(r"^worker-([01]) +\| loss (\S+) of three classes", output, re.MULTILINE)
-    assert [replica for replica, _ in sorted(losses)] == ["0", "1"], output
+    assert ended.code == 0, ended
+    losses = re.findall(r"^worker-([01]) +\| loss (\S+) of three classes", ended.output, re.MULTILINE)
+    assert [replica for replica, _ in sorted(losses)] == ["0", "1"], ended
     assert len({loss for _, loss in losses}) == 1
-    assert "Succeeded" in output
+    assert "Succeeded" in ended.output + ended.errors
 
     # And the job can be described, its log read again, and all of it deleted
-    assert "Phase:           Succeeded" in user.run("describe", "cli-keras")[1]
-    assert "three classes" in user.run("logs", "cli-keras", "worker-1")[1]
+    assert "Phase:           Succeeded" in user.run("describe", "cli-keras").output
+    assert "three classes" in user.run("logs", "cli-keras", "worker-1").output
     assert config_maps(cluster, "cli-keras")
-    assert user.run("delete", "cli-keras") == (0, "tfdistjob/cli-keras deleted\n")
+    assert user.run("delete", "cli-keras").output == "tfdistjob/cli-keras deleted\n"
     wait_for("its ConfigMap to be deleted", lambda: not config_maps(cluster, "cli-keras"))
 
 
-def test_a_script_that_fails_gives_its_message_its_remedy_and_its_exit_code(user: User) -> None:
+def test_a_script_that_fails_gives_its_message_its_remedy_and_its_exit_code(user: ClusterCommand) -> None:
     limit = ("--set", "runPolicy.backoffLimit=0")
-    code, output = user.run("run", "--name", "cli-fails", *SMALL, *limit, "--", "python", "fail.py")
+    ended = user.run("run", "--name", "cli-fails", *SMALL, *limit, "--", "python", "fail.py")
 
-    assert code == 1, output
-    assert "no such column: price" in output
-    described = user.run("describe", "cli-fails")[1]
+    assert ended.code == 1, ended
+    assert "no such column: price" in ended.output
+    described = user.run("describe", "cli-fails").output
     assert "no such column: price" in described
     assert "Remedy:" in described
 
 
-def test_ctrl_c_detaches_from_a_job_that_goes_on_until_it_is_suspended(cluster: Cluster, user: User) -> None:
+def test_ctrl_c_detaches_from_a_job_that_goes_on_until_it_is_suspended(cluster: Cluster, user: ClusterCommand) -> None:
     # Given a job that is followed
     process = user.start("run", "--name", "cli-waits", *SMALL, "--", "python", "wait.py")
     assert process.stdout is not None
@@ -140,5 +110,5 @@ def test_ctrl_c_detaches_from_a_job_that_goes_on_until_it_is_suspended(cluster: 
     assert process.returncode == 130, "".join(lines) + rest
     assert "tfdist attach cli-waits" in rest.splitlines()[-1]
     assert cluster.job("cli-waits")["status"]["phase"] == "Running"
-    assert user.run("suspend", "cli-waits", "--wait")[0] == 0
+    assert user.run("suspend", "cli-waits", "--wait").code == 0
     wait_for("its pods to be deleted", lambda: not cluster.pods("cli-waits"))
