@@ -1,5 +1,6 @@
 """Events of a job and its pods, as the API server keeps them for an hour by default."""
 
+import itertools
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -69,7 +70,7 @@ def follow(api: ApiServer, job: Job, exists: Callable[[], bool]) -> Iterator[Eve
     seen: set[tuple[str, str]] = set()
     while True:
         known, version = patiently(lambda: _snapshot(api, job), float("inf"))
-        for event in (*known, *_changes(api, job, version)):
+        for event in itertools.chain(known, _changes(api, job, version)):
             if (event.uid, event.version) not in seen:
                 seen.add((event.uid, event.version))
                 yield event
