@@ -222,6 +222,8 @@ def run_shell(tmp_path: pathlib.Path, *words: str, stdin: bytes = b"") -> "subpr
     return subprocess.run(command, input=stdin, capture_output=True, check=False, timeout=120)
 
 
+# Once in a while the kubelet of this test ends the output early; tests/e2e/test_cli_tools.py has a real one.
+@pytest.mark.long
 def test_a_command_has_the_input_and_output_of_a_local_one(
     node: StreamingNode, job: Json, tmp_path: pathlib.Path
 ) -> None:
@@ -232,7 +234,7 @@ def test_a_command_has_the_input_and_output_of_a_local_one(
     both = run_shell(tmp_path, "fashion", "worker-0", "--", "sh", "-c", "echo out; echo err >&2")
     script = run_shell(tmp_path, "fashion", stdin=b"echo from $((40 + 2)); exit\n")
 
-    assert (copied.returncode, copied.stdout == data, copied.stderr) == (0, True, b"")
+    assert (copied.returncode, len(copied.stdout), copied.stdout == data, copied.stderr) == (0, len(data), True, b"")
     assert (both.returncode, both.stdout, both.stderr) == (0, b"out\n", b"err\n")
     assert (script.returncode, script.stdout) == (0, b"from 42\n")
 
