@@ -15,6 +15,7 @@ from tfdist import __version__
 from tfdist.planner import Event
 from tfdist.reasons import EventReason
 from tfdist.render.metadata import Manifest
+from tfdist.status.accounts import without_accounts
 from tfdist_operator.kube.errors import Invalid, Rejected
 from tfdist_operator.kube.job_cache import CachedJob
 from tfdist_operator.kube.runtime_state import JobRuntimeState
@@ -58,7 +59,7 @@ class StatusWriter:
             state.rejected_fields = frozenset()
         for stored in (job.status, job.status, {}):
             wanted = _without(status, stored, state.rejected_fields)
-            if state.rejected_fields and wanted == job.status:
+            if state.rejected_fields and without_accounts(wanted) == without_accounts(job.status):
                 return
             if wanted == sent:
                 continue

@@ -55,7 +55,6 @@ PLANNED: Final = (
 """Unsupported fields, in the order of the documentation."""
 
 PLANNED_STATUS: Final = {
-    "usage": "seconds of GPUs and CPUs that the job used",
     "progress.slowestReplica": "the replica that the others wait for",
 }
 """Fields of the status that are in the schema, and that this version does not write."""

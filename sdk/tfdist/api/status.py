@@ -10,6 +10,7 @@ from pydantic import Field, StringConstraints
 
 from tfdist.api.base import ApiModel, list_map
 from tfdist.api.gang_status import GangStatus, SchedulingStatus, ShortText
+from tfdist.api.history_status import MAX_ATTEMPTS, MAX_POINTS, AttemptStatus, ProgressPoint, Usage
 from tfdist.api.scalars import Amount, Metrics, Path, Time, Whole
 
 MAX_KEPT_SPECIFICATION: Final = 131072
@@ -214,19 +215,6 @@ class TensorBoardStatus(ApiModel):
     """Name of the Service; connect with `kubectl port-forward service/NAME 6006`."""
 
 
-class Usage(ApiModel):
-    """Resource usage, summed over all replicas and attempts."""
-
-    gpu_seconds: float | None = None
-    """GPU seconds."""
-    cpu_seconds: float | None = None
-    """CPU seconds, of the requested cores."""
-    productive_seconds: float | None = None
-    """Seconds of the gang in training steps that were kept."""
-    lost_seconds: float | None = None
-    """Seconds of the gang in training steps that were repeated after a restart."""
-
-
 class Summary(ApiModel):
     """Text of the columns of `kubectl get`."""
 
@@ -284,7 +272,11 @@ class TFDistJobStatus(ApiModel):
     active_since: Time | None = None
     """Time at which the job started or was last resumed."""
     usage: Usage | None = None
-    """Planned, not written by this version: resource usage over all attempts."""
+    """Resource usage over all attempts."""
+    attempts: Annotated[list[AttemptStatus] | None, Field(max_length=MAX_ATTEMPTS)] = None
+    """The last 20 attempts, oldest first; of the evaluation in a job without training."""
+    history: Annotated[list[ProgressPoint] | None, Field(max_length=MAX_POINTS)] = None
+    """Training progress over time, at most 120 points, oldest first; with more, every second older one is left out."""
     start_time: Time | None = None
     """Time at which all replicas of the gang were first running."""
     completion_time: Time | None = None

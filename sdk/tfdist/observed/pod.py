@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from tfdist.contract import MAIN_CONTAINER, Role, replica_name
+from tfdist.observed.pod_resources import NO_RESOURCES, Resources, resources_of
 from tfdist.render import names
 from tfdist.timestamps import as_rfc3339
 
@@ -83,6 +84,10 @@ class PodSummary:
     """Time of the last checkpoint in its annotation, RFC 3339."""
     has_deadline: bool = False
     """Whether the pod has the deadline that makes the kubelet end them (`planner.sidecars`)."""
+    scheduled_at: str = ""
+    """When it got its node."""
+    resources: Resources = NO_RESOURCES
+    """What it uses from then until it has ended."""
 
     @property
     def replica(self) -> str:
@@ -147,6 +152,8 @@ def summarize(raw: Raw) -> PodSummary:
         sidecars_run=bool(ended) and status.get("phase") in {"Pending", "Running"} and _sidecars_run(status),
         checkpoint_at=as_rfc3339((meta.get("annotations") or {}).get(names.CHECKPOINT_ANNOTATION, "")),
         has_deadline=spec.get("activeDeadlineSeconds") == SIDECAR_DEADLINE_SECONDS,
+        scheduled_at=_scheduled_at(status),
+        resources=resources_of(spec),
     )
 
 
@@ -219,6 +226,11 @@ def _deleted_at(meta: Raw) -> str:
         return ""
     grace = timedelta(seconds=meta.get("deletionGracePeriodSeconds") or 0)
     return (datetime.fromisoformat(meta["deletionTimestamp"]) - grace).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _scheduled_at(status: Raw) -> str:
+    scheduled = _condition(status, "PodScheduled")
+    return sys.intern(scheduled.get("lastTransitionTime") or "") if scheduled.get("status") == "True" else ""
 
 
 def _signal(ended: Raw) -> int | None:

@@ -6,12 +6,7 @@ from typing import Any
 
 from tfdist.api.status import ConditionType
 from tfdist.contract_reports import TerminationMessage
-from tfdist.desired.objects import (
-    network_objects,
-    obsolete_objects,
-    obsolete_pod_groups,
-    tensorboard_objects,
-)
+from tfdist.desired.objects import network_objects, obsolete_objects, obsolete_pod_groups, tensorboard_objects
 from tfdist.desired.pods import (
     address_generation,
     missing_pods,
@@ -38,6 +33,7 @@ from tfdist.render.launch import uses_launcher
 from tfdist.render.launcher_secret import launcher_secret
 from tfdist.render.metadata import Manifest
 from tfdist.render.replica_job import export_directory
+from tfdist.status.accounts import accounted
 from tfdist.status.conditions import Condition, is_true
 from tfdist.status.counts import replica_counts
 from tfdist.status.phase import is_suspended_or_suspending, training_succeeded
@@ -163,7 +159,8 @@ class PlanBuilder:
         context, view, job = self._context, self._context.view, self._context.job
         installation, status = context.installation, self._status()
         runs = self._ended or all_run(self._states)
-        write = throttled_write(view, status)
+        report = self._training_report()
+        write = accounted(throttled_write(view, status), view, report.content if report else None, context.now)
         self.requeue_after(write.wait_seconds)
         records = {name: self._record(name) for name in GangName}
         stale, generation = stale_pods(context.gangs.values(), records, view.pods), address_generation(records)

@@ -15,6 +15,7 @@ from tfdist.planner.finished_job import report_unused_change
 from tfdist.planner.kueue import finished_workload
 from tfdist.planner.plan import Plan
 from tfdist.render.gang import gangs
+from tfdist.status.accounts import with_final_usage
 from tfdist.status.conditions import is_true
 from tfdist.status.counts import final_counts
 from tfdist.timestamps import parse_time, rfc3339
@@ -36,7 +37,7 @@ def clean_up_finished_job(view: JobView, now: datetime, settle_seconds: float) -
     tensorboard_seconds = _tensorboard_seconds(view, age)
     wait = min_delay([None if ttl is None else ttl - age, tensorboard_seconds or None])
     unneeded = [p for p in _pods_to_delete(view) if not p.deleting]
-    status = _final_counts(view, age >= settle_seconds) or status
+    status = with_final_usage(_final_counts(view, age >= settle_seconds) or status, view, now)
     patches = tuple(sidecar_patches(view.pods, [p.name for p in unneeded]))
     settle = settle_seconds if is_true(view.status, ConditionType.SUCCEEDED) else 0.0
     name = view.job.metadata.name if view.job else view.stored.name

@@ -1,0 +1,59 @@
+"""The history of a job in its status: usage, attempts, progress over time.
+
+It changes with the time, and is written only with a write that something else causes: no request is added.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final
+
+from tfdist.contract_reports import ProgressReport
+from tfdist.observed.job_view import JobView
+from tfdist.status.attempts import Attempts
+from tfdist.status.history import history_of
+from tfdist.status.phase import is_terminal, training_succeeded
+from tfdist.status.update import StatusWrite
+from tfdist.status.usage import usage_of, with_steps
+
+_FIELDS: Final = frozenset({"usage", "attempts", "history"})
+
+
+def accounted(write: StatusWrite, view: JobView, report: ProgressReport | None, now: datetime) -> StatusWrite:
+    """Return the write of a job that has not finished before, with its history.
+
+    Args:
+        write: what is written, with the stored history; nothing is added where nothing is written.
+        view: the job.
+        report: the last report of the leader of the current attempt.
+        now: the time.
+    """
+    if write.status is None:
+        return write
+    old, new = view.status, write.status
+    attempts = Attempts(old, new, report, now)
+    usage = usage_of(old.get("usage", {}), view.pods, now)
+    if attempts.steps is not None:
+        usage = with_steps(usage, attempts.steps)
+    ended = is_terminal(new) or training_succeeded(new)
+    points = history_of(old.get("history", ()), old.get("progress", {}), new.get("progress", {}), ended=ended)
+    found = {"usage": usage, "attempts": attempts.entries, "history": points}
+    return replace(write, status={**new, **{name: value for name, value in found.items() if value}})
+
+
+def with_final_usage(status: dict[str, Any] | None, view: JobView, now: datetime) -> dict[str, Any] | None:
+    """Return the status that a finished job gets, with its usage; None for no write.
+
+    The end of the last pod is always written, since usage would increase without it.
+    """
+    stored = view.status.get("usage")
+    if not stored:
+        return status
+    usage = usage_of(stored, view.pods, now)
+    stops = (stored.get("gpus") or stored.get("cpus")) and not (usage["gpus"] or usage["cpus"])
+    return {**(status or view.status), "usage": usage} if status or stops else None
+
+
+def without_accounts(status: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a status without the fields that alone are no reason for a write."""
+    return {name: value for name, value in status.items() if name not in _FIELDS}
