@@ -17,12 +17,12 @@ class CommandUser:
     """Runs the command and the client with the rights of a role in one namespace."""
 
     def __init__(self, api: Api, namespace: str, folder: pathlib.Path, role: str = "edit") -> None:
-        self._kubeconfig = client_user.kubeconfig(api, namespace, folder, role)
-        self.client = Client(kubeconfig=self._kubeconfig)
+        self.kubeconfig = client_user.kubeconfig(api, namespace, folder, role)
+        self.client = Client(kubeconfig=self.kubeconfig)
 
     def run(self, *arguments: str) -> int:
         """Run the command and return its exit code."""
-        return main([*arguments, "--kubeconfig", str(self._kubeconfig)])
+        return main([*arguments, "--kubeconfig", str(self.kubeconfig)])
 
     def submit(self, name: str = "fashion", labels: Json | None = None, **spec: Any) -> None:
         """Create a job."""

@@ -84,6 +84,14 @@ def test_a_pod_that_ended_a_moment_before_the_last_write_is_not_taken_for_a_dele
     assert after(10_000, user("worker-0", 10, 99), stored=before)["gpuSeconds"] == before["gpuSeconds"]
 
 
+def test_the_end_of_a_pod_in_the_future_by_the_clock_of_its_node_ends_its_use_now() -> None:
+    before = after(100, user("worker-0", 10))
+    ended = user("worker-0", 10, 10_000, "F")
+    used = after(110, ended, stored=before)
+    assert (used["gpuSeconds"], used["gpus"]) == (200.0, 0.0)
+    assert after(5000, ended, stored=used)["gpuSeconds"] == 200.0
+
+
 def test_a_clock_that_is_behind_counts_no_time_twice() -> None:
     before = after(100, user("worker-0", 10))
     early = after(40, user("worker-0", 10), stored=before)

@@ -17,6 +17,7 @@ from tfdist.cli.declarations.logs import logs
 from tfdist.cli.declarations.offline import offline
 from tfdist.cli.declarations.submit import submit
 from tfdist.cli.declarations.tools import tools
+from tfdist.cli.declarations.usage import usage
 from tfdist.cli.errors import MISSING_EXTRA, CommandError
 from tfdist.client.errors import ClientError
 
@@ -47,6 +48,7 @@ app.add_typer(jobs)
 app.add_typer(control)
 app.add_typer(logs)
 app.add_typer(tools)
+app.add_typer(usage)
 app.add_typer(offline)
 
 

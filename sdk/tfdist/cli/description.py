@@ -14,6 +14,7 @@ from tfdist.api.status import (
     ReplicaFailure,
     TFDistJobStatus,
 )
+from tfdist.cli.history_sections import attempt_lines, usage_fields
 from tfdist.cli.job_table import PHASE_COLOURS, phase_of
 from tfdist.cli.output import RESET, one_line
 from tfdist.cli.tables import age, ages, text_table, wrapped
@@ -56,6 +57,9 @@ def description(
         lines.append("Last Failure:")
         lines += [line for field in _failure(failure, now) for line in _field(field, width, "  ")]
     lines += _replicas(status)
+    if used := list(usage_fields(job, now)):
+        lines += ["Usage:", *(line for field in used for line in _field(field, width, "  "))]
+    lines += attempt_lines(job, now, width)
     lines += _conditions(status.conditions or (), now, width)
     lines += _events(job, events, now, width)
     code = PHASE_COLOURS.get(phase_of(job)) if colour else None

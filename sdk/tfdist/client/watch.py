@@ -86,6 +86,47 @@ def watch_list(api: ApiServer, path: str, selector: str) -> Iterator[Json]:
         time.sleep(_FIRST_PAUSE)
 
 
+def watch_collection(api: ApiServer, path: str, name: str | None = None) -> Iterator[list[Json]]:
+    """Yield all objects of a list, and again after each change, without end.
+
+    Args:
+        api: where to ask.
+        path: of the list.
+        name: only the object of that name; it need not exist.
+
+    Raises:
+        ClientError: the first request failed, or a later one while the API server answers.
+    """
+    selector = {"fieldSelector": f"metadata.name={name}"} if name else {}
+    known, version = _listed(api, path, selector)
+    while True:
+        yield list(known.values())
+        query = {"watch": True, "resourceVersion": version, "timeoutSeconds": _WATCH_SECONDS, **selector}
+        with contextlib.suppress(NoCluster, Unavailable), api.stream(path, query) as parts:
+            for event in notifications(parts):
+                if event["type"] == "ERROR":  # the version has expired
+                    break
+                _apply(known, event)
+                yield list(known.values())
+        time.sleep(_FIRST_PAUSE)
+        known, version = patiently(lambda: _listed(api, path, selector))
+
+
+def _listed(api: ApiServer, path: str, selector: Json) -> tuple[dict[str, Json], str]:
+    """Return the objects of a list by UID, and the version of the list."""
+    answer = api.request("GET", path, query=selector)
+    return {each["metadata"]["uid"]: each for each in answer["items"]}, answer["metadata"]["resourceVersion"]
+
+
+def _apply(known: dict[str, Json], event: Json) -> None:
+    """Change objects by UID as a notification of a watch reports."""
+    uid = event["object"]["metadata"]["uid"]
+    if event["type"] == "DELETED":
+        known.pop(uid, None)
+    else:
+        known[uid] = event["object"]
+
+
 def notifications(parts: Iterator[bytes]) -> Iterator[Json]:
     """Yield the notifications of a watch, `{type, object}`, from the parts of its stream."""
     buffer = b""

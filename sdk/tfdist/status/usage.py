@@ -37,10 +37,10 @@ def usage_of(stored: Mapping[str, Any], pods: Sequence[PodSummary], now: datetim
     """
     if not pods and not stored:
         return {}
-    times = [found for pod in pods if (found := _times(pod)) is not None]
     known = stored if "updatedAt" in stored else {}
     since = parse_time(known["updatedAt"]) if known else _EARLIEST
     now = max(since, now.replace(microsecond=0))
+    times = [found for pod in pods if (found := _times(pod, now)) is not None]
     before = [t.resources for t in times if t.start <= since and (t.end is None or t.end >= since - _CLOCK_SKEW)]
     seconds = [(t.resources, _overlap(t, since, now)) for t in times]
     if known:  # pods that were deleted since
@@ -70,14 +70,18 @@ def with_steps(usage: Mapping[str, Any], steps: Steps) -> dict[str, Any]:
     }
 
 
-def _times(pod: PodSummary) -> _Times | None:
-    """Return when a pod uses its resources; None before it has a node."""
+def _times(pod: PodSummary, now: datetime) -> _Times | None:
+    """Return when a pod uses its resources; None before it has a node.
+
+    One whose end is yet to come, by the clock of its node, counts as one that was deleted.
+    """
     start = pod.scheduled_at or (pod.created_at if pod.node else "")
     if not start:
         return None
     if not pod.ended or pod.sidecars_run:
         return _Times(pod.resources, parse_time(start), None)
-    return _Times(pod.resources, parse_time(start), parse_time(pod.finished_at or pod.deleted_at or start))
+    end = parse_time(pod.finished_at or pod.deleted_at or start)
+    return None if end > now else _Times(pod.resources, parse_time(start), end)
 
 
 def _overlap(times: _Times, since: datetime, now: datetime) -> float:

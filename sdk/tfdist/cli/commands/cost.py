@@ -1,0 +1,135 @@
+"""`tfdist cost`: GPU and CPU hours of jobs, and what they cost."""
+
+import json
+import math
+import pathlib
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from tfdist.cli import yaml_loader
+from tfdist.cli.commands.wait import seconds
+from tfdist.cli.errors import CommandError
+from tfdist.cli.find import attach, without_kind
+from tfdist.cli.output import message, width_of
+from tfdist.cli.usage_table import Prices, Spent, cost_table, spent, total
+from tfdist.client.client import Client
+from tfdist.client.job import Job
+from tfdist.timestamps import parse_time
+
+_PRICE_FIELDS: Final = {"gpuHour": "gpu_hour", "cpuHour": "cpu_hour", "currency": "currency"}
+_DIGITS: Final = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is requested on the command line."""
+
+    name: str | None
+    all_namespaces: bool = False
+    prices: pathlib.Path | None = None
+    since: str | None = None
+    output: str | None = None
+
+    def check(self) -> None:
+        """Check what needs no cluster, before a request.
+
+        Raises:
+            CommandError: a job and all namespaces are requested, or prices or duration are malformed.
+        """
+        if self.name and self.all_namespaces:
+            raise CommandError(f"{self.name} is a job of one namespace: leave out -A, or the name")
+        self.read_prices()
+        self.earliest(datetime.now(UTC))
+
+    def read_prices(self) -> Prices | None:
+        """Return the prices of the file; None without one.
+
+        Raises:
+            CommandError: the file cannot be read, or is malformed.
+        """
+        return None if self.prices is None else read_prices(self.prices)
+
+    def earliest(self, now: datetime) -> datetime | None:
+        """Return the time before which a job must not have ended; None without one.
+
+        Raises:
+            CommandError: `since` is no duration.
+        """
+        if self.since is None:
+            return None
+        try:
+            return now - timedelta(seconds=seconds(self.since, "--since"))
+        except OverflowError:
+            raise CommandError(f"--since {self.since}: is too long") from None
+
+
+def execute(client: Client, request: Request) -> int:
+    """Print the use of jobs and return the exit code."""
+    now = datetime.now(UTC)
+    prices, earliest = request.read_prices(), request.earliest(now)
+    if request.name:
+        jobs = [attach(client, without_kind(request.name)).job]
+    else:
+        jobs = client.list(all_namespaces=request.all_namespaces)
+    used = [(job, spent(job, now)) for job in jobs if earliest is None or _ended(job, now) >= earliest]
+    if request.output == "json":
+        json.dump(document(used, prices), sys.stdout, indent=2, ensure_ascii=False)
+        sys.stdout.write("\n")
+    elif used:
+        lines = cost_table(used, prices, width=width_of(sys.stdout), namespaces=request.all_namespaces)
+        sys.stdout.writelines(f"{line}\n" for line in lines)
+    else:
+        message("No jobs found" if request.all_namespaces else f"No jobs found in {client.namespace} namespace.")
+    return 0
+
+
+def document(used: Sequence[tuple[Job, Spent]], prices: Prices | None) -> dict[str, Any]:
+    """Return the use of jobs, and the sum, as JSON."""
+    jobs = [{"namespace": job.namespace, "name": job.name} | _numbers(use, prices) for job, use in used]
+    currency = {"currency": prices.currency} if prices and prices.currency else {}
+    return {"jobs": jobs, "total": _numbers(total(use for _, use in used), prices)} | currency
+
+
+def read_prices(path: pathlib.Path) -> Prices:
+    """Return the prices in a YAML file with the fields `gpuHour`, `cpuHour` and `currency`.
+
+    Raises:
+        CommandError: the file cannot be read, or is malformed.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "is not UTF-8"
+        raise CommandError(f"--prices {path}: {reason}") from None
+    found = next((value for value, _ in yaml_loader.load(text, str(path))), None)
+    if not isinstance(found, dict) or not found or found.keys() - _PRICE_FIELDS.keys():
+        raise CommandError(f"--prices {path}: write the fields gpuHour, cpuHour and currency, such as gpuHour: 2.5")
+    return Prices(**{_PRICE_FIELDS[name]: _price(path, name, value) for name, value in found.items()})
+
+
+def _price(path: pathlib.Path, name: str, value: Any) -> Any:
+    if name == "currency":
+        if not isinstance(value, str) or not value.isprintable():
+            raise CommandError(f"--prices {path}: currency: write text, such as EUR")
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+        raise CommandError(f"--prices {path}: {name}: write a number, such as 2.5")
+    return float(value)
+
+
+def _numbers(use: Spent, prices: Prices | None) -> dict[str, Any]:
+    found = {
+        "gpuHours": use.gpu_hours,
+        "cpuHours": use.cpu_hours,
+        "productiveShare": use.productive,
+        "lostShare": use.lost,
+        "cost": use.cost(prices) if prices else None,
+    }
+    return {name: round(value, _DIGITS) for name, value in found.items() if value is not None}
+
+
+def _ended(job: Job, now: datetime) -> datetime:
+    return parse_time(job.status.completion_time) if job.status.completion_time else now

@@ -1,0 +1,99 @@
+"""`tfdist top`: what jobs use and do now."""
+
+import sys
+import threading
+from collections.abc import Sequence
+from typing import Final
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from tfdist.cli.errors import CommandError
+from tfdist.cli.find import attach, without_kind
+from tfdist.cli.output import has_colour, message, width_of
+from tfdist.cli.usage_table import top_table
+from tfdist.client.client import Client, jobs_path
+from tfdist.client.errors import ClientError
+from tfdist.client.job import FINAL, Job
+from tfdist.client.watch import watch_collection
+
+_REDRAW_SECONDS: Final = 2.0
+
+
+def execute(client: Client, name: str | None, *, all_namespaces: bool, watch: bool) -> int:
+    """Print the table, or redraw it until Ctrl-C, and return the exit code.
+
+    Raises:
+        CommandError: a job and all namespaces are requested, or there is no terminal to redraw the table on.
+        ClientError: a request failed.
+    """
+    if name and all_namespaces:
+        raise CommandError(f"{name} is a job of one namespace: leave out -A, or the name")
+    if watch and not sys.stdout.isatty():
+        raise CommandError("--watch redraws a terminal, and standard output is none: leave it out to print one table")
+    name = without_kind(name) if name else None
+    shown = [attach(client, name).job] if name else client.list(all_namespaces=all_namespaces) if not watch else []
+    if watch:
+        return _watch(_JobsInBackground(client, name, all_namespaces=all_namespaces), namespaces=all_namespaces)
+    lines = _lines(shown, name, namespaces=all_namespaces)
+    sys.stdout.writelines(f"{line}\n" for line in lines)
+    if not lines:
+        message("No jobs run" if all_namespaces else f"No jobs run in {client.namespace} namespace.")
+    return 0
+
+
+class _JobsInBackground:
+    """The jobs as one watch reports them, in a thread."""
+
+    def __init__(self, client: Client, name: str | None, *, all_namespaces: bool) -> None:
+        self.name = name
+        path = jobs_path(None if all_namespaces else client.namespace)
+        self._changes = (list(map(Job, stored)) for stored in watch_collection(client.api, path, name))
+        self._jobs: Sequence[Job] = next(self._changes)  # the first request fails here
+        self._ended, self._error = threading.Event(), ClientError("the watch has ended")
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            for jobs in self._changes:
+                self._jobs = jobs
+        except ClientError as error:
+            self._error = error
+        finally:
+            self._ended.set()
+
+    def after(self, seconds: float) -> Sequence[Job]:
+        """Return the jobs after a time.
+
+        Raises:
+            ClientError: a request failed.
+        """
+        if self._ended.wait(seconds):
+            raise self._error
+        return self._jobs
+
+
+def _watch(jobs: _JobsInBackground, *, namespaces: bool) -> int:
+    """Redraw the table until a request fails, or Ctrl-C."""
+    console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
+    with Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False) as live:
+        seconds = 0.0
+        while True:
+            lines = _lines(jobs.after(seconds), jobs.name, namespaces=namespaces)
+            live.update(Text.from_ansi("\n".join(lines or ["no jobs run"])), refresh=True)
+            seconds = _REDRAW_SECONDS
+
+
+def _lines(jobs: Sequence[Job], name: str | None, *, namespaces: bool) -> list[str]:
+    """Return the table of a named job, or of those that have not ended; empty without one."""
+    shown = [job for job in jobs if name or job.phase not in FINAL or _uses(job)]
+    if not shown:
+        return []
+    return top_table(shown, width=width_of(sys.stdout), namespaces=namespaces, colour=has_colour(sys.stdout))
+
+
+def _uses(job: Job) -> bool:
+    """Return whether pods of a job still run, such as parameter servers with `cleanPodPolicy: None`."""
+    usage = job.status.usage
+    return usage is not None and bool(usage.gpus or usage.cpus)
