@@ -40,6 +40,7 @@ class Bench:
         self._resources = ResourceClient(client, "test")
         self._diagnosis = diagnosis
         self.served_systems: frozenset[GangSystem] = frozenset()
+        self.now = NOW
         self.start()
 
     def another(self) -> "Bench":
@@ -66,7 +67,7 @@ class Bench:
             states=self.states,
             diagnosis=self._diagnosis,
             controller="tfdist-system.test",
-            now=lambda: NOW,
+            now=lambda: self.now,
         )
         self._reconciler = Reconciler(deps, INSTALLATION, PollRate(2, 10))
         if JOB in self.api.objects:

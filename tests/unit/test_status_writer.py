@@ -1,6 +1,7 @@
 """A status that the API server rejects: the invalid part is omitted, and the job's life cycle goes on."""
 
 from collections.abc import AsyncIterator, Callable, Mapping
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -72,6 +73,18 @@ async def test_the_next_reconciles_send_no_rejected_status_again(bench: Bench) -
     bench.run("worker-0", "worker-1")
     assert await bench.reconcile()
     assert (status(bench)["phase"], writes(bench), len(events(bench))) == ("Running", 3, 1)
+
+
+async def test_time_alone_sends_no_status_while_a_field_is_rejected(bench: Bench) -> None:
+    bench.api.validate = rejecting("status.summary.message")
+    assert await bench.reconcile()
+    bench.run("worker-0", "worker-1")
+    assert await bench.reconcile()
+    before = writes(bench)
+    for _ in range(3):
+        bench.now += timedelta(seconds=30)
+        assert await bench.reconcile()
+    assert (writes(bench), "usage" in status(bench)) == (before, True)
 
 
 async def test_the_whole_status_is_tried_again_after_minutes(bench: Bench) -> None:
