@@ -26,6 +26,21 @@ def check_status(old: dict[str, Any], new: dict[str, Any]) -> None:
     causes = [f for f in old.get("failures", ()) if f["rootCause"]]
     kept = [f for f in new.get("failures", ()) if f["rootCause"]]
     assert len(kept) == 10 or kept[: len(causes)] == causes, "a failure was forgotten"
+    check_history(old, new)
+
+
+def check_history(old: dict[str, Any], new: dict[str, Any]) -> None:
+    """Assert that attempts are listed once and in order, and that usage only grows."""
+    attempts = new.get("attempts", [])
+    keys = [(a["attempt"], a.get("round", -1)) for a in attempts]
+    assert keys == sorted(set(keys)), f"an attempt is listed twice: {keys}"
+    assert all("endedAt" in a for a in attempts[:-1]), "two attempts run"
+    assert all(a["startedAt"] <= a.get("endedAt", a["startedAt"]) for a in attempts), attempts
+    assert not attempts or is_terminal(new) <= ("endedAt" in attempts[-1]), "an attempt of a finished job runs"
+    before, after = old.get("usage", {}), new.get("usage", {})
+    for name in ("gpuSeconds", "cpuSeconds", "updatedAt"):
+        assert name not in before or before[name] <= after[name], f"{name} decreased"
+    assert 0 <= after.get("lostSeconds", 0) >= before.get("lostSeconds", 0)
 
 
 def check_pods(pods: Sequence[PodSummary], served: str | None) -> None:

@@ -83,6 +83,7 @@ async def test_time_alone_sends_no_status_while_a_field_is_rejected(bench: Bench
     before = writes(bench)
     for _ in range(3):
         bench.now += timedelta(seconds=30)
+        bench.states.get(KEY, UID).status_written_at = 0.0
         assert await bench.reconcile()
     assert (writes(bench), "usage" in status(bench)) == (before, True)
 

@@ -11,6 +11,8 @@ from tfdist.timestamps import parse_time
 Point = Mapping[str, Any]
 
 _DIGITS: Final = 6
+_LONGEST_NAME: Final = 64
+"""Metrics with longer names are left out: each point repeats them."""
 _RESOLUTION_SECONDS: Final = 1.0
 """Times are stored to the second."""
 
@@ -51,7 +53,7 @@ def _point(progress: Mapping[str, Any]) -> dict[str, Any] | None:
     if "reportedAt" not in progress:
         return None
     found: dict[str, Any] = {"step": progress["step"], "time": progress["reportedAt"]}
-    metrics = progress.get("metrics") or {}
+    metrics = {k: v for k, v in (progress.get("metrics") or {}).items() if len(k) <= _LONGEST_NAME}
     if metrics:
         found["metrics"] = {name: _rounded(metrics[name]) for name in sorted(metrics)[:MAX_POINT_METRICS]}
     if "examplesPerSecond" in progress:
