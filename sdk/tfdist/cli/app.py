@@ -12,6 +12,7 @@ from typer.exceptions import TyperException
 
 from tfdist import __version__
 from tfdist.cli.declarations.control import control
+from tfdist.cli.declarations.evaluate import evaluate
 from tfdist.cli.declarations.jobs import jobs
 from tfdist.cli.declarations.logs import logs
 from tfdist.cli.declarations.offline import offline
@@ -44,6 +45,7 @@ app = typer.Typer(
 )
 
 app.add_typer(submit)
+app.add_typer(evaluate)
 app.add_typer(jobs)
 app.add_typer(control)
 app.add_typer(logs)

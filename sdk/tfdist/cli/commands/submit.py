@@ -1,6 +1,5 @@
 """`tfdist submit`: creates a job from a manifest or a command, with a folder of code."""
 
-import importlib
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -8,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from tfdist.cli import documents, jobs, manifests, overrides
+from tfdist.cli import creation, documents, jobs, overrides
 from tfdist.cli.config_maps import config_maps
 from tfdist.cli.documents import STDIN, SUFFIXES, Document
 from tfdist.cli.errors import CommandError
@@ -56,24 +55,7 @@ def execute(
     submission = _submission(request)
     if submission is None:
         return 1
-    if dry_run == "client":
-        _print(submission)
-        return 0
-    client = connected()
-    handle = client.create(submission, dry_run=dry_run is not None)
-    name = handle.name
-    if dry_run is not None:
-        print(f"tfdistjob/{name} created (server dry run)")
-        return 0
-    print(f"tfdistjob/{name} created", flush=True)
-    if follow:
-        # imported by name: the commands do without one another
-        attach: Any = importlib.import_module("tfdist.cli.commands.attach")
-        code: int = attach.execute(client.in_namespace(handle.namespace), name)
-        return code
-    other = handle.namespace != client.api.connection.namespace
-    message(f"follow it: tfdist attach {name}{f' -n {handle.namespace}' if other else ''}")
-    return 0
+    return creation.create(submission, connected, dry_run=dry_run, follow=follow)
 
 
 def _submission(request: Request) -> Submission | None:
@@ -219,9 +201,3 @@ def _report(found: Finding, changed: Mapping[str, str]) -> None:
         message(text)
     else:
         found.print(sys.stderr)
-
-
-def _print(submission: Submission) -> None:
-    code = [submission.code] if submission.code else []
-    made = [*submission.config_maps, *code, submission.job]
-    manifests.write_yaml(sys.stdout, [(each, []) for each in made])

@@ -1,0 +1,150 @@
+"""The job of task `Evaluate` that evaluates a checkpoint of another job, as that one would have evaluated it."""
+
+import copy
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from tfdist.api.status import EvaluationResult
+from tfdist.api.training import PLACEHOLDERS
+from tfdist.api.v1 import API_VERSION, KIND, Strategy
+from tfdist.client.api_server import Json
+from tfdist.client.errors import NotPossible
+from tfdist.client.job import Job
+from tfdist.contract import Task
+from tfdist.render.names import OWN_LABEL_PREFIX
+from tfdist.render.template import mount_path
+
+LATEST: Final = "latest"
+BEST: Final = "best"
+
+_PREFIX_CHARACTERS: Final = 28
+"""Of the evaluated job's name: with `-evaluation-` and the characters of `generateName` the name has at most 45."""
+_ROLES: Final = ("chief", "ps", "evaluator")
+_OF_TRAINING: Final = (*_ROLES, "tensorBoard", "successPolicy", "elastic", "oomPolicy")
+_KEPT_OF_CHECKPOINT: Final = ("directory", "volume")
+_KEPT_OF_EVALUATION: Final = ("metric", "goal")
+_DROPPED_OF_POLICY: Final = ("suspend", "standby", "updateStrategy")
+
+
+def evaluation_job(
+    job: Job, *, checkpoint: str = LATEST, name: str | None = None, workers: int | None = None
+) -> dict[str, Any]:
+    """Return the manifest of a job that evaluates a checkpoint of a stored job once, without training.
+
+    Args:
+        job: the one that has trained, or trains.
+        checkpoint: `latest`, `best`, or a step.
+        name: of the new job; by default that of `job`, `-evaluation-` and five characters.
+        workers: replicas; by default as many as evaluate after training, else as many as train.
+
+    Raises:
+        NotPossible: the job runs no program, or has no such checkpoint.
+    """
+    _check_program(job)
+    restore = _restore(job, checkpoint)
+    spec = copy.deepcopy({key: value for key, value in job.spec.items() if key not in _OF_TRAINING})
+    worker = spec.get("worker") or job.spec.get("chief") or {}
+    spec |= {"task": str(Task.EVALUATE), "worker": dict(worker) | {"replicas": workers or _size(job.spec)}}
+    spec["training"].pop("export", None)
+    spec["checkpoint"] = {key: spec["checkpoint"][key] for key in _KEPT_OF_CHECKPOINT if key in spec["checkpoint"]}
+    spec["checkpoint"]["restore"] = restore
+    _resolve_directory(spec, job.manifest["metadata"])
+    _drop(spec, "runPolicy", _DROPPED_OF_POLICY)
+    _drop(spec, "scheduling", ("minAvailable",))
+    _keep(spec, "evaluation", _KEPT_OF_EVALUATION)
+    if spec.get("strategy") == Strategy.PARAMETER_SERVER:
+        del spec["strategy"]  # the workers of the default strategy read the same checkpoints
+    metadata: Json = {"name": name} if name else {"generateName": f"{_prefix(job.name)}-evaluation-"}
+    labels = job.manifest["metadata"].get("labels") or {}
+    if own := {key: value for key, value in labels.items() if not key.startswith(OWN_LABEL_PREFIX)}:
+        metadata["labels"] = own  # such as the one of a queue
+    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata | {"namespace": job.namespace}, "spec": spec}
+
+
+def _check_program(job: Job) -> None:
+    training = job.spec.get("training") or {}
+    if training.get("program"):
+        return
+    what = "a script" if training.get("script") else "an image or command of its own"
+    raise NotPossible(
+        f'job "{job.name}" runs {what}, not a training.program that could be evaluated: evaluate in it, such as by '
+        "fit(..., validation_data=...), whose results `tfdist describe` shows"
+    )
+
+
+def _size(spec: Mapping[str, Any]) -> int:
+    own = (spec.get("evaluation") or {}).get("replicas")
+    if own:
+        return int(own)
+    counts = [int(spec[role].get("replicas", 1)) for role in ("chief", "worker") if spec.get(role) is not None]
+    return sum(counts) or 1
+
+
+def _restore(job: Job, wanted: str) -> str:
+    """Return the value of `checkpoint.restore`."""
+    if not job.spec.get("checkpoint"):
+        raise NotPossible(f'job "{job.name}" writes no checkpoints to evaluate: checkpoint.directory is not set')
+    evaluation, progress = job.status.evaluation, job.status.progress
+    if wanted == BEST:
+        best = evaluation.best if evaluation else None
+        if best is None or best.checkpoint is None:
+            raise NotPossible(
+                f'job "{job.name}" has no best checkpoint: none has been evaluated yet (evaluation.mode); use '
+                "--checkpoint latest"
+            )
+        return best.checkpoint
+    last = progress.last_checkpoint if progress else None
+    evaluated = list(_evaluated(job))
+    if last is None and not evaluated:
+        raise NotPossible(f'job "{job.name}" has no checkpoint yet (phase {job.phase}): wait until it has written one')
+    if wanted == LATEST:
+        return "Latest"
+    if not wanted.isdecimal():
+        raise NotPossible(f"--checkpoint {wanted}: write a step, latest or best")
+    known = {result.step: result.checkpoint for result in evaluated} | ({last.step: last.path} if last else {})
+    return known.get(int(wanted)) or checkpoint_name(int(wanted))
+
+
+def checkpoint_name(step: int) -> str:
+    """Return the name of a checkpoint of the bundled trainer in its directory."""
+    return f"checkpoint-{step:09d}"
+
+
+def _evaluated(job: Job) -> Iterator[EvaluationResult]:
+    found = job.status.evaluation
+    yield from filter(None, (found.latest, found.best, found.final) if found else ())
+
+
+def _resolve_directory(spec: Json, metadata: Mapping[str, Any]) -> None:
+    """Replace the placeholders of the directory: they stand for the evaluated job, not for the new one.
+
+    A volume for the directory is mounted above its first placeholder, so it becomes one of the volumes.
+    """
+    checkpoint = spec["checkpoint"]
+    directory = checkpoint["directory"]
+    for field in PLACEHOLDERS:
+        checkpoint["directory"] = checkpoint["directory"].replace(f"{{{field}}}", str(metadata[field]))
+    if directory == checkpoint["directory"] or "volume" not in checkpoint:
+        return
+    path, source = mount_path(directory), checkpoint.pop("volume")
+    volumes, mounts = spec.setdefault("volumes", []), spec.setdefault("volumeMounts", [])
+    if all(mount["mountPath"] != path for mount in mounts):
+        taken = {volume["name"] for volume in volumes}
+        name = next(each for each in ("checkpoints", *(f"checkpoints-{n}" for n in range(100))) if each not in taken)
+        volumes.append({"name": name} | source)
+        mounts.append({"name": name, "mountPath": path})
+
+
+def _drop(spec: Json, part: str, fields: tuple[str, ...]) -> None:
+    """Remove fields of an object, and the object if nothing remains."""
+    _keep(spec, part, tuple(key for key in spec.get(part) or () if key not in fields))
+
+
+def _keep(spec: Json, part: str, fields: tuple[str, ...]) -> None:
+    rest = {key: value for key, value in (spec.pop(part, None) or {}).items() if key in fields}
+    if rest:
+        spec[part] = rest
+
+
+def _prefix(name: str) -> str:
+    return name[:_PREFIX_CHARACTERS].rstrip("-")
