@@ -4,12 +4,26 @@ from typing import Annotated
 
 import typer
 
-JobName = Annotated[str, typer.Argument(metavar="JOB", help="Name of the job.")]
+from tfdist.cli import completion
+
+JobName = Annotated[str, typer.Argument(metavar="JOB", help="Name of the job.", autocompletion=completion.job_names)]
 Namespace = Annotated[
-    str | None, typer.Option("-n", "--namespace", help="Namespace; by default that of the context.", show_default=False)
+    str | None,
+    typer.Option(
+        "-n",
+        "--namespace",
+        help="Namespace; by default that of the context.",
+        show_default=False,
+        autocompletion=completion.namespaces,
+    ),
 ]
 Context = Annotated[
-    str | None, typer.Option(help="Context of the kubeconfig; by default the current one.", show_default=False)
+    str | None,
+    typer.Option(
+        help="Context of the kubeconfig; by default the current one.",
+        show_default=False,
+        autocompletion=completion.contexts,
+    ),
 ]
 Kubeconfig = Annotated[
     str | None,

@@ -1,6 +1,8 @@
 """Which cluster and namespace the client uses: those of kubectl, or of the pod that it runs in."""
 
+import contextlib
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -45,7 +47,7 @@ def connection(kubeconfig: str | os.PathLike[str] | None = None, context: str | 
     Raises:
         NoCluster: there is no configuration, or no such context in it.
     """
-    files = os.fspath(kubeconfig) if kubeconfig else os.environ.get("KUBECONFIG") or _DEFAULT_FILE
+    files = _files(kubeconfig)
     if any(Path(file).expanduser().is_file() for file in files.split(os.pathsep) if file):
         return _of_context(files, context)
     if kubeconfig or context or "KUBERNETES_SERVICE_HOST" not in os.environ:
@@ -53,16 +55,44 @@ def connection(kubeconfig: str | os.PathLike[str] | None = None, context: str | 
     return _of_pod()
 
 
-def _of_context(files: str, name: str | None) -> Connection:
-    try:
+def namespaces_of_contexts(kubeconfig: str | os.PathLike[str] | None = None) -> dict[str, str]:
+    """Return the namespace of each context of a kubeconfig, by the name of the context.
+
+    Raises:
+        NoCluster: it cannot be read.
+    """
+    contexts, _ = _contexts(_files(kubeconfig))
+    return {str(each["name"]): _namespace(each) for each in contexts}
+
+
+def _files(kubeconfig: str | os.PathLike[str] | None) -> str:
+    return os.fspath(kubeconfig) if kubeconfig else os.environ.get("KUBECONFIG") or _DEFAULT_FILE
+
+
+def _contexts(files: str) -> tuple[list[Any], Any]:
+    with _usable(files):
         contexts, current = _read_contexts(files)
-        chosen = _context(contexts, current, name, files)
-        configuration = Configuration()
-        _load(files, chosen["name"], configuration, persist_config=False)
+        return contexts, current
+
+
+@contextlib.contextmanager
+def _usable(files: str) -> Iterator[None]:
+    try:
+        yield
     except (ConfigException, yaml.YAMLError, OSError, TypeError, KeyError) as error:
         raise NoCluster(f"the kubeconfig {files} cannot be used: {' '.join(str(error).split())}") from None
-    namespace = chosen["context"].get("namespace") or "default"
-    return Connection(configuration, namespace, f'context "{chosen["name"]}"')
+
+
+def _namespace(context: Any) -> str:
+    return str(context["context"].get("namespace") or "default")
+
+
+def _of_context(files: str, name: str | None) -> Connection:
+    with _usable(files):
+        chosen = _context(*_contexts(files), name, files)
+        configuration = Configuration()
+        _load(files, chosen["name"], configuration, persist_config=False)
+        return Connection(configuration, _namespace(chosen), f'context "{chosen["name"]}"')
 
 
 def _context(contexts: list[Any], current: Any, name: str | None, files: str) -> Any:

@@ -5,11 +5,12 @@ from typing import Annotated, Final
 import typer
 
 from tfdist.cli.cluster import connect
+from tfdist.cli.completion import job_names
 from tfdist.cli.options import Context, JobName, Kubeconfig, Namespace
 
 control: Final = typer.Typer()
 
-JobNames = Annotated[list[str], typer.Argument(metavar="JOB...", help="Names of the jobs.")]
+JobNames = Annotated[list[str], typer.Argument(metavar="JOB...", help="Names of the jobs.", autocompletion=job_names)]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait for the effect.")]
 Timeout = Annotated[
     str | None,

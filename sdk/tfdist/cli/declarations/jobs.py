@@ -4,6 +4,7 @@ from typing import Annotated, Final, Literal
 
 import typer
 
+from tfdist.cli import completion
 from tfdist.cli.cluster import connect
 from tfdist.cli.options import Context, JobName, Kubeconfig, Namespace
 
@@ -106,7 +107,13 @@ def wait(
     name: JobName,
     *,
     phase: Annotated[
-        str, typer.Option("--for", metavar="PHASE", help="Phase to wait for; by default the end of the job.")
+        str,
+        typer.Option(
+            "--for",
+            metavar="PHASE",
+            help="Phase to wait for; by default the end of the job.",
+            autocompletion=completion.phases,
+        ),
     ] = "",
     timeout: Annotated[
         str | None, typer.Option(metavar="DURATION", help="Such as 90s, 10m or 1h; by default without end.")

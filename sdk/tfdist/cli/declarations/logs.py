@@ -4,6 +4,7 @@ from typing import Annotated, Final
 
 import typer
 
+from tfdist.cli import completion
 from tfdist.cli.cluster import connect
 from tfdist.cli.options import Context, JobName, Kubeconfig, Namespace
 
@@ -16,7 +17,13 @@ AllReplicas = Annotated[bool, typer.Option("--all", help="All replicas of a job 
 def print_logs(
     name: JobName,
     replica: Annotated[
-        str | None, typer.Argument(metavar="[ROLE-INDEX]", help="Such as worker-0; by default all.", show_default=False)
+        str | None,
+        typer.Argument(
+            metavar="[ROLE-INDEX]",
+            help="Such as worker-0; by default all.",
+            show_default=False,
+            autocompletion=completion.replicas,
+        ),
     ] = None,
     *,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until the job has ended.")] = False,

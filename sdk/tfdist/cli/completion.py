@@ -1,0 +1,107 @@
+"""Completion in a shell: names of jobs, replicas, namespaces and contexts, and phases.
+
+A shell waits for the answer with each press of Tab, and prints what goes wrong into the line that is being typed. So a
+cluster has one second to answer, and an error gives no completions.
+"""
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+import typer
+
+from tfdist.cli.cluster import connect
+
+if TYPE_CHECKING:
+    from tfdist.client.client import Client
+
+_SECONDS: Final = 1.0
+_LIMIT: Final = 500
+"""Names of one answer."""
+
+
+def job_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the jobs of the namespace, without those that the command line already has."""
+    return _matching(_of_cluster(ctx, _jobs), incomplete, without=ctx.params.get("names") or ())
+
+
+def replicas(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the replicas of the job on the command line that have pods, such as `worker-0`."""
+    name = str(ctx.params.get("name") or "")
+    return _matching(_of_cluster(ctx, lambda client: _replicas(client, name)), incomplete) if name else []
+
+
+def namespaces(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the namespaces of the cluster, and those of the contexts, for users who may not list the former."""
+    return _matching([*_contexts(ctx).values(), *_of_cluster(ctx, _namespaces)], incomplete)
+
+
+def contexts(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the contexts of the kubeconfig."""
+    return _matching(_contexts(ctx), incomplete)
+
+
+def phases(incomplete: str) -> list[str]:
+    """Return the phases of a job, after the letters that are typed, whatever their case."""
+    from tfdist.api.status import JobPhase  # noqa: PLC0415  a command without completion does not need the models
+
+    found = [phase for phase in JobPhase if phase.lower().startswith(incomplete.lower())]
+    if incomplete.islower():
+        return [phase.lower() for phase in found]
+    return [incomplete + phase[len(incomplete) :] for phase in found]
+
+
+def _matching(found: Iterable[str], incomplete: str, without: Iterable[str] = ()) -> list[str]:
+    return sorted({each for each in found if each.startswith(incomplete)} - set(without))
+
+
+def _of_cluster(ctx: typer.Context, read: Callable[["Client"], list[str]]) -> list[str]:
+    """Return what `read` returns within a second for the client of the options typed so far; else nothing."""
+    logging.disable()  # the client reports a login that fails
+    given = [ctx.params.get(option) for option in ("namespace", "context", "kubeconfig")]
+    found: list[str] = []
+
+    def ask() -> None:
+        with contextlib.suppress(Exception):
+            found.extend(read(connect(*given)))
+
+    with contextlib.suppress(ModuleNotFoundError):
+        import tfdist.client.client  # noqa: F401, PLC0415  its import, half a second, is not the time of the cluster
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    asking.join(_SECONDS)
+    return list(found)
+
+
+def _contexts(ctx: typer.Context) -> dict[str, str]:
+    """Return the namespace of each context of the kubeconfig."""
+    with contextlib.suppress(Exception):
+        from tfdist.client.kubeconfig import namespaces_of_contexts  # noqa: PLC0415  as above
+
+        return namespaces_of_contexts(ctx.params.get("kubeconfig"))
+    return {}
+
+
+def _jobs(client: "Client") -> list[str]:
+    from tfdist.client.client import jobs_path  # noqa: PLC0415  as above
+
+    return _names(client, jobs_path(client.namespace))
+
+
+def _namespaces(client: "Client") -> list[str]:
+    return _names(client, "/api/v1/namespaces")
+
+
+def _names(client: "Client", path: str) -> list[str]:
+    items: list[dict[str, Any]] = client.api.request("GET", path, query={"limit": _LIMIT})["items"]
+    return [str(each["metadata"]["name"]) for each in items]
+
+
+def _replicas(client: "Client", name: str) -> list[str]:
+    from tfdist.cli.find import without_kind  # noqa: PLC0415  as above
+    from tfdist.render.names import INDEX_LABEL, ROLE_LABEL  # noqa: PLC0415  as above
+
+    labels = [pod["metadata"]["labels"] for pod in client.pods(without_kind(name))]
+    return [f"{each[ROLE_LABEL]}-{each[INDEX_LABEL]}" for each in labels if ROLE_LABEL in each and INDEX_LABEL in each]
