@@ -1,4 +1,4 @@
-"""Writes all generated files: CRD and reference from the models, the role from the controller's permissions.
+"""Writes all generated files: CRD, schema for editors and reference from the models, the role from the permissions.
 
 The files of the chart and the diagram of a recovery have generators of their own, which this one runs.
 """
@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 from conversion_example import page as conversion_page
+from editor_schema import text as editor_schema
 from failure_table import page as failures_page
 from features_page import page as features_page
 from reasons_page import page as reasons_page
@@ -38,6 +39,7 @@ def write_text(path: str, text: str) -> None:
 
 if __name__ == "__main__":
     write("crds/tfdistjobs.yaml", "sdk/tfdist/api", crd())
+    write_text("crds/tfdistjob.schema.json", editor_schema())
     write("operator/manifests/role.yaml", "operator/tfdist_operator/permissions.py", cluster_role(), lease_role())
     write_text("docs/reference/api.md", page())
     write_text("docs/reference/trainer.md", trainer_page())

@@ -89,7 +89,7 @@ def _items(value: list[Any], schema: Schema, path: str) -> Iterator[str]:
 
 def _fields(value: dict[str, Any], schema: Schema, path: str) -> Iterator[str]:
     known, other = schema.get("properties", {}), schema.get("additionalProperties")
-    open_ = schema.get("x-kubernetes-preserve-unknown-fields")
+    open_ = schema.get("x-kubernetes-preserve-unknown-fields") or other == {}
     if len(value) > schema.get("maxProperties", math.inf):
         yield f"{path}: {len(value)} fields"
     for name in schema.get("required", ()):
@@ -98,7 +98,7 @@ def _fields(value: dict[str, Any], schema: Schema, path: str) -> Iterator[str]:
     for name, content in value.items():
         if name in known:
             yield from problems(content, known[name], f"{path}.{name}")
-        elif isinstance(other, dict):
+        elif other:
             yield from problems(content, other, f"{path}.{name}")
         elif not open_:
             yield f"{path}.{name}: not in the schema"
