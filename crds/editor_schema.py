@@ -1,7 +1,7 @@
 """The JSON schema of a manifest for editors: completion, descriptions and errors while a TFDistJob is written.
 
-It is the schema of the CRD in the words of JSON Schema, without the status, and with unknown fields as errors, which the
-API server finds by strict field validation. Rules between fields are not in it: `tfdist validate` has them.
+It is the schema of the CRD in the words of JSON Schema, without the status, and with unknown fields as errors, which
+the API server finds by strict field validation. Rules between fields are not in it: `tfdist validate` has them.
 """
 
 import json

@@ -16,7 +16,7 @@ from tfdist.cli.errors import MISSING_EXTRA
 from tfdist.cli.main import main
 
 TOOLS = ("port-forward", "tensorboard", "shell", "stacks", "doctor", "report")
-COMMANDS = ("validate", "render", "convert", "run", "submit", *TOOLS)
+COMMANDS = ("validate", "render", "convert", "run", "submit", "evaluate", "init", *TOOLS)
 HEAVY = {"tensorflow", "kubernetes", "kopf", "aiohttp", "numpy", "tfdist_operator", "tfdist_trainer"}
 PRINT_IMPORTS = """
 import json, sys

@@ -1,4 +1,4 @@
-"""The schema for editors: up to date, accepts every manifest that is shipped, and rejects what the API server rejects."""
+"""The schema for editors: up to date, accepts every manifest that is shipped, and rejects unknown and wrong fields."""
 
 import json
 import pathlib

@@ -13,6 +13,7 @@ from typer.exceptions import TyperException
 from tfdist import __version__
 from tfdist.cli.declarations.control import control
 from tfdist.cli.declarations.evaluate import evaluate
+from tfdist.cli.declarations.init import init
 from tfdist.cli.declarations.jobs import jobs
 from tfdist.cli.declarations.logs import logs
 from tfdist.cli.declarations.offline import offline
@@ -51,6 +52,7 @@ app.add_typer(control)
 app.add_typer(logs)
 app.add_typer(tools)
 app.add_typer(usage)
+app.add_typer(init)
 app.add_typer(offline)
 
 

@@ -1,0 +1,186 @@
+"""`tfdist init`: asks a few questions and writes the manifest of a job, with comments."""
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tfdist.api.training import SCRIPT_SUFFIX
+from tfdist.cli import documents, first_manifest
+from tfdist.cli.errors import CommandError
+from tfdist.cli.findings import errors
+from tfdist.cli.first_manifest import Answers
+from tfdist.cli.output import message, one_line
+from tfdist.cli.script_job import job_name
+from tfdist.messages import suggest
+from tfdist.programs import MODELS
+
+_NONE: Final = "none"
+_DATA: Final = {"image_classification": "/data/train-*.tfrecord"}
+_CSV: Final = "/data/train.csv"
+
+
+class _AnswerError(Exception):
+    """An answer that is not possible; the message has the ones that are."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    option: str
+    text: str
+    default: str
+    read: Callable[[str], str] = str
+    optional: bool = False
+    """Whether the answer may be `none`."""
+
+
+class _Interview:
+    """Answers from the options; where one is absent, from the user or, with `yes`, the default."""
+
+    def __init__(self, given: Mapping[str, str], *, yes: bool) -> None:
+        self._given, self._yes = given, yes
+
+    def answer(self, question: _Question) -> str:
+        """Return the answer, or "" for none.
+
+        Raises:
+            CommandError: it is wrong, or there is neither an option nor a terminal.
+        """
+        text = self._given.get(question.option)
+        if text is None and self._yes:
+            text = question.default
+        if text is None:
+            return self._ask(question)
+        try:
+            return _read(question, text)
+        except _AnswerError as error:
+            raise CommandError(f"--{question.option} {text}: {error}") from None
+
+    def _ask(self, question: _Question) -> str:
+        if not sys.stdin.isatty():
+            raise CommandError(f"--{question.option} is missing, and there is no terminal to ask: add it, or --yes")
+        while True:
+            try:
+                text = input(f"{question.text} [{question.default}]: ").strip() or question.default
+                return _read(question, text)
+            except _AnswerError as error:
+                message(f"{text}: {error}")
+            except EOFError:
+                raise CommandError("the answers have ended early; nothing was written") from None
+
+
+def execute(file: Path, given: Mapping[str, str], *, schema: str | None, yes: bool) -> int:
+    """Write the manifest and return the exit code: 0, or 1 if the job would be invalid, whose errors are printed.
+
+    Args:
+        file: the manifest, which must not exist.
+        given: answers by option, without `--`.
+        schema: for editors, as a URL or a path relative to the manifest.
+        yes: whether defaults replace questions.
+
+    Raises:
+        CommandError: the file exists or cannot be written, or an answer is missing or wrong.
+    """
+    if file.exists():
+        raise CommandError(f"{file}: exists; choose another file by -o")
+    answers = _answers(_Interview(given, yes=yes), given)
+    text = first_manifest.text(answers, one_line(str(file)), one_line(schema or ""))
+    try:
+        content = text.encode()
+    except UnicodeEncodeError:
+        raise CommandError("an answer is not UTF-8; write it in ASCII") from None
+    found = [each for document in documents.parse(content, str(file)) for each in errors(document)]
+    for each in found:
+        each.print(sys.stderr)
+    if found:
+        return 1
+    _write(file, text)
+    print(f"{file} created")
+    message(f"next: edit it, then tfdist submit {file}{' --code .' if answers.needs_code else ''}")
+    return 0
+
+
+def _write(file: Path, text: str) -> None:
+    """Write a new file, or none."""
+    try:
+        with file.open("x", encoding="utf-8") as stream:
+            try:
+                stream.write(text)
+                stream.flush()
+            except BaseException:
+                file.unlink()
+                raise
+    except OSError as error:
+        raise CommandError(f"{file}: cannot be written: {error.strerror}") from None
+
+
+def _answers(interview: _Interview, given: Mapping[str, str]) -> Answers:
+    script, program = given.get("script", ""), given.get("program", "")
+    if script and program:
+        raise CommandError("--script and --program: a job runs one of them; remove the other")
+    if not script:
+        text = f"Program ({', '.join(MODELS)}), or the file of a Python script"
+        chosen = interview.answer(_Question("program", text, next(iter(MODELS)), _program_or_script))
+        script, program = (chosen, "") if _is_script(chosen) else ("", chosen)
+    elif _is_file(script) and not Path(script).is_file():
+        raise CommandError(f"--script {script}: no such file; the path of a script in the image is absolute")
+    if script:
+        _reject(given, ("data", "eval-data"), "only a program has it; a script has arguments (training.args)")
+    name = interview.answer(_Question("name", "Name of the job", job_name(Path(script or program).stem)))
+    workers = interview.answer(_Question("workers", "Workers", "1", _number(1)))
+    gpus = interview.answer(_Question("gpus", "GPUs of each worker", "0", _number(0)))
+    data = "" if script else interview.answer(_Question("data", "Training files", _DATA.get(program, _CSV)))
+    local = bool(script) or data.startswith("/")
+    claim = _optional("data-claim", "Claim with the data", _NONE if script else "data")
+    data_claim = interview.answer(claim) if local else ""
+    checkpoints = interview.answer(_optional("checkpoint-claim", "Claim for checkpoints", "checkpoints"))
+    evaluation = ""
+    if program and checkpoints:
+        evaluation = interview.answer(_optional("eval-data", "Files to evaluate on after training", _NONE))
+    elif program:
+        _reject(given, ("eval-data",), "evaluation reads checkpoints; set --checkpoint-claim")
+    return Answers(program, script, name, int(workers), int(gpus), data, data_claim, checkpoints, evaluation)
+
+
+def _reject(given: Mapping[str, str], options: Iterable[str], reason: str) -> None:
+    for option in options:
+        if given.get(option, _NONE) != _NONE:
+            raise CommandError(f"--{option}: {reason}")
+
+
+def _optional(option: str, text: str, default: str) -> _Question:
+    return _Question(option, f"{text}, or {_NONE}", default, optional=True)
+
+
+def _read(question: _Question, text: str) -> str:
+    return "" if question.optional and text == _NONE else question.read(text)
+
+
+def _is_file(script: str) -> bool:
+    return script.endswith(SCRIPT_SUFFIX) and not script.startswith("/")
+
+
+def _is_script(answer: str) -> bool:
+    return answer.endswith(SCRIPT_SUFFIX)
+
+
+def _program_or_script(text: str) -> str:
+    if _is_script(text):
+        if _is_file(text) and not Path(text).is_file():
+            raise _AnswerError("no such file")
+        return text
+    if text not in MODELS and ":" not in text:
+        better = suggest(text, MODELS)
+        hint = f'; did you mean "{better}"?' if better else ""
+        raise _AnswerError(f"no such program; write one of {', '.join(MODELS)}, package.module:Class, or X.py{hint}")
+    return text
+
+
+def _number(least: int) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if not (text.isascii() and text.isdecimal()) or int(text) < least:
+            raise _AnswerError(f"write a number of at least {least}")
+        return text
+
+    return read
