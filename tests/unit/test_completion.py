@@ -106,7 +106,9 @@ def complete(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str])
     return run
 
 
-@pytest.mark.parametrize("command", ["get", "describe", "events", "wait", "logs", "attach", "evaluate", "scale"])
+@pytest.mark.parametrize(
+    "command", ["get", "describe", "events", "wait", "logs", "attach", "evaluate", "scale", "doctor", "top"]
+)
 def test_a_job_is_completed_with_the_names_of_the_namespace(command: str, complete: Any) -> None:
     assert complete(command, "") == ["fashion", "fast", "prices"]
     assert complete(command, "fas") == ["fashion", "fast"]
@@ -131,7 +133,8 @@ def test_after_the_job_its_replicas_are_completed_each_once(server: Server, comp
     ]
     # then
     assert complete("logs", "fashion", "") == ["evaluator-0", "worker-0"]
-    assert complete("logs", "fashion", "w") == ["worker-0"]
+    for command in ("logs", "shell", "stacks", "port-forward"):
+        assert complete(command, "fashion", "w") == ["worker-0"]
     assert "labelSelector=tfdist.dev/job%3Dfashion" in server.asked[-1]
 
 

@@ -5,6 +5,7 @@ from typing import Annotated, Final, Literal
 
 import typer
 
+from tfdist.cli import completion
 from tfdist.cli.cluster import connect
 from tfdist.cli.command_line import COMMAND, WithCommand
 from tfdist.cli.options import Context, JobName, Kubeconfig, Namespace
@@ -17,7 +18,11 @@ def port_forward(
     name: JobName,
     words: Annotated[
         list[str],
-        typer.Argument(metavar="[ROLE-INDEX] [LOCAL:]PORT...", help="A replica, such as worker-1, then ports."),
+        typer.Argument(
+            metavar="[ROLE-INDEX] [LOCAL:]PORT...",
+            help="A replica, such as worker-1, then ports.",
+            autocompletion=completion.replicas,
+        ),
     ],
     *,
     namespace: Namespace = None,
@@ -65,6 +70,7 @@ def shell(
             metavar="ROLE-INDEX",
             help="Such as worker-1; by default the replica that leads.",
             show_default=False,
+            autocompletion=completion.replicas,
         ),
     ] = None,
     *,
@@ -89,7 +95,12 @@ def stacks(
     name: JobName,
     replica: Annotated[
         str | None,
-        typer.Argument(metavar="ROLE-INDEX", help="Such as worker-1; by default all replicas.", show_default=False),
+        typer.Argument(
+            metavar="ROLE-INDEX",
+            help="Such as worker-1; by default all replicas.",
+            show_default=False,
+            autocompletion=completion.replicas,
+        ),
     ] = None,
     *,
     wait: Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="How long to wait for a replica.")] = 10.0,
@@ -108,7 +119,9 @@ def stacks(
 
 @tools.command()
 def doctor(
-    name: Annotated[str | None, typer.Argument(metavar="JOB", help="Also check this job.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="JOB", help="Also check this job.", autocompletion=completion.job_names)
+    ] = None,
     *,
     output: Annotated[Literal["text", "json"], typer.Option("-o", "--output", help="Output format.")] = "text",
     namespace: Namespace = None,

@@ -5,13 +5,17 @@ from typing import Annotated, Final, Literal
 
 import typer
 
+from tfdist.cli import completion
 from tfdist.cli.cluster import connect
 from tfdist.cli.options import Context, Kubeconfig, Namespace
 
 usage: Final = typer.Typer()
 
 OptionalName = Annotated[
-    str | None, typer.Argument(metavar="[JOB]", help="Name of a job; by default all of the namespace.")
+    str | None,
+    typer.Argument(
+        metavar="[JOB]", help="Name of a job; by default all of the namespace.", autocompletion=completion.job_names
+    ),
 ]
 AllNamespaces = Annotated[bool, typer.Option("-A", "--all-namespaces", help="Jobs of all namespaces.")]
 
