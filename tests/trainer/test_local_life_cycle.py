@@ -57,7 +57,7 @@ def test_a_failure_beyond_the_backoff_limit_fails_the_job(start_run: LocalRuns) 
 
 
 def test_the_same_error_in_two_attempts_fails_the_job(start_run: LocalRuns) -> None:
-    run = start_run("raise SystemExit('no luck')")
+    run = start_run("raise SystemExit('no luck')", worker={"replicas": 1})
     code, _ = run.end()
     assert code == 1
     assert run.condition("Failed")["reason"] == "RepeatedError"
