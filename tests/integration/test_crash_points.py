@@ -22,7 +22,10 @@ from support.factories import manifest, termination_message
 pytestmark = pytest.mark.integration
 
 GROUPS = "scheduling.k8s.io/v1beta1/podgroups"
-TIMES = {"node", "selector", "time", "lastTransitionTime", "startTime", "completionTime", "activeSince"}
+TIMES = {
+    *("node", "selector", "time", "lastTransitionTime", "startTime", "completionTime", "activeSince", "startedAt"),
+    *("endedAt", "updatedAt", "secondsToRecover"),
+}
 SECONDS = 240
 
 
