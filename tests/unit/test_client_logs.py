@@ -200,7 +200,7 @@ def test_a_last_line_that_is_cut_again_and_again_is_read_as_a_whole() -> None:
 
 
 def test_the_patience_begins_again_with_each_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logs, "_PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(logs, "PATIENCE_SECONDS", 0.0)
     cluster = Cluster([(1000, True)] * 3, [[(at(i), b"a")] for i in range(3)])
 
     assert texts(cluster) == ["a", "a", "a"]
@@ -237,7 +237,7 @@ def test_times_with_an_offset_are_those_of_the_same_second_in_utc() -> None:
 
 
 def test_a_log_that_cannot_be_read_for_five_minutes_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logs, "_PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(logs, "PATIENCE_SECONDS", 0.0)
     cluster = Cluster([], [[]])
     cluster.unavailable = [NoCluster("connection refused")] * 2
 

@@ -71,6 +71,16 @@ class ApiServer:
             answer: Json = json.loads(content) if content else {}
             return answer
 
+    def delete(self, path: str, *, uid: str | None = None) -> None:
+        """Delete an object and then, in the background, what it owns; with `uid` only if it is this one.
+
+        Raises:
+            NotFound: there is no such object.
+            ClientError: the request failed.
+        """
+        options: Json = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
+        self.request("DELETE", path, options | ({"preconditions": {"uid": uid}} if uid else {}))
+
     @contextlib.contextmanager
     def stream(self, path: str, query: Query | None = None) -> Iterator[Iterator[bytes]]:
         """Yield the parts of an answer as they arrive, such as those of a log or a watch.

@@ -5,7 +5,7 @@ import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from tfdist.api.v1 import API_VERSION, PLURAL, TFDistJob
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from tfdist.client.batch import BatchHandle
     from tfdist.client.code_archive import CodeArchive
     from tfdist.client.submission import Submission
-
-_PROPAGATION: Final = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
 
 
 class Client:
@@ -130,9 +128,8 @@ class Client:
             NotFound: there is none of this name in the namespace.
             ClientError: the request failed.
         """
-        preconditions = {"preconditions": {"uid": uid}} if uid else {}
         with self._naming(name):
-            self.api.request("DELETE", self._path(name), _PROPAGATION | preconditions)
+            self.api.delete(self._path(name), uid=uid)
 
     def suspend(self, name: str) -> Job:
         """Have a job save a checkpoint and stop; `resume` continues from there.

@@ -10,13 +10,10 @@ from typing import Any, Final, Protocol
 from tfdist.client.api_server import Json, Query
 from tfdist.client.errors import Invalid, NoCluster, NotFound, NotInstalled, Unavailable
 from tfdist.client.log_stream import LineSplitter, LogLine, RawLine, SeenLines
+from tfdist.client.watch import FIRST_PAUSE, LONGEST_PAUSE, PATIENCE_SECONDS
 from tfdist.contract import MAIN_CONTAINER
 from tfdist.render.names import ATTEMPT_LABEL, INDEX_LABEL, ROLE_LABEL
 
-_PATIENCE_SECONDS: Final = 300.0
-"""How long the API server or the kubelet may be away."""
-_FIRST_PAUSE: Final = 0.5
-_LONGEST_PAUSE: Final = 10.0
 _REPEATS: Final = 3
 """How often the log of an ended container is read again while the kubelet sends less than before."""
 _OWN_INIT: Final = "tfdist-"
@@ -152,7 +149,7 @@ class ContainerLog:
             ClientError: a request failed, or the API server or the kubelet was away for five minutes.
         """
         ended, repeats = self._source.ended, 0
-        patience, pause = time.monotonic() + _PATIENCE_SECONDS, _FIRST_PAUSE
+        patience, pause = time.monotonic() + PATIENCE_SECONDS, FIRST_PAUSE
         while not self._stopped.is_set():
             has_new, before, error = False, self._rest, None
             try:
@@ -175,11 +172,11 @@ class ContainerLog:
             except (NoCluster, Unavailable) as away:
                 error = away
             if has_new or error is None:
-                patience = time.monotonic() + _PATIENCE_SECONDS
+                patience = time.monotonic() + PATIENCE_SECONDS
             elif time.monotonic() >= patience:
                 raise error
             self.is_away = error is not None
-            pause = _FIRST_PAUSE if has_new else min(2 * pause, _LONGEST_PAUSE)
+            pause = FIRST_PAUSE if has_new else min(2 * pause, LONGEST_PAUSE)
             if error is not None or not ended:
                 self._stopped.wait(pause)
 

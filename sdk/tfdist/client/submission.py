@@ -164,9 +164,8 @@ class _Creation:
         """Delete what was created, the newest first; return the objects that remain."""
         left = []
         for path, stored in reversed(self._made):
-            options = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
             try:
-                self._api.request("DELETE", path, options | {"preconditions": {"uid": stored["metadata"]["uid"]}})
+                self._api.delete(path, uid=stored["metadata"]["uid"])
             except NotFound:
                 continue
             except ClientError:

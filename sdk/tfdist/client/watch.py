@@ -12,10 +12,10 @@ from tfdist.client.errors import NoCluster, Unavailable
 T = TypeVar("T")
 
 _WATCH_SECONDS: Final = 300
-_PATIENCE_SECONDS: Final = 300.0
+PATIENCE_SECONDS: Final = 300.0
 """How long the API server may be away."""
-_FIRST_PAUSE: Final = 0.5
-_LONGEST_PAUSE: Final = 10.0
+FIRST_PAUSE: Final = 0.5
+LONGEST_PAUSE: Final = 10.0
 
 
 def watch_object(api: ApiServer, path: str, name: str, *, seconds: float | None = None) -> Iterator[Json]:
@@ -83,7 +83,7 @@ def watch_list(api: ApiServer, path: str, selector: str) -> Iterator[Json]:
             for event in notifications(parts):
                 if event["type"] in {"ADDED", "MODIFIED"}:
                     yield event["object"]
-        time.sleep(_FIRST_PAUSE)
+        time.sleep(FIRST_PAUSE)
 
 
 def watch_collection(api: ApiServer, path: str, name: str | None = None) -> Iterator[list[Json]]:
@@ -108,7 +108,7 @@ def watch_collection(api: ApiServer, path: str, name: str | None = None) -> Iter
                     break
                 _apply(known, event)
                 yield list(known.values())
-        time.sleep(_FIRST_PAUSE)
+        time.sleep(FIRST_PAUSE)
         known, version = patiently(lambda: _listed(api, path, selector))
 
 
@@ -141,7 +141,7 @@ def patiently(request: Callable[[], T], deadline: float = float("inf")) -> T:
     Raises:
         NoCluster, Unavailable: there is no answer for five minutes, or up to the deadline.
     """
-    end, pause = min(time.monotonic() + _PATIENCE_SECONDS, deadline), _FIRST_PAUSE
+    end, pause = min(time.monotonic() + PATIENCE_SECONDS, deadline), FIRST_PAUSE
     while True:
         try:
             return request()
@@ -149,4 +149,4 @@ def patiently(request: Callable[[], T], deadline: float = float("inf")) -> T:
             if time.monotonic() + pause >= end:
                 raise
         time.sleep(pause)
-        pause = min(2 * pause, _LONGEST_PAUSE)
+        pause = min(2 * pause, LONGEST_PAUSE)

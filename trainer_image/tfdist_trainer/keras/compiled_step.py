@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tfdist_trainer.autograph import graph
 from tfdist_trainer.keras.replica_step import running
-from tfdist_trainer.upstream.keras_fit import LossOf, has_own_train_step
+from tfdist_trainer.upstream.keras_fit import LossOf, overrides
 
 
 def train_step(model: Any) -> Callable[[Any], Any]:
@@ -17,7 +17,7 @@ def train_step(model: Any) -> Callable[[Any], Any]:
     A `train_step` of the script contains the exchange of gradients, which XLA cannot compile; it runs as it is.
     """
     step: Callable[[Any], Any] = model.train_step
-    if not model.jit_compile or model.run_eagerly or has_own_train_step(model):
+    if not model.jit_compile or model.run_eagerly or overrides(model, "train_step"):
         return step
     loss_of = LossOf(model)
 

@@ -13,7 +13,7 @@ from tfdist_trainer.autograph import graph
 from tfdist_trainer.keras.epochs import Block, StepsPerExecution
 from tfdist_trainer.keras.replica_step import ReplicaStep, computing, examples_in
 from tfdist_trainer.strategies.reduction import all_reduce_sum
-from tfdist_trainer.upstream.keras_fit import metric_results, returns_more, statistics, without_optionals
+from tfdist_trainer.upstream.keras_fit import metric_results, overrides, statistics, without_optionals
 from tfdist_trainer.upstream.strategy_worker import Worker, local_updates
 
 
@@ -45,7 +45,8 @@ class StepFunction:
         self._strategy = model.distribute_strategy
         self._seconds = 0.0
         self._assigned: list[Any] = []
-        self._returns_more = returns_more(model)
+        self._returns_more = overrides(model, "train_step", "test_step", "compute_metrics")
+        """Whether a step may return other logs than the results of the metrics."""
         self._has_joined_rows: bool | None = None
         """Whether a step exchanges sparse gradients; None before it is traced."""
         compiled = graph if not model.run_eagerly else _eager

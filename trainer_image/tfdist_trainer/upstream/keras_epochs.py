@@ -79,16 +79,9 @@ def epoch_iterator(
                     break
                 yield begin, end, block
                 self._count(begin, block)
-            if self._num_batches and self._steps_seen >= self._num_batches and self._restarts_twice():
+            if self._num_batches and self._steps_seen >= self._num_batches and not _iterator_is_made_at_begin(self):
                 self._restart()
             self.data_adapter.on_epoch_end()
-
-        def _restarts_twice(self) -> bool:
-            """Return whether the iterator that is made at the end of an epoch has an effect.
-
-            Keras makes another one at the begin of the next epoch, unless that continues this one.
-            """
-            return self.steps_per_epoch is not None or not _has_arrays(self.data_adapter)
 
         def _restarts_at_end(self) -> bool:
             return True
@@ -128,6 +121,14 @@ def _smallest_batch(adapter: Any) -> int | None:
         return None
     rows: int = adapter.partial_batch_size or adapter.batch_size
     return rows
+
+
+def _iterator_is_made_at_begin(epochs: Any) -> bool:
+    """Return whether an iterator that is made at the end of an epoch would have no effect.
+
+    Keras makes another one at the begin of the next epoch, unless that continues this one.
+    """
+    return epochs.steps_per_epoch is None and _has_arrays(epochs.data_adapter)
 
 
 def _has_arrays(adapter: Any) -> bool:

@@ -201,19 +201,10 @@ class LossOf:
         self._model._loss_tracker.update_state(loss, sample_weight=tf.shape(first)[0])
 
 
-def has_own_train_step(model: Any) -> bool:
-    """Return whether the class of `model` overrides Keras' `train_step`."""
+def overrides(model: Any, *methods: str) -> bool:
+    """Return whether the class of `model` overrides one of these methods of Keras' trainer, such as `train_step`."""
     trainer = importlib.import_module(_TRAINER).TensorFlowTrainer
-    return type(model).train_step is not trainer.train_step
-
-
-def returns_more(model: Any) -> bool:
-    """Return whether the class of `model` may return other logs from a step than the results of its metrics."""
-    trainer = importlib.import_module(_TRAINER).TensorFlowTrainer
-    return any(
-        getattr(type(model), name) is not getattr(trainer, name)
-        for name in ("train_step", "test_step", "compute_metrics")
-    )
+    return any(getattr(type(model), name) is not getattr(trainer, name) for name in methods)
 
 
 def masked_weights(sample_weight: Any, mask: Any, dtype: Any, reduction: str) -> Any:
