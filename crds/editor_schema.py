@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from tfdist.api.crd import crd
 from tfdist.api.patterns import JOB_NAME
-from tfdist.api.v1 import API_VERSION, KIND, MAX_NAME_LENGTH
+from tfdist.api.resource import API_VERSION, KIND
+from tfdist.api.v1 import MAX_NAME_LENGTH
 
 Schema = dict[str, Any]
 

@@ -19,7 +19,7 @@ from typing import Any, Final, NoReturn, cast
 import kopf
 import uvloop
 
-from tfdist.api.v1 import PLURAL
+from tfdist.api.resource import PLURAL
 from tfdist_operator import config, handlers
 from tfdist_operator.admission import Review, review
 from tfdist_operator.caches import Caches

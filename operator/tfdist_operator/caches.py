@@ -6,7 +6,7 @@ from functools import partial
 from typing import Final
 
 from tfdist.api.gang_system import GangSystem
-from tfdist.api.v1 import GROUP, PLURAL, VERSION
+from tfdist.api.resource import GROUP, PLURAL, VERSION
 from tfdist.render import names
 from tfdist.render.owned_kinds import OWNED_KINDS
 from tfdist_operator.config import Config

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 
 import kopf
 
-from tfdist.api.v1 import GROUP, PLURAL, VERSION
+from tfdist.api.resource import GROUP, PLURAL, VERSION
 from tfdist_operator.admission import WEBHOOK, Review
 from tfdist_operator.kube.backoff import RECONNECT
 

@@ -5,7 +5,7 @@ The integration tests run the controller under exactly this role.
 
 from typing import Any, Final
 
-from tfdist.api.v1 import GROUP, PLURAL
+from tfdist.api.resource import GROUP, PLURAL
 from tfdist.render.owned_kinds import OWNED_KINDS
 from tfdist_operator.kube import lease_lock
 

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from tfdist.api.v1 import PLURAL
+from tfdist.api.resource import PLURAL
 from tfdist_operator.kube.backoff import RECONNECT
 from tfdist_operator.kube.errors import ApiError
 from tfdist_operator.kube.kopf_session import KopfSession

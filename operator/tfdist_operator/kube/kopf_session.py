@@ -20,7 +20,7 @@ from typing import Any, Final
 import aiohttp
 import orjson
 
-from tfdist.api.v1 import GROUP, PLURAL, VERSION
+from tfdist.api.resource import GROUP, PLURAL, VERSION
 from tfdist_operator.kube.backoff import Backoff
 from tfdist_operator.kube.client import USER_AGENT
 from tfdist_operator.kube.decode import flattened

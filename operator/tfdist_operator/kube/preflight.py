@@ -4,7 +4,7 @@ import asyncio
 import logging
 from typing import Final
 
-from tfdist.api.v1 import GROUP, PLURAL, VERSION
+from tfdist.api.resource import GROUP, PLURAL, VERSION
 from tfdist_operator.kube.backoff import RECONNECT
 from tfdist_operator.kube.client import Client
 from tfdist_operator.kube.errors import ApiError, Forbidden, NotFound, Rejected

@@ -5,7 +5,7 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Any
 
-from tfdist.api.v1 import API_VERSION, GROUP, KIND, PLURAL, VERSION
+from tfdist.api.resource import API_VERSION, GROUP, KIND, PLURAL, VERSION
 from tfdist.planner import Event
 from tfdist.timestamps import rfc3339
 from tfdist_operator.kube.client import MERGE_PATCH, METADATA, Client, Json

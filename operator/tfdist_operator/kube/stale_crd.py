@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from tfdist import __version__
+from tfdist.api.resource import GROUP, PLURAL
 from tfdist.api.served_schema import PATH, missing_fields
-from tfdist.api.v1 import GROUP, PLURAL
 from tfdist_operator.kube.client import Client
 from tfdist_operator.kube.errors import ApiError, Unavailable
 

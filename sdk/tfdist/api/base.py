@@ -9,6 +9,8 @@ from pydantic.alias_generators import to_camel
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from tfdist.api.attribute_docstrings import attribute_docstrings
+
 
 @dataclass(frozen=True, slots=True)
 class CrossFieldRule:
@@ -37,7 +39,6 @@ class ApiModel(BaseModel):
         extra="forbid",
         alias_generator=to_camel,
         populate_by_name=True,
-        use_attribute_docstrings=True,
         validate_default=True,
     )
     cross_field_rules: ClassVar[tuple[CrossFieldRule, ...]] = ()
@@ -45,12 +46,14 @@ class ApiModel(BaseModel):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """Add the rules to the schema as `x-kubernetes-validations`."""
+        """Add the docstrings of the fields as descriptions, and the rules as `x-kubernetes-validations`."""
         result = handler(schema)
+        resolved = handler.resolve_ref_schema(result)
+        for name, text in attribute_docstrings(cls).items():
+            if name in cls.model_fields:
+                resolved["properties"][cls.model_fields[name].alias or name].setdefault("description", text)
         if cls.cross_field_rules:
-            handler.resolve_ref_schema(result)["x-kubernetes-validations"] = [
-                rule.schema_entry() for rule in cls.cross_field_rules
-            ]
+            resolved["x-kubernetes-validations"] = [rule.schema_entry() for rule in cls.cross_field_rules]
         return result
 
 

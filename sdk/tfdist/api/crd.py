@@ -11,9 +11,10 @@ from pydantic import BaseModel
 
 from tfdist.api.patterns import JOB_NAME
 from tfdist.api.ratcheting import RATCHETING_RULES
+from tfdist.api.resource import GROUP, KIND, PLURAL, VERSION
 from tfdist.api.status import TFDistJobStatus
 from tfdist.api.transitions import TRANSITION_RULES
-from tfdist.api.v1 import GROUP, KIND, MAX_NAME_LENGTH, PLURAL, VERSION, TFDistJob, TFDistJobSpec
+from tfdist.api.v1 import MAX_NAME_LENGTH, TFDistJob, TFDistJobSpec
 
 Schema = dict[str, Any]
 

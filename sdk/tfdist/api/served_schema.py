@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from tfdist.api.crd import crd
-from tfdist.api.v1 import GROUP, KIND, VERSION
+from tfdist.api.resource import GROUP, KIND, VERSION
 
 Schema = Mapping[str, Any]
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from enum import Enum, auto
 from typing import Any, Final
 
-from tfdist.api.v1 import API_VERSION, GROUP, KIND
+from tfdist.api.resource import API_VERSION, GROUP, KIND
 
 _KUBEFLOW: Final = "kubeflow.org/"
 

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from tfdist.api.v1 import GROUP, KIND
+from tfdist.api.resource import GROUP, KIND
 from tfdist.cli.errors import CommandError
 from tfdist.client.errors import ClientError, NotFound
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final
 
+from tfdist.api.resource import API_VERSION, KIND
 from tfdist.api.training import SCRIPT_SUFFIX
-from tfdist.api.v1 import API_VERSION, KIND
 from tfdist.cli import scalars
 from tfdist.cli.new_job import GPU
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
+from tfdist.api.resource import API_VERSION, KIND
 from tfdist.api.status import JobPhase, Summary
-from tfdist.api.v1 import API_VERSION, KIND
 from tfdist.cli.find import FULL_RESOURCE
 from tfdist.cli.manifests import ordered, write_yaml
 from tfdist.cli.output import GREEN, RED, YELLOW, has_colour, one_line, width_of

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any, Final, NamedTuple
 
+from tfdist.api.resource import API_VERSION, KIND
 from tfdist.api.training import SCRIPT_SUFFIX
-from tfdist.api.v1 import API_VERSION, KIND
 from tfdist.cli.errors import CommandError
 from tfdist.cli.script_job import job_name
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from tfdist.api.v1 import API_VERSION, KIND
+from tfdist.api.resource import API_VERSION, KIND
 from tfdist.cli import documents
 from tfdist.cli.documents import Document
 from tfdist.cli.errors import CommandError

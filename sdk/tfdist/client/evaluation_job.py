@@ -4,9 +4,10 @@ import copy
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from tfdist.api.resource import API_VERSION, KIND
 from tfdist.api.status import EvaluationResult
 from tfdist.api.training import PLACEHOLDERS
-from tfdist.api.v1 import API_VERSION, KIND, Strategy
+from tfdist.api.v1 import Strategy
 from tfdist.client.api_server import Json
 from tfdist.client.errors import NotPossible
 from tfdist.client.job import Job

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from tfdist.api.v1 import KIND
+from tfdist.api.resource import KIND
 from tfdist.client.api_server import ApiServer, Json
 from tfdist.client.errors import NoCluster, Unavailable
 from tfdist.client.job import Job

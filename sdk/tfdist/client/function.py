@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, overload
 
-from tfdist.api.v1 import API_VERSION, KIND
+from tfdist.api.resource import API_VERSION, KIND
 from tfdist.client.errors import FunctionError
 from tfdist.client.function_script import IMPORTING_ENV, SCRIPT, check_json, script_of
 from tfdist.client.function_source import checked, source_of

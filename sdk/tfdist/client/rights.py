@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from tfdist.api.v1 import GROUP, PLURAL
+from tfdist.api.resource import GROUP, PLURAL
 from tfdist.client.api_server import ApiServer
 from tfdist.client.check import Check, Result, ok
 

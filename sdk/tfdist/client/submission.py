@@ -10,7 +10,8 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from tfdist import validation
-from tfdist.api.v1 import API_VERSION, KIND, PLURAL, TFDistJob
+from tfdist.api.resource import API_VERSION, KIND, PLURAL
+from tfdist.api.v1 import TFDistJob
 from tfdist.client.api_server import ApiServer, Json
 from tfdist.client.code_archive import CodeArchive, pack
 from tfdist.client.errors import AlreadyExists, ClientError, Invalid, NoCluster, NotFound, Unavailable

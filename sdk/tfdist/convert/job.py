@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tfdist.api.v1 import API_VERSION, KIND
+from tfdist.api.resource import API_VERSION, KIND
 from tfdist.contract import Role
 from tfdist.convert import policies
 from tfdist.convert.failure_policy import backoff_limit, failure_policy

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from tfdist.api.v1 import API_VERSION, KIND, TFDistJob
+from tfdist.api.resource import API_VERSION, KIND
+from tfdist.api.v1 import TFDistJob
 from tfdist.render.names import inherited_labels, job_labels
 
 Manifest = dict[str, Any]

@@ -6,10 +6,13 @@ node, are still terminating. Deterministic names make creation idempotent.
 """
 
 import hashlib
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from tfdist.api.v1 import GROUP, TFDistJob
+from tfdist.api.resource import GROUP
 from tfdist.contract import Role, replica_name
+
+if TYPE_CHECKING:
+    from tfdist.api.v1 import TFDistJob  # a client that reads jobs uses the labels, not the models
 
 MANAGER: Final = "tfdist"
 MANAGED_BY_LABEL: Final = "app.kubernetes.io/managed-by"
@@ -80,7 +83,7 @@ def tensorboard(job: str) -> str:
     return f"{job}-tensorboard"
 
 
-def launcher_secret(job: TFDistJob) -> str:
+def launcher_secret(job: "TFDistJob") -> str:
     """Return the name of the Secret with the key of the launchers.
 
     It contains the UID: an existing Secret of this name is never that of an earlier job of the same name, which the
@@ -94,7 +97,7 @@ def hostname(role: Role, index: int) -> str:
     return replica_name(role, index)
 
 
-def address(job: TFDistJob, role: Role, index: int, port: int, cluster_domain: str = "") -> str:
+def address(job: "TFDistJob", role: Role, index: int, port: int, cluster_domain: str = "") -> str:
     """Return the `host:port` of a replica for its peers.
 
     Without `cluster_domain` the search path that Kubernetes gives every pod completes the name.
@@ -102,7 +105,7 @@ def address(job: TFDistJob, role: Role, index: int, port: int, cluster_domain: s
     return f"{hostname(role, index)}.{domain(job, cluster_domain)}:{port}"
 
 
-def domain(job: TFDistJob, cluster_domain: str = "") -> str:
+def domain(job: "TFDistJob", cluster_domain: str = "") -> str:
     """Return the domain of the replicas' names: that of the job's Service."""
     suffix = f".{cluster_domain}" if cluster_domain else ""
     return f"{job.metadata.name}.{job.metadata.namespace}.svc{suffix}"
@@ -113,7 +116,7 @@ def worker_selector(uid: str) -> str:
     return f"{JOB_UID_LABEL}={uid},{ROLE_LABEL}={Role.WORKER}"
 
 
-def inherited_labels(job: TFDistJob) -> dict[str, str]:
+def inherited_labels(job: "TFDistJob") -> dict[str, str]:
     """Return the labels of the job that its objects and pods get too, such as a team or a cost center.
 
     Not those of Kubernetes' own domains, by which a controller would queue or prune single pods, except
@@ -127,7 +130,7 @@ def _is_reserved(key: str) -> bool:
     return domain != _APP_DOMAIN and any(f".{domain}".endswith(f".{reserved}") for reserved in _RESERVED_DOMAINS)
 
 
-def job_labels(job: TFDistJob) -> dict[str, str]:
+def job_labels(job: "TFDistJob") -> dict[str, str]:
     """Return the labels of every object of the job."""
     return {
         "app.kubernetes.io/name": "tfdistjob",

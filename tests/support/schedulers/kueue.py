@@ -19,9 +19,9 @@ from support.polling import wait_for
 from support.ports import free_ports
 from support.schedulers import crds
 from support.schedulers.program import running
-from tfdist.api.v1 import GROUP as JOB_GROUP
-from tfdist.api.v1 import KIND as JOB_KIND
-from tfdist.api.v1 import VERSION as JOB_VERSION
+from tfdist.api.resource import GROUP as JOB_GROUP
+from tfdist.api.resource import KIND as JOB_KIND
+from tfdist.api.resource import VERSION as JOB_VERSION
 from tfdist_cluster.control_plane import healthy
 from tfdist_cluster.schedulers import CERTIFICATES, KUEUE, VISIBILITY_PORT
 from tfdist_operator.kube.certificates import AUTHORITY, CERTIFICATE, KEY, renewed

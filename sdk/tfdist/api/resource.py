@@ -1,0 +1,9 @@
+"""Group, version, kind and plural of the resource, without its models: what reads or names jobs starts sooner."""
+
+from typing import Final
+
+GROUP: Final = "tfdist.dev"
+VERSION: Final = "v1"
+API_VERSION: Final = f"{GROUP}/{VERSION}"
+KIND: Final = "TFDistJob"
+PLURAL: Final = "tfdistjobs"
