@@ -9,6 +9,8 @@ import sys
 import pytest
 import yaml
 from support.factories import manifest
+from support.list_server import ListServer
+from support.stored_jobs import RUNNING
 
 from tfdist import __version__
 from tfdist.cli import documents
@@ -17,7 +19,9 @@ from tfdist.cli.main import main
 
 TOOLS = ("port-forward", "tensorboard", "shell", "stacks", "doctor", "report")
 COMMANDS = ("validate", "render", "convert", "run", "submit", "evaluate", "init", *TOOLS)
-HEAVY = {"tensorflow", "kubernetes", "kopf", "aiohttp", "numpy", "tfdist_operator", "tfdist_trainer"}
+NEVER = {"tensorflow", "kopf", "aiohttp", "numpy", "tfdist_operator", "tfdist_trainer"}
+HEAVY = NEVER | {"kubernetes"}
+HELP_NEEDS_NONE = HEAVY | {"pydantic", "yaml", "rich"}
 PRINT_IMPORTS = """
 import json, sys
 from tfdist.cli.main import main
@@ -26,6 +30,11 @@ try:
 except SystemExit:
     pass
 print("\\n" + json.dumps(sorted(sys.modules)))
+"""
+PRINT_SOURCES = """
+import json, linecache
+import tfdist.api.v1, tfdist.api.status
+print(json.dumps(sorted(linecache.cache)))
 """
 
 
@@ -36,14 +45,46 @@ def job(tmp_path: pathlib.Path) -> str:
     return str(path)
 
 
-def imported(*arguments: str) -> set[str]:
+def imported(*arguments: str, environment: dict[str, str] | None = None) -> set[str]:
     """Return what a run of the command imports."""
-    ran = subprocess.run([sys.executable, "-c", PRINT_IMPORTS, *arguments], check=True, capture_output=True, text=True)
+    ran = subprocess.run(
+        [sys.executable, "-c", PRINT_IMPORTS, *arguments],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=os.environ | (environment or {}),
+    )
     return set(json.loads(ran.stdout.splitlines()[-1]))
 
 
-def test_help_imports_neither_models_nor_yaml() -> None:
-    assert not imported("--help") & (HEAVY | {"pydantic", "yaml"})
+@pytest.mark.parametrize("arguments", [["--help"], ["submit", "--help"], ["list", "-h"]])
+def test_help_imports_neither_models_nor_yaml_nor_rich(arguments: list[str]) -> None:
+    assert not imported(*arguments) & HELP_NEEDS_NONE
+
+
+def test_the_completion_of_commands_imports_no_more_than_help() -> None:
+    typed = {"_TFDIST_COMPLETE": "complete_bash", "COMP_WORDS": "tfdist su", "COMP_CWORD": "1"}
+    assert not imported(environment=typed) & HELP_NEEDS_NONE
+
+
+def test_a_list_of_jobs_imports_models_of_their_status_only(tmp_path: pathlib.Path) -> None:
+    # given a cluster with a job
+    path = "/apis/tfdist.dev/v1/namespaces/team/tfdistjobs"
+    with ListServer({path: [dict(RUNNING.manifest)]}).running() as server:
+        server.write_kubeconfig(tmp_path / "kubeconfig", {"here": "team"})
+        # when
+        found = imported("list", environment={"KUBECONFIG": str(tmp_path / "kubeconfig")})
+    # then
+    assert len(server.asked) == 1
+    assert {"kubernetes.client.rest", "tfdist.api.status"} <= found
+    assert not found & (NEVER | {"tfdist.api.v1", "tfdist.validation", "rich.console"})
+    generated = [name for name in found if name.startswith(("kubernetes.client.models.", "kubernetes.client.api."))]
+    assert generated == [], "the package imports its thousand models and API classes when they are used"
+
+
+def test_the_models_are_imported_without_reading_their_sources() -> None:
+    ran = subprocess.run([sys.executable, "-c", PRINT_SOURCES], check=True, capture_output=True, text=True)
+    assert [name for name in json.loads(ran.stdout) if "tfdist" in name] == []
 
 
 @pytest.mark.parametrize("command", ["validate", "render", "convert"])
@@ -57,6 +98,15 @@ def test_each_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
     for command in COMMANDS:
         assert main([command, "--help"]) == 0
         assert "Exit code: 0" in capsys.readouterr().out
+
+
+def test_the_help_has_the_whole_first_sentence_of_each_command(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    main(["--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    assert "before a job is submitted, and a job that has problems. report" in text
 
 
 def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,58 +1,23 @@
 """Completion in a shell: what it offers, from the cluster and the kubeconfig that the command line names."""
 
-import json
 import logging
 import os
 import pathlib
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
 import pytest
 import yaml
+from support.list_server import Json, ListServer
 
 from tfdist.cli import kubectl_completion
 from tfdist.cli.main import main
 
-Json = dict[str, Any]
 TEAM: Final = "/apis/tfdist.dev/v1/namespaces/team/tfdistjobs"
 OTHER: Final = "/apis/tfdist.dev/v1/namespaces/other/tfdistjobs"
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: "Server"
-
-    def do_GET(self) -> None:
-        path = self.path.partition("?")[0]
-        self.server.asked.append(self.path)
-        if path in self.server.silent:
-            self.server.released.wait()
-        items = self.server.lists.get(path)
-        content = json.dumps({"items": items, "metadata": {}} if items is not None else {"message": "no"}).encode()
-        self.send_response(200 if items is not None else 403)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_: Any) -> None:
-        """Print nothing."""
-
-
-class Server(ThreadingHTTPServer):
-    """An API server with lists by path; it does not answer about those in `silent` before it is released."""
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.lists: dict[str, list[Json]] = {TEAM: named("fashion", "fast", "prices"), OTHER: named("books")}
-        self.silent: set[str] = set()
-        self.released = threading.Event()
-        self.asked: list[str] = []
 
 
 def named(*names: str) -> list[Json]:
@@ -60,31 +25,16 @@ def named(*names: str) -> list[Json]:
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
-    with Server() as made:
-        thread = threading.Thread(target=made.serve_forever)
-        thread.start()
+def server() -> Iterator[ListServer]:
+    lists = {TEAM: named("fashion", "fast", "prices"), OTHER: named("books")}
+    with ListServer(lists).running() as made:
         yield made
-        made.released.set()
-        made.shutdown()
-        thread.join()
 
 
 @pytest.fixture(autouse=True)
-def kubeconfig(server: Server, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[pathlib.Path]:
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "here",
-        "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{server.server_port}"}}],
-        "users": [{"name": "u", "user": {"token": "t"}}],
-        "contexts": [
-            {"name": name, "context": {"cluster": "c", "user": "u", "namespace": namespace}}
-            for name, namespace in (("here", "team"), ("there", "other"))
-        ],
-    }
+def kubeconfig(server: ListServer, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[pathlib.Path]:
     path = tmp_path / "kubeconfig"
-    path.write_text(yaml.safe_dump(config))
+    server.write_kubeconfig(path, {"here": "team", "there": "other"})
     monkeypatch.setenv("KUBECONFIG", str(path))
     yield path
     logging.disable(logging.NOTSET)
@@ -124,7 +74,7 @@ def test_of_several_jobs_those_on_the_command_line_are_left_out(complete: Any) -
     assert complete("suspend", "fast", "") == ["fashion", "prices"]
 
 
-def test_after_the_job_its_replicas_are_completed_each_once(server: Server, complete: Any) -> None:
+def test_after_the_job_its_replicas_are_completed_each_once(server: ListServer, complete: Any) -> None:
     # given two attempts of one replica, another one, and a pod that is none
     labels = [("worker", "0"), ("worker", "0"), ("evaluator", "0")]
     server.lists["/api/v1/namespaces/team/pods"] = [
@@ -138,7 +88,7 @@ def test_after_the_job_its_replicas_are_completed_each_once(server: Server, comp
     assert "labelSelector=tfdist.dev/job%3Dfashion" in server.asked[-1]
 
 
-def test_namespaces_are_those_of_the_cluster_and_of_the_contexts(server: Server, complete: Any) -> None:
+def test_namespaces_are_those_of_the_cluster_and_of_the_contexts(server: ListServer, complete: Any) -> None:
     assert complete("list", "-n", "") == ["other", "team"], "a user with one namespace may not list them"
     server.lists["/api/v1/namespaces"] = named("team", "kube-system")
     assert complete("list", "-n", "") == ["kube-system", "other", "team"]
@@ -179,7 +129,7 @@ def test_a_login_that_fails_prints_nothing_into_the_command_line(kubeconfig: pat
     assert ran.stderr == ""
 
 
-def test_a_cluster_that_does_not_answer_is_not_waited_for(server: Server, complete: Any) -> None:
+def test_a_cluster_that_does_not_answer_is_not_waited_for(server: ListServer, complete: Any) -> None:
     # given
     server.silent.add(TEAM)
     begin = time.monotonic()

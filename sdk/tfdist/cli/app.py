@@ -35,13 +35,31 @@ class _Commands(TyperGroup):
     def invoke(self, ctx: Any) -> NoReturn:
         raise typer.Exit(_guarded(lambda: super(_Commands, self).invoke(ctx), debug=ctx.params["debug"]))
 
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the global options, with False instead of None as the value of Typer's own flags, such as `--help`.
+
+        Typer imports pydantic to convert any value but that of a flag; `submit --help` and the completion of commands
+        need no other.
+        """
+        options = super().get_params(ctx)
+        for each in options:
+            if each.default is None:
+                each.default = False
+        return options
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """List the commands with their whole first sentences, which Typer would cut at the width of the terminal."""
+        for command in self.commands.values():
+            command.short_help = (command.help or "").partition("\n\n")[0]
+        super().format_commands(ctx, formatter)
+
 
 app = typer.Typer(
     cls=_Commands,
     help="Distributed TensorFlow on Kubernetes.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
+    rich_markup_mode=None,  # Rich would take half of the time of `--help`
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
 

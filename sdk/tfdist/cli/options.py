@@ -12,6 +12,7 @@ Namespace = Annotated[
     typer.Option(
         "-n",
         "--namespace",
+        metavar="NAMESPACE",
         help="Namespace; by default that of the context.",
         show_default=False,
         autocompletion=completion.namespaces,
@@ -20,6 +21,7 @@ Namespace = Annotated[
 Context = Annotated[
     str | None,
     typer.Option(
+        metavar="CONTEXT",
         help="Context of the kubeconfig; by default the current one.",
         show_default=False,
         autocompletion=completion.contexts,

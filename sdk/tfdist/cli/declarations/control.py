@@ -10,7 +10,7 @@ from tfdist.cli.options import Context, JobName, Kubeconfig, Namespace
 
 control: Final = typer.Typer()
 
-JobNames = Annotated[list[str], typer.Argument(metavar="JOB...", help="Names of the jobs.", autocompletion=job_names)]
+JobNames = Annotated[list[str], typer.Argument(metavar="JOB", help="Names of the jobs.", autocompletion=job_names)]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait for the effect.")]
 Timeout = Annotated[
     str | None,

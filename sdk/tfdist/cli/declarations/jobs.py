@@ -21,7 +21,8 @@ def list_(
     *,
     all_namespaces: Annotated[bool, typer.Option("-A", "--all-namespaces", help="Jobs of all namespaces.")] = False,
     selector: Annotated[
-        str | None, typer.Option("-l", "--selector", help="Labels, such as team=vision.", show_default=False)
+        str | None,
+        typer.Option("-l", "--selector", metavar="SELECTOR", help="Labels, such as team=vision.", show_default=False),
     ] = None,
     output: Output = None,
     namespace: Namespace = None,

@@ -19,7 +19,7 @@ def print_logs(
     replica: Annotated[
         str | None,
         typer.Argument(
-            metavar="[ROLE-INDEX]",
+            metavar="ROLE-INDEX",
             help="Such as worker-0; by default all.",
             show_default=False,
             autocompletion=completion.replicas,

@@ -37,8 +37,12 @@ def validate(
 @offline.command()
 def render(
     file: File,
-    namespace: Annotated[str, typer.Option("-n", "--namespace", help="Namespace of jobs without one.")] = "default",
-    image: Annotated[str, typer.Option(help="Trainer image of jobs without an image.")] = "tfdist/trainer",
+    namespace: Annotated[
+        str, typer.Option("-n", "--namespace", metavar="NAMESPACE", help="Namespace of jobs without one.")
+    ] = "default",
+    image: Annotated[
+        str, typer.Option(metavar="IMAGE", help="Trainer image of jobs without an image.")
+    ] = "tfdist/trainer",
     output: ManifestFormat = "yaml",
 ) -> int:
     """Print every object that the controller would create.

@@ -19,7 +19,7 @@ def port_forward(
     words: Annotated[
         list[str],
         typer.Argument(
-            metavar="[ROLE-INDEX] [LOCAL:]PORT...",
+            metavar="[ROLE-INDEX] [LOCAL:]PORT",
             help="A replica, such as worker-1, then ports.",
             autocompletion=completion.replicas,
         ),
@@ -45,7 +45,7 @@ def port_forward(
 def tensorboard(
     name: JobName,
     *,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Local port; 0 for a free one.")] = 0,
+    port: Annotated[int, typer.Option(min=0, max=65535, metavar="PORT", help="Local port; 0 for a free one.")] = 0,
     no_open: Annotated[bool, typer.Option("--no-open", help="Do not open a browser.")] = False,
     namespace: Namespace = None,
     context: Context = None,

@@ -14,7 +14,7 @@ usage: Final = typer.Typer()
 OptionalName = Annotated[
     str | None,
     typer.Argument(
-        metavar="[JOB]", help="Name of a job; by default all of the namespace.", autocompletion=completion.job_names
+        metavar="JOB", help="Name of a job; by default all of the namespace.", autocompletion=completion.job_names
     ),
 ]
 AllNamespaces = Annotated[bool, typer.Option("-A", "--all-namespaces", help="Jobs of all namespaces.")]
