@@ -23,7 +23,7 @@ from tfdist.render.names import JOB_LABEL, RESTART_ANNOTATION
 from tfdist.timestamps import rfc3339
 
 if TYPE_CHECKING:
-    # Only `submit` needs the models of the specification, validation and packing: a fifth of a second to import.
+    # Only `submit` needs the models of the specification, validation and packing: over a tenth of a second to import.
     from tfdist.api.v1 import TFDistJob
     from tfdist.client.batch import BatchHandle
     from tfdist.client.code_archive import CodeArchive
