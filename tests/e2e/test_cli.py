@@ -1,5 +1,6 @@
 """The command `tfdist` on real pods: a folder of code becomes a job, its output and its result are seen here."""
 
+import json
 import pathlib
 import re
 import signal
@@ -73,8 +74,14 @@ def test_a_folder_with_a_keras_script_is_run_and_its_output_result_and_code_are_
     assert len({loss for _, loss in losses}) == 1
     assert "Succeeded" in ended.output + ended.errors
 
-    # And the job can be described, its log read again, and all of it deleted
+    # And the job can be listed and described, with what it has used
+    assert user.run("get", "cli-keras", "-o", "name").output == "tfdistjob.tfdist.dev/cli-keras\n"
+    assert re.search(r"^cli-keras +Succeeded", user.run("list").output, re.MULTILINE)
     assert "Phase:           Succeeded" in user.run("describe", "cli-keras").output
+    cost = json.loads(user.run("cost", "cli-keras", "-o", "json").output)
+    assert 0 < cost["total"]["cpuHours"] < 1, cost
+
+    # And its log read again, and all of it deleted
     assert "three classes" in user.run("logs", "cli-keras", "worker-1").output
     assert config_maps(cluster, "cli-keras")
     assert user.run("delete", "cli-keras").output == "tfdistjob/cli-keras deleted\n"
@@ -110,5 +117,7 @@ def test_ctrl_c_detaches_from_a_job_that_goes_on_until_it_is_suspended(cluster: 
     assert process.returncode == 130, "".join(lines) + rest
     assert "tfdist attach cli-waits" in rest.splitlines()[-1]
     assert cluster.job("cli-waits")["status"]["phase"] == "Running"
+    assert re.search(r"^cli-waits +Running", user.run("top").output, re.MULTILINE)
+    assert "Started" in user.run("events", "cli-waits").output
     assert user.run("suspend", "cli-waits", "--wait").code == 0
     wait_for("its pods to be deleted", lambda: not cluster.pods("cli-waits"))

@@ -24,6 +24,7 @@ from tfdist.observed.pod import PodState, PodSummary, summarize
 from tfdist.planner import Plan, plan
 from tfdist.planner.plan import WorkloadChange
 from tfdist.render.names import CHECKPOINT_ANNOTATION
+from tfdist.status.phase import is_terminal
 from tfdist.timestamps import rfc3339
 from tfdist_operator.kube.specifications import older_specifications, partial
 
@@ -194,6 +195,11 @@ class Cluster:
             annotated = body.get("metadata", {}).get("annotations", {}).get(CHECKPOINT_ANNOTATION)
             changed = {"checkpoint_at": annotated} if annotated else {"generation": ""}
             self._change(replace(self.pods[name], **changed))
+
+    @property
+    def ending(self) -> bool:
+        """Whether the job has finished, and some of its pods have not."""
+        return is_terminal(self.true.status) and any(not pod.ended for pod in self.pods.values())
 
     def delete(self, name: str) -> None:
         """Delete a pod: one that runs gets its time to end."""

@@ -54,22 +54,32 @@ class OwnedModel:
         else:
             self.true[name] = "changed by hand"
 
-    def check(self, todo: Plan, *, served: frozenset[GangSystem] = ALL) -> None:
-        """Assert that everything is as a plan wants it."""
+    def check(self, todo: Plan, *, ending: bool, served: frozenset[GangSystem] = ALL) -> None:
+        """Assert that everything is as a plan wants it.
+
+        Args:
+            todo: the plan.
+            ending: whether the job has finished and its pods have not: it keeps its PodGroups until then.
+            served: the gang schedulers whose API is served.
+        """
         for made in todo.objects:
             name = ObjectName(kind_of(made), made["metadata"]["name"])
             assert self.true.get(name) == repr(made["spec"]), f"{name} was not repaired"
         assert not self.true.keys() & set(todo.obsolete), "an object that nothing needs is left"
         groups = {ObjectName(kind_of(made), made["metadata"]["name"]) for made in todo.objects}
         left = {name for name in self.true if name.kind.system in served} - groups
-        assert not left, f"PodGroups that nothing needs are left: {left}"
+        assert ending or not left, f"PodGroups that nothing needs are left: {left}"
 
     def check_group(self, pod: dict[str, Any], served: frozenset[GangSystem]) -> str:
-        """Assert that a pod is created after its PodGroup; return the PodGroup with its resource, "" for none."""
+        """Assert that a pod is created after its PodGroup; return the PodGroup with its scheduler, "" for none.
+
+        A controller that has not seen the deletion of a PodGroup may create the pod first: it waits for the PodGroup.
+        """
         found = [(system, name) for system in POD_GROUPS if (name := group_of(pod, system))]
         assert len(found) <= 1, f"a pod belongs to several PodGroups: {found}"
         for system, name in found:
-            assert system not in served or ObjectName(POD_GROUPS[system], name) in self.true, "a pod without a PodGroup"
+            seen = ObjectName(POD_GROUPS[system], name) in self._seen
+            assert seen or system not in served, "a pod without a PodGroup"
             return f"{system}/{name}"
         return ""
 
