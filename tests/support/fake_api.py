@@ -99,7 +99,7 @@ class FakeApi:
             without = {k: v for k, v in found["metadata"].items() if k != "resourceVersion"}
             return web.json_response(found | {"metadata": without | {"deletionTimestamp": "2030-01-02T03:04:05Z"}})
         meta = {"deletionTimestamp": "2030-01-02T03:04:35Z", "deletionGracePeriodSeconds": 30}
-        return web.json_response(self.put(path, _merged(found, {"metadata": meta})))
+        return web.json_response(self.put(path, merge_patch(found, {"metadata": meta})))
 
     def _patch(self, path: str, body: Any, content_type: str) -> web.Response:
         found = self.objects[path]
@@ -109,7 +109,7 @@ class FakeApi:
             version = found["metadata"]["resourceVersion"]
             if body["metadata"].get("resourceVersion", version) != version:
                 return _answer(409, "Conflict", "the object has been modified")
-            merged = _merged(found, body)
+            merged = merge_patch(found, body)
             if invalid := self.validate(merged):
                 return _invalid(invalid)
             return web.json_response(self.put(path, merged) if merged != found else found)
@@ -134,12 +134,12 @@ def _field(stored: Json, path: str) -> Any:
     return reduce(getitem, path.split("."), stored)
 
 
-def _merged(target: Json, patch: Json) -> Json:
+def merge_patch(target: Json, patch: Json) -> Json:
     """Apply a JSON merge patch (RFC 7386)."""
     result = {k: v for k, v in target.items() if patch.get(k, v) is not None}
     for name, value in patch.items():
         if isinstance(value, dict):
-            result[name] = _merged(result.get(name, {}), value)
+            result[name] = merge_patch(result.get(name, {}), value)
         elif value is not None:
             result[name] = value
     return result

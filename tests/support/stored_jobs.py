@@ -144,6 +144,30 @@ FAILED: Final = stored(
     age=200_000,
 )  # fmt: skip
 
+_USAGE: Final = (
+    "worker-0 (pod prices-worker-0, node node-7) ended with exit code 64: usage: train.py DATA; exit code 64 is that "
+    "of a user error, which a restart does not correct"
+)
+
+PRICES: Final = stored(
+    "prices",
+    {
+        "phase": "Failed",
+        "replicas": {"worker": counts(1, 0, 1)},
+        "failures": [_failure(0, index=0, pod="prices-worker-0", node="node-7", exitCode=64, reason="UserError",
+                              message="usage: train.py DATA", counted=False, time=at(200))],
+        "usage": {"gpuSeconds": 0.0, "cpuSeconds": 52.0, "updatedAt": at(200)},
+        "attempts": [{"attempt": 0, "startedAt": at(252), "endedAt": at(200), "reason": "UserError",
+                      "rootCause": "worker-0", "node": "node-7"}],
+        "conditions": [condition("Running", "False", "UserError", _USAGE, 200),
+                       condition("Failed", "True", "UserError", _USAGE, 200)],
+        "summary": {"ready": "0/1", "restarts": "0", "message": _USAGE},
+    },
+    age=260,
+    worker={"replicas": 1},
+)  # fmt: skip
+"""A job whose arguments are wrong."""
+
 UNSCHEDULABLE: Final = stored(
     "too-big",
     {

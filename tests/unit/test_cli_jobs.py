@@ -5,14 +5,13 @@ The texts are in `golden_cli/`; UPDATE_GOLDEN=1 writes them again, to be read as
 
 import io
 import json
-import os
-import pathlib
 from datetime import timedelta
 
 import pytest
 import yaml
 from rich.cells import cell_len
 from support.stored_jobs import EVENTS, FAILED, JOBS, LATER, NEWER, RUNNING, UNSCHEDULABLE, event, stored
+from support.transcripts import WIDTHS, check
 
 from tfdist.cli.commands.events import event_table
 from tfdist.cli.description import description
@@ -21,27 +20,21 @@ from tfdist.cli.job_table import document_of, job_table, write_document, write_j
 from tfdist.cli.main import main
 from tfdist.cli.tables import age, ages
 
-GOLDEN = pathlib.Path(__file__).parent / "golden_cli"
-WIDTHS = [80, 200, None]
 
-
-def check(name: str, lines: list[str]) -> None:
+def check_lines(name: str, lines: list[str]) -> None:
     """Compare lines with a golden file."""
-    path, text = GOLDEN / f"{name}.txt", "".join(f"{line}\n" for line in lines)
-    if os.environ.get("UPDATE_GOLDEN"):
-        path.write_text(text, encoding="utf-8")
-    assert text == path.read_text(encoding="utf-8"), "run with UPDATE_GOLDEN=1 if the change is intended"
+    check(name, "".join(f"{line}\n" for line in lines))
 
 
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("wide", [False, True], ids=["short", "wide"])
 def test_a_list_has_the_columns_of_kubectl(width: int | None, wide: bool) -> None:
-    check(f"list-{'wide-' * wide}{width or 'pipe'}", job_table(JOBS, LATER, width=width, wide=wide))
+    check_lines(f"list-{'wide-' * wide}{width or 'pipe'}", job_table(JOBS, LATER, width=width, wide=wide))
 
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_a_list_of_all_namespaces_begins_with_the_namespace(width: int | None) -> None:
-    check(f"list-all-{width or 'pipe'}", job_table(JOBS, LATER, width=width, namespaces=True))
+    check_lines(f"list-all-{width or 'pipe'}", job_table(JOBS, LATER, width=width, namespaces=True))
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120])
@@ -105,7 +98,7 @@ def test_a_description_has_the_state_the_cause_and_the_remedy(job: object, width
     job = next(each for each in JOBS if each is job)
     events = EVENTS if job is FAILED else []
 
-    check(f"describe-{job.name}-{width or 'pipe'}", description(job, events, LATER, width=width))
+    check_lines(f"describe-{job.name}-{width or 'pipe'}", description(job, events, LATER, width=width))
 
 
 def test_the_last_failure_of_a_description_is_the_root_cause_and_not_its_consequence() -> None:
@@ -157,7 +150,7 @@ def test_a_description_without_the_right_to_read_events_names_the_reason() -> No
 
 
 def test_events_are_counted_as_by_kubectl_and_not_cut() -> None:
-    check("events", event_table(EVENTS, LATER))
+    check_lines("events", event_table(EVENTS, LATER))
 
 
 def test_a_stored_job_is_printed_without_managed_fields_and_reads_as_the_same_values() -> None:

@@ -43,10 +43,10 @@ def table(columns: Sequence[Column], rows: Sequence[Row], *, width: int | None, 
         colour: whether cells are coloured.
     """
     if width is None:
-        return format_rows(columns, [_headings(columns), *rows], _widths(columns, rows), _GAP, colour=colour)
-    if _total(_widths(columns, rows)) > width:
+        return format_rows(columns, [_headings(columns), *rows], widths_of(columns, rows), _GAP, colour=colour)
+    if _total(widths_of(columns, rows)) > width:
         columns, rows = _without_empty(columns, rows)
-    fitted = _fitted(_widths(columns, rows), columns, width)
+    fitted = _fitted(widths_of(columns, rows), columns, width)
     return format_rows(columns, [_headings(columns), *rows], fitted, _NARROW_GAP, colour=colour)
 
 
@@ -66,22 +66,32 @@ def format_rows(
 
 def text_table(headings: Row, rows: Sequence[Row], *, width: int | None, indent: str = "  ") -> list[str]:
     """Return the lines of a table whose last column is text: it is wrapped on a terminal and never cut."""
-    columns = [Column(heading) for heading in headings[:-1]]
-    short = [row[:-1] for row in (headings, *rows)]
-    widths = _widths(columns, short)
-    prefix = sum(widths) + _NARROW_GAP * len(widths) + len(indent)
+    columns = [Column(heading) for heading in headings]
+    return text_rows(columns, [headings, *rows], widths_of(columns, rows), width=width, indent=indent)
+
+
+def text_rows(
+    columns: Sequence[Column],
+    rows: Sequence[Row],
+    widths: Sequence[int],
+    *,
+    width: int | None,
+    indent: str = "",
+    colour: bool = False,
+) -> list[str]:
+    """Return rows as lines; the last column is text, which is wrapped, or below its row where space is short."""
+    prefix = sum(widths[:-1]) + _NARROW_GAP * (len(widths) - 1) + len(indent)
     room = None if width is None else width - prefix
     lines = []
-    for cells, row in zip(short, (headings, *rows), strict=True):
-        (start,) = format_rows(columns, [cells], widths, _NARROW_GAP)
+    for row in rows:
+        (plain,) = format_rows(columns[:-1], [row[:-1]], widths[:-1], _NARROW_GAP)
+        (start,) = format_rows(columns[:-1], [row[:-1]], widths[:-1], _NARROW_GAP, colour=colour)
         if room is not None and room < _LEAST_TEXT:
             lines += [f"{indent}{start}", *wrapped(row[-1], width, f"{indent}  ")]
         else:
             first, *others = wrapped(row[-1], room) or [""]
-            lines += [
-                f"{indent}{start:<{prefix - len(indent)}}{first}".rstrip(),
-                *(f"{' ' * prefix}{o}" for o in others),
-            ]
+            gap = " " * (prefix - len(indent) - cell_len(plain))
+            lines += [f"{indent}{start}{gap}{first}".rstrip(), *(f"{' ' * prefix}{each}" for each in others)]
     return lines
 
 
@@ -128,7 +138,8 @@ def _headings(columns: Sequence[Column]) -> Row:
     return [column.heading for column in columns]
 
 
-def _widths(columns: Sequence[Column], rows: Sequence[Row]) -> list[int]:
+def widths_of(columns: Sequence[Column], rows: Sequence[Row]) -> list[int]:
+    """Return the width of each column, in which its heading and all cells fit."""
     return [
         max(column.width, cell_len(column.heading), *(cell_len(row[number]) for row in rows), 0)
         for number, column in enumerate(columns)

@@ -31,6 +31,8 @@ _STREAM_TIMEOUT: Final = (5.0, 120.0)
 """The same of a stream: the API server sends a bookmark of a watch every minute."""
 _CONNECTIONS: Final = 1024
 """Connections that are kept for later requests. urllib3 reports each one above in a warning; a log has one each."""
+_DENIED: Final = ' is forbidden: User "'
+"""In the message about a right that the user lacks; a quota or policy has another one."""
 _CREDENTIALS_OF: Final = ["BearerToken"]
 """Name that the package has for the only kind of credentials in a header."""
 
@@ -161,6 +163,8 @@ class ApiServer:
             )
         if kind is errors.Unauthorized:
             return kind(f"{self.connection} rejects your credentials: log in to the cluster again")
+        if kind is errors.Forbidden and _DENIED in message:
+            return kind(f"{message}; ask an administrator for the role edit there; tfdist doctor shows your rights")
         return kind(message)
 
 

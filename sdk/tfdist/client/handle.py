@@ -102,7 +102,8 @@ class JobHandle:
             restarting = job.is_restarting_on_request
             if job.is_finished or (job.phase in wanted and job.is_current and not restarting):
                 return job
-        raise WaitTimeout(f"{self.name} is {self._job.phase} after {timeout:g} s: {self._job.message}")
+        reason = f": {self._job.message}" if self._job.message else ""
+        raise WaitTimeout(f"{self.name} is {self._job.phase} after {timeout:g} s{reason}")
 
     def logs(
         self,

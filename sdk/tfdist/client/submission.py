@@ -195,6 +195,11 @@ class _Creation:
         path = f"/apis/{API_VERSION}/namespaces/{quote(manifest['metadata']['namespace'], safe='')}/{PLURAL}"
         try:
             return self._create(path, manifest)
+        except AlreadyExists:
+            name, namespace = manifest["metadata"]["name"], manifest["metadata"]["namespace"]
+            raise AlreadyExists(
+                f'job "{name}" already exists in namespace "{namespace}": choose another name, or delete that job first'
+            ) from None
         except (NoCluster, Unavailable):
             # The answer is lost: the API server may have stored the job.
             stored = self._stored(f"{path}/{quote(manifest['metadata'].get('name', ''), safe='')}", code)

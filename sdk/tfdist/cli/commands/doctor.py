@@ -2,17 +2,20 @@
 
 import json
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Final
 
 from tfdist.cli.find import attach, command
-from tfdist.cli.output import GREEN, RED, RESET, YELLOW, has_colour, message
+from tfdist.cli.output import GREEN, RED, YELLOW, has_colour, message, width_of
+from tfdist.cli.tables import Column, text_rows
 from tfdist.client.check import Check, Result
 from tfdist.client.client import Client
 from tfdist.client.doctor import diagnose
 from tfdist.messages import count
 
-_COLOURS: Final = {Result.OK: GREEN, Result.WARNING: YELLOW, Result.PROBLEM: RED}
+_COLOURS: Final[Mapping[str, str]] = {Result.OK: GREEN, Result.WARNING: YELLOW, Result.PROBLEM: RED}
+_COLUMNS: Final = (Column("RESULT", colours=_COLOURS), Column("CHECK"))
 _WIDTH: Final = max(map(len, Result))
 
 
@@ -23,7 +26,8 @@ def execute(client: Client, name: str | None, *, output: str) -> int:
     for check in diagnose(client, job):
         found.append(check)
         if output == "text":
-            print(_line(check, colour=has_colour(sys.stdout)), flush=True)
+            lines = _lines(check, width=width_of(sys.stdout), colour=has_colour(sys.stdout))
+            print("\n".join(lines), flush=True)
     if output == "json":
         print(json.dumps({"checks": [asdict(check) for check in found]}, indent=2))
     problems = sum(check.result is Result.PROBLEM for check in found)
@@ -31,11 +35,8 @@ def execute(client: Client, name: str | None, *, output: str) -> int:
     return 1 if problems else 0
 
 
-def _line(check: Check, *, colour: bool) -> str:
-    word = f"{check.result:<{_WIDTH}}"
-    if colour and check.result in _COLOURS:
-        word = f"{_COLOURS[check.result]}{word}{RESET}"
-    return f"{word}  {text(check)}"
+def _lines(check: Check, *, width: int | None, colour: bool) -> list[str]:
+    return text_rows(_COLUMNS, [(check.result, text(check))], (_WIDTH, 0), width=width, colour=colour)
 
 
 def text(check: Check) -> str:

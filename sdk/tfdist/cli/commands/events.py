@@ -6,9 +6,10 @@ from datetime import UTC, datetime
 from typing import Final
 
 from tfdist.cli.find import attach
-from tfdist.cli.output import YELLOW, has_colour, message
-from tfdist.cli.tables import Column, ages, format_rows, table
+from tfdist.cli.output import YELLOW, has_colour, message, width_of
+from tfdist.cli.tables import Column, Row, ages, format_rows, table, text_rows, widths_of
 from tfdist.client.client import Client
+from tfdist.client.errors import NotFound
 from tfdist.client.events import Event
 from tfdist.timestamps import rfc3339
 
@@ -30,29 +31,43 @@ def execute(client: Client, name: str, *, follow: bool) -> int:
     if not events:
         message(f'No events found of job "{name}".')
         return 0
-    lines = event_table(events, datetime.now(UTC), colour=has_colour(sys.stdout))
+    lines = event_table(events, datetime.now(UTC), width=width_of(sys.stdout), colour=has_colour(sys.stdout))
     sys.stdout.writelines(f"{line}\n" for line in lines)
     return 0
 
 
-def event_table(events: Sequence[Event], now: datetime, *, colour: bool = False) -> list[str]:
-    """Return events as the lines of a table; messages are not cut."""
+def event_table(events: Sequence[Event], now: datetime, *, width: int | None = None, colour: bool = False) -> list[str]:
+    """Return events as the lines of a table; messages are not cut, and wrapped on a terminal."""
     rows = [[ages(each.count, each.first, each.last, now), *_cells(each)] for each in events]
-    return table(_COLUMNS, rows, width=None, colour=colour)
+    if width is None:
+        return table(_COLUMNS, rows, width=None, colour=colour)
+    rows = [_headings(_COLUMNS), *rows]
+    return text_rows(_COLUMNS, rows, widths_of(_COLUMNS, rows), width=width, colour=colour)
 
 
 def _follow(client: Client, name: str) -> None:
     columns = (Column("TIME"), *_COLUMNS[1:])
     least = (_TIME, _TYPE.width, _REASON, len(name) + _SUFFIX, 0)
 
-    def write(row: Sequence[str]) -> None:
+    def write(row: Row) -> None:
         widths = [max(width, len(cell)) for width, cell in zip(least, row, strict=True)]
-        (line,) = format_rows(columns, [row], widths, colour=has_colour(sys.stdout))
-        print(line, flush=True)
+        width, colour = width_of(sys.stdout), has_colour(sys.stdout)
+        if width is None:
+            lines = format_rows(columns, [row], widths)
+        else:
+            lines = text_rows(columns, [row], widths, width=width, colour=colour)
+        print("\n".join(lines), flush=True)
 
-    write([column.heading for column in columns])
-    for event in client.follow_events(name):
-        write([rfc3339(event.last), *_cells(event)])
+    write(_headings(columns))
+    try:
+        for event in client.follow_events(name):
+            write([rfc3339(event.last), *_cells(event)])
+    except NotFound:
+        message(f"{name} was deleted")
+
+
+def _headings(columns: Sequence[Column]) -> list[str]:
+    return [column.heading for column in columns]
 
 
 def _cells(event: Event) -> list[str]:
