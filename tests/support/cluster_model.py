@@ -20,6 +20,7 @@ from support.owned_model import OwnedModel
 from support.simulated_kueue import SimulatedKueue, StaleError
 from tfdist.api.gang_system import GangSystem
 from tfdist.api.v1 import TFDistJob
+from tfdist.observed.kueue import KueueView
 from tfdist.observed.pod import PodState, PodSummary, summarize
 from tfdist.planner import Plan, plan
 from tfdist.planner.plan import WorkloadChange
@@ -70,7 +71,7 @@ class Cluster:
         if part in {0, 1}:
             self._see_job()
             self.owned.sync()
-            self.seen_kueue = self.kueue.view() if self.kueue and self.kueue.served else None
+            self.seen_kueue = self._true_kueue()
         wanted = {0: {0, 1}, 1: set(), 2: {0}, 3: {1}}[part]
         for name in {*self.pods, *self.seen_pods}:
             true = self.pods.get(name)
@@ -80,6 +81,9 @@ class Cluster:
                 del self.seen_pods[name]
             else:
                 self.seen_pods[name] = true
+
+    def _true_kueue(self) -> KueueView | None:
+        return self.kueue.view() if self.kueue and self.kueue.served else None
 
     def _see_job(self) -> None:
         """Let the controller see the job; it remembers the specifications before, where it has seen them."""
@@ -120,7 +124,8 @@ class Cluster:
         """Carry a plan out; or only its first requests, and start another controller."""
         todo = self.plan()
         # More is to come through.
-        self.dirty = self.seen.version != self.true.version or self.seen_pods != self.pods or self.owned.unseen
+        is_behind = self.seen.version != self.true.version or self.seen_kueue != self._true_kueue()
+        self.dirty = is_behind or self.seen_pods != self.pods or self.owned.unseen
         self.timer = None
         if todo.requeue_after_seconds is not None:
             self.timer = self.now + timedelta(seconds=todo.requeue_after_seconds)
