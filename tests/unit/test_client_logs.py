@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.log_kubelet import Log
 
-from tfdist.client import logs
+from tfdist.client import watch
 from tfdist.client.api_server import Json, Query
 from tfdist.client.errors import Forbidden, Invalid, NoCluster, NotFound
 from tfdist.client.log_stream import LONGEST_LINE, LineSplitter, LogLine
@@ -199,11 +199,13 @@ def test_a_last_line_that_is_cut_again_and_again_is_read_as_a_whole() -> None:
     assert texts(cluster) == ["a", "a long line"]
 
 
-def test_the_patience_begins_again_with_each_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logs, "PATIENCE_SECONDS", 0.0)
-    cluster = Cluster([(1000, True)] * 3, [[(at(i), b"a")] for i in range(3)])
+@pytest.mark.parametrize("written", [[[(at(i), b"a")] for i in range(3)], [[], [], [(at(0), b"a")] * 3]])
+def test_the_patience_begins_again_with_each_answer_even_if_it_has_no_line(
+    written: list[list[tuple[str, bytes]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "PATIENCE_SECONDS", 0.0)
 
-    assert texts(cluster) == ["a", "a", "a"]
+    assert texts(Cluster([(1000, True)] * 3, written)) == ["a", "a", "a"]
 
 
 def test_a_message_of_the_kubelet_is_read_once() -> None:
@@ -237,7 +239,7 @@ def test_times_with_an_offset_are_those_of_the_same_second_in_utc() -> None:
 
 
 def test_a_log_that_cannot_be_read_for_five_minutes_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logs, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(watch, "PATIENCE_SECONDS", 0.0)
     cluster = Cluster([], [[]])
     cluster.unavailable = [NoCluster("connection refused")] * 2
 

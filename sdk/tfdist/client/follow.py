@@ -2,7 +2,6 @@
 
 import heapq
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
@@ -23,9 +22,12 @@ LogEvent = Job | list[LogLine]
 
 _PER_LINE: Final = 300
 """Memory of a line in addition to its text."""
-_QUIET_SECONDS: Final = 30.0
-"""How long a log may be without a line when the job has ended: the node of its pod may be lost."""
 _STEP_SECONDS: Final = 0.5
+_QUIET_STEPS: Final = 60
+"""How often nothing may arrive for a step when the job has ended: the node of a pod may be lost.
+
+Steps, for time also passes while the process is stopped (Ctrl-Z), or waits for whoever reads its output.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,7 @@ class _Follower:
         self._latest: dict[str, int] = {}
         self._is_finished = False
         self._deletion: NotFound | None = None
-        self._line_at = time.monotonic()
+        self._quiet_steps = 0
 
     def events(self) -> Iterator[LogEvent]:
         existing = sources(self._client, self._job, self._options)
@@ -99,7 +101,9 @@ class _Follower:
             self._run(self._watch_job)
             self._run(self._watch_pods)
             while not self._has_ended():
-                for items in self._queue.take(_STEP_SECONDS if self._is_finished else None):
+                arrived = self._queue.take(_STEP_SECONDS if self._is_finished else None)
+                self._quiet_steps += not arrived
+                for items in arrived:
                     yield from self._processed(items)
             if self._deletion is not None:
                 raise self._deletion
@@ -119,25 +123,25 @@ class _Follower:
             case _StreamEnd(source):
                 del self._reading[source.uid]
             case _Failure(NotFound()):
-                self._is_finished, self._line_at = True, time.monotonic()
+                self._is_finished, self._quiet_steps = True, 0
                 self._deletion = NotFound(f'job "{self._job.name}" was deleted')
             case _Failure(error):
                 raise error
             case _:
-                self._line_at = time.monotonic()
+                self._quiet_steps = 0
                 yield cast("list[LogLine]", items)
 
     def _finish(self, job: Job) -> None:
         """Add the logs of pods whose start the watch has not reported yet."""
         self._add(patiently(lambda: sources(self._client, job, self._options)))
-        self._is_finished, self._line_at = True, time.monotonic()
+        self._is_finished, self._quiet_steps = True, 0
 
     def _has_ended(self) -> bool:
         if not self._is_finished:
             return False
         if not self._reading:
             return self._queue.is_empty()
-        is_quiet = time.monotonic() - self._line_at > _QUIET_SECONDS
+        is_quiet = self._quiet_steps >= _QUIET_STEPS
         return is_quiet and not any(log.is_away for log in self._reading.values())
 
     def _add(self, found: Iterable[LogSource], options: LogOptions | None = None) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 from tfdist.client.api_server import Json, Query
 from tfdist.client.errors import Invalid, NoCluster, NotFound, NotInstalled, Unavailable
 from tfdist.client.log_stream import LineSplitter, LogLine, RawLine, SeenLines
-from tfdist.client.watch import FIRST_PAUSE, LONGEST_PAUSE, PATIENCE_SECONDS
+from tfdist.client.watch import FIRST_PAUSE, LONGEST_PAUSE, Patience
 from tfdist.contract import MAIN_CONTAINER
 from tfdist.render.names import ATTEMPT_LABEL, INDEX_LABEL, ROLE_LABEL
 
@@ -136,8 +136,8 @@ class ContainerLog:
         self._api, self._source, self._options = api, source, options
         self._stopped = stopped or threading.Event()
         self._seen = SeenLines(is_window=options.tail is not None or options.since is not None)
-        self._opened = time.monotonic()
-        self._has_opened = False
+        self._opened, self._opened_at = time.monotonic(), time.time()
+        self._has_opened = self._has_answered = False
         self._rest: RawLine | None = None
         self.is_away = False
         """Whether the log cannot be read at present, and is tried again."""
@@ -149,9 +149,10 @@ class ContainerLog:
             ClientError: a request failed, or the API server or the kubelet was away for five minutes.
         """
         ended, repeats = self._source.ended, 0
-        patience, pause = time.monotonic() + PATIENCE_SECONDS, FIRST_PAUSE
+        patience, pause = Patience(), FIRST_PAUSE
         while not self._stopped.is_set():
             has_new, before, error = False, self._rest, None
+            self._has_answered = False
             try:
                 for batch in self._stream(follow=follow and not ended):
                     has_new = True
@@ -171,9 +172,10 @@ class ContainerLog:
                 return
             except (NoCluster, Unavailable) as away:
                 error = away
-            if has_new or error is None:
-                patience = time.monotonic() + PATIENCE_SECONDS
-            elif time.monotonic() >= patience:
+            # A container that runs may write nothing for hours; each stream then ends with a timeout.
+            if has_new or error is None or (self._has_answered and not ended):
+                patience.renew()
+            elif patience.is_over():
                 raise error
             self.is_away = error is not None
             pause = FIRST_PAUSE if has_new else min(2 * pause, LONGEST_PAUSE)
@@ -196,7 +198,8 @@ class ContainerLog:
         splitter = LineSplitter()
         self._seen.resume()
         with self._api.stream(f"{self._source.path}/log", self._query(follow=follow)) as parts:
-            self._has_opened, self.is_away = True, False
+            self._has_opened = self._has_answered = True
+            self.is_away = False
             for part in parts:
                 if self._stopped.is_set():
                     return
@@ -212,7 +215,7 @@ class ContainerLog:
     def _query(self, *, follow: bool) -> Query:
         since, window = self._seen.since, None
         if since is None and self._options.since is not None:
-            window = max(1, round(self._options.since + time.monotonic() - self._opened))
+            window = max(1, round(self._options.since + self._age()))
         # A log that was empty when it was opened has only later lines.
         tail = self._options.tail if since is None and not self._has_opened else None
         return {
@@ -223,6 +226,10 @@ class ContainerLog:
             "sinceSeconds": window,
             "tailLines": tail,
         }
+
+    def _age(self) -> float:
+        """Return the seconds since the reading began; not every clock counts those of a sleeping computer."""
+        return max(time.monotonic() - self._opened, time.time() - self._opened_at)
 
     def _has_ended(self) -> bool:
         """Return whether the container has ended.

@@ -16,6 +16,30 @@ PATIENCE_SECONDS: Final = 300.0
 """How long the API server may be away."""
 FIRST_PAUSE: Final = 0.5
 LONGEST_PAUSE: Final = 10.0
+_LONGEST_ATTEMPT: Final = 120.0 + LONGEST_PAUSE
+"""Seconds that a request and the pause after it can take."""
+
+
+class Patience:
+    """How much longer the API server may be away.
+
+    Of the time for which the process was stopped (Ctrl-Z), no more counts than a request can take: after it, the
+    server is asked again, and not only once.
+    """
+
+    def __init__(self) -> None:
+        """Begin now."""
+        self.renew()
+
+    def renew(self) -> None:
+        """Begin again: the server has answered."""
+        self._left, self._at = PATIENCE_SECONDS, time.monotonic()
+
+    def is_over(self) -> bool:
+        """Return whether the server has been away for too long; called after each failed request."""
+        before, self._at = self._at, time.monotonic()
+        self._left -= min(self._at - before, _LONGEST_ATTEMPT)
+        return self._left <= 0
 
 
 def watch_object(api: ApiServer, path: str, name: str, *, seconds: float | None = None) -> Iterator[Json]:
@@ -141,12 +165,12 @@ def patiently(request: Callable[[], T], deadline: float = float("inf")) -> T:
     Raises:
         NoCluster, Unavailable: there is no answer for five minutes, or up to the deadline.
     """
-    end, pause = min(time.monotonic() + PATIENCE_SECONDS, deadline), FIRST_PAUSE
+    patience, pause = Patience(), FIRST_PAUSE
     while True:
         try:
             return request()
         except (NoCluster, Unavailable):
-            if time.monotonic() + pause >= end:
+            if patience.is_over() or time.monotonic() + pause >= deadline:
                 raise
         time.sleep(pause)
         pause = min(2 * pause, LONGEST_PAUSE)
