@@ -11,9 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 from support.api import Api
-from support.kubelet import silent_node
-from support.log_cluster import JOB, Cluster, at, failure_of
-from support.log_kubelet import log_kubelet
+from support.log_cluster import JOB, Cluster, at, failure_of, log_cluster
 from support.polling import wait_for
 from support.proxy import Proxy, proxy
 
@@ -26,8 +24,8 @@ EQUAL = "2030-01-01T00:00:05.500000000Z"
 
 @pytest.fixture
 def cluster(api: Api, namespace: str, tmp_path: pathlib.Path) -> Iterator[Cluster]:
-    with silent_node(api) as node, log_kubelet(api, node, tmp_path) as kubelet:
-        yield Cluster(api, namespace, node, kubelet, tmp_path)
+    with log_cluster(api, namespace, tmp_path) as made:
+        yield made
 
 
 @pytest.fixture

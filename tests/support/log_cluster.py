@@ -3,9 +3,10 @@
 import contextlib
 import os
 import pathlib
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import yaml
 
@@ -13,8 +14,8 @@ from support import client_user
 from support.api import JOBS, PODS, Api, Json
 from support.controller import ROOT
 from support.factories import manifest
-from support.kubelet import SILENT, play
-from support.log_kubelet import LogKubelet
+from support.kubelet import SILENT, play, silent_node
+from support.log_kubelet import LogKubelet, log_kubelet
 from support.polling import WAIT_SECONDS, wait_for
 
 JOB = "fashion"
@@ -99,6 +100,12 @@ class Cluster:
         content = {"phase": phase, "observedGeneration": 1, "summary": summary, "attempt": 0} | status
         self._api.do("PATCH", f"{self._job}/status", {"status": content}, "merge-patch")
 
+    def succeed(self, pods: Iterable[str]) -> None:
+        """End the containers of all pods, and the job."""
+        for pod in pods:
+            self.end(pod)
+        self.report("Succeeded", "training succeeded")
+
     @property
     def _job(self) -> str:
         return f"{JOBS.format(ns=self._namespace)}/{JOB}"
@@ -152,3 +159,18 @@ class Command:
 
     def wait(self) -> int:
         return self.process.wait(WAIT_SECONDS)
+
+    @contextlib.contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Stop the process, as Ctrl-Z or a computer that sleeps, until the end of the block."""
+        self.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WNOWAIT)
+        yield
+        self.process.send_signal(signal.SIGCONT)
+
+
+@contextlib.contextmanager
+def log_cluster(api: Api, namespace: str, folder: pathlib.Path) -> Iterator[Cluster]:
+    """Run the node and the kubelet of a job until the block ends."""
+    with silent_node(api) as node, log_kubelet(api, node, folder) as kubelet:
+        yield Cluster(api, namespace, node, kubelet, folder)

@@ -4,6 +4,7 @@ import datetime as dt
 import ipaddress
 import pathlib
 import re
+import select
 import ssl
 import threading
 import uuid
@@ -21,6 +22,7 @@ from cryptography.x509.oid import NameOID
 from support.api import Api
 from support.kubelet import NODES
 
+_PIECE: Final = 2**16
 _SECOND: Final = len("2030-01-01T00:00:00")
 
 
@@ -33,6 +35,8 @@ class Log:
         self.cuts: list[int] = []
         """The next streams end after so many bytes."""
         self.streams = 0
+        self.stalls = 0
+        """How often a stream has waited for a second because its receiver took nothing."""
         self.changed = threading.Condition()
 
     def write(self, *lines: str | bytes, at: str) -> None:
@@ -108,6 +112,7 @@ def _handler(kubelet: LogKubelet) -> type[BaseHTTPRequestHandler]:
             with log.changed:
                 log.streams += 1
                 allowed = log.cuts.pop(0) if log.cuts else None
+                self._log = log
                 start = log.first(query)
             while True:
                 with log.changed:
@@ -126,8 +131,11 @@ def _handler(kubelet: LogKubelet) -> type[BaseHTTPRequestHandler]:
                     return
 
         def _chunk(self, content: bytes) -> None:
-            self.wfile.write(b"%x\r\n%s\r\n" % (len(content), content))
-            self.wfile.flush()
+            for start in range(0, len(content) or 1, _PIECE):
+                piece = content[start : start + _PIECE]
+                while not select.select([], [self.connection], [], 1)[1]:
+                    self._log.stalls += 1
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
 
         def log_message(self, *arguments: object) -> None:
             pass

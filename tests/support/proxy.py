@@ -25,11 +25,15 @@ class Proxy:
         self._connected = threading.Event()
         self._connected.set()
         self._ending = False
-        self._closing = threading.Event()
 
     def close_connections(self) -> None:
-        """Close all open connections, as a load balancer does with idle ones; new ones are forwarded."""
-        self._closing.set()
+        """Close all open connections, as a load balancer does with idle ones; new ones are forwarded.
+
+        Those are closed too whose receiver reads nothing, so that `run` waits for it.
+        """
+        for each in list(self._peers):
+            with suppress(OSError):  # it is closed already
+                each.shutdown(socket.SHUT_RDWR)
 
     def cut(self) -> None:
         """Forward nothing from now on, in either direction, and close nothing."""
@@ -39,11 +43,6 @@ class Proxy:
         """Forward until ended."""
         self._selector.register(self._listener, selectors.EVENT_READ)
         while not self._ending:
-            if self._closing.is_set():
-                for each in list(self._peers):
-                    if each in self._peers:
-                        self._part(each)
-                self._closing.clear()
             for key, _ in self._selector.select(timeout=0.05):
                 if not self._connected.is_set():
                     break
