@@ -36,19 +36,18 @@ class _Terminal(rich_console.Console):
 
 
 class _Lines:
-    """Log lines of one replica, which Rich writes as they are: as `Text` they would take a hundred times as long."""
+    """Log lines with prefixes, which Rich writes as they are: as `Text` they would take a hundred times as long."""
 
-    def __init__(self, prefix: str, colour: str, lines: Sequence[str]) -> None:
-        self._prefix, self._colour, self._lines = prefix, Style.parse(colour), lines
+    def __init__(self, lines: Sequence[tuple[Segment, str]]) -> None:
+        self._lines = lines
 
     def __rich_console__(
         self, console: rich_console.Console, _: rich_console.ConsoleOptions
     ) -> rich_console.RenderResult:
         if console.color_system is None:
-            yield Segment(strip_control_codes("".join(f"{self._prefix}{line}\n" for line in self._lines)))
+            yield Segment(strip_control_codes("".join(f"{prefix.text}{line}\n" for prefix, line in self._lines)))
             return
-        prefix = Segment(self._prefix, self._colour)
-        for line in self._lines:
+        for prefix, line in self._lines:
             yield prefix
             yield Segment(strip_control_codes(line) + "\n")
 
@@ -62,6 +61,7 @@ class RunConsole:
         self._clock = clock
         self._width = max(map(len, names), default=0)
         self._colours = dict(zip(names, cycle(_COLOURS), strict=False))
+        self._prefixes: dict[str, Segment] = {}
         self._live = Live(console=self._terminal, auto_refresh=False, transient=True, redirect_stdout=False,
                           redirect_stderr=False)  # fmt: skip
         self._plain, self._plain_at = "", float("-inf")
@@ -73,10 +73,13 @@ class RunConsole:
 
     def log(self, name: str, lines: Sequence[str]) -> None:
         """Write log lines of the replica `name`."""
-        colour = self._colours.get(name.partition("/")[0], "")
+        self.log_lines([(name, line) for line in lines])
+
+    def log_lines(self, lines: Sequence[tuple[str, str]]) -> None:
+        """Write log lines of several replicas, each with its name, at once."""
         if lines:
             with self._ignoring_closed_terminal():
-                self._terminal.print(_Lines(f"{name:<{self._width}} | ", colour, lines), end="")
+                self._terminal.print(_Lines([(self._prefix(name), line) for name, line in lines]), end="")
 
     def progress(self, phase: str, report: ProgressReport | None) -> None:
         """Show the progress: at once on a terminal, elsewhere if it has changed and 10 s have passed."""
@@ -94,6 +97,12 @@ class RunConsole:
         """Remove the progress display."""
         with self._ignoring_closed_terminal():
             self._live.stop()
+
+    def _prefix(self, name: str) -> Segment:
+        if name not in self._prefixes:
+            colour = self._colours.get(name.partition("/")[0], "")
+            self._prefixes[name] = Segment(f"{name:<{self._width}} | ", Style.parse(colour))
+        return self._prefixes[name]
 
     @contextmanager
     def _ignoring_closed_terminal(self) -> Iterator[None]:

@@ -32,19 +32,25 @@ class LogView:
         self._attempts: dict[str, int] = {}
 
     def show(self, lines: Iterable[LogLine]) -> None:
-        """Write lines in their order."""
+        """Write lines in their order, as many at once as there are: a call of the console is as long as 50 lines."""
+        waiting: list[tuple[str, str]] = []
         for (replica, attempt), group in groupby(lines, lambda line: (line.replica, line.attempt)):
-            self._separate(replica, attempt)
+            if separator := self._separator(replica, attempt):
+                self._console.log_lines(waiting)
+                self._console.message(separator)
+                waiting = []
             texts = map(self._text, group)
-            self._console.log(replica, [text for text in texts if self._grep is None or self._grep.search(text)])
+            waiting += [(replica, text) for text in texts if self._grep is None or self._grep.search(text)]
+        self._console.log_lines(waiting)
 
-    def _separate(self, replica: str, attempt: int) -> None:
+    def _separator(self, replica: str, attempt: int) -> str:
+        """Return the line that goes before one of a later attempt, or "" for none."""
         role = replica.partition("-")[0]
         gang = "" if role in _GANG_ROLES else f" of {replica}"
-        before = self._attempts.setdefault(gang, attempt)
-        if attempt > before:
-            self._attempts[gang] = attempt
-            self._console.message(f"---- attempt {attempt}{gang} ----")
+        if attempt <= self._attempts.setdefault(gang, attempt):
+            return ""
+        self._attempts[gang] = attempt
+        return f"---- attempt {attempt}{gang} ----"
 
     def _text(self, line: LogLine) -> str:
         # Of a line that is overwritten by carriage returns, as a progress bar, only the last state.
