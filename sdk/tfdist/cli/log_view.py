@@ -32,7 +32,7 @@ class LogView:
         self._attempts: dict[str, int] = {}
 
     def show(self, lines: Iterable[LogLine]) -> None:
-        """Write lines in their order, as many at once as there are: a call of the console is as long as 50 lines."""
+        """Write lines in their order, as many as possible in one call of the console, which costs more than a line."""
         waiting: list[tuple[str, str]] = []
         for (replica, attempt), group in groupby(lines, lambda line: (line.replica, line.attempt)):
             if separator := self._separator(replica, attempt):

@@ -134,6 +134,7 @@ class ContainerLog:
     ) -> None:
         """Send no request yet; `stopped` ends the reading early."""
         self._api, self._source, self._options = api, source, options
+        self._label = source.label
         self._stopped = stopped or threading.Event()
         self._seen = SeenLines(is_window=options.tail is not None or options.since is not None)
         self._opened, self._opened_at = time.monotonic(), time.time()
@@ -247,4 +248,4 @@ class ContainerLog:
         return self._line(line.time, line.text())
 
     def _line(self, moment: str, text: str) -> LogLine:
-        return LogLine(self._source.label, self._source.attempt, self._source.pod, moment, text)
+        return LogLine(self._label, self._source.attempt, self._source.pod, moment, text)
