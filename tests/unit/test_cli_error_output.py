@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 import urllib3
 import yaml
-from support.factories import manifest
+from support.factories import CHECKPOINT, manifest
 from support.stored_cluster import JOBS, StoredCluster, connected, example
 from support.stored_jobs import RUNNING
 from support.transcripts import WIDTHS, check, transcript
@@ -54,6 +54,10 @@ def finished(cluster: StoredCluster) -> None:
     cluster.objects[f"{JOBS}/fashion"] = {**RUNNING.manifest, "status": {"phase": "Succeeded"}}
 
 
+def with_script(cluster: StoredCluster) -> None:
+    cluster.put(f"{JOBS}/reviews", spec={"checkpoint": CHECKPOINT, "training": {"script": "train.py"}})
+
+
 def large(_: StoredCluster) -> None:
     """Store twelve files that no compression makes smaller."""
     pathlib.Path("src/data").mkdir(parents=True)
@@ -87,7 +91,7 @@ FORBIDDEN = (
         ("finished", finished, "tfdist suspend fashion"),
         ("no-tensorboard", unchanged, "tfdist tensorboard fashion"),
         ("no-replica", unchanged, "tfdist stacks fashion worker-7"),
-        ("no-program", unchanged, "tfdist evaluate prices --checkpoint 7"),
+        ("no-program", with_script, "tfdist evaluate reviews"),
         ("large-code", large, "tfdist submit --code src -- python train.py"),
         ("local-usage", unchanged, "tfdist submit job.yaml --workers 3"),
     ],
@@ -106,3 +110,15 @@ def test_a_field_that_a_job_does_not_have_is_named_with_a_similar_one(width: int
     command = "tfdist submit job.yaml --set training.config.epoch=3"
 
     check("error-invalid", transcript(width, lambda shown: shown.run(command, code=1)))
+
+
+@pytest.mark.usefixtures("cluster")
+@pytest.mark.parametrize("width", WIDTHS)
+def test_errors_of_a_manifest_have_the_file_and_line(width: int | None) -> None:
+    text = (
+        "apiVersion: tfdist.dev/v1\nkind: TFDistJob\nmetadata: {name: fashion}\nspec:\n  worker: {replicas: 2}\n"
+        "  trainig: {script: train.py}\n  evaluation:\n    mode: AfterTraining\n"
+    )
+    pathlib.Path("job.yaml").write_text(text, encoding="utf-8")
+
+    check("validate", transcript(width, lambda shown: shown.run("tfdist validate job.yaml", code=1)))
