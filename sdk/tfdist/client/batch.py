@@ -98,6 +98,19 @@ class BatchHandle:
             WaitTimeout: there are unfinished jobs after the timeout.
             ClientError: a request failed, or a job cannot be created.
         """
+        for found in self.rounds(timeout):
+            if isinstance(found, float):
+                time.sleep(found)
+            else:
+                yield from found
+
+    def rounds(self, timeout: float | None = None) -> "Iterator[list[JobHandle] | float]":
+        """Yield the jobs that have finished since the last round, or the seconds to wait before the next round.
+
+        Raises:
+            WaitTimeout: there are unfinished jobs after the timeout.
+            ClientError: a request failed, or a job cannot be created.
+        """
         end = None if timeout is None else time.monotonic() + timeout
         done: set[str] = set()
         pause = _FIRST_PAUSE
@@ -105,9 +118,9 @@ class BatchHandle:
             self.refresh()
             self.submit_next()
             ended = [each for each in self.jobs if each.name not in done and self._has_ended(each.job)]
-            for handle in ended:
-                done.add(handle.name)
-                yield handle
+            if ended:
+                done |= {each.name for each in ended}
+                yield ended
             if not self._waiting and len(done) == len(self._jobs):
                 return
             if ended:
@@ -115,7 +128,7 @@ class BatchHandle:
                 continue
             if end is not None and time.monotonic() >= end:
                 raise WaitTimeout(f"batch {self.name} after {timeout:g} s: {_text(self._counts())}")
-            time.sleep(pause)
+            yield pause
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     def wait(self, timeout: float | None = None) -> None:
@@ -137,6 +150,14 @@ class BatchHandle:
             ClientError: a request failed, or a job cannot be created.
         """
         self.wait(timeout)
+        return self.outcomes()
+
+    def outcomes(self) -> list[JobResult]:
+        """Return the outcomes of the jobs, which have all finished when they were last read.
+
+        Raises:
+            BatchFailed: not all have succeeded.
+        """
         failed = self._failed()
         if failed:
             texts = [self._failure(each.job) for each in failed[:_SHOWN_FAILURES]]
