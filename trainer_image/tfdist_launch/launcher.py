@@ -36,6 +36,9 @@ HEARTBEAT_TIMEOUT_SECONDS: Final = 5.0
 """A process that writes heartbeats and has written none for so long is not alive."""
 STACKS_TIMEOUT_SECONDS: Final = 2.0
 STACKS_POLL_SECONDS: Final = 0.05
+STACKS_QUIET_POLLS: Final = 5
+"""After so many polls without a change stacks are complete. `faulthandler` writes them in many parts and marks no end,
+and a process that waits for a processor pauses among them."""
 STANDBY_DELAY_SECONDS: Final = 1.0
 """How long a round trains before the standby process is started, which takes processor time from it."""
 FINAL_REPORT_SECONDS: Final = 10.0
@@ -250,10 +253,11 @@ class Launcher:
         if heartbeat is None or not self._supervisor.request_stacks():
             return "the training process cannot dump its stacks\n"
         deadline = time.monotonic() + STACKS_TIMEOUT_SECONDS
-        text, before = "", None
-        while time.monotonic() < deadline and (not text or text != before):
+        text, quiet_polls = "", 0
+        while time.monotonic() < deadline and not (text and quiet_polls >= STACKS_QUIET_POLLS):
             time.sleep(STACKS_POLL_SECONDS)
             before, text = text, heartbeat.stacks()
+            quiet_polls = quiet_polls + 1 if text == before else 0
         return text or "the training process does not answer: it is stopped, or blocked in a system call\n"
 
     def _background(self, work: Coroutine[None, None, None]) -> None:
