@@ -262,4 +262,4 @@ def test_an_encoded_image_is_reported_as_such(start: bytes, kind: str) -> None:
     message = explain(tfrecord.example({"image": start + b"x" * 40}), columns)
     assert message is not None
     assert message.startswith(f"'image' is a {kind} file of {len(start) + 40} bytes, expected 16 of [4, 4, 1] as raw")
-    assert "decode images before" in message
+    assert "set imageFormat: Encoded" in message

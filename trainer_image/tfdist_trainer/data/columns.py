@@ -15,7 +15,8 @@ from tfdist_trainer import log
 from tfdist_trainer.errors import DataMalformedError
 
 Array = npt.NDArray[Any]
-Kind = Literal["uint8", "int64", "float32", "string"]
+Kind = Literal["uint8", "int64", "float32", "string", "encoded"]
+"""`encoded`: a JPEG or PNG file, a string of bytes."""
 
 MAX_LOGGED: Final = 5
 """Bad records that are logged one by one; further ones are only counted."""
@@ -32,19 +33,22 @@ class Column:
     kind: Kind
     shape: tuple[int, ...] = ()
     below: int | None = None
-    """Integers must be 0 to `below` - 1."""
+    """Integers must be `minimum` to `below` - 1."""
+    minimum: int = 0
     choices: tuple[str, ...] = ()
     """The allowed strings. The program receives their indices in this tuple, int64."""
     positive: bool = False
     """Numbers must not be negative."""
+    channels: int = 0
+    """Channels to which encoded images are converted."""
 
     def wrong(self, values: Array) -> npt.NDArray[np.bool_]:
         """Return which of `values`, [examples, *shape], are not allowed, bool [examples]."""
-        if self.kind in {"uint8", "string"} and not self.choices:
+        if self.kind in {"uint8", "string", "encoded"} and not self.choices:
             return np.zeros(len(values), np.bool_)
         bad = np.zeros(values.shape, np.bool_)
         if self.below is not None:
-            bad |= (values < 0) | (values >= self.below)
+            bad |= (values < self.minimum) | (values >= self.below)
         if self.kind == "float32":
             bad |= ~np.isfinite(values)
         if self.positive:
@@ -66,7 +70,7 @@ class Column:
             value = value[~np.isfinite(value)] if self.kind == "float32" else value
             value = value.reshape(-1)[:1]
         if self.below is not None:
-            expected = f"0 to {self.below - 1}"
+            expected = f"{self.minimum} to {self.below - 1}"
         elif self.choices:
             expected = f"one of {', '.join(self.choices[:10])}{', ...' if len(self.choices) > 10 else ''}"  # noqa: PLR2004
         else:
@@ -79,11 +83,11 @@ class Column:
             order = np.argsort(self.choices)
             found = np.searchsorted(np.asarray(self.choices)[order], values.astype(str))
             return order[found].astype(np.int64)
-        return values.astype(object if self.kind == "string" else self.kind)
+        return values.astype(object if self.kind in {"string", "encoded"} else self.kind)
 
     def empty(self) -> Array:
         """Return the column of zero examples."""
-        return self.final(np.empty((0, *self.shape), str if self.kind == "string" else self.kind))
+        return self.final(np.empty((0, *self.shape), str if self.kind in {"string", "encoded"} else self.kind))
 
 
 def shown(value: object) -> str:

@@ -46,7 +46,8 @@ class ExampleSource:
     first_skipped: str | None = None
     """The first of them, with its reason."""
     parallel: int | None = None
-    """Number of batches decoded in parallel; None decodes sequentially, for decoding that costs next to nothing."""
+    """Number of batches decoded in parallel, or `tf.data.AUTOTUNE` for up to as many as there are cores; None decodes
+    sequentially, for decoding that costs next to nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from tfdist_trainer.data import csvs, idx, npz, tfrecord
 from tfdist_trainer.data.batches import BatchOrder, indexed_batches, streamed_batches
 from tfdist_trainer.data.columns import Array, BadRecords, Column
 from tfdist_trainer.data.files import FileAssignment, still_readable
-from tfdist_trainer.errors import ColumnAbsentError, DataMalformedError
+from tfdist_trainer.errors import ColumnAbsentError, ConfigurationError, DataMalformedError
 
 Read = Callable[[str, Sequence[Column], BadRecords], dict[str, Array]]
 READERS: Final[Mapping[str, Read]] = {"npz": npz.read, "csv": csvs.read, "idx": idx.read_columns}
@@ -86,7 +86,13 @@ def open_source(part: FileAssignment, options: ReadOptions) -> FileSource:
         DataMissingError: an idx file has no file of labels.
         DataMalformedError: a file or record does not match `options`, and bad records are not skipped; or no record of
             a file has a column.
+        ConfigurationError: encoded images are to be read from files of another format than TFRecord.
     """
+    if part.files and options.format != "tfrecord" and any(column.kind == "encoded" for column in options.columns):
+        raise ConfigurationError(
+            f"training.config.imageFormat: encoded images are read only from TFRecord files; {part.files[0]} is read "
+            f"as {options.format}: set imageFormat: Raw, or data.format: tfrecord if it is TFRecord"
+        )
     source = TFRecordSource(part, options) if options.format == "tfrecord" else InMemorySource(part, options)
     if source.skipped:
         log.event("bad-records-skipped", count=source.skipped, examples=source.count)
@@ -156,7 +162,8 @@ class TFRecordSource(FileSource):
         self.skipped = bad.count if part.offset == 0 else 0
         self.first_skipped = bad.first
         self._cached = self._in_memory() if options.cache else None
-        self.parallel = PARALLEL_CALLS
+        encoded = any(column.kind == "encoded" for column in options.columns)
+        self.parallel = tf.data.AUTOTUNE if encoded else PARALLEL_CALLS
 
     def ordered(self, order: BatchOrder, buffer: int) -> tf.data.Dataset:
         """Return the serialized records, strings [size]; or their indices if they are in memory."""

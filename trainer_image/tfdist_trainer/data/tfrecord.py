@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfdist_trainer.autograph import graph
+from tfdist_trainer.data import images
 from tfdist_trainer.data.columns import Array, BadRecords, Column
 from tfdist_trainer.data.content import tfrecord_hint
 from tfdist_trainer.data.framing import frames
@@ -48,6 +49,8 @@ def count(name: str, *, gzip: bool) -> int:
 def decode(serialized: tf.Tensor, columns: Sequence[Column]) -> dict[str, tf.Tensor]:
     """Return the columns, [batch, *shape] each, of a batch of records, strings [batch]; in a graph or not.
 
+    Encoded images stay encoded, so that a program decodes them together with its augmentation.
+
     Raises:
         tf.errors.InvalidArgumentError: a record is not an Example, or a value does not match its column.
     """
@@ -62,7 +65,7 @@ def check(name: str, columns: Sequence[Column], bad: BadRecords, *, gzip: bool) 
         DataMalformedError: a record is bad, and `bad` does not skip; the message has its index.
         ColumnAbsentError: no record has a column.
     """
-    checked = graph(lambda batch: decode(batch, columns), reduce_retracing=True)
+    checked = graph(lambda batch: _decode_all(batch, columns), reduce_retracing=True)
     wrong: list[int] = []
     seen = 0
     try:
@@ -101,6 +104,8 @@ def example(values: Mapping[str, Any]) -> bytes:
 
 
 def _as_feature(value: Any) -> tf.train.Feature:
+    if isinstance(value, bytes):  # an array of NumPy would lose zero bytes at its end
+        return tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
     array = np.asarray(value)
     if array.dtype == np.uint8 and array.ndim:
         return tf.train.Feature(bytes_list=tf.train.BytesList(value=[array.tobytes()]))
@@ -113,9 +118,16 @@ def _as_feature(value: Any) -> tf.train.Feature:
 
 
 def _feature(column: Column) -> tf.io.FixedLenFeature:
-    if column.kind in {"uint8", "string"}:
+    if column.kind in {"uint8", "string", "encoded"}:
         return tf.io.FixedLenFeature([] if column.kind == "uint8" else column.shape, tf.string)
     return tf.io.FixedLenFeature(column.shape, tf.as_dtype(column.kind))
+
+
+def _decode_all(serialized: tf.Tensor, columns: Sequence[Column]) -> list[tf.Tensor]:
+    """Return what depends on every value of the records `serialized`, encoded images included; errors of `decode`."""
+    found = decode(serialized, columns)
+    encoded = [images.sizes(found[column.name], column.channels) for column in columns if column.kind == "encoded"]
+    return [*found.values(), *encoded]
 
 
 def _value(column: Column, values: tf.Tensor) -> tf.Tensor:
@@ -125,7 +137,7 @@ def _value(column: Column, values: tf.Tensor) -> tf.Tensor:
         values = tf.reshape(tf.io.decode_raw(values, tf.uint8), [tf.shape(values)[0], *column.shape])
     right = []
     if column.below is not None:
-        right.append(tf.reduce_all((values >= 0) & (tf.cast(values, tf.int64) < column.below)))
+        right.append(tf.reduce_all((values >= column.minimum) & (tf.cast(values, tf.int64) < column.below)))
     if column.kind == "float32":
         right.append(tf.reduce_all(tf.math.is_finite(values)))
     if column.positive:

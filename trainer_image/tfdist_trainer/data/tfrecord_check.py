@@ -6,12 +6,20 @@ import numpy as np
 import tensorflow as tf
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
+from tfdist_trainer.data import images
 from tfdist_trainer.data.columns import Array, Column
 from tfdist_trainer.data.content import image_kind
+from tfdist_trainer.errors import one_line
 
 _LISTS = {"bytes_list": "strings", "float_list": "numbers", "int64_list": "integers", None: "nothing"}
 _MAX_NAMES = 50
-_WANTED = {"uint8": "bytes_list", "string": "bytes_list", "float32": "float_list", "int64": "int64_list"}
+_WANTED = {
+    "uint8": "bytes_list",
+    "string": "bytes_list",
+    "encoded": "bytes_list",
+    "float32": "float_list",
+    "int64": "int64_list",
+}
 
 
 def explain(serialized: bytes, columns: Sequence[Column]) -> str | None:
@@ -45,6 +53,8 @@ def _explain(column: Column, feature: tf.train.Feature) -> str | None:
         return _wrong_pixels(column, values, size)
     if len(values) != size:
         return f"{column.name!r} has {len(values)} values, expected {size}"
+    if column.kind == "encoded":
+        return _wrong_image(column, values[0])
     return _wrong(column, values)
 
 
@@ -57,8 +67,22 @@ def _wrong_pixels(column: Column, values: list[bytes], size: int) -> str | None:
     kind = image_kind(values[0]) if values else None
     if kind is None:
         return f"{column.name!r} has {found} bytes, {expected}"
-    remedy = "decode images before they are written: tf.io.decode_image(image).numpy().tobytes()"
+    remedy = "for JPEG and PNG files set imageFormat: Encoded"
     return f"{column.name!r} is a {kind} file of {len(values[0])} bytes, {expected} as raw pixels; {remedy}"
+
+
+def _wrong_image(column: Column, content: bytes) -> str | None:
+    """Return why the file `content` cannot be decoded, or None."""
+    try:
+        images.decoded(tf.constant(content), column.channels)
+    except tf.errors.InvalidArgumentError as error:
+        kind = image_kind(content)
+        if kind is None:
+            found = f"is not a JPEG or PNG file: {len(content)} bytes that begin with {content[:8].hex() or 'nothing'}"
+            return f"{column.name!r} {found}; for raw pixels set imageFormat: Raw"
+        reason = one_line(error.message.rpartition("}} ")[2].partition(" [Op:")[0])
+        return f"{column.name!r} is a {kind} file of {len(content)} bytes that cannot be decoded: {reason}"
+    return None
 
 
 def _wrong(column: Column, values: list[bytes] | list[int] | list[float]) -> str | None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import tensorflow as tf
 
 from tfdist.programs.data import FilesConfig
-from tfdist_trainer.autograph import autograph_converted
+from tfdist_trainer.autograph import autograph_converted, do_not_convert
 from tfdist_trainer.data.batches import BatchOrder
 from tfdist_trainer.data.columns import Column
 from tfdist_trainer.data.files import FileAssignment, Shard, Split, is_partitioned
@@ -28,6 +28,8 @@ class FromFiles(BuiltIn):
     Config = FilesConfig
     classes: int | None = None
     """Number of classes; None for regression."""
+    augments = False
+    """Whether `prepare` changes training examples at random."""
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)
@@ -41,6 +43,14 @@ class FromFiles(BuiltIn):
     @abstractmethod
     def example(self, columns: dict[str, tf.Tensor]) -> tuple[Any, tf.Tensor]:
         """Return features and labels, [batch, ...] each, of a batch of `columns`; traced into the input's graph."""
+
+    def prepare(self, columns: dict[str, tf.Tensor], seeds: tf.Tensor | None) -> dict[str, tf.Tensor]:
+        """Return `columns` of a batch with their images decoded and, in training, augmented.
+
+        `seeds`, int64 [batch, 2], are None without augmentation.
+        """
+        del seeds
+        return columns
 
     def assignment(self, split: Split, shard: Shard) -> FileAssignment:
         """Return the files that pipeline `shard` reads for `split`."""
@@ -80,13 +90,15 @@ class FromFiles(BuiltIn):
         source = self.source(split, shard)
         weight = self.config.data.weight
         example = autograph_converted(self.example)
+        augments = self.augments and split is Split.TRAIN
 
         def batches(order: BatchOrder) -> tf.data.Dataset:
             buffer = self.config.shuffle_buffer
-            return source.ordered(order if buffer > 1 else replace(order, seed=None), buffer)
+            found = source.ordered(order if buffer > 1 else replace(order, seed=None), buffer)
+            return _with_seeds(found, order, shard) if augments and order.seed is not None else found
 
-        def decode(elements: tf.Tensor) -> tuple[Any, ...]:
-            columns = source.decode(elements)
+        def decode(elements: tf.Tensor, seeds: tf.Tensor | None = None) -> tuple[Any, ...]:
+            columns = self.prepare(source.decode(elements), seeds)
             features, labels = example(columns)
             return (features, labels) if weight is None else (features, labels, columns[weight])
 
@@ -96,7 +108,7 @@ class FromFiles(BuiltIn):
             decode=decode,
             skipped=source.skipped,
             first_skipped=source.first_skipped,
-            parallel=source.parallel,
+            parallel=tf.data.AUTOTUNE if augments else source.parallel,
         )
 
     def metrics(self) -> Sequence[Metric]:
@@ -121,6 +133,24 @@ class FromFiles(BuiltIn):
     def _all_columns(self) -> tuple[Column, ...]:
         weight = self.config.data.weight
         return self.columns() if weight is None else (*self.columns(), Column(weight, "float32", positive=True))
+
+
+def _with_seeds(batches: tf.data.Dataset, order: BatchOrder, shard: Shard) -> tf.data.Dataset:
+    """Return `batches` with a seed for each element, int64 [size, 2]: ((elements, seeds), valid_mask).
+
+    Seeds depend on the seed of the epoch, the pipeline and the position in it, and not on what was read before: after a
+    restart the examples are augmented as they would have been.
+    """
+    numbers = tf.data.Dataset.range(tf.cast(order.skip, tf.int64), tf.int64.max)
+
+    @do_not_convert
+    def add(number: tf.Tensor, batch: tuple[tf.Tensor, tf.Tensor]) -> tuple[Any, tf.Tensor]:
+        elements, valid_mask = batch
+        own = tf.random.experimental.stateless_fold_in([order.seed, number], shard.index)
+        seeds = tf.random.stateless_uniform([order.size, 2], own, minval=None, maxval=None, dtype=tf.int64)
+        return (elements, seeds), valid_mask
+
+    return tf.data.Dataset.zip((numbers, batches)).map(add)
 
 
 _OF_DATA: Final = (

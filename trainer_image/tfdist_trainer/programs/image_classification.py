@@ -5,6 +5,7 @@ from typing import Any
 import tensorflow as tf
 
 from tfdist.programs.image_classification import ImageClassificationConfig
+from tfdist_trainer.data import images
 from tfdist_trainer.data.columns import Column
 from tfdist_trainer.errors import ConfigurationError, one_line
 from tfdist_trainer.keras_compat import keras
@@ -27,17 +28,27 @@ class ImageClassification(FromFiles):
     def __init__(self, config: ImageClassificationConfig) -> None:
         super().__init__(config)
         self.classes = config.classes
+        self.augments = bool(config.augmentation)
+        self._encoded = config.image_format == "Encoded"
 
     def columns(self) -> tuple[Column, ...]:
-        """Return `image` and `label`."""
-        return (
-            Column("image", "uint8", self.config.image_shape),
-            Column("label", "int64", below=self.config.classes),
-        )
+        """Return the image and the label."""
+        name, shape, first = self.config.image_column, self.config.image_shape, self.config.label_offset
+        image = Column(name, "encoded", channels=shape[2]) if self._encoded else Column(name, "uint8", shape)
+        return image, Column(self.config.label_column, "int64", minimum=first, below=first + self.config.classes)
+
+    def prepare(self, columns: dict[str, tf.Tensor], seeds: tf.Tensor | None) -> dict[str, tf.Tensor]:
+        """Return `columns` with images as uint8 [batch, *imageShape]; see the base class."""
+        augmentation = frozenset[str]() if seeds is None else frozenset(self.config.augmentation)
+        if not (self._encoded or augmentation):
+            return columns
+        name = self.config.image_column
+        prepared = images.prepare(columns[name], seeds, self.config.image_shape, augmentation)
+        return {**columns, name: prepared}
 
     def example(self, columns: dict[str, tf.Tensor]) -> tuple[Any, tf.Tensor]:
-        """Return images, uint8 [batch, *imageShape], and labels, int64 [batch]."""
-        return columns["image"], columns["label"]
+        """Return images, uint8 [batch, *imageShape], and labels, int64 [batch], from 0."""
+        return columns[self.config.image_column], columns[self.config.label_column] - self.config.label_offset
 
     def model(self) -> keras.Model:
         """Return a model from uint8 images [batch, *imageShape] to logits [batch, classes]."""
