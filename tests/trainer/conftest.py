@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,9 @@ from support.polling import wait_for
 from support.ports import free_ports
 
 from tfdist.contract_reports import ProgressReport, TerminationMessage
+
+if TYPE_CHECKING:
+    from tfdist_trainer.strategies.replica_group import ReplicaGroup
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
@@ -226,6 +229,33 @@ def two_devices() -> None:
 
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+
+
+@pytest.fixture(scope="session")
+def gang(two_devices: None) -> "ReplicaGroup":  # noqa: ARG001  must come before TensorFlow starts
+    """Two replicas; one gang in a process: each strategy numbers its collectives from the same start."""
+    import tensorflow as tf
+
+    return _group(tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]))
+
+
+@pytest.fixture(scope="session")
+def one(two_devices: None) -> "ReplicaGroup":  # noqa: ARG001  see there
+    """One replica."""
+    import tensorflow as tf
+
+    return _group(tf.distribute.get_strategy())
+
+
+def _group(strategy: Any) -> "ReplicaGroup":
+    from tfdist.contract import ReplicaJob
+    from tfdist_trainer.environment import Member
+    from tfdist_trainer.strategies.replica_group import ReplicaGroup
+
+    job = ReplicaJob(
+        name="t", namespace="d", uid="u", strategy="Mirrored", role="worker", index=0, replicas={"worker": 1}
+    )
+    return ReplicaGroup(Member(job=job, rank=0, size=1, addresses=()), strategy)
 
 
 @pytest.fixture(scope="session")

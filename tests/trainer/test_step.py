@@ -1,20 +1,20 @@
 """The computation on two logical devices of one process: the values that replicas sum and those that they average."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from trainer.two_replicas import distributed, on_replicas
 
-from tfdist.contract import ReplicaJob
-from tfdist_trainer.environment import Member
 from tfdist_trainer.keras_compat import raw
 from tfdist_trainer.kernels import adam, batch_normalization
 from tfdist_trainer.metrics.additive import WeightedMean
 from tfdist_trainer.programs import choose
-from tfdist_trainer.step import BatchNormSync, EvaluateStep, FiniteCheck, StepOptions, TrainStep, metric_sums
+from tfdist_trainer.step import EvaluateStep, StepOptions, TrainStep, metric_sums
+from tfdist_trainer.step_variables import BatchNormSync, FiniteCheck
 from tfdist_trainer.strategies.replica_group import ReplicaGroup
 
 pytestmark = pytest.mark.trainer
@@ -22,33 +22,8 @@ pytestmark = pytest.mark.trainer
 CONFIG: dict[str, Any] = {"data": {}, "imageShape": [4, 4, 1], "classes": 3, "model": "mlp"}
 
 
-@pytest.fixture(scope="module")
-def gang(two_devices: None) -> ReplicaGroup:  # noqa: ARG001  must come before TensorFlow starts
-    # One for the module: each strategy numbers its collectives from the same start, and two would meet.
-    job = ReplicaJob(
-        name="t", namespace="d", uid="u", strategy="Mirrored", role="worker", index=0, replicas={"worker": 1}
-    )
-    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
-    return ReplicaGroup(Member(job=job, rank=0, size=1, addresses=()), strategy)
-
-
 def batch(images: np.ndarray, labels: np.ndarray, present: list[bool]) -> tuple[Any, ...]:
     return images, labels, np.asarray(present, np.float32), np.asarray(present)
-
-
-def distributed(gang: ReplicaGroup, batches: list[tuple[Any, ...]]) -> Iterator[Any]:
-    """Return an iterator that gives batch k to replica k."""
-
-    def endless(_context: Any) -> tf.data.Dataset:
-        parts = [tf.data.Dataset.from_tensors(item) for item in batches]
-        return parts[0].concatenate(parts[1]).repeat()
-
-    iterator: Iterator[Any] = iter(gang.strategy.distribute_datasets_from_function(endless))
-    return iterator
-
-
-def on_replicas(gang: ReplicaGroup, variable: Any) -> np.ndarray:
-    return np.array([value.numpy() for value in gang.strategy.experimental_local_results(variable)])
 
 
 def test_statistics_of_batch_normalization_are_equal_after_averaging(gang: ReplicaGroup) -> None:

@@ -23,7 +23,8 @@ from tfdist_trainer.programs.config import last_epoch
 from tfdist_trainer.resume import resume_cursor
 from tfdist_trainer.saving import Saver
 from tfdist_trainer.state import State
-from tfdist_trainer.step import BatchNormSync, FiniteCheck, StepOptions, StepStats, TrainStep, metric_sums
+from tfdist_trainer.step import StepOptions, StepStats, TrainStep, metric_sums
+from tfdist_trainer.step_variables import BatchNormSync, FiniteCheck
 from tfdist_trainer.steps_per_execution import MAX_STEPS_PER_EXECUTION, StepsPerExecutionTuner
 from tfdist_trainer.summaries import Summaries, folder_of
 from tfdist_trainer.timestamps import now_text

@@ -5,7 +5,7 @@ The gradient is that of the *sum* of weighted losses, divided by the weight of a
 member with few or no examples neither delays nor distorts the step.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -14,12 +14,22 @@ import tensorflow as tf
 
 from tfdist_trainer.autograph import autograph_converted, graph
 from tfdist_trainer.data.pipeline import Batch
-from tfdist_trainer.errors import ConfigurationError
+from tfdist_trainer.keras import seeds
 from tfdist_trainer.keras_compat import raw
 from tfdist_trainer.kernels import adam, batch_normalization
 from tfdist_trainer.metrics.additive import WeightedMean
 from tfdist_trainer.metrics.collection import MetricCollection
 from tfdist_trainer.programs.base import Program
+from tfdist_trainer.replica_loss import (
+    add_to_sums,
+    additional_loss,
+    as_float32,
+    has_additional_loss,
+    per_example,
+    without_uncounted,
+    zero_unless,
+)
+from tfdist_trainer.step_variables import UndoneVariables
 from tfdist_trainer.strategies.reduction import all_reduce_mean, all_reduce_sum
 from tfdist_trainer.strategies.replica_group import ReplicaGroup
 from tfdist_trainer.upstream.keras_optimizers import disable_gradient_reduction
@@ -76,8 +86,11 @@ class TrainStep:
         self._dense = gang.replicas > 1 or options.skip or isinstance(optimizer, keras.optimizers.Optimizer)
         if isinstance(optimizer, keras.optimizers.Optimizer):  # `apply` passes skip_gradients_aggregation to tf_keras
             disable_gradient_reduction(optimizer)
+        if gang.replicas > 1:
+            seeds.install()
         adam.fuse(optimizer)
         batch_normalization.fuse(model)
+        self._undone = UndoneVariables(self._changed_by_skipped_step())
         self.graph = graph(self._execute)
         """(iterator, number of steps) -> `StepStats` of tensors."""
 
@@ -116,11 +129,9 @@ class TrainStep:
         return self._step(Batch(*batch), last)
 
     def _step(self, batch: Batch, last: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        local = self._local
-        if self._options.compiled and self._gang.replicas > 1:
-            # A separate function for each replica, because it captures the variables of that replica.
-            local = graph(local, jit_compile=True)
-        *gradients, sums = all_reduce_mean(local(batch), self._gang.replicas)
+        before = self._undone.read() if self._options.skip else []
+        batch = without_uncounted(batch)
+        *gradients, sums = all_reduce_mean(self._local_parts(batch), self._gang.replicas)
         finite = tf.math.is_finite(tf.reduce_sum(sums))
         checked = last if not self._options.skip else tf.constant(True)
         norm = tf.cond(checked, lambda: _norm(gradients), lambda: tf.constant(0.0))
@@ -130,35 +141,98 @@ class TrainStep:
         else:
             finite = tf.logical_and(finite, tf.math.is_finite(norm))
         if self._options.skip:
-            if not self._scaled:
-                gradients = [tf.where(finite, gradient, tf.zeros_like(gradient)) for gradient in gradients]
             # The first sum, the number of examples, is always valid.
             sums = tf.where(tf.logical_or(finite, tf.range(self._sums.size) == 0), sums, tf.zeros_like(sums))
-        apply(self._optimizer, gradients, self._model.trainable_variables)
+        self._apply(gradients, finite)
+        self._undone.restore(before, unless=finite)
         return tf.cast(sums, tf.float64), norm, finite
 
-    def _local(self, batch: Batch) -> list[tf.Tensor]:
+    def _changed_by_skipped_step(self) -> Sequence[Any]:
+        """Return the variables that a step with a non-finite loss or gradient changes before it is skipped."""
+        if not self._options.skip:
+            return ()
+        if self._applies_in_branch:
+            return list(self._model.non_trainable_variables)
+        # The scale of the loss stays changed.
+        optimizer = getattr(self._optimizer, "inner_optimizer", self._optimizer)
+        return [*self._model.variables, *optimizer.variables]
+
+    @property
+    def _applies_in_branch(self) -> bool:
+        """Whether a skipped step does not call the optimizer; else its changes are undone.
+
+        Several replicas update their copies by a call of the strategy, which no branch can contain. On parameter
+        servers an undone change would undo those of other workers as well.
+        """
+        return self._options.skip and self._gang.replicas == 1 and not self._scaled
+
+    def _apply(self, gradients: Sequence[tf.Tensor], finite: tf.Tensor) -> None:
+        def update() -> None:
+            apply(self._optimizer, gradients, self._model.trainable_variables)
+
+        if self._applies_in_branch:
+            tf.cond(finite, update, lambda: None)
+        else:
+            update()
+
+    def _local_parts(self, batch: Batch) -> list[tf.Tensor]:
+        """Return the parts of `_local`, compiled by XLA if several replicas are to be: collectives stay outside."""
+        if not self._options.compiled or self._gang.replicas == 1:
+            return self._local(batch, None)
+        # A separate function for each replica, because it captures the variables of that replica.
+        compiled = graph(self._local, jit_compile=True)
+        totals = None
+        if has_additional_loss(self._predict, self._model, batch.features):
+            totals = self._totals(batch)
+        return compiled(batch, totals)
+
+    def _totals(self, batch: Batch) -> list[tf.Tensor]:
+        """Return the weight and the number of examples of all replicas, float32 [] each; a collective."""
+        examples = tf.reduce_sum(tf.cast(batch.valid_mask, tf.float32))
+        return all_reduce_sum([tf.reduce_sum(batch.weights), examples], self._gang.replicas)
+
+    def _local(self, batch: Batch, totals: list[tf.Tensor] | None) -> list[tf.Tensor]:
         """Return the gradients, the metric sums and the weight of this replica.
 
-        The gradients are those of the sum of weighted losses; with one replica of their mean, which saves a division
-        for each.
+        The gradients are those of the sum of weighted losses; with one replica, and with additional losses, of their
+        mean over all replicas, which saves a division for each.
+
+        Args:
+            batch: of this replica.
+            totals: what `_totals` returns, if the model has additional losses and this is to have no collective.
         """
         weight = tf.reduce_sum(batch.weights)
+        examples = tf.reduce_sum(tf.cast(batch.valid_mask, tf.float32))
+        counted, divisor = weight > 0, weight
         with tf.GradientTape() as tape:
-            predictions = as_float32(self._predict(batch.features, training=True))
+            predictions = as_float32(self._predict_in_training(batch.features))
             losses = per_example(self._loss(batch.labels, predictions), batch.weights)
-            zero = tf.zeros_like(losses)
-            loss = tf.reduce_sum(tf.where(batch.weights > 0, losses * batch.weights, zero))
-            if self._gang.replicas == 1:
+            loss = tf.reduce_sum(tf.where(batch.weights > 0, losses * batch.weights, tf.zeros_like(losses)))
+            additional = additional_loss(self._model)
+            if additional is not None:
+                weights, all_examples = self._totals(batch) if totals is None else totals
+                share = tf.math.divide_no_nan(examples, all_examples)
+                loss = tf.math.divide_no_nan(loss, weights) + additional * share
+                counted = tf.logical_or(counted, examples > 0)
+                divisor = tf.constant(1 / self._gang.replicas)
+            elif self._gang.replicas == 1:
                 loss = tf.math.divide_no_nan(loss, weight)
             scaled = self._optimizer.scale_loss(loss) if self._scaled else loss
         unconnected = tf.UnconnectedGradients.ZERO
         gradients = tape.gradient(scaled, self._variables, None, unconnected)
         if self._dense:
             gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
+        gradients = zero_unless(counted, gradients)
+        sums = self._sums.sums(batch.labels, predictions, batch.weights, batch.valid_mask)
         # float32, to share the all-reduce of the gradients. Within one step counts stay exact, up to 2**24.
-        sums = tf.cast(self._sums.sums(batch.labels, predictions, batch.weights, batch.valid_mask), tf.float32)
-        return [*gradients, sums, weight]
+        return [*gradients, tf.cast(add_to_sums(sums, additional), tf.float32), divisor]
+
+    def _predict_in_training(self, features: Any) -> Any:
+        """Return the predictions for a batch, with random numbers of this replica's own."""
+        if self._gang.replicas == 1:
+            return self._predict(features, training=True)
+        with seeds.drawing(tf.distribute.get_replica_context().replica_id_in_sync_group):
+            return self._predict(features, training=True)
 
 
 class EvaluateStep:
@@ -166,6 +240,7 @@ class EvaluateStep:
 
     def __init__(self, gang: ReplicaGroup, program: Program, model: keras.Model) -> None:
         self._gang = gang
+        self._model = model
         self._predict = autograph_converted(model)
         self._sums = metric_sums(program)
         self.run = graph(self._execute)
@@ -184,54 +259,8 @@ class EvaluateStep:
         batch = Batch(*batch)
         predictions = as_float32(self._predict(batch.features, training=False))
         sums = self._sums.sums(batch.labels, predictions, batch.weights, batch.valid_mask)
+        sums = add_to_sums(sums, additional_loss(self._model))
         return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, sums)
-
-
-class BatchNormSync:
-    """Averages the batch-normalization statistics over all replicas.
-
-    The moving mean and variance of `BatchNormalization` differ on every replica (docs/trainer.md), and only those of
-    the chief would be saved. All other non-trainable floating-point variables are averaged as well.
-    """
-
-    def __init__(self, gang: ReplicaGroup, model: keras.Model) -> None:
-        self._gang = gang
-        self._variables = [v for each in model.non_trainable_variables if _is_float((v := raw(each)).dtype)]
-        self._average = graph(self._in_graph)
-
-    def run(self, weight: float) -> None:
-        """Set the statistics on all replicas to their mean, weighted by each member's `weight`.
-
-        A collective. A member without examples passes 0, because its statistics are meaningless.
-        """
-        if self._variables and self._gang.replicas > 1:
-            self._average(tf.constant(weight, tf.float32))
-
-    def _in_graph(self, weight: tf.Tensor) -> None:
-        def average() -> None:
-            values = [variable.read_value() * tf.cast(weight, variable.dtype) for variable in self._variables]
-            *values, total = all_reduce_sum([*values, weight], self._gang.replicas)
-            for variable, value in zip(self._variables, values, strict=True):
-                variable.assign(tf.cast(value / tf.cast(total, value.dtype), variable.dtype))
-
-        self._gang.strategy.run(average)
-
-
-class FiniteCheck:
-    """Checks that the variables of a checkpoint are finite: most steps check only the loss."""
-
-    def __init__(self, gang: ReplicaGroup, variables: Iterable[Any]) -> None:
-        # The first local copy of each variable: reading a distributed variable may be a collective.
-        local = [gang.local(raw(variable)) for variable in variables]
-        self._variables = [variable for variable in local if _is_float(variable.dtype)]
-        self._check = graph(self._in_graph)
-
-    def run(self) -> bool:
-        """Return whether all variables are finite; the same on all members, because their variables are equal."""
-        return bool(self._check().numpy())
-
-    def _in_graph(self) -> tf.Tensor:
-        return tf.reduce_all([tf.reduce_all(tf.math.is_finite(variable.read_value())) for variable in self._variables])
 
 
 def timed_next(iterator: Any, after: tf.Tensor) -> tuple[Any, tf.Tensor]:
@@ -245,26 +274,6 @@ def timed_next(iterator: Any, after: tf.Tensor) -> tuple[Any, tf.Tensor]:
         return batch, tf.timestamp() - started
 
 
-def per_example(losses: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-    """Return `losses` as float32 after checking that they have one value per example.
-
-    Raises:
-        ConfigurationError: the shape is not [batch].
-    """
-    if losses.shape.rank != 1 or losses.shape[0] != weights.shape[0]:
-        raise ConfigurationError(
-            f"training.program: loss() returns shape {losses.shape}, expected {weights.shape}: one value for each "
-            "example; reduce all axes except the first, for example with tf.reduce_mean(..., axis=-1)"
-        )
-    return tf.cast(losses, tf.float32)
-
-
-def as_float32(predictions: Any) -> Any:
-    """Cast half-precision predictions to float32, the type in which losses and metrics are computed."""
-    half = (tf.float16, tf.bfloat16)
-    return tf.nest.map_structure(lambda t: tf.cast(t, tf.float32) if t.dtype in half else t, predictions)
-
-
 def apply(optimizer: Any, gradients: Sequence[tf.Tensor], variables: Sequence[Any]) -> None:
     """Apply `gradients` to `variables` with an optimizer of Keras 3 or `tf_keras`."""
     if isinstance(optimizer, keras.optimizers.Optimizer):
@@ -276,7 +285,3 @@ def apply(optimizer: Any, gradients: Sequence[tf.Tensor], variables: Sequence[An
 def _norm(gradients: Sequence[tf.Tensor]) -> tf.Tensor:
     """Return the global norm, float32 []; the gradients may have different dtypes."""
     return tf.linalg.global_norm([tf.cast(gradient, tf.float32) for gradient in gradients])
-
-
-def _is_float(dtype: str) -> bool:
-    return bool(tf.as_dtype(dtype).is_floating)

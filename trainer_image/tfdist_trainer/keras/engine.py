@@ -44,7 +44,7 @@ def install() -> None:
     keras_fit.wrap(keras_fit.APPLY_SCALED, optimizers.apply)
     keras_fit.wrap(keras_fit.ALL_REDUCE, optimizers.keep_gradients)
     keras_fit.wrap(keras_fit.SCALE_LOSS, optimizers.scale_loss)
-    keras_fit.wrap(keras_fit.NEXT_SEED, seeds.next_seed)
+    seeds.install()
     keras_fit.wrap(keras_fit.ASSIGN, _record_assignment)
     keras_fit.wrap(keras_epochs.EPOCH_ITERATOR, _epoch_iterator)
     keras_fit.wrap(keras_fit.SYMBOLIC_BUILD, _build)

@@ -1,8 +1,11 @@
 """Random numbers under several workers: equal where all read the same data, different in each replica's step."""
 
+import contextlib
+import functools
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import tensorflow as tf
@@ -10,10 +13,29 @@ import tensorflow as tf
 from tfdist.contract import JOB_ENV, TF_CONFIG_ENV
 from tfdist_trainer import environment, errors
 from tfdist_trainer.keras.replica_step import current
+from tfdist_trainer.upstream import keras_fit
 from tfdist_trainer.upstream.eager_context import has_global_seed
 
 _FACTOR: Final = 0x9E3779B9
 """2**32 divided by the golden ratio: seeds of neighbouring replicas differ in many bits."""
+
+_active: Final = threading.local()
+
+
+@functools.cache
+def install() -> None:
+    """Have Keras draw random numbers of each replica's own in a step; once in each process."""
+    keras_fit.wrap(keras_fit.NEXT_SEED, next_seed)
+
+
+@contextlib.contextmanager
+def drawing(replica: Any) -> Iterator[None]:
+    """Draw the random numbers of `replica`, from 0, int32 [], in what this thread traces inside."""
+    _active.replica = replica
+    try:
+        yield
+    finally:
+        _active.replica = None
 
 
 def next_seed(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -22,9 +44,10 @@ def next_seed(original: Callable[..., Any]) -> Callable[..., Any]:
     def draw(self: Any, ordered: bool = True) -> Any:
         seed = original(self, ordered)
         step = current()
-        if step is None:
+        replica = getattr(_active, "replica", None) if step is None else step.replica
+        if replica is None:
             return seed
-        offset = tf.cast(step.replica, tf.uint32) * tf.constant(_FACTOR, tf.uint32)
+        offset = tf.cast(replica, tf.uint32) * tf.constant(_FACTOR, tf.uint32)
         return seed + tf.cast(tf.stack([offset, tf.zeros_like(offset)]), seed.dtype)
 
     return draw

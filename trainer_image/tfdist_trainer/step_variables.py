@@ -1,0 +1,89 @@
+"""The variables of training steps: statistics that replicas average, values that must be finite, and skipped steps."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from tfdist_trainer.autograph import graph
+from tfdist_trainer.keras_compat import raw
+from tfdist_trainer.strategies.reduction import all_reduce_sum
+from tfdist_trainer.strategies.replica_group import ReplicaGroup
+
+
+class BatchNormSync:
+    """Averages the batch-normalization statistics over all replicas.
+
+    The moving mean and variance of `BatchNormalization` differ on every replica (docs/trainer.md), and only those of
+    the chief would be saved. All other non-trainable floating-point variables are averaged as well.
+    """
+
+    def __init__(self, gang: ReplicaGroup, model: keras.Model) -> None:
+        self._gang = gang
+        self._variables = [v for each in model.non_trainable_variables if _is_float((v := raw(each)).dtype)]
+        self._average = graph(self._in_graph)
+
+    def run(self, weight: float) -> None:
+        """Set the statistics on all replicas to their mean, weighted by each member's `weight`.
+
+        A collective. A member without examples passes 0, because its statistics are meaningless.
+        """
+        if self._variables and self._gang.replicas > 1:
+            self._average(tf.constant(weight, tf.float32))
+
+    def _in_graph(self, weight: tf.Tensor) -> None:
+        def average() -> None:
+            # Of a member without examples they may be NaN.
+            values = [tf.math.multiply_no_nan(v.read_value(), tf.cast(weight, v.dtype)) for v in self._variables]
+            *values, total = all_reduce_sum([*values, weight], self._gang.replicas)
+            for variable, value in zip(self._variables, values, strict=True):
+                variable.assign(tf.cast(value / tf.cast(total, value.dtype), variable.dtype))
+
+        self._gang.strategy.run(average)
+
+
+class FiniteCheck:
+    """Checks that the variables of a checkpoint are finite: most steps check only the loss."""
+
+    def __init__(self, gang: ReplicaGroup, variables: Iterable[Any]) -> None:
+        # The first local copy of each variable: reading a distributed variable may be a collective.
+        local = [gang.local(raw(variable)) for variable in variables]
+        self._variables = [variable for variable in local if _is_float(variable.dtype)]
+        self._check = graph(self._in_graph)
+
+    def run(self) -> bool:
+        """Return whether all variables are finite; the same on all members, because their variables are equal."""
+        return bool(self._check().numpy())
+
+    def _in_graph(self) -> tf.Tensor:
+        return tf.reduce_all([tf.reduce_all(tf.math.is_finite(variable.read_value())) for variable in self._variables])
+
+
+class UndoneVariables:
+    """The variables that a skipped step leaves as they were; called in a replica's context.
+
+    Each replica reads and assigns its own copies through their handles: an assignment of Keras may be a collective,
+    which no branch of a graph can contain.
+    """
+
+    def __init__(self, variables: Iterable[Any]) -> None:
+        whole = [raw(variable) for variable in variables]
+        self._variables = [part for variable in whole for part in getattr(variable, "variables", [variable])]
+
+    def read(self) -> list[tf.Tensor]:
+        """Return the values before a step."""
+        return [tf.raw_ops.ReadVariableOp(resource=each.handle, dtype=each.dtype) for each in self._variables]
+
+    def restore(self, values: Sequence[tf.Tensor], *, unless: tf.Tensor) -> None:
+        """Set the variables to `values`, which `read` returned, `unless` this is true, bool []."""
+
+        def restore() -> None:
+            for variable, value in zip(self._variables, values, strict=True):
+                tf.raw_ops.AssignVariableOp(resource=variable.handle, value=value)
+
+        tf.cond(unless, lambda: None, restore)
+
+
+def _is_float(dtype: str) -> bool:
+    return bool(tf.as_dtype(dtype).is_floating)
