@@ -24,6 +24,9 @@ _ERRNOS: Final = {
 }
 """The `errno` behind each of TensorFlow's errors, which its file system maps (`tsl/platform/errors.cc`)."""
 
+_SEEDS: Final = "random_seeds"
+"""The attribute of a checkpoint that has the states of the layers' random number generators."""
+
 _REMOTE: Final = "remote target /job:"
 """Part of the message of every error that came over a connection to another process."""
 
@@ -41,7 +44,8 @@ class State:
         self._unsynchronized = list(unsynchronized)
         self._step = tf.Variable(0, dtype=tf.int64, trainable=False)
         self._epoch = tf.Variable(0, dtype=tf.int64, trainable=False)
-        self._checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer, step=self._step, epoch=self._epoch)
+        self._objects = {"model": model, "optimizer": optimizer, "step": self._step, "epoch": self._epoch}
+        self._checkpoint = tf.train.Checkpoint(**self._objects, **_random_seeds(model))
 
     @property
     def variables(self) -> list[Any]:
@@ -80,7 +84,9 @@ class State:
             StorageError: as `restore_model`.
             tf.errors.OpError: a parameter server is lost.
         """
-        _read(self._checkpoint, path, whole=True)
+        # Checkpoints of earlier versions have no random seeds.
+        known = tf.train.Checkpoint(**self._objects) if not _has_random_seeds(path) else self._checkpoint
+        _read(known, path, whole=True)
 
 
 def restore_model(model: keras.Model, path: Path) -> None:
@@ -90,6 +96,22 @@ def restore_model(model: keras.Model, path: Path) -> None:
         StorageError: the checkpoint cannot be read or belongs to another model.
     """
     _read(tf.train.Checkpoint(model=model), path, whole=False)
+
+
+def _random_seeds(model: Any) -> dict[str, list[Any]]:
+    """Return the seeds of a model's layers, such as `Dropout`, which `tf.train.Checkpoint(model=...)` does not find."""
+    weights = {id(variable) for variable in model.weights}
+    seeds = [raw(variable) for variable in model.variables if id(variable) not in weights]
+    return {_SEEDS: seeds} if seeds else {}
+
+
+def _has_random_seeds(path: Path) -> bool:
+    """Return whether the checkpoint has random seeds; also where it cannot be read, which is reported then."""
+    try:
+        names = tf.train.load_checkpoint(str(path / VARIABLES)).get_variable_to_shape_map()
+    except (tf.errors.OpError, ValueError):
+        return True
+    return any(name.startswith(f"{_SEEDS}/") for name in names)
 
 
 def _read(checkpoint: tf.train.Checkpoint, path: Path, *, whole: bool) -> None:
