@@ -11,6 +11,7 @@ from tfdist_trainer.errors import ConfigurationError, one_line
 from tfdist_trainer.keras_compat import keras
 from tfdist_trainer.programs.config import PATH
 from tfdist_trainer.programs.from_files import FromFiles, cross_entropy
+from tfdist_trainer.programs.logits import logits_of, with_softmax
 
 CONVOLUTIONS = ((16, 5), (32, 3))
 """Filters and size of the convolutions of `cnn`. Each halves height and width by its stride: on CPUs about twice
@@ -53,7 +54,7 @@ class ImageClassification(FromFiles):
     def model(self) -> keras.Model:
         """Return a model from uint8 images [batch, *imageShape] to logits [batch, classes]."""
         if self.config.model.endswith(".keras"):
-            return self._saved()
+            return logits_of(self._saved(), f"{PATH}.model")[0]
         # Pixels are scaled inside the model, so that serving takes the same bytes as training.
         image = keras.layers.Input(self.config.image_shape, dtype="uint8")
         hidden = keras.layers.Rescaling(1 / 255)(image)
@@ -65,6 +66,13 @@ class ImageClassification(FromFiles):
     def loss(self, labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
         """Return the cross entropy, float32 [batch], of `labels` [batch] and logits [batch, classes]."""
         return cross_entropy(labels, predictions)
+
+    def serving_model(self, model: keras.Model) -> keras.Model:
+        """Return `model`; with the softmax at its end that the file has which it was loaded from."""
+        if not self.config.model.endswith(".keras"):
+            return model
+        _, had_softmax = logits_of(self._saved(), f"{PATH}.model")
+        return with_softmax(model) if had_softmax else model
 
     def _plain(self, hidden: Any) -> Any:
         bias = not self.config.batch_normalization  # batch normalization has its own offset
