@@ -24,7 +24,8 @@ from tfdist.contract import Role
 from tfdist_trainer import runtime
 settings = runtime.read(json.loads(sys.argv[1]))
 runtime.prepare(os.environ, settings)
-import keras, tensorflow as tf
+import tensorflow as tf
+from tfdist_trainer.keras_compat import keras
 from tfdist_trainer.strategies import devices
 devices.configure(settings, Role.WORKER)
 try:
@@ -35,6 +36,7 @@ except RuntimeError:
 print(json.dumps({
     "intra": tf.config.threading.get_intra_op_parallelism_threads(),
     "inter": tf.config.threading.get_inter_op_parallelism_threads(),
+    "keras": keras.__name__.partition(".")[0],
     "policy": keras.mixed_precision.global_policy().name,
     "placement": tf.debugging.get_log_device_placement(),
     "is_deterministic": is_deterministic,
@@ -45,8 +47,9 @@ print(json.dumps({
 """
 
 
-def inspected(settings: Mapping[str, Any]) -> dict[str, Any]:
+def inspected(settings: Mapping[str, Any], **more: str) -> dict[str, Any]:
     environ = {k: v for k, v in os.environ.items() if k != "TF_CPP_MIN_LOG_LEVEL"} | {"TFDIST_LOGICAL_CPUS": "3"}
+    environ |= more
     command = [sys.executable, "-c", INSPECT, json.dumps(settings)]
     done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -60,6 +63,7 @@ def test_settings_have_their_effect() -> None:
     assert plain == {
         "intra": 0,
         "inter": 0,
+        "keras": "keras",
         "policy": "float32",
         "placement": False,
         "is_deterministic": False,
@@ -78,6 +82,7 @@ def test_settings_have_their_effect() -> None:
     assert inspected(settings) == {
         "intra": 1,
         "inter": 2,
+        "keras": "keras",
         "policy": "mixed_bfloat16",
         "placement": True,
         "is_deterministic": True,
@@ -85,6 +90,12 @@ def test_settings_have_their_effect() -> None:
         "log": "0",
         "collective": "RING",
     }
+
+
+@pytest.mark.trainer
+def test_the_precision_of_models_of_the_former_keras_is_set_too() -> None:
+    seen = inspected({"mixedPrecision": "bfloat16"}, TF_USE_LEGACY_KERAS="1")
+    assert (seen["keras"], seen["policy"]) == ("tf_keras", "mixed_bfloat16")
 
 
 def test_steps_on_parameter_servers_are_never_compiled() -> None:

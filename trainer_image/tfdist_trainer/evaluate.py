@@ -25,6 +25,7 @@ from tfdist_trainer.evaluation_summaries import EvaluationSummaries
 from tfdist_trainer.initial_checkpoint import LATEST, read_named, share_record
 from tfdist_trainer.input_pipeline import open_input_pipeline
 from tfdist_trainer.loop_decision import LoopDecision, agree
+from tfdist_trainer.programs.models import new_model
 from tfdist_trainer.state import restore_model
 from tfdist_trainer.step import EvaluateStep, metric_sums
 from tfdist_trainer.steps_per_execution import StepsPerExecutionTuner
@@ -103,7 +104,7 @@ class CheckpointEvaluator:
         self._input = open_input_pipeline(context.gang, examples, context.config, "training.config.data.eval")
         self._skipped = float(context.gang.all_reduce_sum([examples.skipped])[0])
         with context.gang.strategy.scope():
-            self._model = context.program.model()
+            self._model = new_model(context.program, Split.EVAL, context.shard)
         self._step = EvaluateStep(context.gang, context.program, self._model)
         self._sums = metric_sums(context.program)
         self._iterator = self._input.iterator(None, times)

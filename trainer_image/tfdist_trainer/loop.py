@@ -287,7 +287,9 @@ class Training:
 
     def _finish(self) -> None:
         """Save the last step, export its model, and name it in `final.json`."""
-        if self._saver.is_missing(self._cursor):
+        with self._gang.strategy.scope():
+            is_changed = self._state.finalize()
+        if is_changed or self._saver.is_missing(self._cursor):
             self._save()
         self._saver.finish(self._total_steps, partial(export_checkpoint, self._context, ExportedModel.FINAL))
         self._summaries.close()

@@ -1,29 +1,47 @@
 """The model of a program: a new one with its optimizer, to be trained, and one from a checkpoint, to be exported."""
 
 from pathlib import Path
+from typing import Any
 
 import keras
 
 from tfdist.api.export import ExportedModel
-from tfdist.contract import Phase
+from tfdist.contract import Phase, Role
 from tfdist_trainer.context import Context
+from tfdist_trainer.data.files import Split
+from tfdist_trainer.errors import ConfigurationError
 from tfdist_trainer.export import export
+from tfdist_trainer.programs.models import check_trainable, new_model
 from tfdist_trainer.state import State, restore_model
 from tfdist_trainer.upstream.initial_values import local_initial_values
 
 
 def new_state(context: Context) -> State:
-    """Return a new model and optimizer, made in the strategy's scope; to be restored, and then aligned."""
+    """Return a new model and optimizer, made in the strategy's scope; to be restored, and then aligned.
+
+    Raises:
+        ConfigurationError: the model has nothing to train, or is made for `fit`.
+    """
     # Not 0: a shuffle compares the pair of this seed and its own with (0, 0), and its own is a tensor.
     keras.utils.set_random_seed(context.seed + 1)
     strategy = context.gang.strategy
     with strategy.scope(), local_initial_values(strategy) as unsynchronized:
-        model = context.program.model()
+        model = new_model(context.program, Split.TRAIN, context.shard)
+        check_trainable(model)
         optimizer = context.program.optimizer(context.scale)
-        if context.settings.mixed_precision == "float16" and isinstance(optimizer, keras.optimizers.Optimizer):
-            optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
+        if context.settings.mixed_precision == "float16":
+            optimizer = _with_loss_scale(optimizer)
         optimizer.build(model.trainable_variables)
     return State(model, optimizer, unsynchronized)
+
+
+def _with_loss_scale(optimizer: Any) -> keras.optimizers.Optimizer:
+    if not isinstance(optimizer, keras.optimizers.Optimizer):
+        raise ConfigurationError(
+            "runtime.mixedPrecision: float16 needs a loss scale, which is not supported with optimizers of tf_keras; "
+            "use bfloat16, or Keras 3 without training.config.minShardBytes"
+        )
+    return keras.optimizers.LossScaleOptimizer(optimizer)
 
 
 def export_checkpoint(context: Context, which: ExportedModel, path: Path, step: int) -> None:
@@ -40,7 +58,8 @@ def export_checkpoint(context: Context, which: ExportedModel, path: Path, step: 
     if settings is None or which not in settings.which:
         return
     reporter.update(phase=Phase.CHECKPOINTING)
-    model = context.program.model()
+    split = Split.EVAL if context.member.job.role is Role.EVALUATOR else Split.TRAIN
+    model = new_model(context.program, split, context.shard)
     restore_model(model, path)
     exported = export(settings, which, context.program.serving_model(model), step)
     reporter.update(exports=[*reporter.current.exports, exported])

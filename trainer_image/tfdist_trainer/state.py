@@ -59,6 +59,17 @@ class State:
         initial_values.broadcast(gang, [variable for variable in self._unsynchronized if id(variable) not in equal])
         self._unsynchronized.clear()
 
+    def finalize(self) -> bool:
+        """Set the weights to those that a training ends with, as `fit` does; called in the strategy's scope.
+
+        Return whether these are others: moving averages, with an optimizer that has `use_ema`.
+        """
+        optimizer = getattr(self.optimizer, "inner_optimizer", self.optimizer)
+        if not getattr(optimizer, "use_ema", False) or not int(raw(optimizer.iterations).read_value()):
+            return False
+        optimizer.finalize_variable_values(self.model.trainable_variables)
+        return True
+
     def save(self, writer: CheckpointWriter, cursor: DataCursor) -> CheckpointReport:
         """Write a checkpoint; only the chief calls this.
 

@@ -36,7 +36,10 @@ class Program(ABC):
 
     @abstractmethod
     def model(self) -> keras.Model:
-        """Return a new, built model from features [batch, ...] to predictions; called in the strategy's scope."""
+        """Return a new model from features [batch, ...] to predictions; called in the strategy's scope.
+
+        One that is not built is called with zeros in the shapes of `dataset`.
+        """
 
     @abstractmethod
     def dataset(self, split: Split, shard: Shard) -> tf.data.Dataset:

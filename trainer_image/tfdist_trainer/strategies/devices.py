@@ -6,12 +6,11 @@ All of it comes before TensorFlow's first operation: after that devices and thre
 import os
 from typing import Final
 
-import keras
 import tensorflow as tf
 
 from tfdist.api.training import RuntimeSpec
 from tfdist.contract import Role
-from tfdist_trainer import log
+from tfdist_trainer import keras_compat, log
 from tfdist_trainer.errors import ConfigurationError, UsageError
 from tfdist_trainer.strategies import amx_workaround
 
@@ -42,7 +41,7 @@ def configure(settings: RuntimeSpec, role: Role) -> None:
         ) from None
     tf.debugging.set_log_device_placement(settings.log_device_placement)
     if settings.mixed_precision is not None:
-        keras.mixed_precision.set_global_policy(f"mixed_{settings.mixed_precision}")
+        keras_compat.keras.mixed_precision.set_global_policy(f"mixed_{settings.mixed_precision}")
     if settings.deterministic:
         tf.config.experimental.enable_op_determinism()
     log.event("devices", CPU=int(os.environ.get(LOGICAL_CPUS_ENV, "1")), GPU=_gpus())
