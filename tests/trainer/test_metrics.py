@@ -200,6 +200,19 @@ def test_a_metric_that_cannot_be_summed_is_rejected() -> None:
         KerasMetric(Largest())
 
 
+@pytest.mark.parametrize("make", [keras.metrics.R2Score, keras.metrics.F1Score])
+def test_a_metric_that_creates_its_state_at_the_first_batch_is_rejected(make: Callable[[], Any]) -> None:
+    with pytest.raises(ConfigurationError, match=r"metric .*: it creates its state at the first batch"):
+        KerasMetric(make())
+
+
+@pytest.mark.parametrize("name", ["total", "loss"])
+def test_two_metrics_with_one_name_are_rejected(name: str) -> None:
+    metrics = [WeightedMean("loss", lambda *_: 0), keras.metrics.Mean(name="total"), keras.metrics.Sum(name=name)]
+    with pytest.raises(ConfigurationError, match=rf"^training.program: metrics\(\) .* the name '{name}'"):
+        MetricCollection(metrics)
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [("keras.NoSuchThing", "has no metric"), ("keras.MeanIoU", "cannot be made by its name alone")],

@@ -1,5 +1,6 @@
 """All metrics of a program as one vector of sums, so that one collective adds them over the replicas."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfdist_trainer.autograph import autograph_converted
+from tfdist_trainer.errors import ConfigurationError
 from tfdist_trainer.metrics.additive import Metric, Sums
 from tfdist_trainer.metrics.keras_metrics import KerasMetric
 
@@ -21,11 +23,17 @@ class MetricCollection:
     A Keras metric is accepted if its state is additive.
 
     Raises:
-        ConfigurationError: the state of a Keras metric is not additive.
+        ConfigurationError: the state of a Keras metric is not additive, or two metrics have one name.
     """
 
     def __init__(self, metrics: Sequence[Metric | keras.metrics.Metric]) -> None:
         self.metrics = tuple(metric if isinstance(metric, Metric) else KerasMetric(metric) for metric in metrics)
+        names = Counter(metric.name for metric in self.metrics)
+        if repeated := [name for name, count in names.items() if count > 1]:
+            raise ConfigurationError(
+                f"training.program: metrics() returns two metrics with the name {repeated[0]!r}; names must differ, "
+                "and 'loss' is that of loss()"
+            )
         self.size = 1 + sum(metric.size for metric in self.metrics)
         self._sums = [autograph_converted(metric.sums) for metric in self.metrics]
 

@@ -30,12 +30,25 @@ class KerasMetric(Metric):
         self._scores = scores
         self._variables = list(metric.variables)
         additive = all(variable.aggregation == "sum" and not np.any(variable.numpy()) for variable in self._variables)
-        if not self._variables or not additive:
+        if not additive:
             raise ConfigurationError(
                 f"metric {metric.name!r} ({type(metric).__name__}): its state is not sums that start from zero, so "
                 "those of several workers cannot be added; use another, or a WeightedMean of your own"
             )
+        if not self._variables or not self._has_result():
+            raise ConfigurationError(
+                f"metric {metric.name!r} ({type(metric).__name__}): it creates its state at the first batch, and the "
+                "sums of a metric must be known before; use another, or a WeightedMean of your own"
+            )
         self._sizes = [int(np.prod(variable.shape)) for variable in self._variables]
+
+    def _has_result(self) -> bool:
+        """Return whether the state is whole: a metric that adds to it at the first batch has no result before."""
+        try:
+            self._metric.stateless_result([variable.value for variable in self._variables])
+        except Exception:  # any, of a metric of any class
+            return False
+        return True
 
     @property
     def size(self) -> int:

@@ -39,9 +39,16 @@ class Choice:
     """`package.module:Class`."""
 
     def create(self) -> "Program":
-        """Create the program. Imports TensorFlow."""
+        """Create the program. Imports TensorFlow.
+
+        The methods of a user's program raise a ConfigurationError where they fail, or return a wrong object.
+        """
         made: Program = _find(self.place)(self.config)
-        return made
+        if self.place.startswith(f"{__name__}."):
+            return made
+        from tfdist_trainer.programs.user_program import checked  # noqa: PLC0415  imports TensorFlow, as the class has
+
+        return checked(made)
 
 
 def choose(name: str, config: Mapping[str, Any]) -> Choice:

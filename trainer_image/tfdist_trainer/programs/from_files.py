@@ -1,5 +1,6 @@
 """The base class of built-in programs: examples are columns of files; metrics and optimizer are configured."""
 
+import traceback
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from tfdist_trainer.metrics import build
 from tfdist_trainer.metrics.additive import Metric
 from tfdist_trainer.programs import data_files, optimizers
 from tfdist_trainer.programs.base import BuiltIn
+from tfdist_trainer.programs.user_program import dataset_error
 
 
 class FromFiles(BuiltIn):
@@ -158,6 +160,8 @@ _OF_DATA: Final = (
     tf.errors.DataLossError,
     tf.errors.NotFoundError,
     tf.errors.PermissionDeniedError,
+    tf.errors.UnknownError,
+    tf.errors.UnimplementedError,
 )
 
 
@@ -168,13 +172,18 @@ def explained(program: object) -> Iterator[None]:
     Raises:
         DataMalformedError: a record is bad; the message has file and record.
         DataMissingError: a file no longer exists.
+        ConfigurationError: `dataset()` of a user's program gave no example, or one of another shape.
     """
     try:
         yield
     except _OF_DATA as error:
         # When another member fails, the error of a collective here may have the type of that member's error.
-        if isinstance(program, FromFiles) and "Collective ops is aborted" not in error.message:
-            program.check()
+        if "Collective ops is aborted" not in error.message:
+            if isinstance(program, FromFiles):
+                program.check()
+            if (of_dataset := dataset_error(error)) is not None:
+                traceback.print_exc()
+                raise of_dataset from None
         raise
 
 

@@ -1,0 +1,181 @@
+"""Checks what the methods of a user's program return, and reports their errors with the name of the method.
+
+Without this such an error ends a replica as a bug of the trainer, which a restart may cure; it is one of the program.
+"""
+
+import builtins
+import functools
+import re
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import keras
+import tensorflow as tf
+
+from tfdist_trainer.errors import ConfigurationError, cause_of, one_line
+from tfdist_trainer.metrics.additive import Metric
+from tfdist_trainer.programs.base import Program
+
+FIELD: Final = "training.program"
+
+_ERRORS: Final = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    NameError,
+    NotImplementedError,
+    TypeError,
+    ValueError,
+    tf.errors.InvalidArgumentError,
+)
+"""Errors of the code of a method. Others, such as those of files and the network, may be absent after a restart."""
+
+_OPTIONAL_WEIGHT: Final = (2, 3)
+"""Parts of an example, without and with its weight."""
+
+
+def checked(program: Program) -> Program:
+    """Return `program` with methods that check what the user's methods return.
+
+    They raise a ConfigurationError that names the method for an error of its code, and for a wrong result. The methods
+    of `loss` and the metrics are traced with the step, and are not among them.
+    """
+    features: list[Any] = []
+
+    def dataset(result: Any) -> None:
+        _check_dataset(result)
+        features[:] = [result.element_spec[0]]
+
+    def model(result: Any) -> None:
+        _check_model(result)
+        for spec in features:
+            _check_inputs(result, spec)
+
+    checks: Mapping[str, Callable[[Any], None]] = {
+        "dataset": dataset,
+        "model": model,
+        "optimizer": _check_optimizer,
+        "metrics": _check_metrics,
+        "serving_model": _check_model,
+    }
+    for name, check in checks.items():
+        setattr(program, name, _guarded(name, getattr(program, name), check))
+    return program
+
+
+def _guarded(name: str, method: Callable[..., Any], check: Callable[[Any], None]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def guarded(*arguments: Any, **options: Any) -> Any:
+        try:
+            result = method(*arguments, **options)
+        except _ERRORS as error:
+            traceback.print_exc()
+            raise _failed(name, type(error).__name__, cause_of(str(error))) from None
+        check(result)
+        return result
+
+    return guarded
+
+
+_PYTHON_ERROR: Final = re.compile(r"([A-Za-z_][\w.]*): ([^\n]*(?:\n[^\n]+)*?)\nTraceback \(most recent call last\):")
+"""The exception of Python code that an operation of TensorFlow called, before its traceback."""
+_OF_INPUT: Final = re.compile(r"IteratorGetNext|ReduceDataset|generator_py_func")
+
+
+def dataset_error(error: tf.errors.OpError) -> ConfigurationError | None:
+    """Return the error of `dataset()` that made an input pipeline fail with `error`; None for any other failure.
+
+    It is an exception of a generator or another Python function, other than those of files and the network.
+    """
+    found = _PYTHON_ERROR.search(error.message)
+    if not found or not _OF_INPUT.search(error.message):
+        return None
+    kind = getattr(builtins, found[1], None)
+    if isinstance(kind, type) and issubclass(kind, OSError | MemoryError):
+        return None
+    return _failed("dataset", found[1], found[2])
+
+
+def _failed(method: str, kind: str, text: str) -> ConfigurationError:
+    return ConfigurationError(f"{FIELD}: {method}() raises {kind}: {one_line(text)}")
+
+
+def _returned(method: str, text: str) -> ConfigurationError:
+    return ConfigurationError(f"{FIELD}: {method}() returns {text}")
+
+
+def _check_dataset(dataset: Any) -> None:
+    if not isinstance(dataset, tf.data.Dataset):
+        raise _returned("dataset", f"{_named(dataset)}; return a tf.data.Dataset")
+    element = dataset.element_spec
+    if not isinstance(element, tuple) or len(element) not in _OPTIONAL_WEIGHT:
+        parts = f"{len(element)} parts" if isinstance(element, tuple) else _named(element)
+        wanted = "each example is (features, label) or (features, label, weight)"
+        raise _returned("dataset", f"examples that are {parts}; {wanted}")
+    for spec in tf.nest.flatten(element):
+        if not isinstance(spec, tf.TensorSpec):
+            kind = type(spec).__name__.removesuffix("Spec")
+            raise _returned("dataset", f"examples with a {kind}; return dense tensors, for example with to_tensor()")
+        if not spec.shape.is_fully_defined():
+            remedy = "return one example at a time, without batch(), and pad examples of different sizes"
+            raise _returned("dataset", f"examples of shape {spec.shape}, of which every size must be known; {remedy}")
+    weight = element[2].shape if len(element) == max(_OPTIONAL_WEIGHT) else tf.TensorShape([])
+    if not weight.is_compatible_with([]):
+        remedy = "return one example at a time, without batch(), with one number as its weight"
+        raise _returned("dataset", f"weights of shape {weight}; {remedy}")
+
+
+def _check_model(model: Any) -> None:
+    if not callable(model) or not hasattr(model, "trainable_variables"):
+        raise _returned("model", f"{_named(model)}; return a Keras model")
+    if not getattr(model, "built", True) and not model.variables:
+        raise _returned("model", "a model that is not built; begin it with keras.layers.Input, or call build()")
+
+
+def _check_inputs(model: Any, features: Any) -> None:
+    """Check features that are one tensor against the only input of a model, where both have shapes."""
+    try:
+        inputs = model.inputs or ()
+    except (AttributeError, ValueError):  # a subclass of Model, or a Sequential without Input
+        return
+    if len(inputs) != 1 or not isinstance(features, tf.TensorSpec):
+        return
+    wanted = tf.TensorShape(inputs[0].shape)[1:]
+    if _fits(features.shape, wanted):
+        return
+    batched = features.shape.rank > 0 and features.shape[1:].is_compatible_with(wanted)
+    remedy = "return one example at a time, without batch()" if batched else "make the shapes equal"
+    text = f"features of shape {features.shape}, and model() has an input of shape {wanted} for each example"
+    raise _returned("dataset", f"{text}; {remedy}")
+
+
+def _fits(features: tf.TensorShape, wanted: tf.TensorShape) -> bool:
+    """Return whether an input takes `features`; Keras removes or adds a last axis of size 1."""
+    forms = [features, features.concatenate([1])]
+    if features.rank and features[-1] == 1:
+        forms.append(features[:-1])
+    return any(form.is_compatible_with(wanted) for form in forms)
+
+
+def _check_optimizer(optimizer: Any) -> None:
+    if not hasattr(optimizer, "apply_gradients"):
+        text = f"{_named(optimizer)}; return an optimizer, such as keras.optimizers.Adam(1e-3 * scale)"
+        raise _returned("optimizer", text)
+
+
+def _check_metrics(metrics: Any) -> None:
+    if not isinstance(metrics, list | tuple):
+        raise _returned("metrics", f"{_named(metrics)}; return a list of metrics")
+    for metric in metrics:
+        if not isinstance(metric, Metric | keras.metrics.Metric):
+            wanted = "return metrics of Keras 3, or tfdist_trainer.WeightedMean"
+            raise _returned("metrics", f"a list with {_named(metric)}; {wanted}")
+
+
+def _named(value: Any) -> str:
+    """Return a value of a simple type with its type, and of any other the type alone."""
+    kind = type(value).__name__
+    return f"{value!r}, a {kind}" if isinstance(value, str | int | float) else f"a {kind}"
