@@ -17,6 +17,8 @@ from tfdist_trainer.metrics import build
 from tfdist_trainer.metrics.additive import WeightedMean
 from tfdist_trainer.metrics.collection import MetricCollection
 from tfdist_trainer.metrics.keras_metrics import KerasMetric
+from tfdist_trainer.programs import choose
+from tfdist_trainer.programs.tabular import Tabular
 
 pytestmark = pytest.mark.trainer
 
@@ -123,6 +125,32 @@ def test_the_area_under_the_curve_is_that_of_all_pairs_to_the_width_of_a_bin() -
     assert one(auc, labels, logits, weights) == pytest.approx(np.mean(areas), abs=2e-3)
 
 
+@pytest.mark.parametrize(("classes", "tolerance"), [(2, 1e-3), (200, 1e-2)])
+def test_the_area_of_rare_positives_is_close_to_that_of_all_pairs(classes: int, tolerance: float) -> None:
+    random = np.random.default_rng(5)
+    labels = (random.uniform(size=4000) < 0.005).astype(np.int64) if classes == 2 else random.integers(0, classes, 4000)
+    logits = random.normal(0, 1.5, (4000, classes)) + 2 * np.eye(classes)[labels]
+    logits[:, 0] += 8 if classes == 2 else 0
+    others = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True) - np.exp(logits))
+    curves = [1] if classes == 2 else range(classes)
+    expected = np.mean([area_by_pairs(others[:, c], labels == c, np.ones(4000)) for c in curves])
+    auc = build.classification(["auc"], classes)[0]
+    assert one(auc, labels, logits) == pytest.approx(expected, abs=tolerance)
+
+
+def test_equal_odds_are_equal_whether_the_class_is_the_first_with_the_largest_score_or_not() -> None:
+    logits = [[0, 1, 1], [1, 1, 0]]  # class 1 has the same odds twice; class 0 has lower ones where it is right
+    assert one(build.classification(["auc"], 3)[0], [0, 1], np.array(logits)) == np.mean([0, 1 / 2])
+
+
+def test_the_area_needs_memory_for_each_class_and_not_for_each_pair_of_classes() -> None:
+    auc, batch, classes = build.classification(["auc"], 1000)[0], 8, 1000
+    given = tf.TensorSpec([batch], tf.int64), tf.TensorSpec([batch, classes]), tf.TensorSpec([batch])
+    operations = tf.function(auc.sums).get_concrete_function(*given).graph.get_operations()
+    sizes = [output.shape.num_elements() or 0 for operation in operations for output in operation.outputs]
+    assert max(sizes) <= max(auc.size, batch * classes)
+
+
 def test_predictions_close_to_certainty_are_still_distinguished() -> None:
     logits = np.array([[0, 30], [0, 31], [0, 33], [0, 36]])
     assert one(build.classification(["auc"], 2)[0], [0, 0, 1, 1], logits) == 1
@@ -140,6 +168,22 @@ def test_numbers_follow_their_definition() -> None:
             "r2": 1 - 5 / variation,
         }
     )
+
+
+@pytest.mark.parametrize("mean", [1e6, -1e9])
+def test_r2_of_large_labels_is_right_from_sums_of_float32(mean: float) -> None:
+    random = np.random.default_rng(6)
+    labels = mean + random.normal(0, 100, 500)
+    errors = random.normal(0, 10, 500)
+    scale = {"mean": mean, "deviation": 100.0}
+    config = {"data": {}, "numeric": ["x"], "normalize": {"x": scale, "label": scale}, "metrics": ["r2"]}
+    program = choose("tabular", config).create()
+    assert isinstance(program, Tabular)
+    program.load({})
+    [metric] = program.metrics()
+    sums = metric.sums(tf.constant(labels), tf.constant(labels + errors), tf.ones([500]))
+    expected = 1 - (errors**2).sum() / ((labels - labels.mean()) ** 2).sum()
+    assert metric.result(tf.cast(sums, tf.float32).numpy().astype(np.float64)) == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.parametrize("name", [*CLASSIFICATION, *OF_NUMBERS])

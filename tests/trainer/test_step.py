@@ -86,6 +86,28 @@ def test_absent_examples_count_for_nothing_even_when_they_are_not_numbers(gang: 
     assert list(weighed.numpy()) == [0.0, 0.0]
 
 
+@pytest.mark.parametrize(("undefined", "bad"), [("metrics", 0), ("loss", 1)])
+def test_a_loss_that_is_not_finite_ends_the_steps_and_a_metric_does_not(
+    gang: ReplicaGroup, monkeypatch: pytest.MonkeyPatch, undefined: str, bad: int
+) -> None:
+    program = choose("image_classification", CONFIG).create()
+
+    def undefined_value(labels: tf.Tensor, _predictions: tf.Tensor) -> tf.Tensor:
+        return tf.fill(tf.shape(labels), float("nan"))
+
+    made = undefined_value if undefined == "loss" else lambda: [WeightedMean("undefined", undefined_value)]
+    monkeypatch.setattr(program, undefined, made)
+    with gang.strategy.scope():
+        model, optimizer = program.model(), program.optimizer(1.0)
+        optimizer.build(model.trainable_variables)
+    images, labels = np.zeros((2, 4, 4, 1), np.uint8), np.array([0, 1])
+    iterator = distributed(gang, [batch(images, labels, [True] * 2)] * 2)
+    stats = TrainStep(gang, program, model, optimizer, StepOptions()).run(iterator, 3)
+    assert int(stats.not_finite) == bad
+    assert int(stats.done) == (1 if bad else 3)
+    assert np.isnan(metric_sums(program).results(stats.sums)["loss" if bad else "undefined"])
+
+
 OPTIMIZERS: dict[str, Callable[[], Any]] = {
     "adam": keras.optimizers.Adam,
     "adam-bounded": lambda: keras.optimizers.Adam(0.01, beta_1=0.8, epsilon=1e-3, global_clipnorm=0.5),

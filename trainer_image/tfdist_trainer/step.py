@@ -7,7 +7,7 @@ member with few or no examples neither delays nor distorts the step.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -33,6 +33,9 @@ from tfdist_trainer.step_variables import UndoneVariables
 from tfdist_trainer.strategies.reduction import all_reduce_mean, all_reduce_sum
 from tfdist_trainer.strategies.replica_group import ReplicaGroup
 from tfdist_trainer.upstream.keras_optimizers import disable_gradient_reduction
+
+_LOSS_SUMS: Final = 3
+"""The first sums of a step: the number of examples, the weighted loss, the weight. Metrics may be undefined."""
 
 
 def metric_sums(program: Program) -> MetricCollection:
@@ -132,7 +135,7 @@ class TrainStep:
         before = self._undone.read() if self._options.skip else []
         batch = without_uncounted(batch)
         *gradients, sums = all_reduce_mean(self._local_parts(batch), self._gang.replicas)
-        finite = tf.math.is_finite(tf.reduce_sum(sums))
+        finite = tf.math.is_finite(tf.reduce_sum(sums[:_LOSS_SUMS]))
         checked = last if not self._options.skip else tf.constant(True)
         norm = tf.cond(checked, lambda: _norm(gradients), lambda: tf.constant(0.0))
         if self._scaled:

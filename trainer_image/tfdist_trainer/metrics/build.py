@@ -15,10 +15,10 @@ from tfdist_trainer.metrics.regression import RootMeanSquaredError, RSquared, ab
 
 FIELD: Final = "training.config.metrics"
 
-_REGRESSION: Final[Mapping[str, Callable[[], Metric]]] = {
-    "mean_squared_error": lambda: WeightedMean("mean_squared_error", squared_error),
-    "mean_absolute_error": lambda: WeightedMean("mean_absolute_error", absolute_error),
-    "root_mean_squared_error": RootMeanSquaredError,
+_REGRESSION: Final[Mapping[str, Callable[[float], Metric]]] = {
+    "mean_squared_error": lambda _mean: WeightedMean("mean_squared_error", squared_error),
+    "mean_absolute_error": lambda _mean: WeightedMean("mean_absolute_error", absolute_error),
+    "root_mean_squared_error": lambda _mean: RootMeanSquaredError(),
     "r2": RSquared,
 }
 
@@ -32,9 +32,9 @@ _CLASSIFICATION: Final[Mapping[str, Callable[[int], Metric]]] = {
 }
 
 
-def regression(names: Sequence[str]) -> list[Metric]:
-    """Return the metrics `names` of numbers; errors as of `classification`."""
-    return [_REGRESSION[name]() if name in _REGRESSION else _keras_metric(name, None) for name in names]
+def regression(names: Sequence[str], mean: float = 0.0) -> list[Metric]:
+    """Return the metrics `names` of numbers whose labels have about the given `mean`; errors as of `classification`."""
+    return [_REGRESSION[name](mean) if name in _REGRESSION else _keras_metric(name, None) for name in names]
 
 
 def classification(names: Sequence[str], classes: int) -> list[Metric]:

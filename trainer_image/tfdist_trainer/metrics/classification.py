@@ -138,9 +138,13 @@ class AreaUnderCurve(Metric):
         """Return log p / (1 - p), [batch, curves], of the classes' probabilities."""
         if self._curves == 1:
             return logits[:, 1:] - logits[:, :1]
-        none = tf.constant(-np.inf, logits.dtype)
-        others = tf.where(tf.eye(self._classes, dtype=tf.bool), none, logits[:, tf.newaxis, :])
-        return logits - tf.reduce_logsumexp(others, axis=-1)
+        # log(1 - p) without a table of [batch, classes, classes]: 1 - p is exact to subtract unless p is the largest.
+        total = tf.reduce_logsumexp(logits, axis=-1, keepdims=True)
+        largest = tf.one_hot(tf.argmax(logits, axis=-1), self._classes, on_value=True, off_value=False, dtype=tf.bool)
+        rest = tf.where(largest, tf.constant(-np.inf, logits.dtype), logits)
+        share = tf.where(largest, tf.zeros_like(logits), tf.exp(logits - total))
+        others = tf.where(largest, tf.reduce_logsumexp(rest, axis=-1, keepdims=True), total + tf.math.log1p(-share))
+        return logits - others
 
 
 def _area(negative: Sums, positive: Sums) -> float | None:

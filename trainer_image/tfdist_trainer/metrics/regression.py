@@ -28,9 +28,16 @@ class RootMeanSquaredError(WeightedMean):
 
 
 class RSquared(Metric):
-    """The part of the labels' variance that predictions explain: 1 - sum(w e**2) / sum(w (y - mean)**2)."""
+    """The part of the labels' variance that predictions explain: 1 - sum(w e**2) / sum(w (y - mean)**2).
+
+    The variance comes from sums of labels and squared labels, which cancel where the mean is much larger than the
+    deviation: training adds in float32. So labels are counted from `pivot`, a number near their mean.
+    """
 
     name = "r2"
+
+    def __init__(self, pivot: float = 0.0) -> None:
+        self._pivot = pivot
 
     @property
     def size(self) -> int:
@@ -38,8 +45,8 @@ class RSquared(Metric):
         return 4
 
     def sums(self, labels: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-        """Return float64 [4]: the sums of weights, labels, squared labels and squared errors."""
-        weights, values = tf.cast(weights, tf.float64), tf.cast(labels, tf.float64)
+        """Return float64 [4]: the sums of weights, labels from the pivot, their squares, and squared errors."""
+        weights, values = tf.cast(weights, tf.float64), tf.cast(labels, tf.float64) - self._pivot
         errors = tf.where(weights > 0, squared_error(labels, predictions), tf.zeros_like(values))
         parts = [weights, weights * values, weights * values * values, weights * errors]
         return tf.stack([tf.reduce_sum(part) for part in parts])

@@ -116,7 +116,14 @@ class FromFiles(BuiltIn):
     def metrics(self) -> Sequence[Metric]:
         """Return the configured metrics."""
         names = self.config.metric_names
-        return build.regression(names) if self.classes is None else build.classification(names, self.classes)
+        if self.classes is None:
+            return build.regression(names, self.label_mean)
+        return build.classification(names, self.classes)
+
+    @property
+    def label_mean(self) -> float:
+        """Mean of the labels of a regression over the training data; 0 where it is not known."""
+        return 0.0
 
     def optimizer(self, scale: float) -> keras.optimizers.Optimizer:
         """Return the configured optimizer; see the base class."""

@@ -106,6 +106,11 @@ class Tabular(AdaptableProgram):
         _, deviation = self._scale([self.config.label])
         return tf.square((labels - predictions) / tf.constant(deviation[0], tf.float32))
 
+    @property
+    def label_mean(self) -> float:
+        """Mean of the label in the training data or the configuration; see the base class."""
+        return float(self._scale([self.config.label])[0][0])
+
     def _label(self) -> Column:
         name, classes = self.config.label, self.config.classes
         if classes is None:

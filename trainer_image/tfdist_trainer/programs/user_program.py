@@ -111,10 +111,10 @@ def _check_dataset(dataset: Any) -> None:
     if not isinstance(dataset, tf.data.Dataset):
         raise _returned("dataset", f"{_named(dataset)}; return a tf.data.Dataset")
     element = dataset.element_spec
-    if not isinstance(element, tuple) or len(element) not in _OPTIONAL_WEIGHT:
-        parts = f"{len(element)} parts" if isinstance(element, tuple) else _named(element)
+    parts = len(element) if isinstance(element, tuple) else 0
+    if parts not in _OPTIONAL_WEIGHT:
         wanted = "each example is (features, label) or (features, label, weight)"
-        raise _returned("dataset", f"examples that are {parts}; {wanted}")
+        raise _returned("dataset", f"examples that are {f'{parts} parts' if parts else _named(element)}; {wanted}")
     for spec in tf.nest.flatten(element):
         if not isinstance(spec, tf.TensorSpec):
             kind = type(spec).__name__.removesuffix("Spec")
@@ -122,7 +122,7 @@ def _check_dataset(dataset: Any) -> None:
         if not spec.shape.is_fully_defined():
             remedy = "return one example at a time, without batch(), and pad examples of different sizes"
             raise _returned("dataset", f"examples of shape {spec.shape}, of which every size must be known; {remedy}")
-    weight = element[2].shape if len(element) == max(_OPTIONAL_WEIGHT) else tf.TensorShape([])
+    weight = element[-1].shape if parts == max(_OPTIONAL_WEIGHT) else tf.TensorShape([])
     if not weight.is_compatible_with([]):
         remedy = "return one example at a time, without batch(), with one number as its weight"
         raise _returned("dataset", f"weights of shape {weight}; {remedy}")
@@ -138,7 +138,7 @@ def _check_model(model: Any) -> None:
 def _check_inputs(model: Any, features: Any) -> None:
     """Check features that are one tensor against the only input of a model, where both have shapes."""
     try:
-        inputs = model.inputs or ()
+        inputs: Any = model.inputs or []
     except (AttributeError, ValueError):  # a subclass of Model, or a Sequential without Input
         return
     if len(inputs) != 1 or not isinstance(features, tf.TensorSpec):
