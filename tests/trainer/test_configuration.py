@@ -46,6 +46,11 @@ CASES: dict[str, tuple[Any, ExitCode, str]] = {
         ExitCode.CONFIGURATION,
         "training.config.data.train: required, and absent",
     ),
+    "no data for the evaluation after training": (
+        training(data=DATA | {"eval": "{folder}/eval-*.npz"}) | {"evaluation": {"mode": "AfterTraining"}},
+        ExitCode.DATA_MISSING,
+        "training.config.data.eval: no file matches '{folder}/eval-*.npz'",
+    ),
     "a misspelled field": (
         training(data=DATA, learninRate=1),
         ExitCode.CONFIGURATION,

@@ -174,6 +174,18 @@ def test_the_error_of_an_unusable_class_is_reported(launch: "Launch") -> None:
 
 
 @pytest.mark.usefixtures("source")
+def test_a_metric_of_the_evaluation_that_the_program_does_not_compute_is_reported_before_training(
+    launch: "Launch", tmp_path: Path
+) -> None:
+    fields = {"checkpoint": {"directory": str(tmp_path / "ckpt")}}
+    selects = {"evaluation": {"mode": "Continuous", "metric": "accuracy"}}
+    replica = launch(1, config={}, job=job("mine:Line", {}, **fields, **selects))
+    assert replica.wait() == [ExitCode.CONFIGURATION], replica.output()
+    assert replica.termination().message.startswith("evaluation.metric: the program computes loss, not 'accuracy'")
+    assert not (tmp_path / "ckpt").exists(), "it was found before training"
+
+
+@pytest.mark.usefixtures("source")
 def test_a_loss_that_is_no_number_ends_training_or_is_skipped(launch: "Launch", tmp_path: Path) -> None:
     directory = {"checkpoint": {"directory": str(tmp_path / "ckpt")}}
     stopped = launch(1, config={}, job=job("mine:Diverges", {}, **directory))

@@ -7,13 +7,14 @@ checkpoint that is damaged, or removed while it is read; only the last one must 
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 import pydantic
 
 from tfdist.api.export import ExportedModel
+from tfdist.api.training import EvaluationMode
 from tfdist.contract import Phase
 from tfdist.contract_reports import EvaluationReport
 from tfdist_trainer import log
@@ -29,6 +30,7 @@ from tfdist_trainer.evaluate import (
 )
 from tfdist_trainer.evaluation_store import BestPolicy, EvaluationResult
 from tfdist_trainer.program_model import export_checkpoint
+from tfdist_trainer.step import metric_sums
 
 POLL_SECONDS: Final = 1.0
 """Interval at which the directory is read; each read opens a small file for each checkpoint."""
@@ -55,14 +57,30 @@ def evaluate_continuously(context: Context, sleep: Callable[[float], None] = tim
     """
     policy = best_policy_of(context)
     checkpoint_evaluator = CheckpointEvaluator(context, ENDLESS)
-    if policy.metric not in checkpoint_evaluator.metrics:
-        raise ConfigurationError(
-            f"evaluation.metric: the program computes {', '.join(checkpoint_evaluator.metrics)}, not "
-            f"{policy.metric!r}; use one of these, with evaluation.goal: Minimize if less is better"
-        )
+    _check_metric(policy, checkpoint_evaluator.metrics)
     evaluator = Evaluator(context, policy, checkpoint_evaluator.evaluate)
     while not evaluator.evaluate_pending():
         sleep(POLL_SECONDS)
+
+
+def check_metric(context: Context) -> None:
+    """Check before training that the program computes the metric by which an evaluator selects checkpoints.
+
+    Raises:
+        ConfigurationError: it does not.
+    """
+    evaluation = context.member.job.evaluation or {}
+    if EvaluationMode(evaluation.get("mode", EvaluationMode.NONE)).during_training:
+        sums = metric_sums(context.program)
+        _check_metric(best_policy_of(context), tuple(sums.results(sums.zeros())))
+
+
+def _check_metric(policy: BestPolicy, computed: Sequence[str]) -> None:
+    if policy.metric not in computed:
+        raise ConfigurationError(
+            f"evaluation.metric: the program computes {', '.join(computed)}, not {policy.metric!r}; use one of these, "
+            "with evaluation.goal: Minimize if less is better"
+        )
 
 
 def best_policy_of(context: Context) -> BestPolicy:

@@ -7,7 +7,8 @@ The configuration and the presence of every file are checked first. Then TensorF
 import os
 from pathlib import Path
 
-from tfdist.contract import Task
+from tfdist.api.training import EvaluationMode
+from tfdist.contract import Role, Task
 from tfdist_trainer import log, programs, runtime, standby
 from tfdist_trainer.data.files import Split
 from tfdist_trainer.environment import PARAMETER_SERVER, Member
@@ -60,6 +61,8 @@ def check(member: Member) -> programs.Choice:
             "training.config.minShardBytes: only strategy ParameterServer divides variables; remove it"
         )
     files(config, Split.EVAL if job.task is Task.EVALUATE else Split.TRAIN)
+    if _evaluates_later(member):
+        files(config, Split.EVAL)
     if job.checkpoint is not None and not Path(job.checkpoint.directory).is_absolute():
         raise ConfigurationError(
             f"checkpoint.directory: {job.checkpoint.directory!r} is not an absolute path of a file system"
@@ -67,3 +70,13 @@ def check(member: Member) -> programs.Choice:
     if job.checkpoint is None and job.task is Task.EVALUATE:
         raise ConfigurationError("checkpoint: is absent; an evaluation needs checkpoint.directory")
     return choice
+
+
+def _evaluates_later(member: Member) -> bool:
+    """Return whether this is a worker whose pod template is that of the evaluation after training.
+
+    It sees the same volumes, so absent evaluation data is found before training. The evaluator checks its own.
+    """
+    job = member.job
+    mode = EvaluationMode((job.evaluation or {}).get("mode", EvaluationMode.NONE))
+    return job.task is Task.TRAIN and job.role is Role.WORKER and mode.after_training

@@ -47,6 +47,8 @@ def run(
         evaluator.wait_for_checkpoint(context)  # the file that `prepare` reads is written before the first checkpoint
     preprocessing_state.prepare(context)
     with explained(context.program):
+        if member.job.task is Task.TRAIN:
+            evaluator.check_metric(context)
         if member.job.role is Role.EVALUATOR:
             evaluator.evaluate_continuously(context)
         elif member.job.task is Task.EVALUATE:
