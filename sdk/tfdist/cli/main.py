@@ -1,6 +1,7 @@
 """Entry point of `tfdist`, which is `kubectl tfdist` too."""
 
 import gc
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +16,11 @@ this took a sixth of the time of `tfdist list`."""
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line `arguments`, by default those of the process, and return the exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
     gc.set_threshold(_OBJECTS)
+    if "--local" not in given:  # the processes of a local run inherit the environment
+        # To find plugins, Pydantic would read the metadata of all installed packages: a tenth of the time.
+        os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     try:
         from tfdist.cli.app import app  # noqa: PLC0415  the extra may be absent
     except ModuleNotFoundError as error:
@@ -23,7 +28,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         print(MISSING_EXTRA, file=sys.stderr)
         return 2
-    given = list(sys.argv[1:] if arguments is None else arguments)
     if "--debug" in given:  # also accepted after the command
         given = ["--debug", *(each for each in given if each != "--debug")]
     name = "kubectl tfdist" if Path(sys.argv[0]).name == "kubectl-tfdist" else "tfdist"
