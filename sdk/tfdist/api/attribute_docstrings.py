@@ -1,12 +1,13 @@
 """The docstrings of a model's fields, read from its source when a schema is generated.
 
 Pydantic's `use_attribute_docstrings` reads the source of each model when it is imported, a fifth of the time of the
-import, in every process; only the generated schemas contain descriptions.
+import, in every process; only schemas contain descriptions.
 """
 
 import ast
+import functools
 import inspect
-import textwrap
+import sys
 from itertools import pairwise
 
 
@@ -20,15 +21,20 @@ def attribute_docstrings(model: type) -> dict[str, str]:
 
 
 def _own(model: type) -> dict[str, str]:
-    try:
-        source = inspect.getsource(model)
-    except (OSError, TypeError):  # a class without a file, as in an interpreter
-        return {}
-    (definition,) = ast.parse(textwrap.dedent(source)).body
-    assert isinstance(definition, ast.ClassDef)  # noqa: S101  it is the source of a class
+    definition = _classes(model.__module__).get(model.__name__)
     return {
         field.target.id: inspect.cleandoc(text.value.value)
-        for field, text in pairwise(definition.body)
+        for field, text in pairwise(definition.body if definition else ())
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
         if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant) and isinstance(text.value.value, str)
     }
+
+
+@functools.cache
+def _classes(module: str) -> dict[str, ast.ClassDef]:
+    """Return the classes of a module by name; none of a module without a file, as in an interpreter."""
+    try:
+        source = inspect.getsource(sys.modules[module])
+    except (KeyError, OSError, TypeError):
+        return {}
+    return {node.name: node for node in ast.parse(source).body if isinstance(node, ast.ClassDef)}
