@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 import tfdist_trainer
+from tfdist.contract import JOB_ENV
 from tfdist_trainer.strategies import build, rendezvous, servers
 
 EXAMPLES: Final = 13
@@ -79,13 +80,14 @@ class Line(tfdist_trainer.Program):
         return [Loss(lambda labels, predictions: tf.reduce_sum((labels - predictions) ** 2, axis=-1))]
 
 
-if "CONNECT_SECONDS" in os.environ:
-    build.CONNECT_SECONDS = rendezvous.HANDOVER_SECONDS = float(os.environ["CONNECT_SECONDS"])  # type: ignore[misc]
-if "PATIENCE_SECONDS" in os.environ:
-    servers.PATIENCE_SECONDS = float(os.environ["PATIENCE_SECONDS"])  # type: ignore[misc]
-# The class is imported before the members meet, and TensorFlow is called later.
-tf.distribute.MultiWorkerMirroredStrategy = held(tf.distribute.MultiWorkerMirroredStrategy, "connecting")
-tf.distribute.ParameterServerStrategy = held(tf.distribute.ParameterServerStrategy, "connecting")
-tf.train.Checkpoint.write = held(tf.train.Checkpoint.write, "saving", "written")
-tf.train.Checkpoint.read = held(tf.train.Checkpoint.read, "reading")
-hold("starting")
+if JOB_ENV in os.environ:  # in a replica, not in the test, which imports this module too
+    if "CONNECT_SECONDS" in os.environ:
+        build.CONNECT_SECONDS = rendezvous.HANDOVER_SECONDS = float(os.environ["CONNECT_SECONDS"])  # type: ignore[misc]
+    if "PATIENCE_SECONDS" in os.environ:
+        servers.PATIENCE_SECONDS = float(os.environ["PATIENCE_SECONDS"])  # type: ignore[misc]
+    # The class is imported before the members meet, and TensorFlow is called later.
+    tf.distribute.MultiWorkerMirroredStrategy = held(tf.distribute.MultiWorkerMirroredStrategy, "connecting")
+    tf.distribute.ParameterServerStrategy = held(tf.distribute.ParameterServerStrategy, "connecting")
+    tf.train.Checkpoint.write = held(tf.train.Checkpoint.write, "saving", "written")
+    tf.train.Checkpoint.read = held(tf.train.Checkpoint.read, "reading")
+    hold("starting")

@@ -139,7 +139,6 @@ WRONG: dict[str, tuple[dict[str, Callable[[], Any]], str]] = {
     "sizes": ({"dataset": sizes}, r"dataset\(\) returns examples of shape \(None,\), .* pad examples"),
     "raises": ({"model": raises(NameError("no x"))}, r"model\(\) raises NameError: no x$"),
     "no model": ({"model": lambda: None}, r"model\(\) returns a NoneType; return a Keras model"),
-    "unbuilt model": ({"model": lambda: keras.Sequential([])}, r"model\(\) returns a model that is not built"),
     "name of an optimizer": (
         {"optimizer": lambda: "adam"},
         r"optimizer\(\) returns 'adam', a str; return an optimizer, such as keras.optimizers.Adam",

@@ -109,6 +109,8 @@ class Tabular(AdaptableProgram):
     @property
     def label_mean(self) -> float:
         """Mean of the label in the training data or the configuration; see the base class."""
+        if self.config.label not in self._mean:
+            return 0.0  # the data has not been read yet, as for the names of the metrics
         return float(self._scale([self.config.label])[0][0])
 
     def _label(self) -> Column:

@@ -131,8 +131,6 @@ def _check_dataset(dataset: Any) -> None:
 def _check_model(model: Any) -> None:
     if not callable(model) or not hasattr(model, "trainable_variables"):
         raise _returned("model", f"{_named(model)}; return a Keras model")
-    if not getattr(model, "built", True) and not model.variables:
-        raise _returned("model", "a model that is not built; begin it with keras.layers.Input, or call build()")
 
 
 def _check_inputs(model: Any, features: Any) -> None:
