@@ -68,12 +68,26 @@ def assert_same_lines(found: list[str], expected: list[str]) -> None:
     assert (differences[:3], len(found)) == ([], len(expected))
 
 
-def test_a_process_that_is_stopped_until_all_buffers_are_full_shows_each_line_once(cluster: Cluster) -> None:
-    """Given a stopped process and more lines than buffers take; when it goes on, then each line is shown once."""
+def running_pair(cluster: Cluster) -> list[str]:
+    """Return the pods of a job with two running workers, each of which has written a line."""
     cluster.submit()
     pods = [cluster.start("worker-0"), cluster.start("worker-1")]
     cluster.report("Running", "all 2 replicas run")
     write(cluster, pods, range(1), LONG)
+    return pods
+
+
+def assert_each_long_line_once(output: str, pods: list[str]) -> None:
+    """Compare the lines of two workers that have written 15,000 long ones each."""
+    found = shown(output)
+    assert sorted(found) == ["worker-0", "worker-1"]
+    for replica, pod in zip(sorted(found), pods, strict=True):
+        assert_same_lines(found[replica], [text(pod, number, LONG) for number in range(15_000)])
+
+
+def test_a_process_that_is_stopped_until_all_buffers_are_full_shows_each_line_once(cluster: Cluster) -> None:
+    """Given a stopped process and more lines than buffers take; when it goes on, then each line is shown once."""
+    pods = running_pair(cluster)
 
     with cluster.run("logs", JOB, "--follow") as command:
         for pod in pods:
@@ -84,20 +98,14 @@ def test_a_process_that_is_stopped_until_all_buffers_are_full_shows_each_line_on
         cluster.succeed(pods)
         assert command.wait() == 0
 
-    found = shown(command.output)
-    assert sorted(found) == ["worker-0", "worker-1"]
-    for replica, pod in zip(sorted(found), pods, strict=True):
-        assert_same_lines(found[replica], [text(pod, number, LONG) for number in range(15_000)])
+    assert_each_long_line_once(command.output, pods)
 
 
 def test_a_process_whose_connections_end_while_it_is_stopped_shows_each_line_once(
     cluster: Cluster, connection: Proxy
 ) -> None:
     """Given a stopped process whose connections are closed before the job ends; then it shows each line once."""
-    cluster.submit()
-    pods = [cluster.start("worker-0"), cluster.start("worker-1")]
-    cluster.report("Running", "all 2 replicas run")
-    write(cluster, pods, range(1), LONG)
+    pods = running_pair(cluster)
 
     with cluster.run("logs", JOB, "--follow") as command:
         for pod in pods:
@@ -110,11 +118,8 @@ def test_a_process_whose_connections_end_while_it_is_stopped_shows_each_line_onc
             cluster.succeed(pods)
         assert command.wait() == 0
 
-    found = shown(command.output)
-    assert sorted(found) == ["worker-0", "worker-1"]
-    for replica, pod in zip(sorted(found), pods, strict=True):
-        assert_same_lines(found[replica], [text(pod, number, LONG) for number in range(15_000)])
-        assert cluster.kubelet.log(pod).streams > 1
+    assert_each_long_line_once(command.output, pods)
+    assert all(cluster.kubelet.log(pod).streams > 1 for pod in pods)
 
 
 def test_each_line_of_64_replicas_is_shown_once_in_its_order(cluster: Cluster, connection: Proxy) -> None:

@@ -43,11 +43,11 @@ def table(columns: Sequence[Column], rows: Sequence[Row], *, width: int | None, 
         colour: whether cells are coloured.
     """
     if width is None:
-        return format_rows(columns, [_headings(columns), *rows], widths_of(columns, rows), _GAP, colour=colour)
+        return format_rows(columns, [headings_of(columns), *rows], widths_of(columns, rows), _GAP, colour=colour)
     if _total(widths_of(columns, rows)) > width:
         columns, rows = _without_empty(columns, rows)
     fitted = _fitted(widths_of(columns, rows), columns, width)
-    return format_rows(columns, [_headings(columns), *rows], fitted, _NARROW_GAP, colour=colour)
+    return format_rows(columns, [headings_of(columns), *rows], fitted, _NARROW_GAP, colour=colour)
 
 
 def format_rows(
@@ -134,7 +134,8 @@ def _two(number: int, unit: str, rest: int, unit_of_rest: str) -> str:
     return f"{number}{unit}{rest}{unit_of_rest}" if rest else f"{number}{unit}"
 
 
-def _headings(columns: Sequence[Column]) -> Row:
+def headings_of(columns: Sequence[Column]) -> list[str]:
+    """Return the first row of a table."""
     return [column.heading for column in columns]
 
 

@@ -5,6 +5,7 @@ from typing import Final
 from support.bad_manifests import (
     bounds,
     exports,
+    images,
     metadata,
     network,
     pods,
@@ -29,6 +30,7 @@ BAD: Final[tuple[Bad, ...]] = (
     *rules.CASES,
     *pods.CASES,
     *programs.CASES,
+    *images.CASES,
     *storage.CASES,
     *metadata.CASES,
     *network.CASES,

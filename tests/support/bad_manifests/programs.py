@@ -97,33 +97,6 @@ _PROGRAMS: Final = (
         "only some patterns have {worker}; set it in all of them or in none",
         data={**DATA, "train": ["/data/{worker}.csv", "/data/more.csv"]},
     ),
-    config(
-        "encoded images of two channels",
-        "imageShape[2]",
-        "must be 1, 3 or 4 for encoded images: they have no other channels",
-        imageFormat="Encoded",
-        imageShape=[8, 8, 2],
-    ),
-    config(
-        "encoded images in CSV",
-        "imageFormat",
-        "must be Raw for data.format csv",
-        imageFormat="Encoded",
-        data={**DATA, "format": "csv"},
-    ),
-    config(
-        "an image that is its label",
-        "label",
-        'Duplicate value: "image/encoded": image has this column too',
-        imageFormat="Encoded",
-        label="image/encoded",
-    ),
-    config(
-        "an unknown augmentation",
-        "augmentation[0]",
-        'Unsupported value: "RandomCrop": supported values',
-        augmentation=["RandomCrop"],
-    ),
     table("no column", "numeric", "no column is set; set at least one in numeric or categorical"),
     table(
         "a column of two kinds",

@@ -7,7 +7,7 @@ from typing import Final
 
 from tfdist.cli.find import attach
 from tfdist.cli.output import YELLOW, has_colour, message, width_of
-from tfdist.cli.tables import Column, Row, ages, format_rows, table, text_rows, widths_of
+from tfdist.cli.tables import Column, Row, ages, format_rows, headings_of, table, text_rows, widths_of
 from tfdist.client.client import Client
 from tfdist.client.errors import NotFound
 from tfdist.client.events import Event
@@ -41,7 +41,7 @@ def event_table(events: Sequence[Event], now: datetime, *, width: int | None = N
     rows = [[ages(each.count, each.first, each.last, now), *_cells(each)] for each in events]
     if width is None:
         return table(_COLUMNS, rows, width=None, colour=colour)
-    rows = [_headings(_COLUMNS), *rows]
+    rows = [headings_of(_COLUMNS), *rows]
     return text_rows(_COLUMNS, rows, widths_of(_COLUMNS, rows), width=width, colour=colour)
 
 
@@ -58,16 +58,12 @@ def _follow(client: Client, name: str) -> None:
             lines = text_rows(columns, [row], widths, width=width, colour=colour)
         print("\n".join(lines), flush=True)
 
-    write(_headings(columns))
+    write(headings_of(columns))
     try:
         for event in client.follow_events(name):
             write([rfc3339(event.last), *_cells(event)])
     except NotFound:
         message(f"{name} was deleted")
-
-
-def _headings(columns: Sequence[Column]) -> list[str]:
-    return [column.heading for column in columns]
 
 
 def _cells(event: Event) -> list[str]:
