@@ -114,6 +114,25 @@ async def test_a_failure_without_retry_after_is_raised_at_once(server: Server) -
     assert len(server.asked) == 1
 
 
+@pytest.mark.parametrize(
+    ("text", "raised"),
+    [
+        ("File descriptor 14 is used by transport <TCPTransport closed=False>", Unavailable),
+        ("an error of this program", RuntimeError),
+    ],
+)
+async def test_a_socket_that_the_event_loop_rejects_for_a_moment_is_a_request_without_an_answer(
+    server: Server, monkeypatch: pytest.MonkeyPatch, text: str, raised: type[Exception]
+) -> None:
+    async def rejects(*_: object) -> None:
+        raise RuntimeError(text)
+
+    async with Client(server.address, None, dict) as client:
+        monkeypatch.setattr(asyncio.get_running_loop(), "sock_connect", rejects)
+        with pytest.raises(raised, match=text):
+            await client.request("GET", "/x", resource="pods")
+
+
 async def test_a_replica_that_is_not_the_leader_reads_and_does_not_write(server: Server) -> None:
     async with Client(server.address, None, dict, may_write=lambda: False) as client:
         await client.request("GET", "/x", resource="pods")

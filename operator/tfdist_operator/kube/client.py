@@ -188,7 +188,9 @@ class Client:
                     self._connectivity.on_response()
                 API_REQUESTS.labels(*kind, str(response.status)).inc()
                 yield response
-        except (aiohttp.ClientError, TimeoutError) as error:
+        except (aiohttp.ClientError, TimeoutError, RuntimeError) as error:
+            if isinstance(error, RuntimeError) and not _names_a_descriptor_in_use(error):
+                raise
             if answered and isinstance(error, aiohttp.SocketTimeoutError):
                 raise Silent(0, "Silent", f"{verb} {path}: {error}") from error
             if not answered:
@@ -243,3 +245,11 @@ def _kind_of_request(verb: str, path: str, resource: str) -> tuple[str, str]:
     if path.endswith("/status"):
         return verb, f"{resource}/status"
     return (_OF_COLLECTIONS.get(verb, verb) if path.endswith(f"/{resource}") else verb), resource
+
+
+def _names_a_descriptor_in_use(error: RuntimeError) -> bool:
+    """Return whether the event loop rejected a new socket because it still has a closed one of the same number.
+
+    uvloop's `_ensure_fd_no_transport`. The error passes as soon as the loop has read the end of the old connection.
+    """
+    return str(error).startswith("File descriptor ")
