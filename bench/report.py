@@ -19,7 +19,9 @@ PAGE: Final = REPOSITORY / "docs" / "benchmarks.md"
 TRAINER: Final = "trainer"
 EVALUATOR: Final = "evaluator"
 RECOVERY: Final = "recovery"
-SECTIONS: Final = (TRAINER, EVALUATOR, RECOVERY)
+COMMAND_LINE: Final = "command line"
+FIT: Final = "fit"
+SECTIONS: Final = (TRAINER, EVALUATOR, RECOVERY, COMMAND_LINE, FIT)
 """Keys of results in the file, and before `results` in the page's marks; the controller's have none."""
 
 _GIB: Final = 1024**3

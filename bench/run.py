@@ -17,7 +17,8 @@ from bench.steady import Size
 from tfdist_cluster import console
 from tfdist_cluster.errors import ClusterError
 
-PARTS: Final = ("create", "lifecycle", "steady", "command-line")
+COMMAND_LINE_PART: Final = "command-line"
+PARTS: Final = ("create", "lifecycle", "steady", COMMAND_LINE_PART)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -28,19 +29,26 @@ def main(arguments: Sequence[str]) -> int:
         os.environ[PROFILE] = str(options.profile.resolve())
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)  # nothing of the run stays however it is stopped
-    began, load = datetime.now(UTC), os.getloadavg()[0]
     try:
-        rows = _measured(options)
+        if set(options.only) - {COMMAND_LINE_PART}:
+            _store(options, "", lambda: _of_controller(options))
+        if COMMAND_LINE_PART in options.only:
+            _store(options, report.COMMAND_LINE, command_line.run)
     except ClusterError as error:
         console.info(f"error: {error}")
         return 1
     except KeyboardInterrupt:
         console.info("interrupted; nothing is left running")
         return 130
-    results = report.document(rows, began, load)
-    print(report.show(results))
-    report.write(results, options.output)
     return 0
+
+
+def _store(options: argparse.Namespace, section: str, measure: Callable[[], list[Row]]) -> None:
+    """Measure the rows of a section, print them and write them in place of those of an earlier run."""
+    began, load = datetime.now(UTC), os.getloadavg()[0]
+    results = report.document(measure(), began, load)
+    print(report.show(results))
+    report.write(results, options.output, section)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -54,16 +62,10 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _measured(options: argparse.Namespace) -> list[Row]:
+def _of_controller(options: argparse.Namespace) -> list[Row]:
     """Return the rows of the chosen parts. Creation comes first, for it needs a cluster without nodes."""
-    rows: list[Row] = []
-    if set(options.only) - {"command-line"}:
-        with fresh() as cluster:
-            rows += _on_cluster(cluster, options)
-    if "command-line" in options.only:
-        with console.step("command line"):
-            rows += command_line.run()
-    return rows
+    with fresh() as cluster:
+        return _on_cluster(cluster, options)
 
 
 def _on_cluster(cluster: Cluster, options: argparse.Namespace) -> list[Row]:

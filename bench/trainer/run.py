@@ -44,6 +44,8 @@ def main(arguments: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="tfdist-bench-") as name:
         base = _data(Path(name))
         _store(options, report.TRAINER, lambda: _measured(options, base, Path(name)))
+        if "fit" in options.only:
+            _store(options, report.FIT, lambda: _fit(base, Path(name)))
         if "evaluator" in options.only:
             _store(options, report.EVALUATOR, lambda: _evaluator_cost(base, Path(name)))
     return 0
@@ -87,10 +89,6 @@ def _measured(options: argparse.Namespace, base: dict[str, Any], folder: Path) -
         for size in options.processes:
             with console.step(f"{name}, {size} processes"):
                 rows += _compared(MODELS[name], size, base, folder / f"{name}-{size}", options)
-    if "fit" in options.only:
-        with console.step("fit"):
-            rows += fit_turns.run(base | MODELS["mlp"].config | {"steps": 10**9}, folder / "fit")
-            rows += fit_alone.run(base["data"]["train"])
     if "saving" in options.only:
         with console.step("saving"):
             rows += saving.run(folder / "saving")
@@ -98,6 +96,12 @@ def _measured(options: argparse.Namespace, base: dict[str, Any], folder: Path) -
         with console.step("start"):
             rows += start.run(base | MODELS["mlp"].config, folder)
     return rows
+
+
+def _fit(base: dict[str, Any], folder: Path) -> list[Row]:
+    with console.step("fit"):
+        turns = fit_turns.run(base | MODELS["mlp"].config | {"steps": 10**9}, folder / "fit")
+        return turns + fit_alone.run(base["data"]["train"])
 
 
 def _evaluator_cost(base: dict[str, Any], folder: Path) -> list[Row]:
