@@ -73,6 +73,7 @@ class ExitCode(IntEnum):
     DATA_MALFORMED = 65
     DATA_MISSING = 66
     SOFTWARE = 70
+    DEVICE_MISSING = 71
     CHECKPOINT_UNWRITABLE = 73
     STORAGE = 74
     PEER_LOST = 75
@@ -281,6 +282,8 @@ class ReplicaJob(ContractModel):
     launch: LaunchSettings | None = None
     termination_grace_period_seconds: int | None = None
     """That of its pod; None for Kubernetes' default."""
+    gpus: int | None = None
+    """Number of NVIDIA GPUs that its container is limited to, which are its own; None for none."""
 
     @property
     def saving_seconds(self) -> float:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tfdist.api.training import RuntimeSpec
-from tfdist.contract import ExitCode
+from tfdist.contract import ExitCode, Role
 from tfdist_trainer import runtime
-from tfdist_trainer.errors import ConfigurationError
+from tfdist_trainer.errors import ConfigurationError, DeviceMissingError
 from tfdist_trainer.xla_autotuner import PLAIN_EXECUTIONS, XlaAutotuner
 
 if TYPE_CHECKING:
@@ -96,6 +96,30 @@ def test_settings_have_their_effect() -> None:
 def test_the_precision_of_models_of_the_former_keras_is_set_too() -> None:
     seen = inspected({"mixedPrecision": "bfloat16"}, TF_USE_LEGACY_KERAS="1")
     assert (seen["keras"], seen["policy"]) == ("tf_keras", "mixed_bfloat16")
+
+
+@pytest.mark.trainer
+@pytest.mark.parametrize(
+    ("is_built_with_cuda", "error", "words"),
+    [
+        (False, ConfigurationError, r"image: this replica has 2 GPUs .*without CUDA; use an image with CUDA"),
+        (True, DeviceMissingError, r"TensorFlow sees none of the 2 GPUs of this replica: check the NVIDIA driver"),
+    ],
+)
+def test_a_replica_whose_gpus_are_not_seen_does_not_train_on_the_cpu(
+    monkeypatch: pytest.MonkeyPatch, is_built_with_cuda: bool, error: type[Exception], words: str
+) -> None:
+    from tfdist_trainer.strategies import devices  # noqa: PLC0415  imports TensorFlow
+
+    # given a machine without a GPU, and a TensorFlow with or without CUDA
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr("tensorflow.test.is_built_with_cuda", lambda: is_built_with_cuda)
+    # when the container has GPUs, then it ends with words
+    with pytest.raises(error, match=words):
+        devices.configure(RuntimeSpec(), Role.WORKER, 2)
+    # but not if its devices have been chosen
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    devices.configure(RuntimeSpec(), Role.WORKER, 2)
 
 
 def test_steps_on_parameter_servers_are_never_compiled() -> None:

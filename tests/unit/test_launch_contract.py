@@ -102,6 +102,17 @@ def test_replicas_may_save_for_the_grace_period_of_their_pod_but_its_last_second
     assert place(1, **spec).job.saving_seconds == seconds
 
 
+@pytest.mark.parametrize(
+    ("limits", "gpus"),
+    [(None, None), ({"nvidia.com/gpu": 2}, 2), ({"nvidia.com/gpu": "4"}, 4), ({"nvidia.com/mig-1g.5gb": 1}, None)],
+)
+def test_replicas_know_the_number_of_gpus_of_their_container(
+    limits: dict[str, object] | None, gpus: int | None
+) -> None:
+    spec = {"resources": {"limits": limits}} if limits else {}
+    assert place(1, **spec).job.gpus == gpus
+
+
 def test_launchers_wait_only_for_the_end_of_replicas_that_are_required_for_success() -> None:
     strategy = {"strategy": "ParameterServer", "chief": {}, "ps": {"replicas": 1}}
     deciding = {(m.role, m.index) for m in leads(place(0, **strategy)).members if m.required_for_success}

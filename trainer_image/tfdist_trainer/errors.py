@@ -33,6 +33,13 @@ class ConfigurationError(TrainerError):
     reason = "Configuration"
 
 
+class DeviceMissingError(TrainerError):
+    """A GPU of the container is not usable here: the fault of the node, so that another attempt may succeed."""
+
+    exit_code = ExitCode.DEVICE_MISSING
+    reason = "DeviceMissing"
+
+
 class DataMissingError(TrainerError):
     """An input file does not exist or cannot be opened."""
 

@@ -10,7 +10,6 @@ from typing import Final
 from tfdist.api.resource import API_VERSION, KIND
 from tfdist.api.training import SCRIPT_SUFFIX
 from tfdist.cli import scalars
-from tfdist.cli.new_job import GPU
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9/_][-A-Za-z0-9/_.*:]*(?<!:)")
 """Text that needs no quotes in YAML, unless it reads as a number or a boolean."""

@@ -10,8 +10,8 @@ from tfdist.api.resource import API_VERSION, KIND
 from tfdist.api.training import SCRIPT_SUFFIX
 from tfdist.cli.errors import CommandError
 from tfdist.cli.script_job import job_name
+from tfdist.podspec.resources import NVIDIA_GPU
 
-GPU: Final = "nvidia.com/gpu"
 _PYTHON: Final = re.compile(r"python(3(\.\d+)?)?")
 _MODULE: Final = "-m"
 
@@ -74,7 +74,7 @@ def new_job(command: Sequence[str], options: JobOptions) -> dict[str, Any]:
     if options.env:
         spec["env"] = [_variable(each) for each in options.env]
     if options.gpus is not None:
-        spec["resources"] = {"limits": {GPU: options.gpus}}
+        spec["resources"] = {"limits": {NVIDIA_GPU: options.gpus}}
     stem = Path(script.target).stem if script else PurePath(command[0]).name
     name = {"name": options.name} if options.name else {"generateName": f"{job_name(stem)}-"}
     return {"apiVersion": API_VERSION, "kind": KIND, "metadata": name, "spec": spec}

@@ -18,6 +18,7 @@ from tfdist.api.resource import API_VERSION, KIND
 from tfdist.client.errors import FunctionError
 from tfdist.client.function_script import IMPORTING_ENV, SCRIPT, check_json, script_of
 from tfdist.client.function_source import checked, source_of
+from tfdist.podspec.resources import NVIDIA_GPU
 
 if TYPE_CHECKING:
     from tfdist.client.batch import BatchHandle
@@ -32,7 +33,6 @@ Json = dict[str, Any]
 ARGUMENTS: Final = "tfdist.dev/arguments"
 """Annotation with the arguments of the function, as JSON, where they are short."""
 
-_GPU: Final = "nvidia.com/gpu"
 _CLIENT: Final = "client"
 _NAME_CHARACTERS: Final = 40
 _SHOWN_CHARACTERS: Final = 4096
@@ -223,7 +223,7 @@ class JobFunction(Generic[P, R]):
         if options.image is not None:
             spec["image"] = options.image
         if options.gpus is not None:
-            spec["resources"] = {"limits": {_GPU: options.gpus}}
+            spec["resources"] = {"limits": {NVIDIA_GPU: options.gpus}}
         if options.checkpoint is not None:
             whole = {"directory": options.checkpoint} if isinstance(options.checkpoint, str) else options.checkpoint
             spec["checkpoint"] = dict(whole)

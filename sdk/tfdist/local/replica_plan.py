@@ -13,6 +13,7 @@ from tfdist.local.env import EnvSources, container_env, expand
 from tfdist.local.paths import Paths
 from tfdist.local.ports import Addresses
 from tfdist.local.volumes import Folder, Sources
+from tfdist.podspec.resources import nvidia_gpus
 from tfdist.render import defaults, source
 from tfdist.render.proxy import NO_GRPC_PROXY_ENV
 from tfdist.render.template import main_container
@@ -77,7 +78,7 @@ class ContainerToProcess:
     @property
     def gpus(self) -> int:
         """The number of GPUs that the container requests."""
-        return int(self._container.get("resources", {}).get("limits", {}).get("nvidia.com/gpu", 0))
+        return nvidia_gpus(self._container)
 
     def replica(self, command: Sequence[str]) -> ReplicaPlan:
         """Return the process that runs `command`, which is written for the container."""

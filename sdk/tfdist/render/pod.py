@@ -11,6 +11,7 @@ from tfdist import contract
 from tfdist.api.v1 import Strategy, TFDistJob
 from tfdist.contract import Role
 from tfdist.podspec import merge
+from tfdist.podspec.resources import nvidia_gpus
 from tfdist.render import names
 from tfdist.render.defaults import default_template, node_loss_tolerations
 from tfdist.render.gang import Gang, Member, addresses, cluster_spec, tensorflow_role
@@ -22,7 +23,7 @@ from tfdist.render.pod_group import membership
 from tfdist.render.pod_placement import PodPlacement
 from tfdist.render.proxy import NO_GRPC_PROXY_ENV, no_grpc_proxy
 from tfdist.render.replica_job import replica_job
-from tfdist.render.template import role_template
+from tfdist.render.template import main_container, role_template
 from tfdist.tf_config import tf_config
 
 
@@ -102,8 +103,10 @@ class PodRenderer:
         """Return the generated environment variables of `member` in an attempt."""
         addresses = {} if self._cluster else self._addresses  # they grow with the number of replicas
         launch = self._launch(member) if self._launch else None
-        grace_seconds = self._template(member.role)["spec"].get("terminationGracePeriodSeconds")
-        settings = replica_job(self._job, self._gang, member, attempt, addresses, launch, grace_seconds)
+        template = self._template(member.role)
+        grace_seconds = template["spec"].get("terminationGracePeriodSeconds")
+        gpus = nvidia_gpus(main_container(template))
+        settings = replica_job(self._job, self._gang, member, attempt, addresses, launch, grace_seconds, gpus)
         values = {contract.JOB_ENV: settings.to_json(), contract.REPORT_PORT_ENV: str(contract.REPORT_PORT)}
         role = tensorflow_role(member.role)
         config = tf_config(self._cluster, role, member.index) if self._cluster else None

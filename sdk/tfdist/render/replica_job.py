@@ -14,6 +14,7 @@ def replica_job(
     addresses: dict[str, list[str]],
     launch: LaunchSettings | None = None,
     grace_seconds: int | None = None,
+    gpus: int = 0,
 ) -> ReplicaJob:
     """Return the `TFDIST_JOB` of one member of a gang.
 
@@ -25,6 +26,7 @@ def replica_job(
         addresses: addresses of the gang, where `TF_CONFIG` does not have them.
         launch: settings of its launcher, where the gang uses launchers.
         grace_seconds: `terminationGracePeriodSeconds` of its pod, where it is set.
+        gpus: number of NVIDIA GPUs in the limits of its container.
     """
     spec, meta = job.spec, job.metadata
     logs = spec.tensor_board.log_directory if spec.tensor_board else None
@@ -47,6 +49,7 @@ def replica_job(
         runtime=spec.runtime.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True),
         launch=launch,
         termination_grace_period_seconds=grace_seconds,
+        gpus=gpus or None,
         log_directory=expand_placeholders(job, logs) if logs else None,
     )
 

@@ -28,7 +28,7 @@ def join(member: Member, settings: RuntimeSpec, min_shard_bytes: int | None = No
         ConfigurationError: the settings or the strategy cannot be had here.
         PeerLostError: a server of an asynchronous gang did not come.
     """
-    devices.configure(settings, member.job.role)
+    devices.configure(settings, member.job.role, member.job.gpus)
     if member.cluster:
         return ReplicaGroup(member, _of_parameter_servers(member, min_shard_bytes))
     if member.size > 1:

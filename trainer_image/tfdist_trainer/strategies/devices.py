@@ -4,6 +4,7 @@ All of it comes before TensorFlow's first operation: after that devices and thre
 """
 
 import os
+from collections.abc import Mapping
 from typing import Final
 
 import tensorflow as tf
@@ -11,7 +12,7 @@ import tensorflow as tf
 from tfdist.api.training import RuntimeSpec
 from tfdist.contract import Role
 from tfdist_trainer import keras_compat, log
-from tfdist_trainer.errors import ConfigurationError, UsageError
+from tfdist_trainer.errors import ConfigurationError, DeviceMissingError, UsageError
 from tfdist_trainer.strategies import amx_workaround
 
 LOGICAL_CPUS_ENV: Final = "TFDIST_LOGICAL_CPUS"
@@ -20,18 +21,25 @@ LOGICAL_CPUS_ENV: Final = "TFDIST_LOGICAL_CPUS"
 MAX_LOGICAL_CPUS: Final = 64
 
 
-def configure(settings: RuntimeSpec, role: Role) -> None:
+def configure(settings: RuntimeSpec, role: Role, gpus: int | None = None) -> None:
     """Apply everything in `settings` that concerns a process as a whole, and log the devices that remain.
 
+    Args:
+        settings: settings of the job.
+        role: role of this replica.
+        gpus: number of GPUs that its container is limited to.
+
     Raises:
-        ConfigurationError: a GPU is asked for that is not there, or TensorFlow has already been started by
-            the import of the user's program.
+        ConfigurationError: `visibleDevices` names a GPU that is not there, this TensorFlow is built without CUDA,
+            or TensorFlow has already been started by the import of the user's program.
+        DeviceMissingError: TensorFlow sees fewer GPUs than the container has.
     """
     if settings.mixed_precision == "bfloat16":
         amx_workaround.disable_broken_amx(os.environ)
     try:
         _divide_cpu(os.environ.get(LOGICAL_CPUS_ENV))
         _threads(settings)
+        _check_gpus(gpus or 0, os.environ)
         _choose_gpus(settings, role)
         _limit_memory(settings)
     except RuntimeError as error:
@@ -74,6 +82,27 @@ def _threads(settings: RuntimeSpec) -> None:
         tf.config.threading.set_intra_op_parallelism_threads(settings.intra_op_threads)
     if settings.inter_op_threads is not None:
         tf.config.threading.set_inter_op_parallelism_threads(settings.inter_op_threads)
+
+
+def _check_gpus(count: int, environ: Mapping[str, str]) -> None:
+    """Reject a replica that would compute on the CPU although it holds GPUs, at the price of the GPUs.
+
+    A value of `CUDA_VISIBLE_DEVICES` is somebody's choice of devices, as that of a local run without enough GPUs.
+    """
+    if not count or "CUDA_VISIBLE_DEVICES" in environ:
+        return
+    if not tf.test.is_built_with_cuda():
+        raise ConfigurationError(
+            f"image: this replica has {count} GPUs and its TensorFlow is built without CUDA; use an image with CUDA, "
+            "such as tfdist/trainer-gpu, or remove nvidia.com/gpu from its limits"
+        )
+    found = len(tf.config.list_physical_devices("GPU"))
+    if found < count:
+        raise DeviceMissingError(
+            f"TensorFlow sees {found or 'none'} of the {count} GPUs of this replica: check the NVIDIA driver and the "
+            "container runtime of the node, and the lines about CUDA libraries above; CUDA_VISIBLE_DEVICES=-1 in its "
+            "env trains on the CPU"
+        )
 
 
 def _choose_gpus(settings: RuntimeSpec, role: Role) -> None:

@@ -42,7 +42,7 @@ def serve(member: Member, settings: RuntimeSpec, reporter: Reporter) -> None:
         PeerLostError: the chief has not been there for `PATIENCE_SECONDS`.
     """
     job = member.job
-    devices.configure(settings, job.role)
+    devices.configure(settings, job.role, job.gpus)
     done = shutdown_marker(member, str(job.role), job.index)
     done.unlink(missing_ok=True)
     cluster = tf.train.ClusterSpec({role: list(places) for role, places in member.cluster.items()})
