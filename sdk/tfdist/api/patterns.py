@@ -25,6 +25,8 @@ REPOSITORY: Final = r"^(https?|ssh|git|file)://\S+$|^\S+@\S+:\S+$"
 REVISION: Final = r"^[^-\s]\S*$"
 SCRIPT: Final = r"^(/?[^/].*\.py|[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*)$"
 PROGRAM: Final = r"^[A-Za-z_][A-Za-z0-9_.]*(:[A-Za-z_][A-Za-z0-9_]*)?$"
+PARAMETER: Final = r"^[A-Za-z_][A-Za-z0-9_]*$"
+FIELD: Final = r"^[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*$"
 
 PATTERN_DESCRIPTIONS: Final = {
     JOB_NAME: "a DNS label that begins with a letter: lower case letters, digits and '-'",
@@ -41,6 +43,8 @@ PATTERN_DESCRIPTIONS: Final = {
     REPOSITORY: "a URL (https, ssh, git) or user@host:path",
     REVISION: "a commit, tag or branch, without spaces and not beginning with '-'",
     SCRIPT: "a file that ends with .py, or a module such as package.train",
+    PARAMETER: "a letter or '_', followed by letters, digits and '_'",
+    FIELD: "the path of a field below spec, such as runtime.mixedPrecision",
     PROGRAM: "the name of a built-in program, or package.module:Class",
 }
 """Description of the strings that a pattern matches, after `must be`."""

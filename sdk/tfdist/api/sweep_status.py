@@ -1,0 +1,150 @@
+"""The status of a TFDistSweep, as observed by the controller."""
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from tfdist.api.base import ApiModel, list_map
+from tfdist.api.gang_status import ShortText
+from tfdist.api.history_status import Usage
+from tfdist.api.scalars import Path, Time, Whole
+from tfdist.api.sweep import MAX_PARAMETERS
+from tfdist.api.sweep_parameters import Value
+from tfdist.api.sweep_resource import MAX_TRIALS
+
+Parameters = Annotated[dict[str, Value], Field(max_length=MAX_PARAMETERS)]
+
+
+class SweepPhase(StrEnum):
+    """Phase of a sweep: a summary of its conditions."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUSPENDED = "Suspended"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    INVALID = "Invalid"
+
+
+class SweepConditionType(StrEnum):
+    """Condition types of a sweep. At most one of `Succeeded` and `Failed` is ever True."""
+
+    INVALID = "Invalid"
+    RUNNING = "Running"
+    SUSPENDED = "Suspended"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+class SweepCondition(ApiModel):
+    """A condition, as in Kubernetes' API conventions."""
+
+    type: SweepConditionType
+    """Type of the condition."""
+    status: Literal["True", "False", "Unknown"]
+    """Status of the condition: `True`, `False` or `Unknown`."""
+    reason: Annotated[str, Field(max_length=256)]
+    """Reason of the last transition, a CamelCase word."""
+    message: Annotated[str, Field(max_length=4096)]
+    """Human-readable details of the last transition, with the remedy where there is one."""
+    observed_generation: int
+    """`metadata.generation` that the condition was derived from."""
+    last_transition_time: Time
+    """Time at which `status` last changed."""
+
+
+class TrialPhase(StrEnum):
+    """Phase of a trial."""
+
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    STOPPED = "Stopped"
+    FAILED = "Failed"
+
+
+class TrialCounts(ApiModel):
+    """Number of trials by phase."""
+
+    total: Whole
+    """Number of trials of the sweep."""
+    running: Whole = 0
+    """Trials whose jobs exist and have neither finished nor been stopped."""
+    succeeded: Whole = 0
+    """Trials whose jobs succeeded."""
+    stopped: Whole = 0
+    """Trials that were stopped early."""
+    failed: Whole = 0
+    """Trials whose jobs failed."""
+
+
+class BestTrial(ApiModel):
+    """One of the best trials."""
+
+    trial: Whole
+    """Number of the trial, from 0."""
+    job: ShortText
+    """Name of its job."""
+    parameters: Parameters
+    """Its values by parameter name."""
+    value: float
+    """Best value of the metric."""
+    step: Whole
+    """Training step of that value."""
+    checkpoint: Path | None = None
+    """Path of the checkpoint with that value. Not set without checkpoints."""
+
+
+class TrialResult(ApiModel):
+    """Result of one trial; it stays when its job is deleted."""
+
+    trial: Whole
+    """Number of the trial, from 0."""
+    phase: TrialPhase
+    """Phase of the trial."""
+    parameters: Parameters
+    """Its values by parameter name."""
+    value: float | None = None
+    """Best value of the metric so far."""
+    step: Whole | None = None
+    """Training step of that value."""
+    reason: Annotated[str | None, Field(max_length=256)] = None
+    """Reason of its end, such as `Crash` or `StoppedEarly`."""
+
+
+class RungStatus(ApiModel):
+    """A rung of early stopping with `Asha`."""
+
+    step: Whole
+    """Training step of the rung."""
+    values: Annotated[dict[str, float], Field(max_length=MAX_TRIALS)]
+    """Metric of each trial that has reached the rung, by number of the trial."""
+
+
+class TFDistSweepStatus(ApiModel):
+    """Most recently observed status of the sweep. Populated by the controller. Read-only."""
+
+    phase: SweepPhase | None = None
+    """Phase of the sweep: a summary of `conditions`."""
+    conditions: Annotated[list[SweepCondition] | None, Field(max_length=16, json_schema_extra=list_map("type"))] = None
+    """Conditions of the sweep."""
+    observed_generation: int | None = None
+    """`metadata.generation` that the status was derived from."""
+    trials: TrialCounts | None = None
+    """Number of trials by phase."""
+    best: Annotated[list[BestTrial] | None, Field(max_length=MAX_TRIALS)] = None
+    """The `keepBest` best trials, best first."""
+    results: Annotated[list[TrialResult] | None, Field(max_length=MAX_TRIALS, json_schema_extra=list_map("trial"))] = (
+        None
+    )
+    """Result of each trial that was created, by number."""
+    rungs: Annotated[list[RungStatus] | None, Field(max_length=32)] = None
+    """Rungs of early stopping with `Asha`, lowest first."""
+    usage: Usage | None = None
+    """Resource usage of all trials."""
+    active_since: Time | None = None
+    """Time at which the sweep started or was last resumed."""
+    start_time: Time | None = None
+    """Time at which the first trial was created."""
+    completion_time: Time | None = None
+    """Time at which the sweep finished."""
