@@ -10,6 +10,7 @@ from typing import Final
 from tfdist.api.resource import API_VERSION, KIND
 from tfdist.api.training import SCRIPT_SUFFIX
 from tfdist.cli import scalars
+from tfdist.podspec.resources import NVIDIA_GPU
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9/_][-A-Za-z0-9/_.*:]*(?<!:)")
 """Text that needs no quotes in YAML, unless it reads as a number or a boolean."""
@@ -79,7 +80,7 @@ def _indented(lines: Iterator[str], columns: int) -> Iterator[str]:
 def _resources(gpus: int) -> Iterator[str]:
     if gpus:
         yield "limits:"
-        yield f"  {GPU}: {gpus}"
+        yield f"  {NVIDIA_GPU}: {gpus}"
     else:
         yield "requests:"
         yield "  cpu: 1"
