@@ -15,9 +15,10 @@ from tfdist.contract import Phase
 from tfdist_trainer import log
 from tfdist_trainer.checkpoint import DataCursor
 from tfdist_trainer.context import Context
-from tfdist_trainer.errors import ConfigurationError, NotFiniteError, Preempted, cause_of, one_line
+from tfdist_trainer.errors import ConfigurationError, Preempted, cause_of, one_line
 from tfdist_trainer.input_pipeline import InputPipeline
 from tfdist_trainer.loop_decision import LoopDecision, agree
+from tfdist_trainer.non_finite import check_steps, variable_error
 from tfdist_trainer.program_model import export_checkpoint, new_state
 from tfdist_trainer.programs.config import last_epoch
 from tfdist_trainer.resume import resume_cursor
@@ -32,11 +33,6 @@ from tfdist_trainer.training_input import open_training_input
 from tfdist_trainer.xla_autotuner import XlaAutotuner
 
 LOG_SECONDS = 5.0
-
-_REMEDY = (
-    "lower the learning rate, clip gradients, check the data for values that are not finite, or set "
-    "training.config.nonFinitePolicy to SkipStep"
-)
 
 
 def train(context: Context) -> None:
@@ -140,6 +136,10 @@ class Training:
             self._save_or_stop(decision)
             if not self._stopped_early:
                 self._execute(decision)
+        self._end_epoch()
+
+    def _end_epoch(self) -> None:
+        """Log the metrics of the current epoch and start the next one, if its steps are done."""
         if self._cursor.step_in_epoch < self._input.steps:
             return
         results = self._sums.results(np.asarray(self._cursor.metric_sums))
@@ -183,10 +183,15 @@ class Training:
         if not decision.compiled or not self._xla.compiles_next:
             self._tuner.observe(taken, seconds)
         self._xla.observe(compiled=decision.compiled, step_seconds=seconds / taken)
+        self._record(stats, seconds)
+
+    def _record(self, stats: StepStats, seconds: float) -> None:
+        """Count and report the steps of `stats`, which took `seconds`; raise or log if one was not finite."""
+        taken = int(stats.done)
         self._advance(stats, taken)
         self._report(stats, taken, seconds)
-        if stats.not_finite:
-            self._not_finite(int(stats.not_finite))
+        skip = self._config.non_finite_policy == "SkipStep"
+        check_steps(int(stats.not_finite), self._cursor.step, skip=skip)
 
     def _compute(self, decision: LoopDecision) -> StepStats | None:
         """Return the statistics of the steps; None if XLA cannot compile them, and nothing has changed."""
@@ -208,12 +213,11 @@ class Training:
 
     def _steps_of(self, *, compiled: bool) -> TrainStep:
         if compiled not in self._steps:
-            skip, timed = self._config.non_finite_policy == "SkipStep", not self._context.settings.deterministic
-            self._steps[compiled] = self._new_steps(StepOptions(skip=skip, compiled=compiled, timed=timed))
+            context, state = self._context, self._state
+            skip, timed = self._config.non_finite_policy == "SkipStep", not context.settings.deterministic
+            options = StepOptions(skip=skip, compiled=compiled, timed=timed)
+            self._steps[compiled] = TrainStep(self._gang, context.program, state.model, state.optimizer, options)
         return self._steps[compiled]
-
-    def _new_steps(self, options: StepOptions) -> TrainStep:
-        return TrainStep(self._gang, self._context.program, self._state.model, self._state.optimizer, options)
 
     def _advance(self, stats: StepStats, taken: int) -> None:
         """Advance the cursor by the steps taken."""
@@ -256,15 +260,6 @@ class Training:
             **metrics,
         )
 
-    def _not_finite(self, count: int) -> None:
-        step = self._cursor.step
-        if self._config.non_finite_policy == "SkipStep":
-            log.event("steps-skipped", count=count, until=step, reason="loss or gradient not finite")
-            return
-        raise NotFiniteError(
-            f"step {step}: the loss or its gradient is not finite, and this step was not saved; {_REMEDY}"
-        )
-
     def _first_cursor(self) -> DataCursor:
         """Restore the initial checkpoint, if any, and return the cursor at which training starts."""
         cursor = self._saver.restore(required=self._context.start_barrier is not None)
@@ -275,10 +270,7 @@ class Training:
         """Write a checkpoint at the current cursor; a collective, in which only the chief writes."""
         self._batch_norm_sync.run(1.0 if self._input.examples.count else 0.0)
         if not self._finite.run():
-            raise NotFiniteError(
-                f"step {self._cursor.step}: a variable has become non-finite since the last checkpoint, and was not "
-                f"saved; {_REMEDY}"
-            )
+            raise variable_error(self._cursor.step)
         self._saver.save(
             self._cursor.model_copy(
                 update={"sharding_signature": self._sharding_signature, "metrics": self._sums.sizes}

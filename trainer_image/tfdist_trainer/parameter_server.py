@@ -1,34 +1,32 @@
 """The chief of an asynchronous gang: it has workers compute steps, each at its own pace, on variables kept by ps.
 
 `tf.distribute.ParameterServerStrategy` places the variables on the parameter servers in turn, and
-`ClusterCoordinator` hands chunks of steps to whichever worker is free. One that is lost has its chunk done by
-another, and takes part again when it is back. A step sees variables that others are changing: the number of
-examples is exact, the order is not, and a chunk that was lost half-way is partly done twice.
+`ClusterCoordinator` gives closures of several steps to whichever worker is free (`closures`). The closure of a lost
+worker is computed by another, and the worker takes part again when it is back. A step sees variables that others are
+changing: the number of examples is exact, the order is not, and a closure that was lost half-way is partly done twice.
 """
 
+import time
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from tfdist_trainer import log
+from tfdist_trainer.closures import PER_WORKER, Closure, ClosureQueue, added
 from tfdist_trainer.context import Context
-from tfdist_trainer.data.files import Shard, Split
-from tfdist_trainer.data.pipeline import EpochRange, steps_needed, stream
-from tfdist_trainer.errors import DataMissingError
+from tfdist_trainer.data.files import Split
 from tfdist_trainer.input_pipeline import InputPipeline, open_input_pipeline
 from tfdist_trainer.keras_compat import raw
 from tfdist_trainer.loop import Training
+from tfdist_trainer.loop_decision import LoopDecision
 from tfdist_trainer.program_model import new_state
 from tfdist_trainer.state import State
-from tfdist_trainer.step import StepOptions, StepStats, TrainStep
+from tfdist_trainer.step import StepStats
 from tfdist_trainer.strategies.servers import shut_down_servers
 from tfdist_trainer.upstream.coordinator import per_worker_iterator
-
-SHARES: Final = 4
-"""Parts of a chunk for each worker: small enough that a slow worker holds the others up little at its end."""
+from tfdist_trainer.worker_input import full_batches, worker_examples
 
 
 def train(context: Context) -> None:
@@ -53,54 +51,129 @@ def variable_placement(variables: Iterable[Any]) -> dict[str, int]:
 
 
 class AsynchronousTraining(Training):
-    """Training whose steps are taken by workers, each on a part of the examples, over and over until all are done."""
+    """Training whose steps are taken by workers, each on a part of the examples, over and over until all are done.
+
+    Closures are scheduled ahead of the data cursor, which counts finished steps; the chief waits for all of them only
+    to save, to stop and at the end, or in each execution if there is a profile.
+    """
 
     def __init__(self, context: Context, pipeline: InputPipeline, state: State, coordinator: Any) -> None:
         super().__init__(context, pipeline, state)
         self._coordinator = coordinator
+        self._workers = len(context.member.cluster["worker"])
+        self._ahead = self._cursor
+        """The data cursor after all scheduled closures; only its step and epoch are kept."""
+        self._uncounted: list[tuple[Closure, StepStats]] = []
+        """Finished closures of later epochs than the current one."""
+        self._counted_at = 0.0
 
     def _start_iterator(self) -> None:
-        """Start an iterator on every worker, of batches of its part in an order of its own, without an end.
+        """Start an iterator on every worker, of full batches of its part in an order of its own, without an end.
 
         Raises:
             DataMissingError: there are fewer examples than workers.
         """
-        self._iterator = per_worker_iterator(self._coordinator, self._dataset_of)
+        cursor = self._ahead = self._cursor
+        sources = worker_examples(self._context.program, self._workers)
 
-    def _dataset_of(self, worker: int, workers: int) -> tf.data.Dataset:
-        """Return the endless batches of a worker's part, from the current epoch on."""
-        examples = self._context.program.examples(Split.TRAIN, Shard(worker, workers))
-        if not examples.count:
-            total = sum(self._input.counts)
-            raise DataMissingError(f"training.config.data.train: {total} examples are too few for {workers} workers")
-        size = self._input.batch_size
-        endless = range(self._cursor.epoch, 2**31 - 1)
-        epoch_range = EpochRange(batches=steps_needed([examples.count], size, 1), epochs=endless)
-        return stream(examples, epoch_range, batch_size=size, seed=self._context.seed)
+        def dataset_of(worker: int, workers: int) -> tf.data.Dataset:
+            skip = cursor.step_in_epoch // workers
+            size, seed = self._input.batch_size, self._context.seed
+            return full_batches(sources[worker], batch_size=size, seed=seed, epoch=cursor.epoch, skip_steps=skip)
 
-    def _new_steps(self, options: StepOptions) -> TrainStep:
-        return ScheduledSteps(self._coordinator, self._context, self._state, options)
+        iterator = per_worker_iterator(self._coordinator, dataset_of)
+        self._closures = ClosureQueue(self._coordinator, self._steps_of(compiled=False).graph, iterator)
 
+    def _epoch(self) -> None:
+        """Save or stop if decided, then count finished closures of the current epoch."""
+        decision = self._decide()
+        if decision.save or decision.stop_early or (decision.stop and self._saver.can_save):
+            self._drain()
+        self._save_or_stop(decision)
+        if not self._stopped_early:
+            self._execute(decision)
 
-class ScheduledSteps(TrainStep):
-    """Computes chunks of steps on whichever workers are free."""
-
-    def __init__(self, coordinator: Any, context: Context, state: State, options: StepOptions) -> None:
-        super().__init__(context.gang, context.program, state.model, state.optimizer, options)
-        self._coordinator = coordinator
-        self._workers = len(context.member.cluster["worker"])
-
-    def run(self, iterator: Any, steps: int) -> StepStats:
-        """Take `steps` steps in parts, and return when all are done; the waits for input are added up."""
-        parts = min(steps, SHARES * self._workers)
-        sizes = [steps // parts + (index < steps % parts) for index in range(parts)]
-        values = [self._coordinator.schedule(self.graph, args=(iterator, tf.constant(size))) for size in sizes]
-        self._coordinator.join()
-        parts_stats = [StepStats(*value.fetch()) for value in values]
-        return StepStats(
-            sums=np.sum([stats.sums for stats in parts_stats], axis=0),
-            gradient_norm=parts_stats[-1].gradient_norm,
-            not_finite=sum(int(stats.not_finite) for stats in parts_stats),
-            done=sum(int(stats.done) for stats in parts_stats),
-            input_wait=sum(float(stats.input_wait) for stats in parts_stats) / self._workers,
+    def _decide(self) -> LoopDecision:
+        """Decide alone, since the workers decide nothing; `steps` are those up to the next wait for all closures."""
+        cursor = self._cursor
+        left = self._total_steps - cursor.step
+        steps = min(left, self._saver.steps_to_save(cursor, self._input.steps) or left)
+        if self._config.profile is not None:
+            longest = PER_WORKER * self._workers * self._tuner.steps
+            steps = self._summaries.limit(cursor.step, min(steps, longest))
+        return LoopDecision(
+            steps=steps,
+            save=self._saver.is_due(cursor),
+            stop=self._context.preemption.requested,
+            stop_early=bool(self._saver.early_stop_reason(cursor.step)),
         )
+
+    def _execute(self, decision: LoopDecision) -> None:
+        """Keep closures in flight, none beyond the steps decided on, and count some; all of them if profiled."""
+        until = self._cursor.step + decision.steps
+        if self._config.profile is None:
+            self._count(until)
+            return
+        with self._summaries.profiled(self._cursor.step, decision.steps):
+            while self._cursor.step < until:
+                self._count(until)
+
+    def _drain(self) -> None:
+        """Count all closures that are scheduled."""
+        while self._cursor.step < self._ahead.step:
+            self._count(until=self._ahead.step)
+
+    def _count(self, until: int) -> None:
+        """Wait for as many closures as there are workers, fewer at the end of the epoch; count and report them.
+
+        Closures are scheduled up to the step `until`.
+        """
+        if not self._closures.in_flight:
+            self._counted_at = time.monotonic()
+        parts, done = list[StepStats](), 0
+        left = min(self._input.steps - self._cursor.step_in_epoch, until - self._cursor.step)
+        while len(parts) < self._workers and done < left:
+            parts.append(self._next(until))
+            done += int(parts[-1].done)
+            if parts[-1].not_finite:
+                break
+        stats = added(parts, self._workers)
+        started, self._counted_at = self._counted_at, time.monotonic()
+        seconds = self._counted_at - started
+        self._tuner.observe(int(stats.done), seconds * self._workers)
+        self._record(stats, seconds)
+        self._end_epoch()
+
+    def _next(self, until: int) -> StepStats:
+        """Return the statistics of the next finished closure of the current epoch."""
+        for index, (closure, stats) in enumerate(self._uncounted):
+            if closure.epoch == self._cursor.epoch:
+                del self._uncounted[index]
+                return stats
+        while True:
+            self._schedule(until)
+            closure, stats = self._closures.next_finished()
+            if closure.epoch == self._cursor.epoch:
+                return stats
+            self._uncounted.append((closure, stats))
+
+    def _schedule(self, until: int) -> None:
+        """Schedule closures until enough are in flight, or all up to the step `until`.
+
+        They become shorter towards `until`, so that the workers finish at nearly the same time.
+        """
+        most = PER_WORKER * self._workers
+        size, remainder = self._input.batch_size, sum(self._input.counts) % self._input.batch_size
+        while self._closures.in_flight < most and self._ahead.step < until:
+            ahead = self._ahead
+            left = self._input.steps - ahead.step_in_epoch
+            steps = min(self._tuner.steps, -(-(until - ahead.step) // most), left)
+            ends = steps == left
+            self._closures.schedule(Closure(ahead.epoch, steps, remainder if ends and remainder else size))
+            self._ahead = ahead.model_copy(
+                update={
+                    "step": ahead.step + steps,
+                    "epoch": ahead.epoch + ends,
+                    "step_in_epoch": 0 if ends else ahead.step_in_epoch + steps,
+                }
+            )

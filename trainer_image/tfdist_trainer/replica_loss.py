@@ -35,6 +35,12 @@ def without_uncounted(batch: Batch) -> Batch:
     return batch._replace(features=features, labels=labels)
 
 
+def first_valid(batch: Batch, number: tf.Tensor) -> Batch:
+    """Return `batch` with only the first `number` of its examples valid, int32 []; the others become padding."""
+    valid_mask = tf.logical_and(batch.valid_mask, tf.range(tf.size(batch.weights)) < number)
+    return batch._replace(weights=tf.where(valid_mask, batch.weights, 0.0), valid_mask=valid_mask)
+
+
 def zero_unless(counted: tf.Tensor, gradients: Sequence[Any]) -> list[Any]:
     """Return `gradients`, or zeros without `counted`, bool []: of a loss without examples they may be NaN."""
     parts = tf.nest.flatten(list(gradients), expand_composites=True)

@@ -21,6 +21,16 @@ class SaveSchedule:
         self._saved_at = clock()
         self._saved_step = 0
 
+    @property
+    def by_steps(self) -> bool:
+        """Whether a checkpoint is due after a number of steps."""
+        return self._settings.every_steps is not None
+
+    @property
+    def by_epoch(self) -> bool:
+        """Whether a checkpoint is due at the end of each epoch."""
+        return not self.by_steps and self._settings.every_seconds is None
+
     def steps_left(self, step: int) -> int:
         """Return how many steps may follow `step` before one that must be saved."""
         every = self._settings.every_steps
@@ -29,7 +39,7 @@ class SaveSchedule:
     def is_due(self, step: int, *, epoch_ended: bool) -> bool:
         """Return whether to save now, after `step` steps; a multiple of `everySteps` may have passed within a call."""
         every_steps, every_seconds = self._settings.every_steps, self._settings.every_seconds
-        if every_steps is None and every_seconds is None:
+        if self.by_epoch:
             return epoch_ended
         if every_steps and step // every_steps > self._saved_step // every_steps:
             return True

@@ -74,6 +74,14 @@ class Saver:
         """Return how many steps may follow `step` before one that must be saved."""
         return self._schedule.steps_left(step) if self._schedule else MAX_STEPS_PER_EXECUTION
 
+    def steps_to_save(self, cursor: DataCursor, steps_per_epoch: int) -> int | None:
+        """Return how many steps after `cursor` the next checkpoint is due at; None if steps do not decide that."""
+        if self._schedule is None:
+            return None
+        if self._schedule.by_epoch:
+            return steps_per_epoch - cursor.step_in_epoch
+        return self._schedule.steps_left(cursor.step) if self._schedule.by_steps else None
+
     def is_due(self, cursor: DataCursor) -> bool:
         """Return whether a checkpoint is due at `cursor` and not saved yet."""
         if self._schedule is None or cursor.step == 0 or self._is_saved(cursor):

@@ -24,6 +24,7 @@ from tfdist_trainer.replica_loss import (
     add_to_sums,
     additional_loss,
     as_float32,
+    first_valid,
     has_additional_loss,
     per_example,
     without_uncounted,
@@ -95,13 +96,13 @@ class TrainStep:
         batch_normalization.fuse(model)
         self._undone = UndoneVariables(self._changed_by_skipped_step())
         self.graph = graph(self._execute)
-        """(iterator, number of steps) -> `StepStats` of tensors."""
+        """(iterator, number of steps[, examples of the last step, int32 []]) -> `StepStats` of tensors."""
 
     def run(self, iterator: Any, steps: int) -> StepStats:
         """Run `steps` steps and return their statistics in NumPy types; a collective."""
         return StepStats(*(part.numpy() for part in self.graph(iterator, tf.constant(steps))))
 
-    def _execute(self, iterator: Any, steps: tf.Tensor) -> StepStats:
+    def _execute(self, iterator: Any, steps: tf.Tensor, last_size: tf.Tensor | None = None) -> StepStats:
         def wanted(stats: StepStats) -> tf.Tensor:
             more = stats.done < steps
             return more if self._options.skip else tf.logical_and(more, tf.equal(stats.not_finite, 0))
@@ -112,6 +113,8 @@ class TrainStep:
             else:
                 batch, seconds = iterator.get_next(), tf.constant(0.0, tf.float64)
             done = stats.done + 1
+            if last_size is not None:
+                batch = first_valid(Batch(*batch), tf.where(tf.equal(done, steps), last_size, tf.int32.max))
             results = self._gang.strategy.run(self._replica, args=(batch, tf.equal(done, steps)))
             sums, norm, finite = (self._gang.local(result) for result in results)
             bad = stats.not_finite + tf.cast(tf.logical_not(finite), tf.int32)
