@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tfdist_trainer import training_input
-from tfdist_trainer.data import npz
+from tfdist_trainer.data import npz, tfrecord
 from tfdist_trainer.data.files import Shard
 from tfdist_trainer.input_pipeline import InputPipeline
 from tfdist_trainer.programs import choose
@@ -116,6 +116,19 @@ def test_partitioned_data_stays_with_its_workers_and_the_log_has_the_remedy(
     log = capsys.readouterr().out
     assert "an epoch takes 200 steps instead of 101, most with a part of the global batch" in log
     assert 'remedy="partition the data evenly"' in log
+
+
+def test_tfrecord_files_of_any_sizes_give_even_steps_without_a_second_opening(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for part, size in enumerate((20, 2000)):
+        values = np.arange(size, dtype=np.float32)
+        tfrecord.write(str(tmp_path / f"part-{part}.tfrecord"), {"x": values, "x2": values})
+    pipelines = opened(f"{tmp_path}/part-*", 2)
+    assert {pipeline.steps for pipeline in pipelines} == {101}
+    log = capsys.readouterr().out
+    assert "input-uneven" not in log
+    assert log.count("input files=2 sharding=index examples=2020 of=2020 stepsPerEpoch=101") == 2
 
 
 def test_every_example_is_read_once_also_where_most_files_are_empty(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from typing import Final
 import tensorflow as tf
 
 from tfdist.programs.config import ProgramConfig
+from tfdist_trainer.data.batches import ReplicaShare
 from tfdist_trainer.data.pipeline import EpochRange, ExampleSource, steps_needed, stream
 from tfdist_trainer.data.source import FileSource
 from tfdist_trainer.errors import DataMalformedError, DataMissingError
@@ -25,12 +26,14 @@ class InputPipeline:
     examples: ExampleSource
     batch_size: int
     counts: tuple[int, ...]
-    """Number of examples of every member, in order of rank."""
+    """Number of examples of every member, in order of rank. For examples that are read by index: the number of all
+    examples, and 0, so that no checkpoint of the other way has the same counts."""
 
     @property
     def steps(self) -> int:
         """Steps in an epoch: after so many every member has used all its examples."""
-        return steps_needed(self.counts, self.batch_size, self.gang.replicas_per_member)
+        each = self.gang.replicas if self.examples.by_index else self.gang.replicas_per_member
+        return steps_needed(self.counts, self.batch_size, each)
 
     def iterator(self, seed: int | None, epochs: range, skip_steps: int = 0) -> object:
         """Return an iterator over the batches of `epochs`, for `Strategy.run`, without the first `skip_steps` steps.
@@ -38,7 +41,13 @@ class InputPipeline:
         Each epoch is shuffled in its own order with `seed`; with None all have the order of the files.
         """
         each = self.gang.replicas_per_member
-        epoch_range = EpochRange(batches=self.steps * each, epochs=epochs, skip=skip_steps * each)
+        epoch_range = EpochRange(
+            batches=self.steps * each,
+            epochs=epochs,
+            skip=skip_steps * each,
+            consumed=skip_steps * self.batch_size * self.gang.replicas,
+            share=ReplicaShare(self.gang.rank * each, each, self.gang.replicas),
+        )
 
         def pipeline(_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:
             return stream(self.examples, epoch_range, batch_size=self.batch_size, seed=seed)
@@ -58,10 +67,14 @@ def open_input_pipeline(
 ) -> InputPipeline:
     """Return the input pipeline of a split, with the number of examples of all members; a collective.
 
+    Every member has counted examples that are read by index, so these need no collective.
+
     Raises:
         DataMissingError: no member has an example.
         DataMalformedError: no member has an example, as all records were skipped.
     """
+    if examples.by_index and examples.count:
+        return InputPipeline(gang, examples, batch_size(config, gang.replicas), (examples.count, 0))
     counts = example_counts(gang, examples, field)
     return InputPipeline(gang, examples, batch_size(config, gang.replicas), counts)
 

@@ -27,6 +27,11 @@ _MAX_COUNTS: Final = 16
 def open_training_input(context: Context) -> InputPipeline:
     """Return the training examples of this member; a collective. Errors as of `open_input_pipeline`."""
     program, shard = context.program, context.shard
+    by_index = program.examples_by_index(Split.TRAIN, shard) if isinstance(program, FromFiles) else None
+    if by_index is not None:
+        pipeline = open_input_pipeline(context.gang, by_index, context.config, _FIELD)
+        _log_share(context, pipeline)
+        return pipeline
     pipeline = open_input_pipeline(context.gang, program.examples(Split.TRAIN, shard), context.config, _FIELD)
     counts, even = pipeline.counts, even_steps(pipeline)
     if pipeline.steps > UNEVEN * even:
@@ -56,6 +61,8 @@ def _log_share(context: Context, pipeline: InputPipeline) -> None:
     if isinstance(program, FromFiles):
         part = program.assignment(Split.TRAIN, context.shard)
         files, sharding = len(part.files), "record" if part.stride > 1 else "file"
+        if pipeline.examples.by_index:
+            files, sharding = len(program.all_files(Split.TRAIN)), "index"
     count, total = pipeline.examples.count, sum(pipeline.counts)
     log.event("input", files=files, sharding=sharding, examples=count, of=total, stepsPerEpoch=pipeline.steps)
 

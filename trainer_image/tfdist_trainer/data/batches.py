@@ -7,11 +7,23 @@ examples would cost more than all the rest.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import tensorflow as tf
 
 from tfdist_trainer.autograph import do_not_convert
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaShare:
+    """The replicas `first` to `first` + `count` - 1 of `replicas`, which are those of one member."""
+
+    first: int = 0
+    count: int = 1
+    replicas: int = 1
+
+
+ONE_REPLICA: Final = ReplicaShare()
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +36,10 @@ class BatchOrder:
     """int64 []; None keeps the order of the files."""
     skip: tf.Tensor | int = 0
     """Batches skipped at the start of the epoch, int64 []."""
+    start: tf.Tensor | int = 0
+    """Examples of all replicas skipped at the start of the epoch, int64 []; only for examples read by index."""
+    share: ReplicaShare = ONE_REPLICA
+    """The replicas to give batches for; only for examples that are read by index."""
 
 
 Batches = Callable[[BatchOrder], tf.data.Dataset]
@@ -33,9 +49,7 @@ elements of the last batch, so that batch normalization sees real inputs."""
 
 def indexed_batches(count: int, order: BatchOrder) -> tf.data.Dataset:
     """Return `Batches` of the indices of `count` examples, int64 [size]."""
-    numbers = tf.range(count, dtype=tf.int64)
-    if order.seed is not None:
-        numbers = tf.random.experimental.stateless_shuffle(numbers, seed=[order.seed, 0])
+    numbers = _permutation(count, order.seed)
     whole = -(-count // order.size) * order.size
     place = tf.range(whole, dtype=tf.int64)
     last = tf.constant(max(whole - order.size, 0), tf.int64)
@@ -44,6 +58,32 @@ def indexed_batches(count: int, order: BatchOrder) -> tf.data.Dataset:
     rows = tf.reshape(tf.gather(numbers, source), [-1, order.size])
     valid_mask = tf.reshape(place < count, [-1, order.size])
     return tf.data.Dataset.from_tensor_slices((rows[order.skip :], valid_mask[order.skip :]))
+
+
+def shared_batches(count: int, order: BatchOrder) -> tf.data.Dataset:
+    """Return `Batches` of the indices of a member's part of each global batch, int64 [size].
+
+    All replicas share one permutation of `count` examples. A global batch is the next `size` times `replicas` of them,
+    and each replica uses its part of it, so that only the last step of an epoch has padding.
+    """
+    share = order.share
+    start = tf.cast(order.start, tf.int64)
+    per_step = order.size * share.replicas
+    steps = -(-(count - start) // per_step)
+    first = start + tf.range(steps)[:, tf.newaxis] * per_step
+    places = first + tf.range(share.first * order.size, (share.first + share.count) * order.size, dtype=tf.int64)
+    places = tf.reshape(places, [-1, order.size])
+    # Padding: the first examples after `start` again.
+    rows = tf.gather(_permutation(count, order.seed), start + (places - start) % (count - start))
+    return tf.data.Dataset.from_tensor_slices((rows, places < count))
+
+
+def _permutation(count: int, seed: tf.Tensor | None) -> tf.Tensor:
+    """Return the indices of `count` examples in the order of `seed`, int64 [count]."""
+    numbers = tf.range(count, dtype=tf.int64)
+    if seed is None:
+        return numbers
+    return tf.random.experimental.stateless_shuffle(numbers, seed=[seed, 0])
 
 
 def streamed_batches(elements: tf.data.Dataset, order: BatchOrder) -> tf.data.Dataset:

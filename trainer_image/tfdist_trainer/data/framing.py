@@ -10,15 +10,16 @@ import io
 import mmap
 import struct
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-_HEADER: Final = struct.Struct("<QI")
-_AROUND: Final = _HEADER.size + 4
+_MASK: Final = np.uint32(0xA282EAD8)
+HEADER: Final = struct.Struct("<QI")
+_AROUND: Final = HEADER.size + 4
 """Bytes of a record without its data."""
 
 
@@ -29,6 +30,8 @@ class Frames:
     count: int
     problem: str | None = None
     """A description of the invalid data after the records, or None."""
+    lengths: npt.NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64), compare=False)
+    """Bytes of the data of each record, [count]."""
 
 
 def frames(name: str, *, gzip: bool) -> Frames:
@@ -42,8 +45,8 @@ def frames(name: str, *, gzip: bool) -> Frames:
     lengths, checksums, problem = _compressed(name) if gzip else _plain(name)
     wrong = np.flatnonzero(masked_crc32c(lengths) != checksums)
     if wrong.size:
-        return Frames(int(wrong[0]), "the length's checksum is wrong")
-    return Frames(len(lengths), problem)
+        return Frames(int(wrong[0]), "the length's checksum is wrong", lengths[: wrong[0]])
+    return Frames(len(lengths), problem, lengths)
 
 
 def masked_crc32c(lengths: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]:
@@ -51,9 +54,15 @@ def masked_crc32c(lengths: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]:
     octets = lengths.astype("<u8").view(np.uint8).reshape(-1, 8)
     crc = np.full(len(lengths), 0xFFFFFFFF, np.uint32)
     for place in range(8):
-        crc = _TABLE[(crc ^ octets[:, place]) & 0xFF] ^ (crc >> np.uint32(8))
+        crc = TABLE[(crc ^ octets[:, place]) & 0xFF] ^ (crc >> np.uint32(8))
     crc ^= np.uint32(0xFFFFFFFF)
-    return ((crc >> np.uint32(15)) | (crc << np.uint32(17))) + np.uint32(0xA282EAD8)
+    return ((crc >> np.uint32(15)) | (crc << np.uint32(17))) + _MASK
+
+
+def unmasked(checksums: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+    """Return the CRC-32C of each of TFRecord's masked checksums (`tensorflow/core/lib/hash/crc32c.h`)."""
+    rotated = checksums - _MASK
+    return (rotated >> np.uint32(17)) | (rotated << np.uint32(15))
 
 
 def _table() -> npt.NDArray[np.uint32]:
@@ -64,7 +73,7 @@ def _table() -> npt.NDArray[np.uint32]:
     return table
 
 
-_TABLE: Final = _table()
+TABLE: Final = _table()
 
 _Headers = tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32], str | None]
 
@@ -83,7 +92,7 @@ def _plain(name: str) -> _Headers:
     position, problem = 0, None
     with Path(name).open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
         while position < size:
-            header = _HEADER.unpack_from(view, position) if position + _AROUND <= size else None
+            header = HEADER.unpack_from(view, position) if position + _AROUND <= size else None
             if header is None or position + _AROUND + header[0] > size:
                 # The length itself may be wrong; its checksum shows that.
                 headers += [header] if header else []
@@ -100,8 +109,8 @@ def _compressed(name: str) -> _Headers:
     problem = None
     try:
         with gzip.open(name) as stream, io.BufferedReader(stream, 1 << 20) as file:
-            while start := file.read(_HEADER.size):
-                header = _HEADER.unpack(start) if len(start) == _HEADER.size else None
+            while start := file.read(HEADER.size):
+                header = HEADER.unpack(start) if len(start) == HEADER.size else None
                 headers += [header] if header else []
                 if header is None or not _skip(file, header[0] + 4):
                     problem = "the last record is cut off"

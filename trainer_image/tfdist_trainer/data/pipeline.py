@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from tfdist_trainer.autograph import do_not_convert
-from tfdist_trainer.data.batches import Batches, BatchOrder
+from tfdist_trainer.data.batches import ONE_REPLICA, Batches, BatchOrder, ReplicaShare
 
 
 class Batch(NamedTuple):
@@ -48,18 +48,23 @@ class ExampleSource:
     parallel: int | None = None
     """Number of batches decoded in parallel, or `tf.data.AUTOTUNE` for up to as many as there are cores; None decodes
     sequentially, for decoding that costs next to nothing."""
+    by_index: bool = False
+    """Whether `count` and `batches` are of one order of the examples of all members, which share each global batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class EpochRange:
     """The range of epochs of a stream, with `batches` batches each.
 
-    The first `skip` batches of the first epoch are left out: they were used before a restart.
+    The first `skip` batches of the first epoch are left out: they were used before a restart. For examples that are
+    read by index it is instead the first `consumed` examples of all members, and `share` has the member's replicas.
     """
 
     batches: int
     epochs: range
     skip: int = 0
+    consumed: int = 0
+    share: ReplicaShare = ONE_REPLICA
 
 
 def steps_needed(counts: Sequence[int], batch_size: int, replicas_per_pipeline: int) -> int:
@@ -97,8 +102,13 @@ def stream(examples: ExampleSource, epoch_range: EpochRange, *, batch_size: int,
 
     @do_not_convert
     def epoch(number: tf.Tensor) -> tf.data.Dataset:
-        skip = tf.where(number == epoch_range.epochs.start, tf.constant(epoch_range.skip, tf.int64), 0)
-        order = BatchOrder(batch_size, None if seed is None else seed * 1_000_003 + number, skip)
+        resumed = number == epoch_range.epochs.start
+        skip = tf.where(resumed, tf.constant(epoch_range.skip, tf.int64), 0)
+        epoch_seed = None if seed is None else seed * 1_000_003 + number
+        if examples.by_index:
+            start = tf.where(resumed, tf.constant(epoch_range.consumed, tf.int64), 0)
+            return prepare(BatchOrder(batch_size, epoch_seed, start=start, share=epoch_range.share))
+        order = BatchOrder(batch_size, epoch_seed, skip)
         batches = prepare(order)
         if steps_needed([examples.count], batch_size, 1) < epoch_range.batches:
             batches = batches.concatenate(prepare(BatchOrder(batch_size)).map(_zero_weight).repeat())

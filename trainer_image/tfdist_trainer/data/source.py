@@ -53,6 +53,8 @@ class FileSource(ABC):
 
     parallel: int | None = None
     """Number of batches decoded in parallel; see `pipeline.ExampleSource`."""
+    by_index: bool = False
+    """Whether these are the examples of all members; see `pipeline.ExampleSource`."""
 
     @abstractmethod
     def ordered(self, order: BatchOrder, buffer: int) -> tf.data.Dataset:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 
 from tfdist_trainer.autograph import graph
@@ -31,7 +32,12 @@ def compression(gzip: bool) -> str:
 
 
 def count(name: str, *, gzip: bool) -> int:
-    """Return the number of records in the file `name`, without reading them.
+    """Return the number of records in the file `name`, without reading them; errors as of `lengths`."""
+    return len(lengths(name, gzip=gzip))
+
+
+def lengths(name: str, *, gzip: bool) -> npt.NDArray[np.uint64]:
+    """Return the bytes of the data of each record in the file `name`, [records], without reading the records.
 
     Raises:
         DataMalformedError: the file is not TFRecord, or is truncated.
@@ -43,7 +49,7 @@ def count(name: str, *, gzip: bool) -> int:
     if found.problem is not None:
         hint = "" if found.count else tfrecord_hint(name, compressed=gzip)
         raise DataMalformedError(f"{_damaged(name, gzip, found.count, found.problem)}{hint}")
-    return found.count
+    return found.lengths
 
 
 def decode(serialized: tf.Tensor, columns: Sequence[Column]) -> dict[str, tf.Tensor]:

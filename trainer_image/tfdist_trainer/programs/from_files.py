@@ -14,6 +14,7 @@ from tfdist_trainer.autograph import autograph_converted, do_not_convert
 from tfdist_trainer.data.batches import BatchOrder
 from tfdist_trainer.data.columns import Column
 from tfdist_trainer.data.files import FileAssignment, Shard, Split, is_partitioned
+from tfdist_trainer.data.indexed_source import IndexedSource
 from tfdist_trainer.data.pipeline import ExampleSource
 from tfdist_trainer.data.source import FileSource, ReadOptions, open_source
 from tfdist_trainer.keras_compat import keras
@@ -58,6 +59,10 @@ class FromFiles(BuiltIn):
         """Return the files that pipeline `shard` reads for `split`."""
         return data_files.assignment(self.config.data, split, shard, by_record=split in self._by_record)
 
+    def all_files(self, split: Split) -> tuple[str, ...]:
+        """Return the files that all pipelines read for `split`."""
+        return data_files.assignment(self.config.data, split, Shard(0, 1)).files
+
     def shard_by_record(self, split: Split, shard: Shard) -> bool:
         """Assign records instead of whole files from now on; return False if that changes nothing.
 
@@ -87,17 +92,40 @@ class FromFiles(BuiltIn):
             self._sources[key] = open_source(part, options)
         return self._sources[key]
 
+    def examples_by_index(self, split: Split, shard: Shard) -> ExampleSource | None:
+        """Return all examples of `split`, of which each member reads its part of each global batch by index.
+
+        Only uncompressed TFRecord files are read so, unless they are partitioned by worker, kept in memory, or have bad
+        records skipped: None for others. Pipelines of one process share the source of pipeline `shard`.
+        """
+        data = self.config.data
+        if is_partitioned(data_files.patterns(data, split)) or data.cache or data.on_bad_record == "Skip":
+            return None
+        names = self.all_files(split)
+        if data_files.kind(data, split, names) != ("tfrecord", False):
+            return None
+        source = IndexedSource(names, self._all_columns())
+        self._sources[split, shard] = source
+        return self._examples_of(source, split, shard)
+
     def examples(self, split: Split, shard: Shard) -> ExampleSource:
         """Return the examples of pipeline `shard` in `split`; see the base class."""
-        source = self.source(split, shard)
+        return self._examples_of(self.source(split, shard), split, shard)
+
+    def _examples_of(self, source: FileSource, split: Split, shard: Shard) -> ExampleSource:
         weight = self.config.data.weight
         example = autograph_converted(self.example)
         augments = self.augments and split is Split.TRAIN
 
         def batches(order: BatchOrder) -> tf.data.Dataset:
             buffer = self.config.shuffle_buffer
-            found = source.ordered(order if buffer > 1 else replace(order, seed=None), buffer)
-            return _with_seeds(found, order, shard) if augments and order.seed is not None else found
+            shuffled = order if buffer > 1 else replace(order, seed=None)
+            seeded = augments and order.seed is not None
+            if isinstance(source, IndexedSource):
+                indices = source.indices(shuffled)
+                return source.read(_with_own_seeds(indices, order) if seeded else indices, order.size)
+            found = source.ordered(shuffled, buffer)
+            return _with_seeds(found, order, shard) if seeded else found
 
         def decode(elements: tf.Tensor, seeds: tf.Tensor | None = None) -> tuple[Any, ...]:
             columns = self.prepare(source.decode(elements), seeds)
@@ -111,6 +139,7 @@ class FromFiles(BuiltIn):
             skipped=source.skipped,
             first_skipped=source.first_skipped,
             parallel=tf.data.AUTOTUNE if augments else source.parallel,
+            by_index=source.by_index,
         )
 
     def metrics(self) -> Sequence[Metric]:
@@ -160,6 +189,17 @@ def _with_seeds(batches: tf.data.Dataset, order: BatchOrder, shard: Shard) -> tf
         return (elements, seeds), valid_mask
 
     return tf.data.Dataset.zip((numbers, batches)).map(add)
+
+
+def _with_own_seeds(batches: tf.data.Dataset, order: BatchOrder) -> tf.data.Dataset:
+    """Return the same for `batches` of indices: seeds depend on the epoch and the example, on any number of members."""
+
+    @do_not_convert
+    def add(indices: tf.Tensor, valid_mask: tf.Tensor) -> tuple[Any, tf.Tensor]:
+        epoch = tf.fill([order.size], tf.cast(order.seed, tf.int64))
+        return (indices, tf.stack([epoch, indices], axis=1)), valid_mask
+
+    return batches.map(add)
 
 
 _OF_DATA: Final = (

@@ -22,7 +22,7 @@ class HostCollectives:
         self.replicas: int = strategy.num_replicas_in_sync
         """Replicas of the whole gang; one for each accelerator, or one for each member without any."""
         self.replicas_per_member = self.replicas // size
-        self._rank, self._size = rank, size
+        self.rank, self._size = rank, size
         # Of any length: a graph for each would be traced before the first step, and the others wait for the slowest.
         self._add = graph(self._add_in_graph, input_signature=[tf.TensorSpec([None], tf.float64)])
 
@@ -41,12 +41,12 @@ class HostCollectives:
     def gather_rows(self, *values: float) -> npt.NDArray[np.float64]:
         """Return the `values` of each member in order of rank, float64 [members, values]."""
         rows = np.zeros([self._size, len(values)])
-        rows[self._rank] = values
+        rows[self.rank] = values
         return self.all_reduce_sum(rows.ravel()).reshape(rows.shape)
 
     def broadcast_from_chief(self, value: float) -> float:
         """Return the chief's `value`; what the others pass is ignored."""
-        return float(self.all_reduce_sum([value if self._rank == 0 else 0.0])[0])
+        return float(self.all_reduce_sum([value if self.rank == 0 else 0.0])[0])
 
     def local(self, per_replica: Any) -> Any:
         """Return the first local replica's value of a result that is equal on all replicas."""

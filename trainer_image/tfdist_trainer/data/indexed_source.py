@@ -1,0 +1,79 @@
+"""The examples of all members in uncompressed TFRecord files, read by index."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from tfdist_trainer.autograph import do_not_convert
+from tfdist_trainer.data import tfrecord
+from tfdist_trainer.data.batches import BatchOrder, shared_batches
+from tfdist_trainer.data.columns import BadRecords, Column
+from tfdist_trainer.data.files import still_readable
+from tfdist_trainer.data.record_reader import Indices, RecordReader
+from tfdist_trainer.data.source import PARALLEL_CALLS, FileSource
+
+_READ_RECORDS: Final = 1024
+_READ_BYTES: Final = 4 << 20
+"""Limits of the records that are read at a time, unless a batch has more."""
+_PARALLEL_READS: Final = 2
+
+
+class IndexedSource(FileSource):
+    """Examples whose order in an epoch is a permutation of all: position, not reading, determines what comes next."""
+
+    by_index = True
+    skipped = 0
+
+    def __init__(self, files: Sequence[str], columns: tuple[Column, ...]) -> None:
+        """Read the headers of all records of `files`.
+
+        Raises:
+            DataMalformedError: a file is not TFRecord, or is truncated.
+        """
+        self._files = tuple(files)
+        self._columns = columns
+        self._reader = RecordReader(files)
+        self.count = self._reader.count
+        encoded = any(column.kind == "encoded" for column in columns)
+        self.parallel = tf.data.AUTOTUNE if encoded else PARALLEL_CALLS
+
+    def ordered(self, order: BatchOrder, buffer: int) -> tf.data.Dataset:  # noqa: ARG002  a full permutation
+        """Return the serialized records, strings [size]."""
+        return self.read(self.indices(order), order.size)
+
+    def indices(self, order: BatchOrder) -> tf.data.Dataset:
+        """Return batches of the indices of the records, a permutation of all."""
+        return shared_batches(self.count, order)
+
+    def read(self, batches: tf.data.Dataset, size: int) -> tf.data.Dataset:
+        """Return `batches` of `size` indices, or of tuples of them and seeds, with the records instead of the indices.
+
+        Several batches are read at a time, so that the costs of a call are those of many records.
+        """
+        several = max(1, min(_READ_RECORDS, _READ_BYTES // max(1, self._reader.mean_bytes)) // size)
+
+        @do_not_convert
+        def read(elements: Any, valid_mask: tf.Tensor) -> Any:
+            indices, *seeds = elements if isinstance(elements, tuple) else (elements,)
+            records = tf.numpy_function(self._records, [tf.reshape(indices, [-1])], tf.string, stateful=False)
+            found = tf.ensure_shape(tf.reshape(records, [-1, size]), indices.shape)
+            return ((found, *seeds) if seeds else found), valid_mask
+
+        found = batches.batch(several).map(read, num_parallel_calls=_PARALLEL_READS, deterministic=True)
+        return found.unbatch()
+
+    def decode(self, elements: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Return the columns of the records `elements`, [batch]."""
+        return tfrecord.decode(elements, self._columns)
+
+    def check(self) -> None:
+        """Read every record of every file; see the base class."""
+        for name in self._files:
+            still_readable(name)
+            tfrecord.check(name, self._columns, BadRecords(skip=False), gzip=False)
+
+    def _records(self, indices: Indices) -> npt.NDArray[np.object_]:
+        return self._reader.read(indices)
