@@ -159,6 +159,12 @@ def test_other_ways_of_reading_stay_by_file(data: dict[str, Any], tmp_path: Path
     assert opened(tmp_path, **data) is None
 
 
+def test_more_records_than_a_worker_can_index_are_read_by_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tfdist_trainer.programs.from_files.MAX_INDEXED_RECORDS", 9)
+    write(tmp_path, 5, 5)
+    assert opened(tmp_path) is None
+
+
 def test_partitioned_files_stay_with_their_workers(tmp_path: Path) -> None:
     write(tmp_path, 3)
     assert opened(tmp_path, train=f"{tmp_path}/part-{{worker}}.tfrecord") is None

@@ -24,6 +24,9 @@ from tfdist_trainer.programs import data_files, optimizers
 from tfdist_trainer.programs.base import BuiltIn
 from tfdist_trainer.programs.user_program import dataset_error
 
+MAX_INDEXED_RECORDS: Final = 50_000_000
+"""Offsets and order of so many take 1.2 GB in each worker."""
+
 
 class FromFiles(BuiltIn):
     """A program that defines the columns to read, and maps them to features and labels."""
@@ -95,8 +98,8 @@ class FromFiles(BuiltIn):
     def examples_by_index(self, split: Split, shard: Shard) -> ExampleSource | None:
         """Return all examples of `split`, of which each member reads its part of each global batch by index.
 
-        Only uncompressed TFRecord files are read so, unless they are partitioned by worker, kept in memory, or have bad
-        records skipped: None for others. Pipelines of one process share the source of pipeline `shard`.
+        None if they are not uncompressed TFRecord files, are partitioned by worker or kept in memory, have bad records
+        skipped, or have too many records. Pipelines of one process share the source of pipeline `shard`.
         """
         data = self.config.data
         if is_partitioned(data_files.patterns(data, split)) or data.cache or data.on_bad_record == "Skip":
@@ -105,6 +108,8 @@ class FromFiles(BuiltIn):
         if data_files.kind(data, split, names) != ("tfrecord", False):
             return None
         source = IndexedSource(names, self._all_columns())
+        if source.count > MAX_INDEXED_RECORDS:
+            return None
         self._sources[split, shard] = source
         return self._examples_of(source, split, shard)
 
