@@ -5,7 +5,8 @@ a seek backwards it fills a buffer again, which takes about a millisecond for ea
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
@@ -18,6 +19,8 @@ from tfdist_trainer.data.checksums import combined_crc32c
 from tfdist_trainer.data.framing import HEADER, unmasked
 
 _FOOTER: Final = 4
+_MAX_OPEN: Final = 512
+"""Number of files that stay open."""
 
 Indices = npt.NDArray[np.int64]
 
@@ -38,6 +41,7 @@ class RecordReader:
         self._ends = np.cumsum([len(sizes) for sizes in lengths], dtype=np.int64)
         self._lengths = np.concatenate([np.empty(0, np.int64), *lengths])
         self._starts = np.concatenate([np.empty(0, np.int64), *starts])
+        self._open: dict[int, int] = {}
 
     @property
     def count(self) -> int:
@@ -74,15 +78,31 @@ class RecordReader:
         found = np.empty(len(indices), object)
         sizes, starts = (self._lengths[indices] + _FOOTER).tolist(), self._starts[indices].tolist()
         try:
-            # Opened each time: a file that stays open could be read after it is deleted.
-            with Path(self._files[file]).open("rb", buffering=0) as stream:
+            Path(self._files[file]).stat()  # an open file can be read after it is deleted, and is missing at a restart
+            with self._opened(file) as descriptor:
                 for place, (size, start) in enumerate(zip(sizes, starts, strict=True)):
-                    found[place] = os.pread(stream.fileno(), size, start)
+                    found[place] = os.pread(descriptor, size, start)
         except OSError as error:
             raise ValueError(f"{self._files[file]}: cannot be read any more: {error.strerror}") from error
         if any(len(record) < size for record, size in zip(found, sizes, strict=True)):
             raise ValueError(f"{self._files[file]}: is shorter than when its records were counted")
         return found
+
+    @contextmanager
+    def _opened(self, file: int) -> Iterator[int]:
+        """Give the descriptor of a file, which stays open unless too many are."""
+        descriptor = self._open.get(file)
+        if descriptor is not None:
+            yield descriptor
+            return
+        descriptor = os.open(self._files[file], os.O_RDONLY)
+        # Another thread may have opened the file in the meantime.
+        kept = len(self._open) < _MAX_OPEN and self._open.setdefault(file, descriptor) == descriptor
+        try:
+            yield descriptor
+        finally:
+            if not kept:
+                os.close(descriptor)
 
 
 def _verify(records: npt.NDArray[np.object_]) -> None:
