@@ -4,11 +4,12 @@ The controller writes plain JSON on its hot path; these models are its schema, a
 """
 
 from enum import StrEnum
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 from pydantic import Field, StringConstraints
 
 from tfdist.api.base import ApiModel, list_map
+from tfdist.api.condition import Condition
 from tfdist.api.gang_status import GangStatus, SchedulingStatus, ShortText
 from tfdist.api.history_status import MAX_ATTEMPTS, MAX_POINTS, AttemptStatus, ProgressPoint, Usage
 from tfdist.api.scalars import Amount, Metrics, Path, Time, Whole
@@ -47,21 +48,10 @@ class ConditionType(StrEnum):
     FAILED = "Failed"
 
 
-class JobCondition(ApiModel):
+class JobCondition(Condition):
     """A condition, as in Kubernetes' API conventions."""
 
     type: ConditionType
-    """Type of the condition."""
-    status: Literal["True", "False", "Unknown"]
-    """Status of the condition: `True`, `False` or `Unknown`."""
-    reason: Annotated[str, Field(max_length=256)]
-    """Reason of the last transition, a CamelCase word."""
-    message: Annotated[str, Field(max_length=4096)]
-    """Human-readable details of the last transition, with the remedy where there is one."""
-    observed_generation: int
-    """`metadata.generation` that the condition was derived from."""
-    last_transition_time: Time
-    """Time at which `status` last changed."""
 
 
 class ReplicaCounts(ApiModel):

@@ -1,11 +1,12 @@
 """The status of a TFDistSweep, as observed by the controller."""
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
 from tfdist.api.base import ApiModel, list_map
+from tfdist.api.condition import Condition
 from tfdist.api.gang_status import ShortText
 from tfdist.api.history_status import Usage
 from tfdist.api.scalars import Path, Time, Whole
@@ -37,21 +38,10 @@ class SweepConditionType(StrEnum):
     FAILED = "Failed"
 
 
-class SweepCondition(ApiModel):
+class SweepCondition(Condition):
     """A condition, as in Kubernetes' API conventions."""
 
     type: SweepConditionType
-    """Type of the condition."""
-    status: Literal["True", "False", "Unknown"]
-    """Status of the condition: `True`, `False` or `Unknown`."""
-    reason: Annotated[str, Field(max_length=256)]
-    """Reason of the last transition, a CamelCase word."""
-    message: Annotated[str, Field(max_length=4096)]
-    """Human-readable details of the last transition, with the remedy where there is one."""
-    observed_generation: int
-    """`metadata.generation` that the condition was derived from."""
-    last_transition_time: Time
-    """Time at which `status` last changed."""
 
 
 class TrialPhase(StrEnum):

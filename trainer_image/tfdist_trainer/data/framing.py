@@ -18,8 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 _MASK: Final = np.uint32(0xA282EAD8)
-HEADER: Final = struct.Struct("<QI")
-_AROUND: Final = HEADER.size + 4
+_HEADER: Final = struct.Struct("<QI")
+FOOTER: Final = 4
+"""Bytes of the checksum after the data of a record."""
+AROUND: Final = _HEADER.size + FOOTER
 """Bytes of a record without its data."""
 
 
@@ -92,14 +94,14 @@ def _plain(name: str) -> _Headers:
     position, problem = 0, None
     with Path(name).open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
         while position < size:
-            header = HEADER.unpack_from(view, position) if position + _AROUND <= size else None
-            if header is None or position + _AROUND + header[0] > size:
+            header = _HEADER.unpack_from(view, position) if position + AROUND <= size else None
+            if header is None or position + AROUND + header[0] > size:
                 # The length itself may be wrong; its checksum shows that.
                 headers += [header] if header else []
                 problem = "the last record is cut off"
                 break
             headers.append(header)
-            position += _AROUND + header[0]
+            position += AROUND + header[0]
     return _cut(headers, problem)
 
 
@@ -109,8 +111,8 @@ def _compressed(name: str) -> _Headers:
     problem = None
     try:
         with gzip.open(name) as stream, io.BufferedReader(stream, 1 << 20) as file:
-            while start := file.read(HEADER.size):
-                header = HEADER.unpack(start) if len(start) == HEADER.size else None
+            while start := file.read(_HEADER.size):
+                header = _HEADER.unpack(start) if len(start) == _HEADER.size else None
                 headers += [header] if header else []
                 if header is None or not _skip(file, header[0] + 4):
                     problem = "the last record is cut off"

@@ -16,9 +16,8 @@ import numpy.typing as npt
 
 from tfdist_trainer.data import tfrecord
 from tfdist_trainer.data.checksums import combined_crc32c
-from tfdist_trainer.data.framing import HEADER, unmasked
+from tfdist_trainer.data.framing import AROUND, FOOTER, unmasked
 
-_FOOTER: Final = 4
 _MAX_OPEN: Final = 512
 """Number of files that stay open."""
 
@@ -36,8 +35,7 @@ class RecordReader:
         """
         self._files = tuple(files)
         lengths = [tfrecord.lengths(name, gzip=False).astype(np.int64) for name in files]
-        around = HEADER.size + _FOOTER
-        starts = [np.cumsum(sizes + around) - sizes - _FOOTER for sizes in lengths]
+        starts = [np.cumsum(sizes + AROUND) - sizes - FOOTER for sizes in lengths]
         self._ends = np.cumsum([len(sizes) for sizes in lengths], dtype=np.int64)
         self._lengths = np.concatenate([np.empty(0, np.int64), *lengths])
         self._starts = np.concatenate([np.empty(0, np.int64), *starts])
@@ -70,13 +68,13 @@ class RecordReader:
             found[places] = self._read_file(int(files[first]), indices[places])
         _verify(found)
         for place, record in enumerate(found):
-            found[place] = record[:-_FOOTER]
+            found[place] = record[:-FOOTER]
         return found
 
     def _read_file(self, file: int, indices: Indices) -> npt.NDArray[np.object_]:
         """Return the records of one file, each with the checksum that follows it."""
         found = np.empty(len(indices), object)
-        sizes, starts = (self._lengths[indices] + _FOOTER).tolist(), self._starts[indices].tolist()
+        sizes, starts = (self._lengths[indices] + FOOTER).tolist(), self._starts[indices].tolist()
         try:
             Path(self._files[file]).stat()  # an open file can be read after it is deleted, and is missing at a restart
             with self._opened(file) as descriptor:
@@ -108,7 +106,7 @@ class RecordReader:
 def _verify(records: npt.NDArray[np.object_]) -> None:
     """Raise `ValueError` if one of `records`, each followed by its checksum, does not have it."""
     octets = [np.frombuffer(record, np.uint8) for record in records]
-    stored = np.frombuffer(b"".join(record[-_FOOTER:] for record in records), "<u4")
+    stored = np.frombuffer(b"".join(record[-FOOTER:] for record in records), "<u4")
     expected = int(np.bitwise_xor.reduce(unmasked(stored), initial=np.uint32(0)))
-    if combined_crc32c([record[:-_FOOTER] for record in octets]) != expected:
+    if combined_crc32c([record[:-FOOTER] for record in octets]) != expected:
         raise ValueError("the checksum of a record is wrong")

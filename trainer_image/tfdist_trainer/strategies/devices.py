@@ -87,7 +87,7 @@ def _threads(settings: RuntimeSpec) -> None:
 def _check_gpus(count: int, environ: Mapping[str, str]) -> None:
     """Reject a replica that would compute on the CPU although it holds GPUs, at the price of the GPUs.
 
-    A value of `CUDA_VISIBLE_DEVICES` is somebody's choice of devices, as that of a local run without enough GPUs.
+    With `CUDA_VISIBLE_DEVICES` the devices were chosen on purpose, for instance by a local run without enough GPUs.
     """
     if not count or "CUDA_VISIBLE_DEVICES" in environ:
         return
