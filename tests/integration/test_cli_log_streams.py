@@ -23,6 +23,8 @@ PER_SECOND: Final = 500
 """Lines of a replica by the times in its log, so that a stream that is resumed repeats hundreds."""
 LONG: Final = 2000
 """Characters of each line where the buffers of the system are to be full."""
+MORE: Final = 2500
+"""Lines that are added while the buffers are not full: their size depends on the system."""
 
 
 @pytest.fixture
@@ -77,12 +79,27 @@ def running_pair(cluster: Cluster) -> list[str]:
     return pods
 
 
-def assert_each_long_line_once(output: str, pods: list[str]) -> None:
-    """Compare the lines of two workers that have written 15,000 long ones each."""
+def write_until_blocked(cluster: Cluster, pods: list[str]) -> int:
+    """Write long lines until no stream can send any more, and return the number of lines of each pod."""
+    logs, written = [cluster.kubelet.log(pod) for pod in pods], 1
+
+    def all_blocked() -> bool:
+        nonlocal written
+        if all(log.sent == written or log.is_blocked for log in logs) and not all(log.is_blocked for log in logs):
+            write(cluster, pods, range(written, written + MORE), LONG)
+            written += MORE
+        return all(log.is_blocked for log in logs)
+
+    wait_for("the buffers to be full", all_blocked, context=lambda: f"{written} lines of each pod")
+    return written
+
+
+def assert_each_long_line_once(output: str, pods: list[str], lines: int) -> None:
+    """Compare the lines of two workers that have written so many long ones each."""
     found = shown(output)
     assert sorted(found) == ["worker-0", "worker-1"]
     for replica, pod in zip(sorted(found), pods, strict=True):
-        assert_same_lines(found[replica], [text(pod, number, LONG) for number in range(15_000)])
+        assert_same_lines(found[replica], [text(pod, number, LONG) for number in range(lines)])
 
 
 def test_a_process_that_is_stopped_until_all_buffers_are_full_shows_each_line_once(cluster: Cluster) -> None:
@@ -93,12 +110,11 @@ def test_a_process_that_is_stopped_until_all_buffers_are_full_shows_each_line_on
         for pod in pods:
             command.wait_for(text(pod, 0))
         with command.stopped():
-            write(cluster, pods, range(1, 15_000), LONG)
-            wait_for("the buffers to be full", lambda: all(cluster.kubelet.log(pod).stalls > 1 for pod in pods))
+            lines = write_until_blocked(cluster, pods)
         cluster.succeed(pods)
         assert command.wait() == 0
 
-    assert_each_long_line_once(command.output, pods)
+    assert_each_long_line_once(command.output, pods, lines)
 
 
 def test_a_process_whose_connections_end_while_it_is_stopped_shows_each_line_once(
@@ -111,14 +127,13 @@ def test_a_process_whose_connections_end_while_it_is_stopped_shows_each_line_onc
         for pod in pods:
             command.wait_for(text(pod, 0))
         with command.stopped():
-            write(cluster, pods, range(1, 10_000), LONG)
-            wait_for("the buffers to be full", lambda: all(cluster.kubelet.log(pod).stalls > 1 for pod in pods))
+            lines = write_until_blocked(cluster, pods)
             connection.close_connections()
-            write(cluster, pods, range(10_000, 15_000), LONG)
+            write(cluster, pods, range(lines, lines + MORE), LONG)
             cluster.succeed(pods)
         assert command.wait() == 0
 
-    assert_each_long_line_once(command.output, pods)
+    assert_each_long_line_once(command.output, pods, lines + MORE)
     assert all(cluster.kubelet.log(pod).streams > 1 for pod in pods)
 
 

@@ -37,6 +37,8 @@ class Log:
         self.streams = 0
         self.stalls = 0
         """How often a stream has waited for a second because its receiver took nothing."""
+        self.sent = 0
+        """Lines that the newest stream has sent, into buffers of the system at least."""
         self.changed = threading.Condition()
 
     def write(self, *lines: str | bytes, at: str) -> None:
@@ -59,6 +61,11 @@ class Log:
     def first(self, query: Mapping[str, str]) -> int:
         """Return the number of the first line that a request is for."""
         return max(0, len(self._lines) - int(query["tailLines"])) if "tailLines" in query else 0
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether a stream has lines to send that no buffer of the system takes."""
+        return self.stalls > 1 and self.sent < len(self._lines)
 
     def content(self, start: int, query: Mapping[str, str]) -> tuple[bytes, int]:
         """Return what a request receives from a line on, and the number of lines."""
@@ -126,6 +133,7 @@ def _handler(kubelet: LogKubelet) -> type[BaseHTTPRequestHandler]:
                     raise _Cut
                 if content:
                     self._chunk(content)
+                    log.sent = start
                     allowed = None if allowed is None else allowed - len(content)
                 if is_last:
                     return
