@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final
 from tfdist.api.resource import GROUP
 from tfdist.contract import Role, replica_name
 
-if TYPE_CHECKING:
-    from tfdist.api.v1 import TFDistJob  # a client that reads jobs uses the labels, not the models
+if TYPE_CHECKING:  # a client that reads jobs uses the labels, not the models
+    from tfdist.api.sweep import TFDistSweep
+    from tfdist.api.v1 import TFDistJob
 
 MANAGER: Final = "tfdist"
 MANAGED_BY_LABEL: Final = "app.kubernetes.io/managed-by"
@@ -116,13 +117,13 @@ def worker_selector(uid: str) -> str:
     return f"{JOB_UID_LABEL}={uid},{ROLE_LABEL}={Role.WORKER}"
 
 
-def inherited_labels(job: "TFDistJob") -> dict[str, str]:
-    """Return the labels of the job that its objects and pods get too, such as a team or a cost center.
+def inherited_labels(owner: "TFDistJob | TFDistSweep") -> dict[str, str]:
+    """Return the labels of a job that its objects and pods get too, such as a team or a cost center; or of a sweep.
 
     Not those of Kubernetes' own domains, by which a controller would queue or prune single pods, except
     `app.kubernetes.io/`; not those by which a tool marks the objects that it applies; not those of this project.
     """
-    return {key: value for key, value in job.metadata.labels.items() if not _is_reserved(key)}
+    return {key: value for key, value in owner.metadata.labels.items() if not _is_reserved(key)}
 
 
 def _is_reserved(key: str) -> bool:

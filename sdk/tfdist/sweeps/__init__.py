@@ -1,1 +1,1 @@
-"""The rules of a TFDistSweep, all of them pure functions: the values of each trial, and which trials stop early."""
+"""The rules of a TFDistSweep, all of them pure functions: the values and the job of each trial, and early stopping."""

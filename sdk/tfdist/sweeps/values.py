@@ -55,6 +55,18 @@ def trial_values(spec: TFDistSweepSpec, trial: int) -> dict[str, Any]:
             return dict((spec.search.trial_values or ())[trial])
 
 
+def outer_values(parameter: SweepParameter) -> list[Any]:
+    """Return the values of a parameter that differ most: all listed ones, or the two ends of its range."""
+    if parameter.values is not None:
+        return list(parameter.values)
+    bounds = parameter.range
+    if bounds is None:
+        return []
+    if bounds.step is None:
+        return [float(bounds.min), float(bounds.max)]  # as random numbers between them
+    return [_choice(parameter, 0), _choice(parameter, _choices(parameter) - 1)]
+
+
 def _combination(parameters: list[SweepParameter], trial: int) -> dict[str, Any]:
     """Return a combination of a grid, of which the last parameter varies fastest."""
     values: dict[str, Any] = {}

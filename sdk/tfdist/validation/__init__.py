@@ -1,4 +1,4 @@
-"""Validation of a TFDistJob: all errors of a manifest at once, each with the path of its field."""
+"""Validation of a TFDistJob: all errors of a manifest at once, each with the path of its field; `sweep` for sweeps."""
 
 from tfdist.validation.errors import FieldError, ValidationFailed
 from tfdist.validation.parse import parse

@@ -17,7 +17,7 @@ class FieldError:
 
 
 class ValidationFailed(ValueError):  # noqa: N818  named as the outcome, as in the condition `Invalid`
-    """A manifest is not a valid TFDistJob; `problems` has every invalid field."""
+    """A manifest is not a valid TFDistJob or TFDistSweep; `problems` has every invalid field."""
 
     def __init__(self, problems: list[FieldError]) -> None:
         super().__init__("; ".join(map(str, problems)))

@@ -84,7 +84,8 @@ def _lowered(text: str) -> str:
 
 
 def _unknown(location: Sequence[str | int], model: type[BaseModel]) -> str:
-    kubectl = ".".join(["tfdistjob", *(p for p in location[:-1] if isinstance(p, str))])
+    resource = model.__name__.lower()  # a model has the name of its kind
+    kubectl = ".".join([resource, *(p for p in location[:-1] if isinstance(p, str))])
     name, place = str(location[-1]), _only_place(model, str(location[-1]))
     advice = f"did you mean {place}?" if place else f"see `kubectl explain {kubectl}`"
     return messages.unknown_field(name, _fields_at(model, location[:-1]), advice)

@@ -10,22 +10,21 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from tfdist import messages
 from tfdist.api.features import unsupported
 from tfdist.api.ratcheting import STRICTER
 from tfdist.api.v1 import TFDistJob
 from tfdist.validation.errors import FieldError, ValidationFailed
 from tfdist.validation.merged_pods import merged_problems
 from tfdist.validation.metadata import metadata_problems
-from tfdist.validation.model_errors import field_error, takes_object
+from tfdist.validation.model_errors import field_error
 from tfdist.validation.partial import check_valid_fields
 from tfdist.validation.rules import broken_rules
+from tfdist.validation.structure import nulls, too_deep
 from tfdist.validation.templates import template_problems
 
-MAX_DEPTH: Final = 64
-"""Levels of objects and lists; an affinity, the deepest part of a pod, has twelve."""
-_SHOWN_LEVELS: Final = 3
 _NO_DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType({})
+_NULLS_ALLOWED: Final = ("spec", "training", "config")
+"""Null may be a valid value for a program."""
 
 
 def parse(
@@ -43,8 +42,8 @@ def parse(
         ValidationFailed: with all errors; no manifest raises another exception.
     """
     content = {k: v for k, v in manifest.items() if k != "status"}
-    if too_deep := list(_too_deep(content)):
-        raise ValidationFailed(too_deep)
+    if deep := list(too_deep(content)):
+        raise ValidationFailed(deep)
     try:
         job = TFDistJob.model_validate(content)
     except ValidationError as error:
@@ -87,20 +86,6 @@ def _stricter(job: TFDistJob) -> Iterator[FieldError]:
     yield from (FieldError(f"spec.{rule.path}", rule.message) for rule in STRICTER if rule.is_broken(job.spec))
 
 
-def _too_deep(content: Mapping[Any, Any]) -> Iterator[FieldError]:
-    """Yield the first field nested deeper than `MAX_DEPTH`: recursive validation must not exhaust the stack."""
-    level: list[tuple[tuple[Any, ...], Any]] = [((), content)]
-    for _ in range(MAX_DEPTH):
-        level = [((*at, key)[:_SHOWN_LEVELS], item) for at, value in level for key, item in _items(value)]
-        level = [(at, item) for at, item in level if isinstance(item, dict | list)]
-    for at, _ in level[:1]:
-        yield FieldError(messages.join_path(at), f"nested deeper than {MAX_DEPTH} levels; reduce the nesting")
-
-
-def _items(value: Any) -> Iterator[tuple[Any, Any]]:
-    return iter(value.items() if isinstance(value, Mapping) else enumerate(value))
-
-
 def _open_parts(content: Mapping[str, Any]) -> Iterator[FieldError]:
     """Yield errors that the models do not detect: planned features, nulls, metadata, and fields of Kubernetes' pods."""
     yield from metadata_problems(content.get("metadata"))
@@ -110,25 +95,6 @@ def _open_parts(content: Mapping[str, Any]) -> Iterator[FieldError]:
     yield from (FieldError(f"spec.{feature.path}", feature.message) for feature in unsupported(spec))
     of_templates = list(template_problems(spec))
     reported = {problem.path for problem in of_templates}
-    yield from (problem for problem in _nulls(spec, ("spec",)) if problem.path not in reported)
+    found = nulls(spec, ("spec",), TFDistJob, _NULLS_ALLOWED)
+    yield from (problem for problem in found if problem.path not in reported)
     yield from of_templates
-
-
-_NULLS_ALLOWED: Final = ("spec", "training", "config")
-"""Null may be a valid value for a program."""
-
-
-def _nulls(value: Any, location: tuple[Any, ...]) -> Iterator[FieldError]:
-    """Yield an error for each null field: the API server drops it, and users often write `chief:` without a value."""
-    if location == _NULLS_ALLOWED:
-        return
-    for key, item in _items(value):
-        if item is None:
-            yield FieldError(messages.join_path((*location, key)), _null((*location, key)))
-        elif isinstance(item, dict | list):
-            yield from _nulls(item, (*location, key))
-
-
-def _null(location: tuple[Any, ...]) -> str:
-    remedy = "use {} for defaults" if takes_object(TFDistJob, location) else "set a value"
-    return f"must not be null; {remedy}, or remove the field"

@@ -1,0 +1,92 @@
+"""Rules for the search, the metric and the template of a sweep, in addition to those of its parameters and jobs."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from tfdist import messages
+from tfdist.api.sweep import SearchMethod, TFDistSweepSpec
+from tfdist.api.sweep_resource import MAX_TRIALS
+from tfdist.api.training import EvaluationMode
+from tfdist.contract import Task
+from tfdist.sweeps.values import grid_size
+from tfdist.validation.errors import FieldError
+
+_JOB: Final = "spec.template.spec"
+
+
+def search_problems(spec: TFDistSweepSpec) -> Iterator[FieldError]:
+    """Yield the errors of `search`; the template is not read."""
+    match spec.search.method:
+        case SearchMethod.GRID:
+            yield from _grid_trials(spec)
+        case SearchMethod.LIST:
+            listed = len(spec.search.trial_values or ())
+            if spec.search.trial_values is not None:
+                yield from _too_many(spec, listed, f"the list has {messages.count(listed, 'item')}")
+            yield from _list_items(spec)
+
+
+def template_problems(spec: TFDistSweepSpec) -> Iterator[FieldError]:
+    """Yield the errors of the metric, of early stopping, and of fields of the template that the sweep has itself."""
+    job = spec.template.spec
+    if job.task is not Task.TRAIN:
+        text = f"task {job.task} has no training to compare; use task Train"
+        yield FieldError(f"{_JOB}.task", messages.forbidden(text))
+    if job.run_policy.suspend:
+        text = "the sweep suspends its jobs; remove it, and set spec.suspend of the sweep"
+        yield FieldError(f"{_JOB}.runPolicy.suspend", messages.forbidden(text))
+    if job.run_policy.ttl_seconds_after_finished is not None:
+        text = "the sweep deletes its jobs; remove it, and see cleanTrials and ttlSecondsAfterFinished of the sweep"
+        yield FieldError(f"{_JOB}.runPolicy.ttlSecondsAfterFinished", messages.forbidden(text))
+    if spec.metric_name is None:
+        text = "the trials are compared by it, and the template has no evaluation; set the name of a metric"
+        yield FieldError("spec.metric", messages.required(text))
+    yield from _early_stopping(spec)
+
+
+def _early_stopping(spec: TFDistSweepSpec) -> Iterator[FieldError]:
+    if spec.early_stopping is None:
+        return
+    evaluation = spec.template.spec.evaluation
+    if evaluation is not None and evaluation.mode is EvaluationMode.AFTER_TRAINING:
+        fact = f"{spec.metric_name} is known after training only, by evaluation.mode AfterTraining"
+        text = f"{fact}; use mode Continuous or Both, or remove earlyStopping"
+        yield FieldError("spec.earlyStopping", messages.forbidden(text))
+    if spec.early_stopping.resume and spec.template.spec.checkpoint is None:
+        text = "a stopped trial resumes from its checkpoint; set checkpoint in the template, or remove resume"
+        yield FieldError("spec.earlyStopping.resume", messages.forbidden(text))
+
+
+def _grid_trials(spec: TFDistSweepSpec) -> Iterator[FieldError]:
+    try:
+        size = grid_size(spec.parameters)
+    except ValueError:
+        return  # `sweep_parameters` reports the parameter without a finite number of values
+    fact = f"the grid has {messages.count(size, 'combination')}"
+    yield from _too_many(spec, size, fact)
+    if spec.search.trials is None and size > MAX_TRIALS:
+        text = f"{fact}, and a sweep at most {MAX_TRIALS} trials; use fewer values, or set trials for the first ones"
+        yield FieldError("spec.search.trials", messages.required(text))
+
+
+def _too_many(spec: TFDistSweepSpec, available: int, fact: str) -> Iterator[FieldError]:
+    trials = spec.search.trials
+    if trials is not None and trials > available:
+        text = f"{fact}; reduce trials, or remove it for all of them"
+        yield FieldError("spec.search.trials", messages.invalid(trials, text))
+
+
+def _list_items(spec: TFDistSweepSpec) -> Iterator[FieldError]:
+    """Yield items of the list that lack a parameter, or that have a value for none."""
+    names = [parameter.name for parameter in spec.parameters]
+    for number, item in enumerate(spec.search.trial_values or ()):
+        path = f"spec.search.list[{number}]"
+        for name in names:
+            if name not in item:
+                text = f"the value of parameter {name}; add it, or remove the parameter"
+                yield FieldError(messages.child_path(path, name), messages.required(text))
+        for name in item:
+            if name not in names:
+                better = messages.suggest(name, names)
+                advice = f"did you mean {better}?" if better else "add it to parameters, or remove it"
+                yield FieldError(messages.child_path(path, name), f"no parameter has this name; {advice}")

@@ -1,0 +1,202 @@
+"""Applies the checks of jobs to the trials of a sweep, and moves their errors to the fields of the sweep.
+
+Not every trial is parsed: the first one, and jobs with the ends of ranges and all listed values, at most `MAX_PARSED`.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tfdist import messages
+from tfdist.api.sweep import SearchMethod, TFDistSweep, TFDistSweepSpec
+from tfdist.api.sweep_parameters import SweepParameter
+from tfdist.api.sweep_resource import PARAMETERS_ENV
+from tfdist.sweeps.trial import job_with_values
+from tfdist.sweeps.values import outer_values, trial_values
+from tfdist.validation.errors import FieldError, ValidationFailed
+from tfdist.validation.parse import parse
+from tfdist.validation.warnings import warnings
+
+MAX_PARSED: Final = 32
+"""Jobs that are parsed for a sweep: each takes a few milliseconds, and the API server waits for admission."""
+_SHOWN_VALUES: Final = 3
+_VARIABLE: Final = re.compile(r"(spec(?:\.\w+)?)\.env\[(\d+)\]")
+_DIRECTORIES: Final = (
+    ("checkpoint", "directory"),
+    ("training", "export", "directory"),
+    ("tensorBoard", "logDirectory"),
+)
+_OWN_PLACEHOLDERS: Final = ("{name}", "{uid}")
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """A trial that is parsed: its values by parameter name, its job, and its item of the search's list."""
+
+    values: Json
+    job: dict[str, Any]
+    item: int | None
+
+
+def trial_problems(
+    content: Json, sweep: TFDistSweep, skipped: Collection[int], pod_defaults: Json, *, programs: bool
+) -> list[FieldError]:
+    """Return the errors of the jobs of a sweep.
+
+    An error at or below the target of a parameter is one of that parameter, or of the list's item; any other is one of
+    the template.
+
+    Args:
+        content: the JSON of the sweep.
+        sweep: the sweep of `content`; its template is not read.
+        skipped: indices of parameters that have errors, and are not set.
+        pod_defaults: partial pod template of the installation.
+        programs: as for `tfdist.validation.parse`.
+    """
+    usable = [each for index, each in enumerate(sweep.spec.parameters) if index not in skipped]
+    without = sweep.model_copy(update={"spec": sweep.spec.model_copy(update={"parameters": usable})})
+    ignored = [_job_path(sweep.spec.parameters[index]) for index in skipped]
+    trials = list(_trials(content, without))
+    found: dict[FieldError, list[_Trial]] = {}
+    seen: set[tuple[str, FieldError]] = set()
+    for trial in trials:
+        for problem in _job_problems(trial.job, pod_defaults, programs=programs):
+            if any(_is_at_or_below(problem.path, path) for path in ignored):
+                continue
+            moved, parameter = _moved(problem, trial, sweep, content)
+            if parameter is not None:
+                same = (parameter.name, _without_value(problem, parameter, trial))
+                if same in seen:
+                    continue
+                seen.add(same)
+            found.setdefault(moved, []).append(trial)
+    return [_with_values(problem, of, len(trials)) for problem, of in found.items()]
+
+
+def trial_warnings(sweep: TFDistSweep, pod_defaults: Json, *, programs: bool) -> Iterator[FieldError]:
+    """Yield the warnings about a job of a valid sweep."""
+    content = sweep.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    trial = next(_trials(content, sweep))
+    for each in warnings(parse(trial.job, pod_defaults, programs=programs), pod_defaults, programs=programs):
+        yield _moved(each, trial, sweep, content)[0]
+
+
+def _trials(content: Json, sweep: TFDistSweep) -> Iterator[_Trial]:
+    """Yield the trials to parse, at most `MAX_PARSED`."""
+    if sweep.spec.search.method is SearchMethod.LIST:
+        items = enumerate(sweep.spec.search.trial_values or ())
+        names = [each.name for each in sweep.spec.parameters]
+        complete = [(number, item) for number, item in items if all(name in item for name in names)]
+        for number, item in complete[:MAX_PARSED]:
+            listed = {name: item[name] for name in names}
+            yield _Trial(listed, job_with_values(content, sweep, number, listed), number)
+        return
+    for values in _checked_values(sweep.spec):
+        yield _Trial(values, job_with_values(content, sweep, 0, values), None)
+
+
+def _checked_values(spec: TFDistSweepSpec) -> list[Json]:
+    """Return each outer value of each parameter at least once, as far as the limit allows, and those of a trial."""
+    options = {each.name: outer_values(each) for each in spec.parameters}
+    longest = max(map(len, options.values()), default=1)
+    outer: list[Json] = [
+        {name: found[min(row, len(found) - 1)] for name, found in options.items()} for row in range(longest)
+    ]
+    if spec.search.method is SearchMethod.GRID:
+        return outer[:MAX_PARSED]  # begins with the first combination
+    return [*outer[: MAX_PARSED - 1], trial_values(spec, 0)]
+
+
+def _job_problems(job: dict[str, Any], pod_defaults: Json, *, programs: bool) -> Iterator[FieldError]:
+    """Yield the errors of a job's specification; its metadata are those of the sweep."""
+    yield from _shared_directories(job["spec"])
+    try:
+        parse(job, pod_defaults, programs=programs)
+    except ValidationFailed as error:
+        yield from (problem for problem in error.problems if not problem.path.startswith("metadata"))
+
+
+def _shared_directories(spec: Json) -> Iterator[FieldError]:
+    """Yield directories to which all trials would write: a trial would resume from the checkpoints of another."""
+    for location in _DIRECTORIES:
+        value: Any = spec
+        for name in location:
+            value = value.get(name) if isinstance(value, Mapping) else None
+        if isinstance(value, str) and not any(each in value for each in _OWN_PLACEHOLDERS):
+            text = "must contain {name} or {uid}, so that each trial has a directory of its own"
+            yield FieldError(messages.join_path(("spec", *location)), messages.invalid(value, text))
+
+
+def _without_value(problem: FieldError, parameter: SweepParameter, trial: _Trial) -> FieldError:
+    """Return an error that is the same for all values of a range; that of a listed value names the value."""
+    shown = messages.format_value(trial.values[parameter.name])
+    return FieldError(problem.path, problem.message.replace(shown, "") if parameter.range else problem.message)
+
+
+def _moved(
+    problem: FieldError, trial: _Trial, sweep: TFDistSweep, content: Json
+) -> tuple[FieldError, SweepParameter | None]:
+    """Return an error of a job as one of the sweep, and the parameter whose value it is about."""
+    match = _VARIABLE.match(problem.path)
+    variable = _variable_name(trial.job, match) if match else None
+    if match and match[1] == "spec" and variable == PARAMETERS_ENV:
+        return FieldError("spec.parameters", f"the values as {PARAMETERS_ENV}: {problem.message}"), None
+    for index, parameter in enumerate(sweep.spec.parameters):
+        of_variable = parameter.env is not None and parameter.env == variable
+        if parameter.name in trial.values and (of_variable or _is_at_or_below(problem.path, _job_path(parameter))):
+            place = f"variable {variable}" if of_variable else problem.path.removeprefix("spec.")
+            text = f"value {messages.format_value(trial.values[parameter.name])} at {place}: {problem.message}"
+            text += _integer_advice(parameter, problem.message)
+            if trial.item is None:
+                return FieldError(f"spec.parameters[{index}]", text), parameter
+            path = messages.child_path(f"spec.search.list[{trial.item}]", parameter.name)
+            return FieldError(path, text), parameter
+    path = _template_variable(problem.path, match, variable, content) if match else problem.path
+    return FieldError(f"spec.template.{path}", problem.message), None
+
+
+def _integer_advice(parameter: SweepParameter, message: str) -> str:
+    endless = parameter.range is not None and parameter.range.step is None
+    return "; set range.step to 1" if endless and "must be an integer" in message else ""
+
+
+def _variable_name(job: Json, match: re.Match[str]) -> Any:
+    """Return the name of a variable by its place in a job."""
+    items = _level(job["spec"], match[1])
+    return items[int(match[2])].get("name") if int(match[2]) < len(items) else None
+
+
+def _template_variable(path: str, match: re.Match[str], variable: Any, content: Json) -> str:
+    """Return the path of a variable in the template, where those of the trial are not before it."""
+    items = _level(content["spec"]["template"]["spec"], match[1])
+    index = next((i for i, each in enumerate(items) if each.get("name") == variable), int(match[2]))
+    return f"{match[1]}.env[{index}]{path[match.end() :]}"
+
+
+def _level(spec: Json, path: str) -> list[Json]:
+    """Return the variables of the job or of a role."""
+    role = path.partition(".")[2]
+    fields = spec.get(role) if role else spec
+    items = fields.get("env") if isinstance(fields, Mapping) else None
+    return items if isinstance(items, list) and all(isinstance(each, dict) for each in items) else []
+
+
+def _with_values(problem: FieldError, trials: list[_Trial], parsed: int) -> FieldError:
+    """Return an error of the template, with the values without which it does not occur."""
+    if len(trials) == parsed or not problem.path.startswith("spec.template.") or not trials[0].values:
+        return problem
+    shown = [f"{name} {messages.format_value(value)}" for name, value in trials[0].values.items()]
+    more = ", ..." if len(shown) > _SHOWN_VALUES else ""
+    return FieldError(problem.path, f"{problem.message} (with {', '.join(shown[:_SHOWN_VALUES])}{more})")
+
+
+def _job_path(parameter: SweepParameter) -> str:
+    """Return the path of a parameter's field in a job; no path begins with that of a variable."""
+    return messages.join_path(("spec", *parameter.target)) if parameter.env is None else "variable"
+
+
+def _is_at_or_below(path: str, field: str) -> bool:
+    return path == field or path.startswith((f"{field}.", f"{field}["))
