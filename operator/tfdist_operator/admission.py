@@ -1,32 +1,38 @@
-"""The review of the admission webhook: it reports the errors of `tfdist validate` when a job is applied.
+"""The review of the admission webhooks: it reports the errors of `tfdist validate` when a job or a sweep is applied.
 
-A change is rejected for the errors that it adds. Errors of the job before the change become warnings: a job that became
-invalid, for example by an upgrade, can still be suspended. The controller checks every job again after admission, so a
-job that cannot be validated here is admitted.
+A change is rejected for the errors that it adds. Errors of the object before the change become warnings: a job that
+became invalid, for example by an upgrade, can still be suspended. The controller checks every object again after
+admission, so one that cannot be validated here is admitted.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
-from tfdist.api.v1 import TFDistJob
+from tfdist.api.sweep_resource import SWEEP_KIND
 from tfdist.contract_model import printable
 from tfdist.planner.finished_job import unused_change_warning
 from tfdist.validation import FieldError, ValidationFailed, parse, warnings
+from tfdist.validation.sweep import parse_sweep, sweep_warnings
 
 log = logging.getLogger(__name__)
 
 WEBHOOK: Final = "validate.tfdist.dev"
+SWEEP_WEBHOOK: Final = "validate-sweep.tfdist.dev"
 _SUFFIX: Final = "xxxxx"
 """Placeholder for the characters that the API server appends to `generateName` after admission."""
 _WARNING_CHARACTERS: Final = 250
 """Maximum length of a warning; the API server cuts it at 256."""
 
+_Check = Callable[[Mapping[str, Any]], list[str]]
+"""Returns the warnings about a manifest, or raises its errors."""
+
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """The result of a review: errors, which reject the job, and warnings."""
+    """The result of a review: errors, which reject the object, and warnings."""
 
     problems: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -44,30 +50,55 @@ def review(
     *,
     programs: bool = True,
 ) -> Review:
-    """Return the errors and warnings of a job that is created, or changed from `old`; it raises no errors.
+    """Return the errors and warnings of a job or sweep that is created, or changed from `old`; it raises no errors.
 
     `pod_defaults` and `programs` are those of `tfdist.validation.parse`.
     """
+    check = _check_sweep if manifest.get("kind") == SWEEP_KIND else partial(_check_job, old=old)
     try:
-        job, found = _parsed(manifest, pod_defaults, programs=programs)
-        unused = unused_change_warning(old, manifest) if old else ""
-        if job is not None:
-            given = [str(each)[:_WARNING_CHARACTERS] for each in warnings(job, pod_defaults, programs=programs)]
-            return Review(warnings=(*filter(None, (unused,)), *given))
-        return _compared(found, _parsed(old, pod_defaults, programs=programs)[1] if old else ())
+        return _reviewed(manifest, old, partial(check, pod_defaults=pod_defaults, programs=programs))
     except Exception as error:
-        log.exception("a job cannot be validated at admission; it is admitted")
+        log.exception("an object cannot be validated at admission; it is admitted")
         text = f"not validated at admission, by a bug of the controller ({type(error).__name__}); it is checked later"
         return Review(warnings=(text,))
 
 
-def _parsed(
-    manifest: Mapping[str, Any], pod_defaults: Mapping[str, Any], *, programs: bool
-) -> tuple[TFDistJob | None, tuple[FieldError, ...]]:
+def _check_job(
+    manifest: Mapping[str, Any], *, old: Mapping[str, Any] | None, pod_defaults: Mapping[str, Any], programs: bool
+) -> list[str]:
+    """Return the warnings about a job, and about a change of `old` that has no effect.
+
+    Raises:
+        ValidationFailed: it has errors.
+    """
+    job = parse(manifest, pod_defaults, programs=programs)
+    unused = unused_change_warning(old, manifest) if old else ""
+    return [*filter(None, (unused,)), *map(str, warnings(job, pod_defaults, programs=programs))]
+
+
+def _check_sweep(manifest: Mapping[str, Any], *, pod_defaults: Mapping[str, Any], programs: bool) -> list[str]:
+    """Return the warnings about a sweep.
+
+    Raises:
+        ValidationFailed: it has errors.
+    """
+    sweep = parse_sweep(manifest, pod_defaults, programs=programs)
+    return [str(each) for each in sweep_warnings(sweep, pod_defaults, programs=programs)]
+
+
+def _reviewed(manifest: Mapping[str, Any], old: Mapping[str, Any] | None, check: _Check) -> Review:
     try:
-        return parse(_named(manifest), pod_defaults, programs=programs), ()
+        return Review(warnings=tuple(each[:_WARNING_CHARACTERS] for each in check(_named(manifest))))
     except ValidationFailed as error:
-        return None, tuple(error.problems)
+        return _compared(error.problems, _errors(old, check) if old else ())
+
+
+def _errors(manifest: Mapping[str, Any], check: _Check) -> Sequence[FieldError]:
+    try:
+        check(_named(manifest))
+    except ValidationFailed as error:
+        return error.problems
+    return ()
 
 
 def _compared(found: Sequence[FieldError], before: Sequence[FieldError]) -> Review:

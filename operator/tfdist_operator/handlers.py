@@ -1,4 +1,4 @@
-"""The handlers of kopf: login, startup, cleanup, events of TFDistJobs, and their admission.
+"""The handlers of kopf: login, startup, cleanup, events of TFDistJobs, and admission of jobs and sweeps.
 
 kopf watches the TFDistJobs, reconnects, and handles signals. An event only updates the job cache and enqueues the key
 of the job; `reconcile` is level-triggered and does the rest. So no handler keeps state: kopf adds no finalizer and no
@@ -15,7 +15,8 @@ from typing import Any, Final, Protocol
 import kopf
 
 from tfdist.api.resource import GROUP, PLURAL, VERSION
-from tfdist_operator.admission import WEBHOOK, Review
+from tfdist.api.sweep_resource import SWEEP_PLURAL, SWEEP_VERSION
+from tfdist_operator.admission import SWEEP_WEBHOOK, WEBHOOK, Review
 from tfdist_operator.kube.backoff import RECONNECT
 
 log = logging.getLogger(__name__)
@@ -24,6 +25,8 @@ STOP_SECONDS: Final = 5.0
 """Time limit of a stop; then the process is killed, which loses no state."""
 INACTIVITY_SECONDS: Final = 70.0
 """A watch without event or bookmark for this time is replaced; bookmarks are sent every minute."""
+_OPERATIONS: Final = ("CREATE", "UPDATE")
+"""Requests that the webhooks answer."""
 _LOGIN_SECONDS: Final = 2.0
 """Minimum time between two logins: an API server that answers 401 for a while causes no tight loop."""
 
@@ -44,11 +47,11 @@ class Operator(Protocol):
         """Handle an event of a job: `ADDED`, `MODIFIED`, `DELETED`, or None for an object of a list."""
 
     def review(self, manifest: Mapping[str, Any], old: Mapping[str, Any] | None) -> Review:
-        """Return the errors and warnings of a job that is created, or changed from `old`."""
+        """Return the errors and warnings of a job or sweep that is created, or changed from `old`."""
 
 
 def registry(operator: Operator, *, webhook: bool = False) -> kopf.OperatorRegistry:
-    """Return kopf's handlers, each of which calls `operator`; the admission handler only with `webhook`."""
+    """Return kopf's handlers, each of which calls `operator`; those of admission only with `webhook`."""
     result = kopf.OperatorRegistry()
     last_login = -_LOGIN_SECONDS
 
@@ -78,8 +81,9 @@ def registry(operator: Operator, *, webhook: bool = False) -> kopf.OperatorRegis
 
     if webhook:  # kopf does not start with an admission handler and no admission server
 
-        @kopf.on.validate(GROUP, VERSION, PLURAL, id=WEBHOOK, operations=["CREATE", "UPDATE"], registry=result)
-        async def job_applied(body: kopf.Body, warnings: list[str], old: kopf.Body | None = None, **_: Any) -> None:
+        @kopf.on.validate(GROUP, VERSION, PLURAL, id=WEBHOOK, operations=_OPERATIONS, registry=result)
+        @kopf.on.validate(GROUP, SWEEP_VERSION, SWEEP_PLURAL, id=SWEEP_WEBHOOK, operations=_OPERATIONS, registry=result)
+        async def applied(body: kopf.Body, warnings: list[str], old: kopf.Body | None = None, **_: Any) -> None:
             answer = operator.review(dict(body), dict(old) if old is not None else None)
             warnings.extend(answer.warnings)
             if answer.problems:

@@ -1,7 +1,7 @@
 """An API server of one kind that real kopf watches: a test writes the lines of each stream, and answers as it likes."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
@@ -10,8 +10,9 @@ import orjson
 from aiohttp import web
 
 from tfdist_operator import handlers
-from tfdist_operator.admission import Review
+from tfdist_operator.admission import Review, review
 from tfdist_operator.kube.kopf_session import KopfSession
+from tfdist_operator.webhook_server import ReviewFunction
 
 Json = dict[str, Any]
 JOBS = "/apis/tfdist.dev/v1/tfdistjobs"
@@ -22,16 +23,22 @@ def _kind(plural: str, kind: str, *, namespaced: bool) -> Json:
     return {"name": plural, "kind": kind, "singularName": kind.lower(), "namespaced": namespaced, "verbs": verbs}
 
 
-_GROUPS: Final = ("tfdist.dev", "apiextensions.k8s.io")
+_GROUPS: Final = {"tfdist.dev": ("v1", "v1alpha1"), "apiextensions.k8s.io": ("v1",)}
 _DISCOVERY: Final[Json] = {
     "/api": {"versions": ["v1"]},
     "/api/v1": {"resources": [_kind("namespaces", "Namespace", namespaced=False)]},
     "/apis": {
         "groups": [
-            {"name": group, "versions": [{"version": "v1"}], "preferredVersion": {"version": "v1"}} for group in _GROUPS
+            {
+                "name": group,
+                "versions": [{"version": version} for version in versions],
+                "preferredVersion": {"version": "v1"},
+            }
+            for group, versions in _GROUPS.items()
         ]
     },
     "/apis/tfdist.dev/v1": {"resources": [_kind("tfdistjobs", "TFDistJob", namespaced=True)]},
+    "/apis/tfdist.dev/v1alpha1": {"resources": [_kind("tfdistsweeps", "TFDistSweep", namespaced=True)]},
     "/apis/apiextensions.k8s.io/v1": {
         "resources": [_kind("customresourcedefinitions", "CustomResourceDefinition", namespaced=False)]
     },
@@ -70,6 +77,8 @@ class Kopf:
         self.kopf_session = KopfSession(None, lambda: {"Authorization": "Bearer token"}, [""])
         self.server = ""
         self.running: asyncio.Task[None] | None = None
+        self.admission: asyncio.Future[ReviewFunction] = asyncio.get_running_loop().create_future()
+        """What kopf gives to an admission server, once it has discovered the resources."""
 
     def session(self) -> kopf.AiohttpSession:
         return kopf.AiohttpSession(server=self.server, aiohttp_session=self.kopf_session.new())
@@ -84,9 +93,15 @@ class Kopf:
         self.on_event(kind, raw)
         self.events.append((kind, raw["metadata"]["name"]))
 
-    def review(self, *_: object) -> Review:
-        """Find nothing wrong."""
-        return Review()
+    def review(self, manifest: Mapping[str, Any], old: Mapping[str, Any] | None) -> Review:
+        """Review as the controller of an installation without pod defaults."""
+        return review(manifest, old, {})
+
+    async def serve(self, review_function: ReviewFunction) -> AsyncIterator[Any]:
+        """Take the place of the HTTPS server of the webhook."""
+        self.admission.set_result(review_function)
+        yield {"url": "https://localhost"}
+        await asyncio.Event().wait()
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Return when a condition holds; kopf must not end before."""
@@ -119,8 +134,8 @@ class Kopf:
 
 
 @asynccontextmanager
-async def watching(*, streaming: bool = True) -> AsyncIterator[Kopf]:
-    """Run kopf against a fake API server until the block ends."""
+async def watching(*, streaming: bool = True, webhook: bool = False) -> AsyncIterator[Kopf]:
+    """Run kopf against a fake API server until the block ends, with `webhook` as an admission webhook too."""
     made, app = Kopf(), web.Application()
     app.router.add_route("*", "/{path:.*}", made.handle)
     runner = web.AppRunner(app, shutdown_timeout=0.1)
@@ -130,9 +145,11 @@ async def watching(*, streaming: bool = True) -> AsyncIterator[Kopf]:
     settings = handlers.settings()
     settings.watching.initial_streaming = streaming
     settings.process.ultimate_exiting_timeout = None
+    if webhook:
+        settings.admission.server = made.serve
     made.running = asyncio.create_task(
         kopf.operator(
-            registry=handlers.registry(made),
+            registry=handlers.registry(made, webhook=webhook),
             settings=settings,
             standalone=True,
             identity="test",  # type: ignore[arg-type]

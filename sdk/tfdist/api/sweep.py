@@ -50,14 +50,15 @@ class SearchSpec(ApiModel):
     last parameter varies fastest; `List`: those of `list`."""
     trials: Trials | None = None
     """Number of trials, at most 500. Defaults to 10 for `Random`, to all combinations for `Grid` and to the length of
-    `list` for `List`; fewer are the first ones."""
+    `list` for `List`; fewer are the first ones. More than the combinations or the list are rejected."""
     seed: Natural = 0
     """Seed of `Random`. The values of a trial depend on the seed, its number and the parameters only."""
     trial_values: Annotated[
         list[Annotated[dict[str, Value], Field(min_length=1, max_length=MAX_PARAMETERS)]] | None,
         Field(alias="list", min_length=1, max_length=MAX_TRIALS),
     ] = None
-    """Values of each trial by parameter name, for `List`: each item has a value for every parameter."""
+    """Values of each trial by parameter name, for `List`: each item has a value for every parameter, and for no
+    other."""
 
 
 class StoppingMethod(StrEnum):
@@ -122,7 +123,9 @@ class TrialTemplate(ApiModel):
     """The TFDistJob of every trial, before the values of its parameters are set."""
 
     spec: TFDistJobSpec
-    """Specification of the job."""
+    """Specification of the job, with task `Train`. The directories of checkpoints, exports and TensorBoard must contain
+    `{name}` or `{uid}`, so that each trial has its own. `runPolicy.suspend` and `runPolicy.ttlSecondsAfterFinished`
+    must not be set: the sweep suspends and deletes its jobs."""
 
 
 class TFDistSweepSpec(ApiModel):
@@ -145,7 +148,8 @@ class TFDistSweepSpec(ApiModel):
     parallelism: Trials = 1
     """Largest number of trials that run at the same time."""
     early_stopping: SweepEarlyStopping | None = None
-    """Stops bad trials early. Defaults to none: every trial trains to its end."""
+    """Stops bad trials early. Requires a metric during training: `evaluation.mode` of the template must not be
+    `AfterTraining`. Defaults to none: every trial trains to its end."""
     target_value: Number | None = None
     """Value of `metric` that ends the sweep as soon as a trial reaches it. Defaults to none."""
     max_failed_trials: Annotated[Natural, Field(le=MAX_TRIALS)] = 3
@@ -164,7 +168,8 @@ class TFDistSweepSpec(ApiModel):
     ttl_seconds_after_finished: Natural | None = None
     """Seconds after the end of the sweep at which it is deleted with all its jobs. Defaults to never."""
     template: TrialTemplate
-    """The TFDistJob of every trial."""
+    """The TFDistJob of every trial. A trial has the name `SWEEP-NUMBER`, the labels of the sweep, `tfdist.dev/sweep`
+    and `tfdist.dev/trial`, and in every replica the variables `TFDIST_TRIAL` and `TFDIST_PARAMETERS`."""
 
     @property
     def evaluates(self) -> bool:

@@ -88,7 +88,11 @@ class ParameterRange(ApiModel):
 
 
 class SweepParameter(ApiModel):
-    """A parameter that the trials vary."""
+    """A parameter that the trials vary.
+
+    One of `values` and `range` is required, except by search method `List`. No two parameters set the same field or
+    variable, or a field inside of the other's.
+    """
 
     cross_field_rules = (
         CrossFieldRule(
@@ -109,10 +113,14 @@ class SweepParameter(ApiModel):
     """Name of the parameter in the results, unique in the sweep. Without `field` and `env`, its values are set at
     `training.config.NAME` of the template."""
     field: Annotated[str, StringConstraints(min_length=1, max_length=253, pattern=patterns.FIELD)] | None = None
-    """Field of the job's specification that its values are set at, such as `runtime.mixedPrecision`. Defaults to
-    `training.config.NAME`. Cannot be used if `env` is set."""
+    """Field of the job's specification that its values are set at, such as `runtime.mixedPrecision`; objects above it
+    are created. Must not be `task`, `env`, `mode`, `metric` or `goal` of `evaluation`, or `suspend`,
+    `ttlSecondsAfterFinished` or `managedBy` of `runPolicy`. Defaults to `training.config.NAME`. Cannot be used if `env`
+    is set."""
     env: Annotated[str, StringConstraints(min_length=1, max_length=253, pattern=patterns.VARIABLE)] | None = None
-    """Environment variable of all replicas that its values are set at, as text. Cannot be used if `field` is set."""
+    """Environment variable of all replicas that its values are set at: strings as they are, other values as JSON. It
+    replaces variables of the same name in the template. `TF_CONFIG` and names that begin with `TFDIST_` are reserved.
+    Cannot be used if `field` is set."""
     values: Annotated[list[Value] | None, Field(min_length=1, max_length=MAX_TRIALS)] = None
     """Values to choose from, all of the same kind: numbers, strings, booleans, lists or objects. Cannot be used if
     `range` is set."""

@@ -21,7 +21,7 @@ TRIAL_LABEL: Final = f"{GROUP}/trial"
 TRIAL_ENV: Final = "TFDIST_TRIAL"
 """Environment variable of every replica of a trial: the number of the trial."""
 PARAMETERS_ENV: Final = "TFDIST_PARAMETERS"
-"""Environment variable of every replica of a trial: JSON of the values by parameter name."""
+"""Environment variable of every replica of a trial: JSON of the values by parameter name; `$` is escaped."""
 TRIAL_VARIABLES: Final = (TRIAL_ENV, PARAMETERS_ENV)
 
 
