@@ -22,6 +22,8 @@ from tfdist_operator.kube.owned_cache import OwnedObjectCache
 from tfdist_operator.kube.owned_watch import served_version, watch_owned
 from tfdist_operator.kube.pod_cache import PodCache
 from tfdist_operator.kube.resync import Compared, Resync
+from tfdist_operator.kube.sweep_cache import SweepCache
+from tfdist_operator.kube.sweeps import Sweeps
 from tfdist_operator.kube.workqueue import WorkQueue
 
 _JOBS: Final = f"apis/{GROUP}/{VERSION}"
@@ -40,8 +42,14 @@ class Caches:
         self.namespaces = settings.namespaces or (ALL_NAMESPACES,)
         self.queue: WorkQueue[NamespacedName] = WorkQueue()
         self.leads = False
+        pod_defaults, programs = settings.installation.pod_defaults, settings.check_programs
+        make_sweeps = partial(SweepCache, pod_defaults, check_programs=programs)
+        self.sweeps = Sweeps(client, self.namespaces, make_sweeps, lambda: self.leads)
         self.jobs = JobCache(
-            settings.installation.pod_defaults, check_programs=settings.check_programs, on_change=self._enqueue
+            pod_defaults,
+            check_programs=programs,
+            on_change=self._enqueue,
+            on_trial_change=self.sweeps.job_changed,
         )
         self.pods = PodCache(self._enqueue)
         self.owned = {kind: OwnedObjectCache(kind, self._enqueue) for kind in OWNED_KINDS}
@@ -51,7 +59,7 @@ class Caches:
             kind.system: self._optional(client, cache) for kind, cache in self.owned.items() if kind.optional
         }
         self.kueue = Kueue(client, self.namespaces, self._enqueue, self._enqueue_now)
-        self.optional = (*self._pod_groups.values(), self.kueue.api)
+        self.optional = (*self._pod_groups.values(), self.kueue.api, self.sweeps.api)
         """The watches of APIs that the API server may not serve."""
         self.resync = Resync(
             client,
@@ -98,6 +106,7 @@ class Caches:
         """Queue every job, if this replica leads."""
         for job in self.jobs.all():
             self._enqueue(job.key)
+        self.sweeps.enqueue_all()
 
     def _enqueue(self, key: NamespacedName) -> None:
         """Queue a changed job; a standby queues none, because a new leader queues all of them."""
@@ -110,3 +119,4 @@ class Caches:
             cache.verify()
         for job in self.jobs.all():
             self.queue.add_after(job.key, random.uniform(0, seconds))  # noqa: S311  no secret
+        self.sweeps.enqueue_all()

@@ -1,4 +1,4 @@
-"""The tasks that only the leader runs: workers that reconcile jobs, and the poller of reports."""
+"""The tasks that only the leader runs: workers that reconcile jobs and sweeps, and the poller of reports."""
 
 from tfdist_operator import config
 from tfdist_operator.caches import Caches
@@ -14,6 +14,7 @@ from tfdist_operator.replica_reports.diagnosis import Diagnosis
 from tfdist_operator.replica_reports.poll_rate import PollRate
 from tfdist_operator.replica_reports.poller import ReportPoller
 from tfdist_operator.supervisor import TaskSupervisor
+from tfdist_operator.sweeps import SweepDependencies, SweepReconciler, SweepRequests
 
 
 def start_leader_tasks(
@@ -30,6 +31,7 @@ def start_leader_tasks(
     """
     states, reports = RuntimeStateStore(), ReportClient()
     diagnosis = Diagnosis(reports)
+    resources = ResourceClient(client, instance)
     deps = Dependencies(
         jobs=caches.jobs,
         pods=caches.pods,
@@ -37,7 +39,7 @@ def start_leader_tasks(
         served_systems=caches.served_systems,
         kueue=caches.kueue,
         queue=caches.queue,
-        resources=ResourceClient(client, instance),
+        resources=resources,
         owned_requests=OwnedRequests(client),
         workload_requests=WorkloadRequests(client, lambda: caches.kueue.version),
         states=states,
@@ -50,4 +52,12 @@ def start_leader_tasks(
     supervisor.start("progress", poller.run())
     for number in range(settings.workers):
         supervisor.start(f"worker {number}", caches.queue.run_worker(reconciler.reconcile))
+    sweeps = SweepDependencies(
+        sweeps=caches.sweeps.cache,
+        jobs=caches.jobs,
+        queue=caches.sweeps.queue,
+        requests=SweepRequests(client),
+        resources=resources,
+    )
+    supervisor.start("sweeps", caches.sweeps.queue.run_worker(SweepReconciler(sweeps).reconcile))
     return diagnosis

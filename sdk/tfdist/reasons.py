@@ -243,3 +243,39 @@ class EventReason(Reason):
         "Warning",
         "the API server rejects an object of the TensorBoard; training continues, and the creation is retried",
     )
+
+
+class SweepReason(Reason):
+    """Reason of a condition, an event or the end of a trial of a sweep."""
+
+    INVALID = "InvalidSpec", "`Invalid=True`, event", "the specification of the sweep is invalid"
+    RUNNING = "TrialsRunning", "`Running=True`", "trials run, or wait for their turn"
+    CREATE_FAILED = "CreateFailed", "`Running=True`", "the API server rejects the job of a trial; it is retried"
+    SUSPENDED = "Suspended", "`Suspended=True`, `Running=False`", "`suspend` is true; the jobs are suspended"
+    RESUMED = "Resumed", "`Suspended=False`", "the sweep was resumed"
+    FINISHED = "Finished", "`Running=False`", "the sweep has finished"
+    ALL_TRIALS_FINISHED = (
+        "AllTrialsFinished",
+        "`Succeeded=True`, event",
+        "every trial has finished or was stopped early",
+    )
+    TARGET_REACHED = "TargetReached", "`Succeeded=True`, event", "a trial has reached `targetValue`"
+    NO_RESULT = "NoResult", "`Failed=True`, event", "every trial has finished, and none has a value of the metric"
+    TOO_MANY_FAILED_TRIALS = "TooManyFailedTrials", "`Failed=True`, event", "more than `maxFailedTrials` trials failed"
+    USER_ERROR = (
+        "UserError",
+        "`Failed=True`, event",
+        "the first trials failed by an error in the program or its configuration",
+    )
+    ACTIVE_DEADLINE_EXCEEDED = (
+        "ActiveDeadlineExceeded",
+        "`Failed=True`, event",
+        "the sweep was active for longer than `activeDeadlineSeconds`",
+    )
+    TRIAL_FAILED = "TrialFailed", "event", "a trial failed; the message has its reason"
+    STOPPED_EARLY = "StoppedEarly", "trial", "the trial was worse than others at the same training step"
+    SWEEP_ENDED = "SweepEnded", "trial", "the sweep ended before the trial"
+    METRIC_MISSING = "MetricMissing", "trial", "the job succeeded without a value of the metric of the sweep"
+    JOB_DELETED = "JobDeleted", "trial", "the job was deleted before it finished"
+    REJECTED = "Rejected", "trial", "the API server rejects the job"
+    NAME_TAKEN = "NameTaken", "trial", "a job that does not belong to the sweep has the name of the trial"

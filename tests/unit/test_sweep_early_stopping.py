@@ -6,7 +6,7 @@ import pytest
 from support.sweeps import sweep_manifest
 
 from tfdist.api.sweep import SweepEarlyStopping, TFDistSweep
-from tfdist.sweeps.early_stopping import Point, asha, median
+from tfdist.sweeps.early_stopping import Point, asha, median, promoted
 from tfdist.sweeps.values import trial_values
 
 ASHA = SweepEarlyStopping(method="Asha", min_steps=100, reduction=3)
@@ -52,19 +52,39 @@ def test_a_trial_whose_metric_is_not_finite_stops(maximizes: bool) -> None:
     assert asha(ASHA, {}, {0: Point(100, math.nan), 1: Point(100, 0.5)}, maximizes=maximizes)[1] == {0}
 
 
-def test_a_trial_that_is_worse_than_the_median_of_the_others_means_stops() -> None:
-    # given three trials whose means up to step 100 are 0.5, 0.6 and 0.7
-    curves = {k: [Point(50, mean - 0.1), Point(100, mean + 0.1)] for k, mean in enumerate((0.5, 0.6, 0.7))}
-    # then one whose best value is below 0.6 stops, and not one that was better once
-    assert median(MEDIAN, curves | {3: [Point(100, 0.59)]}, frozenset({3}), maximizes=True) == {3}
-    better = curves | {3: [Point(50, 0.61), Point(100, 0.1)]}
-    assert median(MEDIAN, better, frozenset({3}), maximizes=True) == frozenset()
-    assert median(MEDIAN, curves | {3: [Point(100, 0.61)]}, frozenset({3}), maximizes=False) == {3}
+MEANS: dict[int, dict[int, float]] = {
+    step: {trial: mean + change for trial, mean in enumerate((0.5, 0.6, 0.7))}
+    for step, change in ((100, -0.1), (200, 0.1))
+}
+"""Rungs of three trials whose means up to step 200 are 0.5, 0.6 and 0.7."""
 
 
-def test_no_trial_stops_before_enough_others_have_reached_its_step() -> None:
-    curves = {0: [Point(100, 0.9)], 1: [Point(100, 0.9)], 2: [Point(99, 0.9)], 3: [Point(100, 0.1)]}
-    assert median(MEDIAN, curves, frozenset({3}), maximizes=True) == frozenset()
+@pytest.mark.parametrize(
+    ("before", "value", "maximizes", "stops"),
+    [(0.2, 0.59, True, True), (0.61, 0.1, True, False), (0.7, 0.61, False, True), (0.59, 0.9, False, False)],
+)
+def test_a_trial_whose_best_value_is_worse_than_the_median_of_the_others_means_stops(
+    before: float, value: float, maximizes: bool, stops: bool
+) -> None:
+    rungs = {100: {**MEANS[100], 3: before}, 200: MEANS[200]}
+    found, stopped = median(MEDIAN, rungs, {3: Point(250, value)}, maximizes=maximizes)
+    assert found == {100: rungs[100], 200: {**MEANS[200], 3: value}}
+    assert stopped == ({3} if stops else frozenset())
+
+
+def test_no_trial_stops_before_enough_others_have_reached_its_rung() -> None:
+    rungs = {100: {0: 0.9, 1: 0.9, 2: 0.9}, 200: {0: 0.9, 1: 0.9}}
+    assert median(MEDIAN, rungs, {3: Point(99, 0.1)}, maximizes=True)[1] == frozenset()
+    assert median(MEDIAN, {200: rungs[200]}, {3: Point(200, 0.1)}, maximizes=True)[1] == frozenset()
+    assert median(MEDIAN, rungs, {3: Point(100, 0.1)}, maximizes=True)[1] == {3}
+
+
+def test_a_stopped_trial_is_promoted_once_it_is_among_the_best_of_its_highest_rung() -> None:
+    # given a trial that was the third of three at a rung, and better than those that came later
+    rungs = {100: {0: 0.9, 1: 0.8, 2: 0.7, 3: 0.1, 4: 0.2, 5: 0.3}, 300: {0: 0.9}}
+    assert promoted(ASHA, rungs, frozenset({1, 2, 3, 4, 5}), maximizes=True) == [1]
+    # then none is promoted from a rung above which it has been judged
+    assert promoted(ASHA, {**rungs, 300: {0: 0.9, 1: 0.5, 2: 0.1}}, frozenset({1, 2}), maximizes=True) == []
 
 
 def accuracy(learning_rate: float, step: int) -> float:

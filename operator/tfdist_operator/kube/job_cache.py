@@ -4,9 +4,11 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from tfdist.api.policies import is_foreign
+from tfdist.api.resource import API_VERSION, KIND
+from tfdist.api.sweep_resource import SUSPENDED_BY_SWEEP, SWEEP_API_VERSION, SWEEP_KIND
 from tfdist.api.v1 import TFDistJob, label_strings
 from tfdist.observed.job_view import DirectoryUser, StoredJob
 from tfdist.render.checkpoint_location import CheckpointLocation, checkpoint_location
@@ -19,9 +21,22 @@ from tfdist_operator.kube.specifications import older_specifications, partial, r
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class OwningSweep:
+    """The sweep that a job is a trial of."""
+
+    key: NamespacedName
+    uid: str
+    suspended_job: bool
+    """Whether the sweep has suspended the job."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachedJob(StoredJob):
     """One job of the cache, with its identity and version."""
+
+    api_version: ClassVar = API_VERSION
+    kind: ClassVar = KIND
 
     key: NamespacedName
     uid: str
@@ -30,6 +45,8 @@ class CachedJob(StoredJob):
     """RFC 3339."""
     location: CheckpointLocation | None = None
     """Where it writes checkpoints; None for an invalid job, too."""
+    sweep: OwningSweep | None = None
+    """The sweep that owns it."""
     counters_only: bool = False
     """Whether this version is a write of this process that changed only counters of the status."""
 
@@ -45,6 +62,7 @@ class JobCache(ObjectCache[CachedJob]):
         pod_defaults: the installation's defaults of the pods of all jobs.
         check_programs: whether the default image has only the bundled programs.
         on_change: called with the key of a job that has changed.
+        on_trial_change: called with the key of the sweep that owns a job that has changed.
         clock: monotonic, in seconds.
     """
 
@@ -54,11 +72,13 @@ class JobCache(ObjectCache[CachedJob]):
         *,
         check_programs: bool = True,
         on_change: OnChange = ignore_changes,
+        on_trial_change: OnChange = ignore_changes,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(on_change, clock)
         self._pod_defaults = pod_defaults or {}
         self._check_programs = check_programs
+        self._on_trial_change = on_trial_change
         self._by_location: dict[tuple[str, CheckpointLocation], set[Name]] = {}
         """Names by namespace and location: every job there, and some whose specification has changed since."""
 
@@ -95,6 +115,7 @@ class JobCache(ObjectCache[CachedJob]):
         known = self.get(key)
         if known is None or not known.counters_only:
             self._on_change(key)
+        self._report_trial(known)
 
     def write_through(self, raw: Raw, *, counters_only: bool = False) -> None:
         """Store the response to a write of this process, and report no change: a reconcile made it.
@@ -105,6 +126,7 @@ class JobCache(ObjectCache[CachedJob]):
         key = self._store(raw)
         if key is not None and counters_only:
             self._objects[key] = key, replace(self._objects[key][1], counters_only=True)
+        self._report_trial(self.get(key) if key else None)
 
     def evict(self, job: CachedJob) -> None:
         """Remove a job for which a request got 404, unless another of its name has been created since.
@@ -117,7 +139,12 @@ class JobCache(ObjectCache[CachedJob]):
             self._on_removed(job.key, job.key, known, None)
             self._bury(known.uid, known.resource_version)
 
+    def _report_trial(self, job: CachedJob | None) -> None:
+        if job is not None and job.sweep is not None:
+            self._on_trial_change(job.sweep.key)
+
     def _on_removed(self, name: Name, key: NamespacedName, found: CachedJob, successor: CachedJob | None) -> None:
+        self._report_trial(found)
         if found.location is None or (successor is not None and successor.location == found.location):
             return
         names = self._by_location.get((key.namespace, found.location), set())
@@ -159,6 +186,7 @@ class JobCache(ObjectCache[CachedJob]):
             partial=valid,
             restarted_at=restart_request(raw),
             location=location,
+            sweep=_owning_sweep(meta),
         )
 
     def _warnings(self, job: TFDistJob) -> tuple[FieldError, ...]:
@@ -188,6 +216,15 @@ def _with_labels(job: TFDistJob | None, meta: Raw) -> TFDistJob | None:
     if job is None or labels == job.metadata.labels:
         return job
     return job.model_copy(update={"metadata": job.metadata.model_copy(update={"labels": labels})})
+
+
+def _owning_sweep(meta: Raw) -> OwningSweep | None:
+    """Return the sweep in the controller reference of a job."""
+    for owner in meta.get("ownerReferences") or ():
+        if owner.get("controller") and (owner["apiVersion"], owner["kind"]) == (SWEEP_API_VERSION, SWEEP_KIND):
+            suspended = SUSPENDED_BY_SWEEP in (meta.get("annotations") or {})
+            return OwningSweep(NamespacedName(meta["namespace"], owner["name"]), owner["uid"], suspended)
+    return None
 
 
 def _specifications(known: CachedJob | None, uid: str) -> Mapping[int, TFDistJob]:

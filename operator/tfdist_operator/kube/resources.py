@@ -3,14 +3,15 @@
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
-from tfdist.api.resource import API_VERSION, GROUP, KIND, PLURAL, VERSION
+from tfdist.api.resource import GROUP, PLURAL, VERSION
 from tfdist.planner import Event
 from tfdist.timestamps import rfc3339
 from tfdist_operator.kube.client import MERGE_PATCH, METADATA, Client, Json
 from tfdist_operator.kube.errors import AlreadyExists, JobGone, NameTaken, NotFound, Unavailable
 from tfdist_operator.kube.job_cache import CachedJob
+from tfdist_operator.kube.keys import NamespacedName
 from tfdist_operator.kube.merge_patch import merge_patch
 from tfdist_operator.kube.name_conflict import is_same_replica, name_conflict_message
 from tfdist_operator.kube.pages import items
@@ -47,6 +48,21 @@ def _job_gone() -> Iterator[None]:
         if error.reason != "NotFound":
             raise
         raise JobGone(error.code, error.reason, error.message) from error
+
+
+class Involved(Protocol):
+    """The object that an event is about: a job or a sweep."""
+
+    api_version: ClassVar[str]
+    kind: ClassVar[str]
+
+    @property
+    def key(self) -> NamespacedName:
+        """Its namespace and name."""
+
+    @property
+    def uid(self) -> str:
+        """Its UID."""
 
 
 class ResourceClient:
@@ -142,19 +158,19 @@ class ResourceClient:
         newest = max(found, key=lambda each: (each[0].startswith("MountVolume"), _event_time(each[1])), default=None)
         return f"{newest[1].get('reason', '')}: {' '.join(newest[0].split())}"[:NOTE_BYTES] if newest else ""
 
-    async def create_event(self, job: CachedJob, event: Event, now: datetime) -> None:
+    async def create_event(self, involved: Involved, event: Event, now: datetime) -> None:
         """Create an event; its name is derived from its content, so that a repetition is rejected as a duplicate.
 
         It is created by the API group "": `events.k8s.io` rejects an event with `lastTimestamp`, by which tools and
         `kubectl get events --sort-by=.lastTimestamp` sort. Both groups serve it.
         """
-        ns, name = job.key
+        ns, name = involved.key
         identity = f"-{event.identity}" if event.identity else ""
         seconds = rfc3339(now)
         body: dict[str, Any] = {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": f"{name}.{job.uid[:8]}.{event.reason.lower()}{identity}", "namespace": ns},
+            "metadata": {"name": f"{name}.{involved.uid[:8]}.{event.reason.lower()}{identity}", "namespace": ns},
             "eventTime": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             "firstTimestamp": seconds,
             "lastTimestamp": seconds,
@@ -166,11 +182,11 @@ class ResourceClient:
             "type": "Warning" if event.warning else "Normal",
             "message": _cut(event.message, NOTE_BYTES),
             "involvedObject": {
-                "apiVersion": API_VERSION,
-                "kind": KIND,
+                "apiVersion": involved.api_version,
+                "kind": involved.kind,
                 "namespace": ns,
                 "name": name,
-                "uid": job.uid,
+                "uid": involved.uid,
             },
         }
         await self._client.request("POST", f"/api/v1/namespaces/{ns}/events", resource="events", body=body)

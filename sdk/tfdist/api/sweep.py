@@ -20,6 +20,7 @@ MAX_PARAMETERS: Final = 32
 DEFAULT_TRIALS: Final = 10
 DEFAULT_REDUCTION: Final = 3
 DEFAULT_MIN_TRIALS: Final = 5
+MAX_RUNGS: Final = 32
 
 Trials = Annotated[Count, Field(le=MAX_TRIALS)]
 Goal = Literal["Maximize", "Minimize"]
@@ -94,21 +95,21 @@ class SweepEarlyStopping(ApiModel):
 
     method: StoppingMethod
     """Rule for stopping a trial. `Asha`: it is not among the best `1/reduction` of the trials at a rung, which are at
-    `minSteps`, `minSteps * reduction`, `minSteps * reduction^2` and so on; `Median`: its best value is worse than the
-    median of the other trials' mean values up to the same step."""
+    `minSteps`, `minSteps * reduction`, `minSteps * reduction^2` and so on; `Median`: at one of the first 32 multiples
+    of `minSteps`, its best value is worse than the median of the other trials' mean values up to there."""
     min_steps: Count
     """Training steps before which no trial is stopped."""
     reduction: Annotated[int, Field(ge=2, le=100, strict=True)] | None = None
     """Of this number of trials at a rung one continues. Defaults to 3. Requires method `Asha`."""
-    max_rungs: Annotated[Count, Field(le=32)] | None = None
-    """Largest number of rungs; a trial that passes the last one trains to its end. Defaults to no limit. Requires
+    max_rungs: Annotated[Count, Field(le=MAX_RUNGS)] | None = None
+    """Largest number of rungs; a trial that passes the last one trains to its end. Defaults to 32. Requires
     method `Asha`."""
     min_trials: Trials | None = None
     """Number of other trials that must have reached the step before a trial is stopped. Defaults to 5. Requires method
     `Median`."""
     resume: Boolean = False
-    """Resume the best stopped trials when no new trials are left and fewer than `parallelism` run. Requires method
-    `Asha` and checkpoints."""
+    """Resume stopped trials that are among the best of their rung by then, when no new trials are left and fewer than
+    `parallelism` run. Requires method `Asha` and checkpoints."""
 
 
 class CleanTrials(StrEnum):

@@ -8,9 +8,8 @@ from pydantic import Field
 from tfdist.api.base import ApiModel, list_map
 from tfdist.api.condition import Condition
 from tfdist.api.gang_status import ShortText
-from tfdist.api.history_status import Usage
-from tfdist.api.scalars import Path, Time, Whole
-from tfdist.api.sweep import MAX_PARAMETERS
+from tfdist.api.scalars import Amount, Path, Time, Whole
+from tfdist.api.sweep import MAX_PARAMETERS, MAX_RUNGS
 from tfdist.api.sweep_parameters import Value
 from tfdist.api.sweep_resource import MAX_TRIALS
 
@@ -100,10 +99,14 @@ class TrialResult(ApiModel):
     """Training step of that value."""
     reason: Annotated[str | None, Field(max_length=256)] = None
     """Reason of its end, such as `Crash` or `StoppedEarly`."""
+    gpu_seconds: Amount | None = None
+    """GPU seconds that its job has used, see `status.usage` of the job."""
+    cpu_seconds: Amount | None = None
+    """CPU seconds that its job has used."""
 
 
 class RungStatus(ApiModel):
-    """A rung of early stopping with `Asha`."""
+    """A rung of early stopping: a training step at which trials are compared."""
 
     step: Whole
     """Training step of the rung."""
@@ -128,10 +131,8 @@ class TFDistSweepStatus(ApiModel):
         None
     )
     """Result of each trial that was created, by number."""
-    rungs: Annotated[list[RungStatus] | None, Field(max_length=32)] = None
-    """Rungs of early stopping with `Asha`, lowest first."""
-    usage: Usage | None = None
-    """Resource usage of all trials."""
+    rungs: Annotated[list[RungStatus] | None, Field(max_length=MAX_RUNGS)] = None
+    """Rungs of early stopping, lowest first."""
     active_since: Time | None = None
     """Time at which the sweep started or was last resumed."""
     start_time: Time | None = None

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 from tfdist.api.status import ConditionType
@@ -10,9 +11,9 @@ from tfdist.status.text import message
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition to set. `status` is its truth value."""
+    """A condition to set, of a job or a sweep. `status` is its truth value."""
 
-    type: ConditionType
+    type: StrEnum
     status: bool
     reason: str
     message: str

@@ -6,10 +6,10 @@ Google Vizier (Golovin and others, KDD 2017, section 3.2.2).
 
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tfdist.api.sweep import DEFAULT_MIN_TRIALS, DEFAULT_REDUCTION, SweepEarlyStopping
+from tfdist.api.sweep import DEFAULT_MIN_TRIALS, DEFAULT_REDUCTION, MAX_RUNGS, StoppingMethod, SweepEarlyStopping
 
 Rungs = Mapping[int, Mapping[int, float]]
 """Metric of each trial that has reached a rung, by the rung's step and the number of the trial."""
@@ -26,7 +26,7 @@ class Point:
 def asha(
     options: SweepEarlyStopping, rungs: Rungs, latest: Mapping[int, Point], *, maximizes: bool
 ) -> tuple[dict[int, dict[int, float]], frozenset[int]]:
-    """Return the rungs after the latest points of running trials, and the trials that stop.
+    """Return the rungs after the latest points of trials, and the trials that stop.
 
     A trial is judged once at each rung, by its first point at or after the rung's step: it continues if it is among
     the best `1/reduction` of the trials that have reached the rung until then, or is the best of fewer. All arrivals
@@ -35,9 +35,74 @@ def asha(
     Args:
         options: the rule.
         rungs: rungs so far.
-        latest: latest point of each running trial by its number.
+        latest: latest point of each trial by its number.
         maximizes: whether a larger value is better.
     """
+    result, arrived = _arrivals(options, rungs, latest)
+    return result, frozenset(
+        trial for step, trial in arrived if trial not in _continuing(options, result[step], maximizes=maximizes)
+    )
+
+
+def promoted(options: SweepEarlyStopping, rungs: Rungs, stopped: frozenset[int], *, maximizes: bool) -> list[int]:
+    """Return the stopped trials that are now among the best `1/reduction` of their highest rung; of the highest first.
+
+    Trials that have reached the rung since then may have been worse. The order in a rung is that of merit.
+    """
+    highest = {trial: step for step in sorted(rungs) for trial in rungs[step]}
+    result = []
+    for step in sorted(rungs, reverse=True):
+        continuing = _continuing(options, rungs[step], maximizes=maximizes)
+        result += [trial for trial in continuing if trial in stopped and highest[trial] == step]
+    return result
+
+
+def median(
+    options: SweepEarlyStopping, rungs: Rungs, latest: Mapping[int, Point], *, maximizes: bool
+) -> tuple[dict[int, dict[int, float]], frozenset[int]]:
+    """Return the rungs after the latest points of trials, and the trials that stop.
+
+    The rungs are the first 32 multiples of `minSteps`. At each of them a trial stops if its best value so far is worse
+    than the median of the other trials' means up to there; nothing stops before `minTrials` others have reached it.
+
+    Args:
+        options: the rule.
+        rungs: rungs so far.
+        latest: latest point of each trial by its number.
+        maximizes: whether a larger value is better.
+    """
+    result, arrived = _arrivals(options, rungs, latest)
+    return result, frozenset(
+        trial for step, trial in arrived if _is_below_median(options, result, step, trial, maximizes=maximizes)
+    )
+
+
+def _is_below_median(options: SweepEarlyStopping, rungs: Rungs, step: int, trial: int, *, maximizes: bool) -> bool:
+    passed = [rungs[each] for each in sorted(rungs) if each <= step]
+    means = list(_means(passed, (other for other in rungs[step] if other != trial)))
+    if len(means) < (options.min_trials or DEFAULT_MIN_TRIALS):
+        return False
+    best = max(_merit(values[trial], maximizes=maximizes) for values in passed if trial in values)
+    return best < _merit(statistics.median(means), maximizes=maximizes)
+
+
+def is_better(value: float, than: float | None, *, maximizes: bool) -> bool:
+    """Return whether a value is better than another one; a finite value is better than none."""
+    if than is None:
+        return math.isfinite(value)
+    return _merit(value, maximizes=maximizes) > _merit(than, maximizes=maximizes)
+
+
+def order_of_merit(values: Mapping[int, float], *, maximizes: bool) -> list[int]:
+    """Return the trials whose values are finite, best first; of equal ones those with smaller numbers."""
+    finite = [trial for trial, value in values.items() if math.isfinite(value)]
+    return sorted(finite, key=lambda trial: (-_merit(values[trial], maximizes=maximizes), trial))
+
+
+def _arrivals(
+    options: SweepEarlyStopping, rungs: Rungs, latest: Mapping[int, Point]
+) -> tuple[dict[int, dict[int, float]], list[tuple[int, int]]]:
+    """Return the rungs with the latest points, and which of them are new: step and trial."""
     result = {step: dict(values) for step, values in rungs.items()}
     arrived: list[tuple[int, int]] = []
     for trial, point in sorted(latest.items()):
@@ -46,60 +111,31 @@ def asha(
             if trial not in values:
                 values[trial] = point.value
                 arrived.append((step, trial))
-    reduction = options.reduction or DEFAULT_REDUCTION
-    stopped = {trial for step, trial in arrived if trial not in _best(result[step], reduction, maximizes=maximizes)}
-    return result, frozenset(stopped)
-
-
-def median(
-    options: SweepEarlyStopping, curves: Mapping[int, Sequence[Point]], running: frozenset[int], *, maximizes: bool
-) -> frozenset[int]:
-    """Return the running trials whose best value is worse than the median of the other trials' means.
-
-    The mean of a trial is that of its values up to the step of the one that is judged; trials that have not reached
-    that step are left out, and nothing stops before `minTrials` others have.
-
-    Args:
-        options: the rule.
-        curves: points of each trial by its number, in order of their steps.
-        running: numbers of the trials that may stop.
-        maximizes: whether a larger value is better.
-    """
-    stopped = set()
-    for trial in running:
-        points = curves.get(trial, ())
-        if not points or points[-1].step < options.min_steps:
-            continue
-        others = [points for number, points in curves.items() if number != trial]
-        means = list(_means(others, points[-1].step))
-        if len(means) < (options.min_trials or DEFAULT_MIN_TRIALS):
-            continue
-        best = max(_merit(point.value, maximizes=maximizes) for point in points)
-        if best < _merit(statistics.median(means), maximizes=maximizes):
-            stopped.add(trial)
-    return frozenset(stopped)
+    return result, arrived
 
 
 def _rung_steps(options: SweepEarlyStopping, reached: int) -> Iterator[int]:
     """Yield the steps of the rungs that a trial at step `reached` has reached."""
+    if options.method is StoppingMethod.MEDIAN:
+        yield from range(options.min_steps, min(reached, options.min_steps * MAX_RUNGS) + 1, options.min_steps)
+        return
     step, number = options.min_steps, 0
-    while step <= reached and (options.max_rungs is None or number < options.max_rungs):
+    while step <= reached and number < (options.max_rungs or MAX_RUNGS):
         yield step
         step, number = step * (options.reduction or DEFAULT_REDUCTION), number + 1
 
 
-def _best(values: Mapping[int, float], reduction: int, *, maximizes: bool) -> frozenset[int]:
-    """Return the best `1/reduction` of the trials, at least one; of equal ones those with smaller numbers."""
-    order = sorted(values, key=lambda trial: (-_merit(values[trial], maximizes=maximizes), trial))
-    finite = [trial for trial in order if math.isfinite(values[trial])]
-    return frozenset(finite[: max(1, len(values) // reduction)])
+def _continuing(options: SweepEarlyStopping, values: Mapping[int, float], *, maximizes: bool) -> list[int]:
+    """Return the best `1/reduction` of the trials of a rung, at least one, best first."""
+    number = max(1, len(values) // (options.reduction or DEFAULT_REDUCTION))
+    return order_of_merit(values, maximizes=maximizes)[:number]
 
 
-def _means(curves: Sequence[Sequence[Point]], step: int) -> Iterator[float]:
-    """Yield the mean of the finite values of each curve up to a step that it has reached."""
-    for points in curves:
-        values = [point.value for point in points if point.step <= step and math.isfinite(point.value)]
-        if values and points[-1].step >= step:
+def _means(rungs: Sequence[Mapping[int, float]], trials: Iterable[int]) -> Iterator[float]:
+    """Yield the mean of the finite values of each trial at the rungs."""
+    for trial in trials:
+        values = [found[trial] for found in rungs if trial in found and math.isfinite(found[trial])]
+        if values:
             yield statistics.fmean(values)
 
 

@@ -1,0 +1,106 @@
+"""The cache of TFDistSweeps, each parsed once for every generation of its specification."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from pydantic import ValidationError
+
+from tfdist.api.sweep import TFDistSweep
+from tfdist.api.sweep_resource import SWEEP_API_VERSION, SWEEP_KIND
+from tfdist.api.sweep_status import TFDistSweepStatus
+from tfdist.validation import FieldError, ValidationFailed
+from tfdist.validation.sweep import parse_sweep
+from tfdist_operator.kube.cache import ObjectCache, OnChange, Raw, ignore_changes
+from tfdist_operator.kube.keys import NamespacedName
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CachedSweep:
+    """One sweep of the cache. `sweep` is None exactly when `problems` has the field errors."""
+
+    api_version: ClassVar = SWEEP_API_VERSION
+    kind: ClassVar = SWEEP_KIND
+
+    key: NamespacedName
+    uid: str
+    resource_version: int
+    generation: int
+    manifest: Raw
+    """The stored sweep, from which the jobs of its trials are made."""
+    sweep: TFDistSweep | None
+    problems: tuple[FieldError, ...]
+    status: Mapping[str, Any]
+    """The stored status as JSON."""
+    known: TFDistSweepStatus
+    """The stored status; an empty one if it cannot be read."""
+    deleting: bool
+
+
+class SweepCache(ObjectCache[CachedSweep]):
+    """Sweeps by key.
+
+    Args:
+        pod_defaults: the installation's defaults of the pods of all jobs.
+        on_change: called with the key of a sweep that has changed.
+        check_programs: whether the default image has only the bundled programs.
+    """
+
+    def __init__(
+        self, pod_defaults: Raw | None = None, on_change: OnChange = ignore_changes, *, check_programs: bool = True
+    ) -> None:
+        super().__init__(on_change)
+        self._pod_defaults = pod_defaults or {}
+        self._check_programs = check_programs
+
+    def every_key(self) -> list[NamespacedName]:
+        """Return the key of every sweep."""
+        return [key for key, _ in self._objects.values()]
+
+    def _parse(self, raw: Raw) -> tuple[NamespacedName, CachedSweep]:
+        meta = raw["metadata"]
+        key = NamespacedName(meta["namespace"], meta["name"])
+        known, status = self.get(key), raw.get("status") or {}
+        if known is not None and (known.uid, known.generation) == (meta["uid"], meta["generation"]):
+            sweep, problems = known.sweep, known.problems
+        else:
+            sweep, problems = self._parsed(raw)
+        return key, CachedSweep(
+            key=key,
+            uid=meta["uid"],
+            resource_version=int(meta["resourceVersion"]),
+            generation=meta["generation"],
+            manifest=raw,
+            sweep=sweep,
+            problems=problems,
+            status=status,
+            known=_status(key, status),
+            deleting="deletionTimestamp" in meta,
+        )
+
+    def _parsed(self, raw: Raw) -> tuple[TFDistSweep | None, tuple[FieldError, ...]]:
+        """Return the sweep, or its validation errors; the manifest may have any content."""
+        try:
+            return parse_sweep(raw, self._pod_defaults, programs=self._check_programs), ()
+        except ValidationFailed as error:
+            return None, tuple(error.problems)
+        except Exception as error:
+            meta = raw["metadata"]
+            log.exception("sweep cannot be read", extra={"sweep": f"{meta['namespace']}/{meta['name']}"})
+            text = f"cannot be read: {type(error).__name__}: simplify it, and report this bug of the controller"
+            return None, (FieldError("spec", text),)
+
+
+def _status(key: NamespacedName, stored: Raw) -> TFDistSweepStatus:
+    """Return the stored status without fields of newer versions; an empty one if it was edited by hand."""
+    try:
+        return TFDistSweepStatus.model_validate(stored, extra="ignore")
+    except ValidationError as error:
+        log.warning(
+            "status of a sweep cannot be read; an empty one is used",
+            extra={"sweep": "/".join(key), "error": str(error)},
+        )
+        return TFDistSweepStatus()

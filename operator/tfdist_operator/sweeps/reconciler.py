@@ -1,0 +1,200 @@
+"""Reconciles one sweep: gathers its view, makes the plan, and executes it.
+
+The status is written first, with the resourceVersion that the plan was made from; if the sweep has been written since,
+nothing else is done. The requests that follow are idempotent, since the name of a job follows from its trial.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from tfdist.api.sweep_resource import trial_name
+from tfdist.api.sweep_status import TFDistSweepStatus
+from tfdist.planner import Event
+from tfdist.sweep_planner import SweepPlan, SweepView, TrialJob, plan_sweep
+from tfdist.sweeps.trial import trial_manifest
+from tfdist.sweeps.values import trial_count
+from tfdist_operator.kube.errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    Invalid,
+    JobGone,
+    NamespaceTerminating,
+    NotFound,
+)
+from tfdist_operator.kube.job_cache import CachedJob
+from tfdist_operator.kube.keys import NamespacedName
+from tfdist_operator.kube.slow_start import run_each, send_each, slow_start
+from tfdist_operator.kube.sweep_cache import CachedSweep
+from tfdist_operator.sweeps.dependencies import SweepDependencies
+
+log = logging.getLogger(__name__)
+
+WRITE_SECONDS: Final = 10.0
+"""Minimum time between two writes of a status that neither begin nor end the sweep: it has up to 500 results."""
+_RETRY_SECONDS: Final = 2.0
+"""When a job whose name exists, and which is not in the cache yet, is created again."""
+_TERMINATING_SECONDS: Final = 60.0
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What this process remembers of a sweep; it may be lost at any time."""
+
+    uid: str
+    written_at: float = float("-inf")
+    """Of the last write of the status."""
+    create_error: str = ""
+    rejected: dict[int, str] = field(default_factory=dict)
+    """Why the API server rejects the jobs of trials for good."""
+
+
+class SweepReconciler:
+    """Reconciles the sweeps of the cache."""
+
+    def __init__(self, deps: SweepDependencies) -> None:
+        self._deps = deps
+        self._memories: dict[NamespacedName, _Memory] = {}
+
+    async def reconcile(self, key: NamespacedName) -> bool:
+        """Reconcile one sweep; return whether that succeeded. A failure is to be retried later."""
+        sweep = self._deps.sweeps.get(key)
+        if sweep is None:
+            self._memories.pop(key, None)
+            return True
+        if sweep.deleting:
+            return True  # Kubernetes deletes its jobs
+        extra = {"sweep": "/".join(key)}
+        try:
+            await self._execute(sweep, plan_sweep(self._view(sweep), self._deps.now()))
+        except NamespaceTerminating:
+            self._deps.queue.add_after(key, _TERMINATING_SECONDS)
+        except Conflict:
+            log.debug("sweep or job has been written since it was read; reconciled again", extra=extra)
+            return False
+        except ApiError as error:
+            log.warning("reconcile of a sweep failed; retried", extra={**extra, "error": str(error)})
+            return False
+        return True
+
+    def _memory(self, sweep: CachedSweep) -> _Memory:
+        known = self._memories.get(sweep.key)
+        if known is None or known.uid != sweep.uid:
+            known = self._memories[sweep.key] = _Memory(sweep.uid)
+        return known
+
+    def _view(self, sweep: CachedSweep) -> SweepView:
+        memory = self._memory(sweep)
+        known = {result.trial for result in sweep.known.results or ()}
+        expected = set(range(trial_count(sweep.sweep.spec))) if sweep.sweep else set()
+        jobs = {trial: job for trial in known | expected if (job := self._job(sweep, trial)) is not None}
+        return SweepView(
+            sweep=sweep.sweep,
+            problems=sweep.problems,
+            generation=sweep.generation,
+            status=sweep.known,
+            jobs={trial: _trial_job(sweep, job) for trial, job in jobs.items()},
+            throttled_seconds=max(0.0, memory.written_at + WRITE_SECONDS - self._deps.clock()),
+            create_error=memory.create_error,
+            rejected=memory.rejected,
+        )
+
+    def _job(self, sweep: CachedSweep, trial: int) -> CachedJob | None:
+        return self._deps.jobs.get((sweep.key.namespace, trial_name(sweep.key.name, trial)))
+
+    async def _execute(self, sweep: CachedSweep, todo: SweepPlan) -> None:
+        if todo.status is not None:
+            await self._write(sweep, todo.status)
+        for event in todo.events:
+            await self._publish(sweep, event)
+        await run_each(
+            partial(self._create, sweep, todo.creates),
+            partial(self._set_suspended, sweep, todo.suspends, suspended=True),
+            partial(self._set_suspended, sweep, todo.resumes, suspended=False),
+            partial(send_each, todo.deletes, partial(self._delete, sweep)),
+        )
+        if todo.delete_sweep:
+            await self._deps.requests.delete_sweep(sweep)
+        if todo.requeue_after_seconds is not None:
+            self._deps.queue.add_after(sweep.key, todo.requeue_after_seconds)
+
+    async def _write(self, sweep: CachedSweep, status: TFDistSweepStatus) -> None:
+        content = status.model_dump(mode="json", by_alias=True, exclude_none=True)
+        try:
+            stored = await self._deps.requests.patch_status(sweep, content)
+        except NotFound:
+            log.info("sweep has been deleted", extra={"sweep": "/".join(sweep.key)})
+            raise Conflict(404, "NotFound", "the sweep has been deleted") from None
+        self._deps.sweeps.upsert(stored)
+        self._memory(sweep).written_at = self._deps.clock()
+
+    async def _publish(self, sweep: CachedSweep, event: Event) -> None:
+        """Publish an event. An event that cannot be stored is only logged: the status has the same facts."""
+        fields = {"sweep": "/".join(sweep.key), "reason": event.reason, "note": event.message}
+        log.info("event", extra=fields)
+        try:
+            await self._deps.resources.create_event(sweep, event, self._deps.now())
+        except AlreadyExists:
+            return
+        except ApiError as error:
+            log.warning("event was not stored", extra={**fields, "error": str(error)})
+
+    async def _create(self, sweep: CachedSweep, trials: Sequence[int]) -> None:
+        """Create the jobs of trials; a rejection is recorded for the status."""
+        memory = self._memory(sweep)
+        try:
+            await slow_start(trials, partial(self._create_job, sweep))
+        except ApiError as error:
+            if memory.create_error != error.message:
+                memory.create_error = error.message
+                self._deps.queue.add(sweep.key)  # at once, so that the status reports it
+            raise
+        if trials:
+            memory.create_error = ""
+            self._deps.queue.add(sweep.key)  # the status has them then, unless it was written a moment ago
+
+    async def _create_job(self, sweep: CachedSweep, trial: int) -> None:
+        assert sweep.sweep is not None  # noqa: S101  an invalid sweep creates nothing
+        try:
+            stored = await self._deps.requests.create_job(trial_manifest(sweep.manifest, sweep.sweep, trial))
+        except AlreadyExists:
+            self._deps.queue.add_after(sweep.key, _RETRY_SECONDS)
+        except Invalid as error:
+            self._memory(sweep).rejected[trial] = error.message
+        else:
+            self._deps.jobs.upsert(stored)
+
+    async def _set_suspended(self, sweep: CachedSweep, trials: Sequence[int], *, suspended: bool) -> None:
+        await send_each(trials, partial(self._suspend, sweep, suspended=suspended))
+
+    async def _suspend(self, sweep: CachedSweep, trial: int, *, suspended: bool) -> None:
+        job = self._job(sweep, trial)
+        if job is None:
+            return
+        try:
+            self._deps.jobs.upsert(await self._deps.requests.set_suspended(job, suspended=suspended))
+        except NotFound:
+            log.debug("job is gone already", extra={"job": "/".join(job.key)})
+
+    async def _delete(self, sweep: CachedSweep, trial: int) -> None:
+        job = self._job(sweep, trial)
+        if job is None:
+            return
+        try:
+            await self._deps.resources.delete_job(job)
+        except JobGone:
+            log.debug("job is gone already", extra={"job": "/".join(job.key)})
+
+
+def _trial_job(sweep: CachedSweep, job: CachedJob) -> TrialJob:
+    spec = job.job or job.partial
+    return TrialJob(
+        status=job.status,
+        owned=job.sweep is not None and job.sweep.uid == sweep.uid,
+        suspended=spec is not None and spec.spec.run_policy.suspend,
+        suspended_by_sweep=job.sweep is not None and job.sweep.suspended_job,
+        deleting=job.deleting,
+    )

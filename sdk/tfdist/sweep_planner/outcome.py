@@ -1,0 +1,97 @@
+"""When a sweep ends: the condition of its end, and what ends with it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from tfdist.api.sweep import TFDistSweepSpec
+from tfdist.api.sweep_status import BestTrial, TrialPhase
+from tfdist.reasons import SweepReason
+from tfdist.sweep_planner.results import Results, counts
+from tfdist.sweep_planner.view import SweepView
+from tfdist.sweeps.early_stopping import is_better
+from tfdist.timestamps import parse_time
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The end of a sweep."""
+
+    succeeded: bool
+    reason: SweepReason
+    message: str
+
+
+def outcome(
+    view: SweepView, spec: TFDistSweepSpec, results: Results, best: list[BestTrial], total: int, now: datetime
+) -> Outcome | None:
+    """Return the end of a sweep; None while it goes on.
+
+    Args:
+        view: the observed state.
+        spec: specification of the sweep.
+        results: results of the trials.
+        best: the best trials, best first.
+        total: number of trials of the sweep.
+        now: the time.
+    """
+    found = counts(results, total)
+    text = f"{found.succeeded} of {total} trials succeeded, {found.stopped} were stopped early, {found.failed} failed"
+    if best:
+        text = f"{best_text(spec, best[0])}; {text}"
+    if best and spec.target_value is not None and _reaches(spec, best[0].value):
+        return Outcome(True, SweepReason.TARGET_REACHED, text)
+    if failure := _failure(view, spec, results):
+        return Outcome(False, failure[0], f"{failure[1]}; {text}")
+    started, limit = view.status.active_since, spec.active_deadline_seconds
+    if started and limit and not spec.suspend and (now - parse_time(started)).total_seconds() >= limit:
+        reason = SweepReason.ACTIVE_DEADLINE_EXCEEDED
+        return Outcome(False, reason, f"the sweep was active for {limit} s, its activeDeadlineSeconds; {text}")
+    if len(results) < total or found.running:
+        return None
+    if not best:
+        return Outcome(False, SweepReason.NO_RESULT, f"no trial has a value of {spec.metric_name}; {text}")
+    return Outcome(True, SweepReason.ALL_TRIALS_FINISHED, text)
+
+
+def best_text(spec: TFDistSweepSpec, best: BestTrial) -> str:
+    """Return the best value with its trial, for messages."""
+    return f"best {spec.metric_name} {best.value:.6g} of trial {best.trial} at step {best.step} (job {best.job})"
+
+
+def _reaches(spec: TFDistSweepSpec, value: float) -> bool:
+    return spec.target_value is not None and not is_better(spec.target_value, value, maximizes=spec.maximizes)
+
+
+def _failure(view: SweepView, spec: TFDistSweepSpec, results: Results) -> tuple[SweepReason, str] | None:
+    """Return why the sweep fails by its trials: reason and message."""
+    failed = [trial for trial, result in results.items() if result.phase is TrialPhase.FAILED]
+    if not failed:
+        return None
+    wrong = next((trial for trial in failed if results[trial].reason == SweepReason.USER_ERROR), None)
+    if wrong is not None and not any(result.value is not None for result in results.values()):
+        text = "no trial has a value yet, so that the template is at fault: correct it, and create the sweep again"
+        return SweepReason.USER_ERROR, f"{trial_failure(view, results, wrong)}; {text}"
+    if len(failed) > spec.max_failed_trials:
+        text = f"{len(failed)} trials failed, and maxFailedTrials is {spec.max_failed_trials}"
+        return SweepReason.TOO_MANY_FAILED_TRIALS, f"{text}; the last one: {trial_failure(view, results, failed[-1])}"
+    return None
+
+
+def trial_failure(view: SweepView, results: Results, trial: int) -> str:
+    """Return what is known of the failure of a trial."""
+    job, reason = view.jobs.get(trial), results[trial].reason
+    message = job.end[1] if job is not None and job.owned else view.rejected.get(trial, "")
+    if not message:
+        message = next((each.meaning for each in SweepReason if each == reason), "")
+    return f"trial {trial} failed: {reason}" + (f": {message}" if message else "")
+
+
+def newly_failed(view: SweepView, results: Results) -> list[int]:
+    """Return the trials that have failed since the stored status."""
+    known: Mapping[int, TrialPhase] = {result.trial: result.phase for result in view.status.results or ()}
+    return [
+        trial
+        for trial, result in results.items()
+        if result.phase is TrialPhase.FAILED and known.get(trial) is not TrialPhase.FAILED
+    ]

@@ -1,0 +1,64 @@
+"""The observed state of one sweep: the only input of its planning, apart from the time."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tfdist.api.status import ConditionType, JobPhase
+from tfdist.api.sweep import TFDistSweep
+from tfdist.api.sweep_status import TFDistSweepStatus
+from tfdist.status.conditions import find
+from tfdist.status.phase import is_terminal, phase_of
+from tfdist.validation import FieldError
+
+
+@dataclass(frozen=True, slots=True)
+class TrialJob:
+    """The job that has the name of a trial."""
+
+    status: Mapping[str, Any]
+    """Its stored status as JSON."""
+    owned: bool = True
+    """Whether the sweep owns it; another job of that name is not changed."""
+    suspended: bool = False
+    """`runPolicy.suspend`."""
+    suspended_by_sweep: bool = False
+    """Whether the sweep has suspended it, and may resume it."""
+    deleting: bool = False
+    """Whether it is being deleted."""
+
+    @property
+    def phase(self) -> JobPhase:
+        """Phase of the job."""
+        return phase_of(self.status)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it has succeeded or failed."""
+        return is_terminal(self.status)
+
+    @property
+    def end(self) -> tuple[str, str]:
+        """Reason and message of the condition that explains a job that failed or is invalid."""
+        kinds = ConditionType.FAILED, ConditionType.INVALID
+        found = next((c for kind in kinds if (c := find(self.status, kind)) and c["status"] == "True"), {})
+        return str(found.get("reason", "Failed")), str(found.get("message", ""))
+
+
+@dataclass(frozen=True, slots=True)
+class SweepView:
+    """The observed state of one sweep at one time. `sweep` is None exactly when `problems` has the field errors."""
+
+    sweep: TFDistSweep | None
+    problems: tuple[FieldError, ...]
+    generation: int
+    status: TFDistSweepStatus
+    """The stored status."""
+    jobs: Mapping[int, TrialJob] = field(default_factory=dict)
+    """Jobs that have the names of trials, by number of the trial."""
+    throttled_seconds: float = 0.0
+    """Seconds until a status may be written that neither begins nor ends the sweep."""
+    create_error: str = ""
+    """Why the API server rejected the last creation of a job; "" after a success."""
+    rejected: Mapping[int, str] = field(default_factory=dict)
+    """Why the API server rejects the jobs of trials for good, by number of the trial."""
