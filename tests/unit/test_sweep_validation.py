@@ -1,6 +1,7 @@
 """Validation of a sweep: every error has one problem, with the path of its field and the remedy."""
 
 import copy
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -141,6 +142,13 @@ OF_PARAMETERS = [
     bad_parameter(".values", "different kinds (list and object)", field="training.config.data", values=[[], {}]),
     bad_parameter(".values[0]", "must not be null", values=[None]),
     bad_parameter(".range.min", "min must be less than max", range={"min": 1, "max": 0.5}),
+    bad_parameter(".range.min", "scale Log requires a min greater", range={"min": -1, "max": 0.5, "scale": "Log"}),
+    bad_parameter(".range.step", "step must be greater than 0", range={"min": 0, "max": 0.5, "step": 0}),
+    Bad(
+        "spec.parameters[0].range.step",
+        "step must be greater than 0",
+        {"parameters": [{"name": "x", "range": {"min": 0, "max": 1, "step": 0}}], "search": {"method": "Grid"}},
+    ),
     bad_parameter(".env", "Forbidden: TF_CONFIG, TFDIST_JOB and names that", env="TF_CONFIG", values=["x"]),
     bad_parameter(".env", "names that begin with TFDIST_ are reserved", env="TFDIST_TRIAL", values=["x"]),
     bad_parameter("", 'value "x" at training.config.learningRate: Invalid value: "x": must be a number', values=["x"]),
@@ -333,6 +341,33 @@ def test_pod_defaults_and_programs_of_the_installation_apply_to_the_trials() -> 
 @pytest.mark.parametrize("spec", [None, 1, [], {}, {"template": 1}, {"template": {"spec": []}}, {"parameters": [None]}])
 def test_a_manifest_of_any_shape_has_errors(spec: Any) -> None:
     assert problems(sweep_manifest() | {"spec": spec})
+
+
+def places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the location of every field and item of a manifest."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield (*at, key)
+        yield from places(item, (*at, key))
+
+
+@pytest.mark.parametrize("junk", [None, -1, 0.5, "x", [], {}, [None], {"a": None}, float("nan"), 10**400], ids=repr)
+def test_any_value_of_any_field_has_no_other_effect_than_errors(junk: Any) -> None:
+    # given a sweep that uses each kind of parameter, and variables at two levels
+    variables: dict[str, Any] = {"env": [{"name": "WARMUP_STEPS", "value": "1"}], "chief": {"env": [{"name": "B"}]}}
+    sweep = sweep_manifest(metric="auc", search={"method": "Random", "trials": 3}, template=variables)
+    assert problems(sweep) == []
+    for place in places(copy.deepcopy(sweep)):
+        # when any field has another value
+        changed = copy.deepcopy(sweep)
+        parent: Any = changed
+        for key in place[:-1]:
+            parent = parent[key]
+        parent[place[-1]] = junk
+        before = copy.deepcopy(changed)
+        # then it is valid or has errors, and stays as it is
+        problems(changed)
+        assert repr(changed) == repr(before)
 
 
 def test_a_manifest_that_is_nested_too_deep_has_one_error() -> None:
