@@ -82,8 +82,8 @@ def _check_sweep(manifest: Mapping[str, Any], *, pod_defaults: Mapping[str, Any]
     Raises:
         ValidationFailed: it has errors.
     """
-    sweep = parse_sweep(manifest, pod_defaults, programs=programs)
-    return [str(each) for each in sweep_warnings(sweep, pod_defaults, programs=programs)]
+    parsed = parse_sweep(manifest, pod_defaults, programs=programs)
+    return [str(each) for each in sweep_warnings(parsed, pod_defaults, programs=programs)]
 
 
 def _reviewed(manifest: Mapping[str, Any], old: Mapping[str, Any] | None, check: _Check) -> Review:

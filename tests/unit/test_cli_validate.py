@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 from support.factories import manifest
+from support.sweeps import sweep_manifest
 
 from tfdist.cli.main import main
 
@@ -80,6 +81,37 @@ def test_an_error_in_the_configuration_of_a_program_has_its_line(capsys: pytest.
     assert capsys.readouterr().out == f"a.yaml:{line}: {message}\n"
 
 
+def test_an_error_of_a_sweep_has_its_line_be_it_of_the_sweep_a_parameter_or_the_job(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    # given a file with a job, and a sweep with an error in each of its parts
+    parameters = [{"name": "x", "field": "runtime.mixedPrecision", "values": ["float8"]}]
+    sweep = sweep_manifest(parallelism=1, parameters=parameters, keepBest=2, template={"wroker": {}})
+    sweep["spec"]["search"] = {"method": "Grid", "trials": 2}
+    files = write("a.yaml", manifest(), sweep)
+    assert main(["validate", files]) == 1
+    # then each is reported with its line
+    out, err = capsys.readouterr()
+    lines = pathlib.Path(files).read_text(encoding="utf-8").splitlines()
+    places = {}
+    for each in out.splitlines():
+        _, number, path, _ = each.split(":", 3)
+        places[path.strip()] = lines[int(number) - 1].strip()
+    assert places == {
+        "spec.parameters[0]": "- field: runtime.mixedPrecision",
+        "spec.search.trials": "trials: 2",
+        "spec.template.spec.wroker": "wroker: {}",
+    }
+    assert err == "3 problems in 1 of 2 documents\n"
+
+
+def test_a_valid_sweep_is_counted_with_its_warnings(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate", write("a.yaml", sweep_manifest(metric="loss"))]) == 0
+    out, err = capsys.readouterr()
+    assert ": warning: spec.goal: a larger loss counts as better" in out
+    assert err == "1 document is valid; 1 warning\n"
+
+
 def test_documents_of_other_kinds_are_skipped(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["validate", write("a.yaml", SERVICE, manifest(), SERVICE)]) == 0
     assert capsys.readouterr().err == "1 document is valid; 2 documents of other kinds skipped\n"
@@ -87,7 +119,7 @@ def test_documents_of_other_kinds_are_skipped(capsys: pytest.CaptureFixture[str]
 
 def test_a_file_without_a_job_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["validate", write("a.yaml", "# nothing\n")]) == 0
-    assert capsys.readouterr().err == "no TFDistJob found\n"
+    assert capsys.readouterr().err == "no TFDistJob or TFDistSweep found\n"
 
 
 def test_a_tfjob_gets_a_hint_to_convert(capsys: pytest.CaptureFixture[str]) -> None:
@@ -105,6 +137,10 @@ def test_a_tfjob_gets_a_hint_to_convert(capsys: pytest.CaptureFixture[str]) -> N
         ({"apiVersion": "v1", "kind": "tfdistjob"}, "apiVersion: unknown version 'v1'; write tfdist.dev/v1"),
         ({"kind": "TFDistjob"}, "kind: tfdist.dev/v1 has no kind 'TFDistjob'; write TFDistJob"),
         ({"kind": "TFJob"}, "kind: tfdist.dev/v1 has no kind 'TFJob'; write TFDistJob"),
+        ({"apiVersion": "tfdist.dev/v1alpha1"}, "tfdist.dev/v1alpha1 has no kind TFDistJob; write tfdist.dev/v1"),
+        ({"kind": "TFDistSweep"}, "tfdist.dev/v1 has no kind TFDistSweep; write tfdist.dev/v1alpha1"),
+        ({"kind": "tfdistsweep", "apiVersion": "tfdist.dev/v1alpha1"}, "no kind 'tfdistsweep'; write TFDistSweep"),
+        ({"kind": "Sweep", "apiVersion": "tfdist.dev/v1alpha1"}, "no kind 'Sweep'; write TFDistSweep"),
         ({"kind": None}, "kind: required value"),
         ({"apiVersion": ""}, "apiVersion: required value"),
         ({"apiVersion": 1}, "apiVersion: must be text; got 1"),

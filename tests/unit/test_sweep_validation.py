@@ -1,21 +1,17 @@
 """Validation of a sweep: every error has one problem, with the path of its field and the remedy."""
 
 import copy
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support.factories import CHECKPOINT, TRAINING
-from support.sweeps import PARAMETERS, sweep_manifest
+from support.bad_sweeps import BAD, JOB, Bad, of_field
+from support.factories import TRAINING
+from support.sweeps import sweep_manifest
 
 from tfdist.validation import FieldError, ValidationFailed
 from tfdist.validation.sweep import parse_sweep, sweep_warnings
 from tfdist.validation.sweep_trials import MAX_PARSED
-
-JOB = "spec.template.spec"
-RATE = PARAMETERS[0]
-LIST = {"method": "List", "list": [{"learningRate": 0.1}]}
-RANGE = {"name": "learningRate", "range": {"min": 0.1, "max": 1}}
 
 
 def problems(sweep: dict[str, Any], **options: Any) -> list[FieldError]:
@@ -24,222 +20,6 @@ def problems(sweep: dict[str, Any], **options: Any) -> list[FieldError]:
     except ValidationFailed as error:
         return error.problems
     return []
-
-
-def of_field(name: str, *values: Any) -> list[dict[str, Any]]:
-    """Return the parameters of a sweep over one field."""
-    return [{"name": "x", "field": name, "values": list(values)}]
-
-
-@dataclass
-class Bad:
-    """A sweep with one error: its fields, those of its template, and the path and the message of the error.
-
-    A field of the template that is `...` is removed.
-    """
-
-    path: str
-    message: str
-    spec: dict[str, Any] = field(default_factory=dict)
-    template: dict[str, Any] = field(default_factory=dict)
-    name: str = "fashion-lr"
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.message[:50]}"
-
-    @property
-    def manifest(self) -> dict[str, Any]:
-        made = sweep_manifest(self.name, copy.deepcopy(self.template), **copy.deepcopy(self.spec))
-        job = made["spec"]["template"]["spec"]
-        made["spec"]["template"]["spec"] = {name: value for name, value in job.items() if value is not ...}
-        return made
-
-
-def bad_parameter(path: str, message: str, **parameter: Any) -> Bad:
-    return Bad(f"spec.parameters[0]{path}", message, {"parameters": [{"name": "learningRate", **parameter}]})
-
-
-def bad_target(name: str, message: str, *values: Any) -> Bad:
-    return Bad("spec.parameters[0].field", message, {"parameters": of_field(name, *values)})
-
-
-NO_EVALUATION = {"evaluation": ...}
-ASHA = {"method": "Asha", "minSteps": 10}
-TWO = [
-    {"name": "a", "field": "runtime", "values": [{"seed": 1}]},
-    {"name": "b", "field": "runtime.seed", "values": [1]},
-]
-
-OF_THE_SWEEP = [
-    Bad("metadata.name", "at most 41 characters, 41 plus the number of a trial are the longest", name="a" * 42),
-    Bad("metadata.name", "must be a DNS label that begins with a letter", name="1a"),
-    Bad("spec.metrics", "unknown field; did you mean metric?", {"metrics": "auc"}),
-    Bad("spec.zzz", "unknown field; see `kubectl explain tfdistsweep.spec`", {"zzz": 1}),
-    Bad("spec.worker", f"unknown field; did you mean {JOB}.worker?", {"worker": {}}),
-    Bad("spec.parallelism", "must be at least 1", {"parallelism": 0}),
-    Bad("spec.earlyStopping.minTrials", "requires method Median", {"earlyStopping": {**ASHA, "minTrials": 3}}),
-    Bad(
-        "spec.metric",
-        "Required value: the trials are compared by it",
-        {"parameters": [RATE]},
-        NO_EVALUATION,
-    ),
-    Bad(
-        "spec.earlyStopping",
-        "accuracy is known after training only, by evaluation.mode AfterTraining; use mode Continuous",
-        {"earlyStopping": ASHA},
-        {"evaluation": {"mode": "AfterTraining"}},
-    ),
-    Bad(
-        "spec.earlyStopping.resume",
-        "a stopped trial resumes from its checkpoint; set checkpoint",
-        {"earlyStopping": {**ASHA, "resume": True}, "metric": "loss"},
-        {"checkpoint": ..., "evaluation": ...},
-    ),
-]
-OF_THE_SEARCH = [
-    Bad("spec.search.list", "method List requires list", {"search": {"method": "List"}}),
-    Bad(
-        "spec.search.trials",
-        "Invalid value: 4: the grid has 3 combinations; reduce trials",
-        {"parameters": [PARAMETERS[1]], "search": {"method": "Grid", "trials": 4}},
-    ),
-    Bad(
-        "spec.search.trials",
-        "the grid has 1000 combinations, and a sweep at most 500 trials",
-        {
-            "parameters": [{"name": "x", "field": "runtime.seed", "range": {"min": 1, "max": 1000, "step": 1}}],
-            "search": {"method": "Grid"},
-        },
-    ),
-    Bad(
-        "spec.search.trials",
-        "Invalid value: 2: the list has 1 item",
-        {"parameters": [RANGE], "search": {**LIST, "trials": 2}},
-    ),
-    Bad(
-        "spec.search.list[0].precision",
-        "Required value: the value of parameter precision",
-        {"parameters": [RANGE, PARAMETERS[2]], "search": LIST},
-    ),
-    Bad(
-        "spec.search.list[0].learnRate",
-        "no parameter has this name; did you mean learningRate?",
-        {"parameters": [RANGE], "search": {**LIST, "list": [{"learningRate": 0.1, "learnRate": 0.1}]}},
-    ),
-    Bad(
-        "spec.search.list[1].learningRate",
-        'value "x" at training.config.learningRate: Invalid value: "x": must be a number',
-        {"parameters": [RANGE], "search": {**LIST, "list": [{"learningRate": 0.1}, {"learningRate": "x"}]}},
-    ),
-]
-OF_PARAMETERS = [
-    bad_parameter("", "Required value: set values or range"),
-    bad_parameter("", "values and range are mutually exclusive", values=[0.1], range={"min": 0.1, "max": 1}),
-    bad_parameter(".values", "different kinds (number and string)", values=[0.1, "0.2"]),
-    bad_parameter(".values", "different kinds (boolean and number)", field="runtime.seed", values=[True, 1]),
-    bad_parameter(".values", "different kinds (list and object)", field="training.config.data", values=[[], {}]),
-    bad_parameter(".values[0]", "must not be null", values=[None]),
-    bad_parameter(".range.min", "min must be less than max", range={"min": 1, "max": 0.5}),
-    bad_parameter(".env", "Forbidden: TF_CONFIG, TFDIST_JOB and names that", env="TF_CONFIG", values=["x"]),
-    bad_parameter(".env", "names that begin with TFDIST_ are reserved", env="TFDIST_TRIAL", values=["x"]),
-    bad_parameter("", 'value "x" at training.config.learningRate: Invalid value: "x": must be a number', values=["x"]),
-    bad_parameter(
-        "",
-        "value 1.0 at runtime.seed: Invalid value: 1.0: must be an integer, without quotes; set range.step to 1",
-        field="runtime.seed",
-        range={"min": 1, "max": 1.5},
-    ),
-    Bad(
-        "spec.parameters[0].range.step",
-        "Required value: a grid requires a finite number of values",
-        {"parameters": [RANGE], "search": {"method": "Grid"}},
-    ),
-    Bad(
-        "spec.parameters[0]",
-        "value 0.1 at training.config.lerningRate: unknown field; did you mean learningRate?",
-        {"parameters": [{**RANGE, "name": "lerningRate"}]},
-    ),
-    Bad(
-        "spec.parameters[1]",
-        'Duplicate value: "training.config.learningRate": parameter learningRate sets it too',
-        {"parameters": [RATE, {"name": "b", "field": "training.config.learningRate", "values": [0.1]}]},
-    ),
-    Bad(
-        "spec.parameters[1]",
-        'Duplicate value: "X": parameter a sets it too',
-        {"parameters": [{"name": name, "env": "X", "values": ["1"]} for name in "ab"]},
-    ),
-    Bad("spec.parameters[1]", "runtime.seed and runtime of parameter a contain one another", {"parameters": TWO}),
-    Bad("spec.parameters[1]", "runtime and runtime.seed of parameter b contain", {"parameters": TWO[::-1]}),
-    Bad(
-        "spec.parameters[0].field",
-        f"{JOB}.args is not an object, so it has no first; set args as a whole",
-        {"parameters": of_field("args.first", "-v")},
-        {"args": ["-v"], "image": "x"},
-    ),
-    bad_target("env", "Forbidden: a parameter must not set env: set the variable by env", []),
-    bad_target("env.X", "Forbidden: a parameter must not set env", "1"),
-    bad_target("task", "every trial trains", "Train"),
-    bad_target("runPolicy.suspend", "the sweep suspends its jobs", False),
-    bad_target("runPolicy.ttlSecondsAfterFinished", "the sweep deletes its jobs", 1),
-    bad_target("runPolicy.managedBy", "all jobs of a sweep have one controller", "a/b"),
-    bad_target("evaluation.mode", "evaluated at the same times", "Both"),
-    bad_target("evaluation.metric", "trials are compared by one metric", "loss"),
-    bad_target("evaluation.goal", "one metric and goal", "Minimize"),
-    bad_target("runPolicy", "use a field below runPolicy", {"backoffLimit": 1}),
-]
-OF_THE_TEMPLATE = [
-    Bad(f"{JOB}.task", "task Evaluate has no training to compare", {}, {"task": "Evaluate", "evaluation": {}}),
-    Bad(f"{JOB}.runPolicy.suspend", "the sweep suspends its jobs", {}, {"runPolicy": {"suspend": True}}),
-    Bad(
-        f"{JOB}.runPolicy.ttlSecondsAfterFinished",
-        "the sweep deletes its jobs",
-        {},
-        {"runPolicy": {"ttlSecondsAfterFinished": 10}},
-    ),
-    Bad(
-        f"{JOB}.checkpoint.directory",
-        'Invalid value: "/ckpt/run": must contain {name} or {uid}',
-        {},
-        {"checkpoint": {**CHECKPOINT, "directory": "/ckpt/run"}},
-    ),
-    Bad(
-        f"{JOB}.training.export.directory",
-        "must contain {name} or {uid}",
-        {},
-        {"training": {**TRAINING, "export": {"directory": "/ckpt/models"}}},
-    ),
-    Bad(
-        f"{JOB}.tensorBoard.logDirectory",
-        "must contain {name} or {uid}",
-        {},
-        {"tensorBoard": {"logDirectory": "gs://bucket/{namespace}"}},
-    ),
-    Bad(f"{JOB}.worker.replicas", "must be at least 1", {}, {"worker": {"replicas": 0}}),
-    Bad(f"{JOB}.wroker", "unknown field; did you mean worker?", {}, {"wroker": {}}),
-    Bad(f"{JOB}.evaluation", "must not be null", {"metric": "loss"}, {"evaluation": None}),
-    Bad(f"{JOB}.oomPolicy", "not supported by this version", {}, {"oomPolicy": {}}),
-    Bad(
-        f"{JOB}.volumeMounts[0].name",
-        "no volume has this name",
-        {},
-        {"volumeMounts": [{"name": "v", "mountPath": "/v"}]},
-    ),
-    Bad(
-        f"{JOB}.env[1].value",
-        "must be a string",
-        {},
-        {"env": [{"name": "A", "value": "1"}, {"name": "B", "value": 2}]},
-    ),
-    Bad(
-        f"{JOB}.env[1].valueFrom.x",
-        "unknown field",
-        {},
-        {"env": [{"name": "WARMUP_STEPS", "value": "1"}, {"name": "B", "valueFrom": {"x": {}}}]},
-    ),
-]
-BAD = [*OF_THE_SWEEP, *OF_THE_SEARCH, *OF_PARAMETERS, *OF_THE_TEMPLATE]
 
 
 def test_a_valid_sweep_has_its_defaults() -> None:
@@ -333,6 +113,33 @@ def test_pod_defaults_and_programs_of_the_installation_apply_to_the_trials() -> 
 @pytest.mark.parametrize("spec", [None, 1, [], {}, {"template": 1}, {"template": {"spec": []}}, {"parameters": [None]}])
 def test_a_manifest_of_any_shape_has_errors(spec: Any) -> None:
     assert problems(sweep_manifest() | {"spec": spec})
+
+
+def places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the location of every field and item of a manifest."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield (*at, key)
+        yield from places(item, (*at, key))
+
+
+@pytest.mark.parametrize("junk", [None, -1, 0.5, "x", [], {}, [None], {"a": None}, float("nan"), 10**400], ids=repr)
+def test_any_value_of_any_field_has_no_other_effect_than_errors(junk: Any) -> None:
+    # given a sweep that uses each kind of parameter, and variables at two levels
+    variables: dict[str, Any] = {"env": [{"name": "WARMUP_STEPS", "value": "1"}], "chief": {"env": [{"name": "B"}]}}
+    sweep = sweep_manifest(metric="auc", search={"method": "Random", "trials": 3}, template=variables)
+    assert problems(sweep) == []
+    for place in places(copy.deepcopy(sweep)):
+        # when any field has another value
+        changed = copy.deepcopy(sweep)
+        parent: Any = changed
+        for key in place[:-1]:
+            parent = parent[key]
+        parent[place[-1]] = junk
+        before = copy.deepcopy(changed)
+        # then it is valid or has errors, and stays as it is
+        problems(changed)
+        assert repr(changed) == repr(before)
 
 
 def test_a_manifest_that_is_nested_too_deep_has_one_error() -> None:

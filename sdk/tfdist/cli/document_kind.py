@@ -5,6 +5,7 @@ from enum import Enum, auto
 from typing import Any, Final
 
 from tfdist.api.resource import API_VERSION, GROUP, KIND
+from tfdist.api.sweep_resource import SWEEP_API_VERSION, SWEEP_KIND
 
 _KUBEFLOW: Final = "kubeflow.org/"
 
@@ -13,8 +14,16 @@ class DocumentKind(Enum):
     """Kind of a document."""
 
     JOB = auto()
+    SWEEP = auto()
     TFJOB = auto()
     OTHER = auto()
+
+
+_SERVED: Final = {
+    KIND: (API_VERSION, DocumentKind.JOB),
+    SWEEP_KIND: (SWEEP_API_VERSION, DocumentKind.SWEEP),
+}
+"""apiVersion of each kind of this project."""
 
 
 class UnknownKind(ValueError):  # noqa: N818  reads well where it is caught
@@ -35,13 +44,18 @@ def classify(manifest: Mapping[str, Any]) -> DocumentKind:
     if api_version.startswith(_KUBEFLOW):
         return DocumentKind.TFJOB if kind == "TFJob" else DocumentKind.OTHER
     ours = api_version.partition("/")[0] == GROUP
-    if not ours and kind.lower() != KIND.lower():
+    meant = next((each for each in _SERVED if each.lower() == kind.lower()), None)
+    if not ours and meant is None:
         return DocumentKind.OTHER
-    if api_version != API_VERSION:
-        raise UnknownKind("apiVersion", f"unknown version {api_version!r}; write {API_VERSION}")
-    if kind != KIND:
-        raise UnknownKind("kind", f"{API_VERSION} has no kind {kind!r}; write {KIND}")
-    return DocumentKind.JOB
+    meant = meant or (SWEEP_KIND if api_version == SWEEP_API_VERSION else KIND)
+    served, result = _SERVED[meant]
+    if api_version != served:
+        known = api_version in {version for version, _ in _SERVED.values()}
+        fact = f"{api_version} has no kind {kind}" if known else f"unknown version {api_version!r}"
+        raise UnknownKind("apiVersion", f"{fact}; write {served}")
+    if kind != meant:
+        raise UnknownKind("kind", f"{served} has no kind {kind!r}; write {meant}")
+    return result
 
 
 def _text(manifest: Mapping[str, Any], field: str) -> str:

@@ -1,14 +1,14 @@
 """Errors and warnings about fields of documents, with their positions in the file."""
 
-from collections.abc import Iterator
-from typing import Literal, NamedTuple, TextIO
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, Literal, NamedTuple, TextIO
 
 from tfdist import validation
 from tfdist.cli.document_kind import DocumentKind, UnknownKind, classify
 from tfdist.cli.documents import Document
 from tfdist.cli.output import coloured, one_line
 from tfdist.cli.yaml_hints import as_written, converted_keys
-from tfdist.validation import ValidationFailed
+from tfdist.validation import FieldError, ValidationFailed
 
 Severity = Literal["error", "warning"]
 
@@ -41,11 +41,10 @@ def finding(document: Document, path: str, message: str, severity: Severity = "e
 def findings(document: Document) -> Iterator[Finding]:
     """Yield the errors of a document, and warnings; most warnings are about valid jobs only."""
     try:
-        if classify(document.value) is DocumentKind.JOB:
+        if check := _CHECKS.get(classify(document.value)):
             for path, message in converted_keys(document):
                 yield finding(document, path, message, "warning")
-            job = validation.parse(document.value)
-            for warning in validation.warnings(job):
+            for warning in check(document.value):
                 yield finding(document, warning.path, warning.message, "warning")
     except UnknownKind as error:
         yield finding(document, error.path, error.message)
@@ -54,6 +53,29 @@ def findings(document: Document) -> Iterator[Finding]:
             yield finding(document, each.path, as_written(document, each.path, each.message))
 
 
+def _check_job(manifest: Mapping[str, Any]) -> list[FieldError]:
+    """Return the warnings about a job.
+
+    Raises:
+        ValidationFailed: it has errors.
+    """
+    return validation.warnings(validation.parse(manifest))
+
+
+def _check_sweep(manifest: Mapping[str, Any]) -> list[FieldError]:
+    """Return the warnings about a sweep.
+
+    Raises:
+        ValidationFailed: it has errors.
+    """
+    from tfdist.validation.sweep import parse_sweep, sweep_warnings  # noqa: PLC0415  for the start of other commands
+
+    return sweep_warnings(parse_sweep(manifest))
+
+
+_CHECKS: Final = {DocumentKind.JOB: _check_job, DocumentKind.SWEEP: _check_sweep}
+
+
 def errors(document: Document) -> Iterator[Finding]:
-    """Yield the errors of a TFDistJob, or of a document with a misspelled apiVersion or kind."""
+    """Yield the errors of a TFDistJob or TFDistSweep, or of a document with a misspelled apiVersion or kind."""
     yield from (each for each in findings(document) if each.severity == "error")

@@ -9,6 +9,7 @@ from tfdist.api.sweep import SearchMethod, TFDistSweepSpec
 from tfdist.api.sweep_parameters import SweepParameter
 from tfdist.sweeps.trial import blocking_field
 from tfdist.validation.errors import FieldError
+from tfdist.validation.rules import broken_rules
 
 _RESERVED_PREFIX: Final = "TFDIST_"
 _FORBIDDEN: Final[Mapping[str, str]] = {
@@ -35,8 +36,22 @@ def parameter_problems(spec: TFDistSweepSpec, template: Template) -> Iterator[tu
         template: the raw specification of the job in its template, of any content.
     """
     for index in range(len(spec.parameters)):
-        for check in (_without_values, _kinds, _endless_range, _variable, _field, _shared_target, _no_object):
+        for check in (
+            _own_rules,
+            _without_values,
+            _kinds,
+            _endless_range,
+            _variable,
+            _field,
+            _shared_target,
+            _no_object,
+        ):
             yield from ((index, problem) for problem in check(spec, index, template))
+
+
+def _own_rules(spec: TFDistSweepSpec, index: int, _: Template) -> Iterator[FieldError]:
+    """Yield what the API server rejects too, such as a range that is empty: it has no values to check."""
+    yield from broken_rules(spec.parameters[index], _path(index))
 
 
 def _without_values(spec: TFDistSweepSpec, index: int, _: Template) -> Iterator[FieldError]:

@@ -10,6 +10,7 @@ from tfdist.api.training import EvaluationMode
 from tfdist.contract import Task
 from tfdist.sweeps.values import grid_size
 from tfdist.validation.errors import FieldError
+from tfdist.validation.rules import broken_rules
 
 _JOB: Final = "spec.template.spec"
 
@@ -58,6 +59,8 @@ def _early_stopping(spec: TFDistSweepSpec) -> Iterator[FieldError]:
 
 
 def _grid_trials(spec: TFDistSweepSpec) -> Iterator[FieldError]:
+    if any(True for each in spec.parameters for _ in broken_rules(each, "")):
+        return  # such as an empty range
     try:
         size = grid_size(spec.parameters)
     except ValueError:

@@ -58,7 +58,7 @@ def _result(document: Document, jobs: PodLabels) -> _Result:
         kind = classify(document.value)
         if kind is DocumentKind.OTHER:
             return _unchanged(document, jobs)
-        if kind is DocumentKind.JOB:
+        if kind in {DocumentKind.JOB, DocumentKind.SWEEP}:
             return _Result(document.value)
     except UnknownKind as error:
         return _failure(document, [(error.path, error.message)])

@@ -1,4 +1,4 @@
-"""`tfdist validate FILE...`: reports every error in TFDistJobs with file, line and path, offline."""
+"""`tfdist validate FILE...`: reports every error in TFDistJobs and TFDistSweeps with file, line and path, offline."""
 
 import json
 import sys
@@ -49,7 +49,7 @@ class _Report:
         self.warnings += len(warnings)
         if len(found) > len(warnings):
             self.invalid += 1
-        elif (kind := classify(document.value)) is DocumentKind.JOB:
+        elif (kind := classify(document.value)) in {DocumentKind.JOB, DocumentKind.SWEEP}:
             self.valid += 1
         else:
             self.skipped += 1
@@ -88,7 +88,7 @@ class _Report:
         elif jobs:
             parts.append(f"{count(jobs, 'document')} {'is' if jobs == 1 else 'are'} valid")
         elif not self.files_unreadable:
-            parts.append("no TFDistJob found")
+            parts.append("no TFDistJob or TFDistSweep found")
         if self.warnings:
             parts.append(count(self.warnings, "warning"))
         if self.skipped:
