@@ -1,16 +1,14 @@
-"""The JSON schema of a manifest for editors: completion, descriptions and errors while a TFDistJob is written.
+"""The JSON schemas of manifests for editors: completion, descriptions and errors while one is written.
 
-It is the schema of the CRD in the words of JSON Schema, without the status, and with unknown fields as errors, which
-the API server finds by strict field validation. Rules between fields are not in it: `tfdist validate` has them.
+Each is the schema of the CRD in terms of JSON Schema, without the status, and with unknown fields as errors, which
+the API server finds by strict field validation. Rules between fields are not in them: `tfdist validate` has them.
 """
 
 import json
 from typing import Any, Final
 
-from tfdist.api.crd import crd
+from tfdist.api.crd import ResourceKind, crd
 from tfdist.api.patterns import JOB_NAME
-from tfdist.api.resource import API_VERSION, KIND
-from tfdist.api.v1 import MAX_NAME_LENGTH
 
 Schema = dict[str, Any]
 
@@ -18,35 +16,21 @@ _DRAFT: Final = "http://json-schema.org/draft-07/schema#"  # that of yaml-langua
 _EXTENSION: Final = "x-kubernetes-"
 _OPEN: Final = f"{_EXTENSION}preserve-unknown-fields"
 _INT_OR_STRING: Final = f"{_EXTENSION}int-or-string"
-_METADATA: Final[Schema] = {
-    "type": "object",
-    "description": "Name, namespace, labels and annotations of the job.",
-    "properties": {
-        "name": {
-            "type": "string",
-            "description": "Name of the job, of which the names of its pods are made.",
-            "pattern": JOB_NAME,
-            "maxLength": MAX_NAME_LENGTH,
-        },
-        "namespace": {"type": "string", "description": "Namespace; by default that of the client's context."},
-    },
-    "additionalProperties": {},
-}
 
 
-def schema() -> Schema:
-    """Return the schema; equal models give an equal result."""
-    root: Schema = crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+def schema(kind: ResourceKind) -> Schema:
+    """Return the schema of a kind; equal models give an equal result."""
+    root: Schema = crd(kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     return {
         "$schema": _DRAFT,
-        "title": KIND,
+        "title": kind.kind,
         "description": root["description"],
         "type": "object",
         "required": ["apiVersion", "kind", "metadata", "spec"],
         "properties": {
-            "apiVersion": {"type": "string", "enum": [API_VERSION]},
-            "kind": {"type": "string", "enum": [KIND]},
-            "metadata": _METADATA,
+            "apiVersion": {"type": "string", "enum": [kind.api_version]},
+            "kind": {"type": "string", "enum": [kind.kind]},
+            "metadata": _metadata(kind),
             "spec": _converted(root["properties"]["spec"]),
             "status": {"type": "object", "description": "Written by the controller."},
         },
@@ -54,9 +38,26 @@ def schema() -> Schema:
     }
 
 
-def text() -> str:
-    """Return the schema as the content of a file."""
-    return json.dumps(schema(), indent=1, ensure_ascii=False) + "\n"
+def text(kind: ResourceKind) -> str:
+    """Return the schema of a kind as the content of a file."""
+    return json.dumps(schema(kind), indent=1, ensure_ascii=False) + "\n"
+
+
+def _metadata(kind: ResourceKind) -> Schema:
+    return {
+        "type": "object",
+        "description": f"Name, namespace, labels and annotations of the {kind.noun}.",
+        "properties": {
+            "name": {
+                "type": "string",
+                "description": f"Name of the {kind.noun}, of which the names of its {kind.named_after}s are made.",
+                "pattern": JOB_NAME,
+                "maxLength": kind.max_name_length,
+            },
+            "namespace": {"type": "string", "description": "Namespace; by default that of the client's context."},
+        },
+        "additionalProperties": {},
+    }
 
 
 def _converted(node: Schema) -> Schema:

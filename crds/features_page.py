@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from reference import table
+from pages import table
 
 from tfdist.api.features import ACTED_ON, PLANNED, PLANNED_STATUS, Actor
 

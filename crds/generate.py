@@ -1,4 +1,4 @@
-"""Writes all generated files: CRD, schema for editors and reference from the models, the role from the permissions.
+"""Writes all generated files: CRDs, schemas for editors and references from the models, the role from the permissions.
 
 The files of the chart and the diagram of a recovery have generators of their own, which this one runs.
 """
@@ -14,11 +14,12 @@ from editor_schema import text as editor_schema
 from failure_table import page as failures_page
 from features_page import page as features_page
 from reasons_page import page as reasons_page
-from reference import page
+from reference import page as reference_page
 from samples_index import index
+from sweep_reference import page as sweep_reference_page
 from trainer_reference import page as trainer_page
 
-from tfdist.api.crd import crd
+from tfdist.api.crd import KINDS, crd
 from tfdist_operator.permissions import cluster_role, lease_role
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -38,10 +39,12 @@ def write_text(path: str, text: str) -> None:
 
 
 if __name__ == "__main__":
-    write("crds/tfdistjobs.yaml", "sdk/tfdist/api", crd())
-    write_text("crds/tfdistjob.schema.json", editor_schema())
+    for kind in KINDS:
+        write(f"crds/{kind.plural}.yaml", "sdk/tfdist/api", crd(kind))
+        write_text(f"crds/{kind.kind.lower()}.schema.json", editor_schema(kind))
     write("operator/manifests/role.yaml", "operator/tfdist_operator/permissions.py", cluster_role(), lease_role())
-    write_text("docs/reference/api.md", page())
+    write_text("docs/reference/api.md", reference_page())
+    write_text("docs/reference/sweep.md", sweep_reference_page())
     write_text("docs/reference/trainer.md", trainer_page())
     write_text("crds/samples/README.md", index())
     write_text("docs/failures.md", failures_page())

@@ -1,4 +1,4 @@
-"""Generates the reference of the resource from the models: type, default, description and bounds of every field.
+"""Generates the reference of TFDistJob from the models: type, default, description and bounds of every field.
 
 The text around the tables is in `reference_template.md`; text about what no model describes in `reference_text.yaml`.
 """
@@ -6,16 +6,16 @@ The text around the tables is in `reference_template.md`; text about what no mod
 import inspect
 import pathlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import yaml
+from pages import HERE, anchor, filled, listed, table, texts
 from pydantic import BaseModel
 
 from tfdist import contract
 from tfdist.api.base import ApiModel
-from tfdist.api.crd import NAME_RULE, crd, default_sentence, structural
+from tfdist.api.crd import JOB, ResourceKind, crd, default_sentence, structural
 from tfdist.api.patterns import PATTERN_DESCRIPTIONS, QUANTITY
 from tfdist.api.pod_fields import PodFields
 from tfdist.api.scalars import INT32_MAX
@@ -25,7 +25,6 @@ from tfdist.api.v1 import TFDistJobSpec
 
 Schema = dict[str, Any]
 
-HERE: Final = pathlib.Path(__file__).resolve().parent
 EXAMPLE: Final = HERE / "samples" / "minimal.yaml"
 POD_FIELDS: Final = "Pod fields"
 _PORTS: Final = {contract.TF_PORT_NAME: contract.TF_PORT, "tfdist-report": contract.REPORT_PORT}
@@ -36,12 +35,14 @@ _TYPES: Final = {"integer": "integer", "number": "number", "boolean": "boolean",
 class Objects:
     """The sections of a tree of models, each model once, where it occurs first.
 
-    `with_defaults`: whether the tables have a column of defaults; the status has none.
+    `with_defaults`: whether the tables have a column of defaults; the status has none. `elsewhere`: links to
+    models that another page describes.
     """
 
     with_defaults: bool = True
     lines: list[str] = field(default_factory=list)
     titles: dict[type[BaseModel], str] = field(default_factory=dict)
+    elsewhere: Mapping[type[BaseModel], str] = field(default_factory=dict)
 
     def add(self, model: type[BaseModel], schema: Schema, title: str, level: int, path: str, note: str = "") -> None:
         """Add the section of `model`, and those of its fields, whose titles begin with `path`."""
@@ -50,7 +51,7 @@ class Objects:
         inside: dict[type[BaseModel], list[Held]] = {}
         for held in (held for name in own if (held := _held(model, name, schema))):
             inside.setdefault(held.model, []).append(held)
-        new = {child: held for child, held in inside.items() if child not in self.titles}
+        new = {child: held for child, held in inside.items() if child not in {**self.titles, **self.elsewhere}}
         self.titles |= {child: f"`{path}{held[0].place}`" for child, held in new.items()}
         self.lines += [f"{'#' * level} {title}", "", f"{_introduction(model)}{note}", ""]
         if own:
@@ -69,9 +70,12 @@ class Objects:
             alias, held = _alias(model, name), _held(model, name, schema)
             node = schema["properties"][alias]
             default = "*required*" if alias in schema.get("required", ()) else _default(node)
-            kind = f"[{_type(node)}](#{anchor(self.titles[held.model])})" if held else _type(node)
+            kind = f"[{_type(node)}]({self._target(held.model)})" if held else _type(node)
             rows.append((f"`{alias}`", kind, *([default] if self.with_defaults else []), _meaning(node)))
         return table(("field", "type", *(["default"] if self.with_defaults else []), "description"), rows)
+
+    def _target(self, model: type[BaseModel]) -> str:
+        return self.elsewhere.get(model) or f"#{anchor(self.titles[model])}"
 
 
 @dataclass(frozen=True)
@@ -85,48 +89,45 @@ class Held:
 
 def page() -> str:
     """Return the content of `docs/reference/api.md`."""
-    text_of = yaml.safe_load((HERE / "reference_text.yaml").read_text(encoding="utf-8"))
+    text_of = texts()
     parts = {
-        **_identity(),
-        "example": re.sub(r"^#.*\n", "", EXAMPLE.read_text(encoding="utf-8"), flags=re.MULTILINE).strip(),
+        **identity(JOB, EXAMPLE),
         "spec": _spec(),
         "status": _status(),
         "merging": " ".join(inspect.cleandoc(PodFields.__doc__ or "").partition("\n\n")[2].split()),
-        "name_rule": "The job's " + str(NAME_RULE["message"]).replace("metadata.name", "`metadata.name`"),
-        "transitions": "\n".join(f"- `{r['fieldPath'][1:]}`: {r['message']}" for r in TRANSITION_RULES),
-        "phases": _listed("phase", {p: text_of["phases"][p] for p in map(str, JobPhase)}),
-        "columns": _columns(),
+        "transitions": transitions(TRANSITION_RULES),
+        "phases": listed("phase", {p: text_of["phases"][p] for p in map(str, JobPhase)}),
+        "columns": columns(JOB),
         "container": contract.MAIN_CONTAINER,
         "ports": _ports(text_of["ports"]),
-        "conditions": _listed("condition", {c: text_of["conditions"][c] for c in map(str, ConditionType)}),
-        "labels": _listed("label", text_of["labels"]),
-        "variables": _listed("variable", text_of["variables"]),
-        "exit_codes": _listed("code", {int(c): text_of["exit_codes"][c] for c in contract.ExitCode}),
+        "conditions": listed("condition", {c: text_of["conditions"][c] for c in map(str, ConditionType)}),
+        "labels": listed("label", text_of["labels"]),
+        "variables": listed("variable", text_of["variables"]),
+        "exit_codes": listed("code", {int(c): text_of["exit_codes"][c] for c in contract.ExitCode}),
     }
-    text = (HERE / "reference_template.md").read_text(encoding="utf-8")
-    text = re.sub(r"@(\w+)@", lambda found: parts.get(found[1], found[0]), text)
-    text = text.replace("@contents@", _contents(text))
-    header = "<!-- Generated by `make generate` from sdk/tfdist/api and crds/reference_template.md; edit those. -->\n\n"
-    return re.sub(r"\n{3,}", "\n\n", header + text)
+    return filled("reference_template.md", parts)
 
 
-def anchor(title: str) -> str:
-    """Return GitHub's anchor of a title."""
-    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+def identity(kind: ResourceKind, example: pathlib.Path) -> dict[str, str]:
+    """Return the parts of a page that identify the kind, and its example."""
+    name = kind.name_rule["message"].replace("metadata.name", "`metadata.name`")
+    return {
+        "group": crd(kind)["spec"]["group"],
+        "version": kind.version,
+        "short_names": " and ".join(f"`{short}`" for short in kind.short_names),
+        "name_rule": f"The {kind.noun}'s {name}",
+        "example": re.sub(r"^#.*\n", "", example.read_text(encoding="utf-8"), flags=re.MULTILINE).strip(),
+    }
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Yield the lines of a table."""
-    yield f"| {' | '.join(head)} |"
-    yield f"|{'---|' * len(head)}"
-    for row in rows:
-        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |"
+def _large(bound: float | None) -> float | str | None:
+    """Return a bound, a large number in the notation of YAML: `1e15`."""
+    return f"{bound:g}".replace("e+", "e") if bound is not None and abs(bound) > INT32_MAX else bound
 
 
-def _identity() -> dict[str, str]:
-    spec = crd()["spec"]
-    short = " and ".join(f"`{name}`" for name in spec["names"]["shortNames"])
-    return {"group": spec["group"], "version": spec["versions"][0]["name"], "short_names": short}
+def transitions(rules: Iterable[Mapping[str, Any]]) -> str:
+    """Return the list of the rules of immutable fields."""
+    return "\n".join(f"- `{rule['fieldPath'][1:]}`: {rule['message']}" for rule in rules)
 
 
 def _spec() -> str:
@@ -201,7 +202,7 @@ def _type(node: Schema) -> str:
         return f"list of {distinct}{_plural(node['items'])}" + (f" by {keys}" if keys else "")
     if "additionalProperties" in node:
         return f"map of {_plural(node['additionalProperties'])}"
-    return _TYPES.get(node.get("type", ""), "object")
+    return _TYPES.get(node.get("type", ""), "object") if "type" in node else "value"
 
 
 def _plural(node: Schema) -> str:
@@ -242,6 +243,7 @@ def _bounds(node: Schema, text: str) -> Iterator[str]:
 def _numbers(node: Mapping[str, Any], least: str, most: str, unit: str) -> Iterator[str]:
     low = node.get(least) if least != most else None
     high = None if node.get(most) == INT32_MAX else node.get(most)
+    low, high = (_large(bound) for bound in (low, high))
     if least == "minimum" and node.get("exclusiveMinimum"):
         yield f"more than {low}, at most {high}"
     elif high is None:
@@ -250,14 +252,14 @@ def _numbers(node: Mapping[str, Any], least: str, most: str, unit: str) -> Itera
     elif low is None or (low == 1 and unit):
         yield f"at most {high}{unit}"
     else:
-        yield f"{low} {'or' if high - low == 1 else 'to'} {high}{unit}"
+        yield f"{low} {'or' if (low, high) == (0, 1) else 'to'} {high}{unit}"
 
 
-def _columns() -> str:
-    columns = crd()["spec"]["versions"][0]["additionalPrinterColumns"]
+def columns(kind: ResourceKind) -> str:
+    """Return the table of the columns of `kubectl get`."""
     rows = [
-        (c["name"], f"`{c['jsonPath'][1:]}`", c["description"] + (" (`-o wide`)" if c.get("priority") else ""))
-        for c in columns
+        (name, f"`{path[1:]}`", description + (" (`-o wide`)" if priority else ""))
+        for name, _, path, priority, description in kind.columns
     ]
     return "\n".join(table(("column", "of", "meaning"), rows))
 
@@ -265,19 +267,3 @@ def _columns() -> str:
 def _ports(meanings: Mapping[str, str]) -> str:
     rows = [(str(_PORTS[name]), f"`{name}`", text) for name, text in meanings.items()]
     return "\n".join(table(("port", "name", "meaning"), rows))
-
-
-def _listed(head: str, meanings: Mapping[Any, str]) -> str:
-    return "\n".join(table((head, "meaning"), [(f"`{name}`", text) for name, text in meanings.items()]))
-
-
-def _contents(text: str) -> str:
-    """Return the table of contents: a line for each chapter and its sections."""
-    lines: list[str] = []
-    for marks, title in re.findall(r"^(##|###) (.+)$", text, flags=re.MULTILINE):
-        link = f"[{title}](#{anchor(title)})"
-        if marks == "##":
-            lines.append(f"- {link}")
-        else:
-            lines[-1] += f"{':' if '](' in lines[-1] and lines[-1].count('](') == 1 else ','} {link}"
-    return "\n".join(lines)

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import annotated_types
+from pages import table
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
-from reference import table
 
 from tfdist.programs import MODELS, config_model
 from tfdist.programs.config import ProgramConfig

@@ -41,17 +41,18 @@ class TrainerImage(Image):
 
 
 class Crds(Values):
-    """The custom resource definition."""
+    """The custom resource definitions."""
 
     install: bool = Field(
         True,
-        description="Install and upgrade the CustomResourceDefinition of TFDistJob with this release. It is "
-        "cluster-scoped: set to false in all but one of several releases, or if an administrator applies it.",
+        description="Install and upgrade the CustomResourceDefinitions of TFDistJob and TFDistSweep with this release. "
+        "They are cluster-scoped: set to false in all but one of several releases, or if an administrator applies "
+        "them.",
     )
     keep: bool = Field(
         True,
-        description="Keep the CustomResourceDefinition at `helm uninstall`. If false, uninstalling deletes all "
-        "TFDistJobs of the cluster.",
+        description="Keep the CustomResourceDefinitions at `helm uninstall`. If false, uninstalling deletes all "
+        "TFDistJobs and TFDistSweeps of the cluster.",
     )
 
 
@@ -63,8 +64,8 @@ class Rbac(Values):
     )
     user_roles: bool = Field(
         True,
-        description="Aggregate access to TFDistJobs to the ClusterRoles `view`, `edit` and `admin`. Ignored if "
-        "`namespaces` is set. `helm uninstall` keeps these roles if it keeps the CustomResourceDefinition "
+        description="Aggregate access to TFDistJobs and TFDistSweeps to the ClusterRoles `view`, `edit` and `admin`. "
+        "Ignored if `namespaces` is set. `helm uninstall` keeps these roles if it keeps the CustomResourceDefinitions "
         "(`crds.keep`), and so does an upgrade that sets this to false.",
     )
 
@@ -251,7 +252,7 @@ class ChartValues(Values):
         description="Namespaces that the controller watches. They must exist. Defaults to all namespaces. If set, the "
         "controller gets Roles in these namespaces instead of a ClusterRole, and has no access to any other.",
     )
-    crds: Crds = Field(default_factory=Crds, description="The CustomResourceDefinition of TFDistJob.")
+    crds: Crds = Field(default_factory=Crds, description="The CustomResourceDefinitions of TFDistJob and TFDistSweep.")
     rbac: Rbac = Field(default_factory=Rbac, description="Access of the controller and of users.")
     service_account: ServiceAccount = Field(
         default_factory=ServiceAccount, description="ServiceAccount of the controller."

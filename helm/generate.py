@@ -1,4 +1,4 @@
-"""Generates files of the chart: values, their schema, README, roles, CustomResourceDefinition, dashboards."""
+"""Generates files of the chart: values, their schema, README, roles, CustomResourceDefinitions, dashboards."""
 
 import json
 import pathlib
@@ -13,7 +13,7 @@ from dashboards import DASHBOARDS
 from pod_types import definitions
 from pydantic import BaseModel
 
-from tfdist.api.crd import crd
+from tfdist.api.crd import KINDS, crd
 from tfdist_operator import permissions
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -30,13 +30,14 @@ def main(chart: pathlib.Path) -> None:
 
 def files() -> dict[str, str]:
     """Return the generated files by their path within the chart."""
+    crds = {f"files/{kind.plural}.yaml": "# Generated from sdk/tfdist/api.\n" + _yaml(crd(kind)) for kind in KINDS}
     dashboards = {f"files/dashboards/{name}.json": _json(content) for name, content in DASHBOARDS.items()}
     return {
         "values.yaml": values(),
         "values.schema.json": _json(schema()),
         "README.md": readme(),
         "templates/_rules.tpl": rules(),
-        "files/tfdistjobs.yaml": "# Generated from sdk/tfdist/api.\n" + _yaml(crd()),
+        **crds,
         **dashboards,
     }
 

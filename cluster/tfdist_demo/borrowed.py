@@ -21,6 +21,7 @@ from tfdist_demo.kubectl import Kubectl
 from tfdist_demo.place import TEST_NAMESPACES, TESTS
 
 DEFINITION: Final = "tfdistjobs.tfdist.dev"
+SWEEP_DEFINITION: Final = "tfdistsweeps.tfdist.dev"
 RELEASE_NAME: Final = "meta.helm.sh/release-name"
 RELEASE_NAMESPACE: Final = "meta.helm.sh/release-namespace"
 WAIT_SECONDS: Final = 300
@@ -106,7 +107,12 @@ def namespaces_of_tests(listed: Mapping[str, Any]) -> list[str]:
 def _definition(kubectl: Kubectl) -> None:
     if _has_our_definition(kubectl):
         kubectl.run(
-            "delete", "customresourcedefinition", DEFINITION, "--ignore-not-found", timeout_seconds=WAIT_SECONDS
+            "delete",
+            "customresourcedefinition",
+            DEFINITION,
+            SWEEP_DEFINITION,
+            "--ignore-not-found",
+            timeout_seconds=WAIT_SECONDS,
         )
 
 

@@ -82,9 +82,9 @@ def changes(context: str, *, registry: str | None) -> str:
     """Return what the demonstration does to a cluster."""
     images = f"pushed to {registry}" if registry else "loaded into its nodes"
     return f"""KUBECONFIG is set: the demo uses the cluster of context {context}. It will create or update there
-  - the custom resource definition tfdistjobs.tfdist.dev
+  - the custom resource definitions tfdistjobs.tfdist.dev and tfdistsweeps.tfdist.dev
   - the namespace tfdist-system with the release tfdist of the chart: the controller, its cluster roles and bindings
   - the namespace {manifests.NAMESPACE} with 1 GiB volume claims and the example's job
   - the images tfdist/controller and tfdist/trainer, {images}
 Undo all of it: kubectl delete namespace {manifests.NAMESPACE}; helm uninstall tfdist --namespace tfdist-system;
-  kubectl delete namespace tfdist-system; kubectl delete crd tfdistjobs.tfdist.dev"""
+  kubectl delete namespace tfdist-system; kubectl delete crd tfdistjobs.tfdist.dev tfdistsweeps.tfdist.dev"""

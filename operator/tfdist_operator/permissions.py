@@ -6,6 +6,7 @@ The integration tests run the controller under exactly this role.
 from typing import Any, Final
 
 from tfdist.api.resource import GROUP, PLURAL
+from tfdist.api.sweep_resource import SWEEP_PLURAL
 from tfdist.render.owned_kinds import OWNED_KINDS
 from tfdist_operator.kube import lease_lock
 
@@ -24,14 +25,16 @@ _RULES: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     ("kueue.x-k8s.io", "workloads/status", ("patch",)),
     ("scheduling.k8s.io", "priorityclasses", ("list",)),
     ("visibility.kueue.x-k8s.io", "localqueues/pendingworkloads", ("get",)),
-    (GROUP, PLURAL, ("delete", "list", "watch")),
+    (GROUP, PLURAL, _OWNED),  # sweeps create jobs, and suspend and resume them
     (GROUP, f"{PLURAL}/status", ("patch",)),
+    (GROUP, SWEEP_PLURAL, ("delete", "list", "watch")),
+    (GROUP, f"{SWEEP_PLURAL}/status", ("patch",)),
 )
 RULES: Final = tuple(sorted(_RULES))
 """API group, resource, verbs; in alphabetical order, so that none is missed or given twice."""
 
 VIEW_VERBS: Final = ("get", "list", "watch")
-"""Verbs of the view role for jobs."""
+"""Verbs of the view role for jobs and sweeps."""
 EDIT_VERBS: Final = ("create", "delete", "deletecollection", "patch", "update")
 """Additional verbs of the edit role."""
 
@@ -63,8 +66,10 @@ def webhook_configuration_rules(name: str) -> Rules:
 
 
 def user_rules(verbs: tuple[str, ...]) -> Rules:
-    """Return the rules for people; the status is the controller's to write, and theirs to read with the job."""
-    resources = [PLURAL, f"{PLURAL}/scale"] if verbs == EDIT_VERBS else [PLURAL, f"{PLURAL}/status", f"{PLURAL}/scale"]
+    """Return the rules for people; the status is the controller's to write, and theirs to read with its object."""
+    resources = [PLURAL, f"{PLURAL}/scale", SWEEP_PLURAL]
+    if verbs != EDIT_VERBS:
+        resources += [f"{PLURAL}/status", f"{SWEEP_PLURAL}/status"]
     return [{"apiGroups": [GROUP], "resources": resources, "verbs": list(verbs)}]
 
 

@@ -49,12 +49,16 @@ def test_the_controller_creates_secrets_of_jobs_and_reads_none(chart: Chart) -> 
     assert [rule["verbs"] for rule in rules if {"secrets", "*"} & {*rule["resources"]}] == [["create"]]
 
 
-def test_users_see_jobs_by_the_role_view_and_write_them_by_edit_and_admin(chart: Chart) -> None:
+@pytest.mark.parametrize("resource", ["tfdistjobs", "tfdistsweeps"])
+def test_users_see_jobs_and_sweeps_by_the_role_view_and_write_them_by_edit_and_admin(
+    chart: Chart, resource: str
+) -> None:
     rights = {
         verb: {
             label.rpartition("-")[2]
             for role in chart.render()
-            if role["kind"] == "ClusterRole" and any(verb in rule["verbs"] for rule in role["rules"])
+            if role["kind"] == "ClusterRole"
+            and any(verb in rule["verbs"] and resource in rule["resources"] for rule in role["rules"])
             for label in role["metadata"]["labels"]
             if label.startswith("rbac.authorization.k8s.io/aggregate-to-")
         }
@@ -63,12 +67,15 @@ def test_users_see_jobs_by_the_role_view_and_write_them_by_edit_and_admin(chart:
     assert rights == {"list": {"view", "edit", "admin"}, "create": {"edit", "admin"}}
 
 
+@pytest.mark.parametrize("plural", ["tfdistjobs", "tfdistsweeps"])
 @pytest.mark.parametrize("keep", [True, False])
-def test_the_definition_stays_at_an_uninstallation_unless_configured_otherwise(chart: Chart, *, keep: bool) -> None:
-    definition = chart.one("CustomResourceDefinition", crds={"keep": keep})
+def test_a_definition_stays_at_an_uninstallation_unless_configured_otherwise(
+    chart: Chart, plural: str, *, keep: bool
+) -> None:
+    definition = chart.one("CustomResourceDefinition", f"{plural}.tfdist.dev", crds={"keep": keep})
     kept = (definition["metadata"].get("annotations") or {}).get("helm.sh/resource-policy") == "keep"
     assert kept is keep
-    stored = yaml.safe_load((pathlib.Path(__file__).parents[2] / "crds/tfdistjobs.yaml").read_text())
+    stored = yaml.safe_load((pathlib.Path(__file__).parents[2] / f"crds/{plural}.yaml").read_text())
     assert definition["spec"] == stored["spec"]
 
 
@@ -192,7 +199,19 @@ def test_the_webhook_s_rights_name_exactly_the_two_objects_that_the_controller_k
     assert config.from_environment(given).webhook == secret
 
 
+def test_the_webhook_is_asked_about_new_specifications_of_jobs_and_sweeps(chart: Chart) -> None:
+    webhooks = chart.one("ValidatingWebhookConfiguration", webhook={"enabled": True})["webhooks"]
+    names = {webhook["name"]: webhook["rules"][0] for webhook in webhooks}
+    assert {name: (rule["apiVersions"], rule["resources"]) for name, rule in names.items()} == {
+        "validate.tfdist.dev": (["v1"], ["tfdistjobs"]),
+        "validate-sweep.tfdist.dev": (["v1alpha1"], ["tfdistsweeps"]),
+    }
+    first, second = ({k: v for k, v in webhook.items() if k not in {"name", "rules"}} for webhook in webhooks)
+    assert first == second
+
+
 def test_the_webhook_of_a_controller_of_named_namespaces_is_asked_about_these(chart: Chart) -> None:
     made = chart.one("ValidatingWebhookConfiguration", namespaces=["a", "b"], webhook={"enabled": True})
-    (term,) = made["webhooks"][0]["namespaceSelector"]["matchExpressions"]
-    assert (term["operator"], term["values"]) == ("In", ["a", "b"])
+    for webhook in made["webhooks"]:
+        (term,) = webhook["namespaceSelector"]["matchExpressions"]
+        assert (term["operator"], term["values"]) == ("In", ["a", "b"])

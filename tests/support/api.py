@@ -43,6 +43,14 @@ class Api:
         result: Json = answer.json()
         return result
 
+    def table(self, path: str) -> Json:
+        """Return a list as the table that `kubectl get` asks for."""
+        accepted = {"Accept": "application/json;as=Table;g=meta.k8s.io;v=v1"}
+        answer = self._session.get(self.host + path, headers=accepted, timeout=30)
+        assert answer.ok, f"GET {path}: {answer.status_code} {answer.text}"
+        result: Json = answer.json()
+        return result
+
     def post_text(self, path: str, text: str) -> requests.Response:
         """POST JSON that no library of this process can make, and return the answer."""
         headers = {"Content-Type": "application/json"}

@@ -14,6 +14,7 @@ import yaml
 from support.api import Api, Json
 from support.polling import WAIT_SECONDS, wait_for
 from support.ports import free_ports
+from tfdist.api.crd import KINDS
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SYSTEM = "tfdist-system"
@@ -23,11 +24,9 @@ RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 
 def install(api: Api) -> None:
-    """Install the CRD and the controller's account and role, but not its Deployment."""
-    crd = yaml.safe_load((ROOT / "crds" / "tfdistjobs.yaml").read_text())
-    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    api.apply(crd, path)
-    wait_for("the CRD to be served", lambda: _established(api.do("GET", f"{path}/{crd['metadata']['name']}")))
+    """Install the CRDs and the controller's account and role, but not its Deployment."""
+    for kind in KINDS:
+        _install_crd(api, yaml.safe_load((ROOT / "crds" / f"{kind.plural}.yaml").read_text()))
     api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM}}, "/api/v1/namespaces")
     account = {"name": ACCOUNT_NAME, "namespace": SYSTEM}
     api.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account}, ACCOUNT)
@@ -36,6 +35,13 @@ def install(api: Api) -> None:
         collection = f"{RBAC}/namespaces/{namespace}" if namespace else RBAC
         api.apply(role, f"{collection}/{role['kind'].lower()}s")
         api.apply(_binding(role), f"{collection}/{role['kind'].lower()}bindings")
+
+
+def _install_crd(api: Api, crd: Json) -> None:
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    api.apply(crd, path)
+    name = crd["metadata"]["name"]
+    wait_for(f"{name} to be served", lambda: _established(api.do("GET", f"{path}/{name}")))
 
 
 def _binding(role: Json) -> Json:

@@ -7,7 +7,7 @@ import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "crds" / "samples"
-SAMPLES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
+_ALL = sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
 
 def text(name: str) -> str:
@@ -19,3 +19,8 @@ def sample(name: str) -> dict[str, Any]:
     """Return the manifest of a sample."""
     manifest: dict[str, Any] = yaml.safe_load(text(name))
     return manifest
+
+
+SAMPLES = [name for name in _ALL if sample(name)["kind"] == "TFDistJob"]
+"""Those of jobs."""
+SWEEP_SAMPLES = [name for name in _ALL if sample(name)["kind"] == "TFDistSweep"]

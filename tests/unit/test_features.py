@@ -2,7 +2,6 @@
 
 import pathlib
 import re
-import runpy
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -10,6 +9,7 @@ import pytest
 from pydantic import BaseModel
 from pydantic.alias_generators import to_snake
 from support.factories import manifest
+from support.generators import generator
 
 from tfdist.api.base import ApiModel
 from tfdist.api.crd import crd
@@ -122,9 +122,8 @@ def test_the_description_of_a_planned_status_field_states_that_it_is_planned() -
         assert node["description"].startswith("Planned, not written by this version")
 
 
-def test_the_page_of_features_is_generated_from_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT / "crds"))
-    page = runpy.run_path(str(ROOT / "crds" / "features_page.py"))["page"]
+def test_the_page_of_features_is_generated_from_the_table() -> None:
+    page = generator("features_page")["page"]
     text = (ROOT / "docs" / "features.md").read_text(encoding="utf-8")
     assert text == page(), "run `make generate`"
     assert all(f"`spec.{feature.path}`" in text for feature in PLANNED)

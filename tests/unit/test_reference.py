@@ -2,12 +2,12 @@
 
 import pathlib
 import re
-import runpy
 from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
 import yaml
+from support.generators import generator
 from support.samples import SAMPLES, sample
 
 from tfdist.api.base import ApiModel
@@ -21,7 +21,7 @@ from tfdist.validation import parse
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FILE = ROOT / "docs" / "reference" / "api.md"
-GENERATOR: Final = runpy.run_path(str(ROOT / "crds" / "reference.py"))
+GENERATOR: Final = generator("reference")
 PAGE: Final = FILE.read_text(encoding="utf-8")
 TITLES: Final = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", PAGE, flags=re.DOTALL), flags=re.MULTILINE)
 

@@ -1,4 +1,4 @@
-"""The samples: each is a valid job that sets no default, and together they show every feature."""
+"""The samples: each is a valid job or sweep that sets no default, and together they show every feature."""
 
 import runpy
 from collections.abc import Iterator
@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel
-from support.samples import FOLDER, ROOT, SAMPLES, sample, text
+from support.samples import FOLDER, ROOT, SAMPLES, SWEEP_SAMPLES, sample, text
 
 from tfdist.api.features import PLANNED
+from tfdist.api.sweep import CleanTrials, SearchMethod, TFDistSweep
 from tfdist.api.training import EvaluationMode
 from tfdist.api.v1 import Strategy, TFDistJobSpec
 from tfdist.contract import Task
@@ -51,18 +52,39 @@ def test_sidecars_of_samples_are_native_and_end_with_the_replica() -> None:
     assert "Always" in {container.get("restartPolicy") for container in started_before}
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.parametrize("name", SWEEP_SAMPLES)
+def test_a_sample_of_a_sweep_is_valid_with_a_valid_job_and_named_like_its_file(name: str) -> None:
+    sweep = TFDistSweep.model_validate(sample(name))
+    assert sweep.metadata.name == name
+    job = {"apiVersion": "tfdist.dev/v1", "kind": "TFDistJob", "metadata": {"name": name}}
+    assert parse(job | sample(name)["spec"]["template"]).spec == sweep.spec.template.spec
+
+
+def test_samples_of_sweeps_show_a_random_search_with_early_stopping_and_a_grid_over_seeds() -> None:
+    specs = [TFDistSweep.model_validate(sample(name)).spec for name in SWEEP_SAMPLES]
+    assert {spec.search.method for spec in specs} == {SearchMethod.RANDOM, SearchMethod.GRID}
+    assert {spec.clean_trials for spec in specs} == {CleanTrials.STOPPED, CleanTrials.ALL_BUT_BEST}
+    assert any(spec.early_stopping for spec in specs)
+    assert ["runtime", "seed"] in [[*parameter.target] for spec in specs for parameter in spec.parameters]
+
+
+@pytest.mark.parametrize("name", [*SAMPLES, *SWEEP_SAMPLES])
 def test_a_sample_begins_with_what_it_shows_and_what_to_try(name: str) -> None:
     first, second, third = text(name).splitlines()[:3]
     assert first.startswith("# ")
     assert first.endswith(".")
     assert second.startswith("# ")
-    assert third == "apiVersion: tfdist.dev/v1"
+    assert third == f"apiVersion: {sample(name)['apiVersion']}"
 
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_a_sample_sets_no_default(name: str) -> None:
     assert list(defaults_written_out(parse(sample(name)).spec, "spec")) == []
+
+
+@pytest.mark.parametrize("name", SWEEP_SAMPLES)
+def test_a_sample_of_a_sweep_sets_no_default(name: str) -> None:
+    assert list(defaults_written_out(TFDistSweep.model_validate(sample(name)).spec, "spec")) == []
 
 
 def test_a_default_that_is_written_out_would_be_found() -> None:

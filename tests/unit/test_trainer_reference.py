@@ -1,22 +1,17 @@
 """The reference of the programs' configuration: up to date, and every field has a meaning."""
 
 import pathlib
-import runpy
-import sys
 from typing import Any, Final
 
 import pytest
+from support import generators
 
 ROOT: Final = pathlib.Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
 def generator() -> dict[str, Any]:
-    sys.path.insert(0, str(ROOT / "crds"))
-    try:
-        return runpy.run_path(str(ROOT / "crds" / "trainer_reference.py"))
-    finally:
-        sys.path.remove(str(ROOT / "crds"))
+    return generators.generator("trainer_reference")
 
 
 def test_the_page_is_up_to_date(generator: dict[str, Any]) -> None:

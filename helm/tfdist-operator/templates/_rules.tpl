@@ -123,13 +123,29 @@
   resources:
   - tfdistjobs
   verbs:
+  - create
+  - delete
+  - list
+  - patch
+  - watch
+- apiGroups:
+  - tfdist.dev
+  resources:
+  - tfdistjobs/status
+  verbs:
+  - patch
+- apiGroups:
+  - tfdist.dev
+  resources:
+  - tfdistsweeps
+  verbs:
   - delete
   - list
   - watch
 - apiGroups:
   - tfdist.dev
   resources:
-  - tfdistjobs/status
+  - tfdistsweeps/status
   verbs:
   - patch
 - apiGroups:
@@ -183,8 +199,10 @@
   - tfdist.dev
   resources:
   - tfdistjobs
-  - tfdistjobs/status
   - tfdistjobs/scale
+  - tfdistsweeps
+  - tfdistjobs/status
+  - tfdistsweeps/status
   verbs:
   - get
   - list
@@ -196,6 +214,7 @@
   resources:
   - tfdistjobs
   - tfdistjobs/scale
+  - tfdistsweeps
   verbs:
   - create
   - delete

@@ -17,13 +17,15 @@ class CrossFieldRule:
     """A rule between the fields of a model, in CEL for the API server and in Python for offline validation.
 
     A test evaluates both on the same manifests. `path` is the field to change, relative to the model, such as
-    `.worker.replicas`; `python` gets the model and returns whether it meets the rule.
+    `.worker.replicas`; `python` gets the model and returns whether it meets the rule. `on_server` is False for a rule
+    that reads a field with values of any type: Kubernetes' CEL has no such fields, so the API server has no such rule.
     """
 
     cel: str
     message: str
     path: str
     python: Callable[[Any], bool]
+    on_server: bool = True
 
     def schema_entry(self) -> dict[str, str]:
         """Return the rule as an entry of `x-kubernetes-validations`."""
@@ -52,8 +54,8 @@ class ApiModel(BaseModel):
         for name, text in attribute_docstrings(cls).items():
             if name in cls.model_fields:
                 resolved["properties"][cls.model_fields[name].alias or name].setdefault("description", text)
-        if cls.cross_field_rules:
-            resolved["x-kubernetes-validations"] = [rule.schema_entry() for rule in cls.cross_field_rules]
+        if rules := [rule.schema_entry() for rule in cls.cross_field_rules if rule.on_server]:
+            resolved["x-kubernetes-validations"] = rules
         return result
 
 

@@ -15,17 +15,21 @@ from tfdist.api.base import ApiModel
 from tfdist.api.features import PLANNED
 
 
-def ratcheting(path: str, message: str, holds: Callable[[str], str]) -> tuple[dict[str, Any], dict[str, Any]]:
+def ratcheting(
+    path: str, message: str, holds: Callable[[str], str], within: str = ""
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the two rules, as entries of `x-kubernetes-validations` of the whole resource.
 
     Args:
-        path: the invalid field, below `spec`.
+        path: the invalid field, below `spec` of the job.
         message: the fact and the remedy.
-        holds: gets `self` or `oldSelf`, and returns in CEL whether that object meets the rule.
+        holds: gets the job in CEL, such as `self` or `oldSelf`, and returns in CEL whether it meets the rule.
+        within: path of the job in the resource, such as `.spec.template`; empty if the resource is the job.
     """
-    entry = {"message": message, "fieldPath": f".spec.{path}", "reason": "FieldValueForbidden"}
-    created = {"rule": f"has(self.status) || {holds('self')}"} | entry
-    updated = {"rule": f"{holds('self')} || !({holds('oldSelf')})"} | entry
+    entry = {"message": message, "fieldPath": f"{within}.spec.{path}", "reason": "FieldValueForbidden"}
+    new, old = holds(f"self{within}"), holds(f"oldSelf{within}")
+    created = {"rule": f"has(self.status) || {new}"} | entry
+    updated = {"rule": f"{new} || !({old})"} | entry
     return created, updated
 
 
@@ -69,7 +73,13 @@ STRICTER: Final = (
 )
 """Applied by `tfdist.validation` to every job, and by the API server to new values."""
 
-RATCHETING_RULES: Final = tuple(
-    rule for each in (*PLANNED, *STRICTER) for rule in ratcheting(each.path, each.message, each.cel)
-)
-"""Entries of `x-kubernetes-validations` of the whole resource."""
+
+def _rules(within: str) -> tuple[dict[str, Any], ...]:
+    each = (*PLANNED, *STRICTER)
+    return tuple(rule for one in each for rule in ratcheting(one.path, one.message, one.cel, within))
+
+
+RATCHETING_RULES: Final = _rules("")
+"""Entries of `x-kubernetes-validations` of a job."""
+TEMPLATE_RATCHETING_RULES: Final = _rules(".spec.template")
+"""The same rules for the job in the template of a sweep: entries of `x-kubernetes-validations` of the sweep."""

@@ -1,7 +1,4 @@
-"""The TFDistSweep resource, `tfdist.dev/v1alpha1`: trials of one TFDistJob with different values of parameters.
-
-No controller acts on it yet, so its CRD is not installed.
-"""
+"""The TFDistSweep resource, `tfdist.dev/v1alpha1`: trials of one TFDistJob with different values of parameters."""
 
 from enum import StrEnum
 from typing import Annotated, Final, Literal
@@ -43,6 +40,7 @@ class SearchSpec(ApiModel):
             "method List requires list, and list requires method List; change method, or list",
             ".list",
             lambda self: (self.method is SearchMethod.LIST) == (self.trial_values is not None),
+            on_server=False,
         ),
     )
 

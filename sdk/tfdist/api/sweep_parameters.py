@@ -100,6 +100,7 @@ class SweepParameter(ApiModel):
             "values and range are mutually exclusive; keep one of them",
             "",
             lambda self: self.values is None or self.range is None,
+            on_server=False,
         ),
         CrossFieldRule(
             "!has(self.field) || !has(self.env)",

@@ -1,7 +1,8 @@
 """Immutable fields: rules that the API server evaluates on every update.
 
-A job has started when the controller has stored `status.attempt`, before it creates any object. Until then everything
-may change, so that a job that is `Invalid` or suspended can be corrected in place.
+A job has started when the controller has stored `status.attempt`, a sweep when it has stored `status.startTime`, before
+it creates any object. Until then everything may change, so that a job or sweep that is `Invalid` or suspended can be
+corrected in place.
 """
 
 from typing import Any, Final
@@ -68,3 +69,37 @@ TRANSITION_RULES: Final = (
     _fixed("spec.scheduling.gang"),
 )
 """Entries of `x-kubernetes-validations` of the whole resource."""
+
+
+_SWEEP_NOT_STARTED: Final = "!has(oldSelf.status) || !has(oldSelf.status.startTime)"
+_SWEEP_REMEDY: Final = (
+    "is immutable once the sweep has started, so that its trials are comparable; delete and recreate the sweep"
+)
+
+
+def _fixed_in_sweep(path: str, same: str) -> dict[str, Any]:
+    return _rule(f"{_SWEEP_NOT_STARTED} || ({same})", f"{path} {_SWEEP_REMEDY}", f".spec.{path}")
+
+
+def _same(path: str) -> str:
+    """Return in CEL whether an optional field below `spec` is unchanged."""
+    new, old = f"self.spec.{path}", f"oldSelf.spec.{path}"
+    return f"has({new}) == has({old}) && (!has({new}) || {new} == {old})"
+
+
+SWEEP_TRANSITION_RULES: Final = (
+    _fixed_in_sweep("metric", _same("metric")),
+    _fixed_in_sweep("goal", _same("goal")),
+    _fixed_in_sweep(
+        "parameters",  # lists by name are equal in any order, and a grid depends on the order
+        "self.spec.parameters == oldSelf.spec.parameters && "
+        "self.spec.parameters.map(p, p.name) == oldSelf.spec.parameters.map(p, p.name)",
+    ),
+    _fixed_in_sweep("search.method", _same("search.method")),
+    _fixed_in_sweep("search.seed", _same("search.seed")),
+    _fixed_in_sweep(  # CEL has no field `list`, whose values have no type, but compares it as a part of `search`
+        "search.list", "self.spec.search.method != 'List' || self.spec.search == oldSelf.spec.search"
+    ),
+    _fixed_in_sweep("template", "self.spec.template == oldSelf.spec.template"),
+)
+"""Entries of `x-kubernetes-validations` of a sweep."""
