@@ -73,7 +73,7 @@ def _active(view: SweepView, sweep: TFDistSweep, now: datetime) -> SweepPlan:
             "results": list(results.values()) or None,
             "rungs": rungs or None,
             "active_since": _active_since(view, now, suspended=spec.suspend),
-            "start_time": view.status.start_time or (rfc3339(now) if results else None),
+            "start_time": view.status.start_time or (None if spec.suspend else rfc3339(now)),
             "completion_time": rfc3339(now) if end else None,
         }
     )
