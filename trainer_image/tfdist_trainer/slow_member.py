@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 WINDOW_SECONDS: Final = 10.0
 """Age of the oldest sample in a median: shorter pauses of a member, such as those of its node, do not change it."""
-MIN_SAMPLES: Final = 3
+MIN_SAMPLES: Final = 5
 """Samples in a median, also if they are older than the window: steps may take longer than seconds."""
 SAMPLE_SECONDS: Final = 0.5
 """Shortest time between two samples."""
@@ -28,8 +28,10 @@ RECOVERED_FACTOR: Final = 1.25
 """A named member stays named while its factor is above this; another one replaces it if it is this much slower."""
 RELEVANT_SHARE: Final = 0.1
 """Share of a step that a slow member adds at least: else the exchange dominates, and a faster member gains little."""
-HOLD_SECONDS: Final = 10.0
-"""Time for which the rule must apply before a name is set or removed, so that it does not alternate."""
+HOLD_SECONDS: Final = 8.0
+"""Time for which the rule must apply to a member before it is named."""
+RECOVERED_SECONDS: Final = 24.0
+"""Time for which it must apply to none before the name is removed; longer, so that the name does not alternate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ class SlowMemberRule:
             self._pending_since = None
         elif self._pending_since is None or found != self._pending:
             self._pending, self._pending_since = found, now
-        elif now - self._pending_since >= HOLD_SECONDS:
+        elif now - self._pending_since >= (RECOVERED_SECONDS if found is None else HOLD_SECONDS):
             named, self._pending_since = found, None
         self.named = None
         if named is not None:
