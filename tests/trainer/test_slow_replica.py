@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support.polling import wait_for
 from support.slowed_program import SECONDS
 
 from tfdist.contract import Role
@@ -34,6 +35,18 @@ def test_the_worker_that_computes_longest_is_named_with_its_times(launch: "Launc
     assert report.exchange_wait_millis is not None
     assert report.exchange_wait_millis > 0
     assert gang.progress_when(lambda found: found.exchange_wait_millis is not None, index=1).slow_replica is None
+    # A writer keeps points for ten seconds at most: TensorBoard, too, has the name and the times of each worker.
+    wait_for("the text in TensorBoard", lambda: b"slow_replica" in written(tmp_path / "train"))
+    wait_for(
+        "the times in TensorBoard",
+        lambda: all(b"compute_millis" in written(tmp_path / f"worker-{n}") for n in range(3)),
+    )
+    assert b"worker-1: " in written(tmp_path / "train")
+
+
+def written(run: Path) -> bytes:
+    """Return the content of the event files of a run."""
+    return b"".join(file.read_bytes() for file in run.glob("events.*"))
 
 
 def test_no_worker_of_a_healthy_gang_is_named(launch: "Launch", tmp_path: Path) -> None:
