@@ -54,9 +54,7 @@ PLANNED: Final = (
 )
 """Unsupported fields, in the order of the documentation."""
 
-PLANNED_STATUS: Final = {
-    "progress.slowestReplica": "the replica that the others wait for",
-}
+PLANNED_STATUS: Final[Mapping[str, str]] = {}
 """Fields of the status that are in the schema, and that this version does not write."""
 
 
