@@ -16,7 +16,7 @@ pytestmark = pytest.mark.trainer
 
 
 def started(launch: "Launch", folder: Path, *seconds: float, **config: Any) -> "Replicas":
-    """Start workers whose steps take these seconds,."""
+    """Start workers whose steps take so many seconds."""
     training = {"program": "support.slowed_program:Line", "config": {"batchSizePerReplica": 2} | config}
     environs = {index: {SECONDS: str(own)} for index, own in enumerate(seconds)}
     job = {"training": training, "logDirectory": str(folder), "checkpoint": None}
@@ -49,6 +49,7 @@ def written(run: Path) -> bytes:
     return b"".join(file.read_bytes() for file in run.glob("events.*"))
 
 
+@pytest.mark.long  # a load of other processes can slow one of two workers down
 def test_no_worker_of_a_healthy_gang_is_named(launch: "Launch", tmp_path: Path) -> None:
     """Given two workers whose steps take equally long; then none is named in 24 steps."""
     gang = started(launch, tmp_path, 0.1, 0.1, epochs=1_000_000)
