@@ -15,7 +15,7 @@ from support.dying_controller import Run
 from support.history import Change, recorded
 from support.played_sweep import create, end, sweep, trials
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 JOBS = "/apis/tfdist.dev/v1/tfdistjobs"
 SECONDS = 240
