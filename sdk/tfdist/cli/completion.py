@@ -85,7 +85,7 @@ def _contexts(ctx: typer.Context) -> dict[str, str]:
 
 
 def _jobs(client: "Client") -> list[str]:
-    from tfdist.client.client import jobs_path  # noqa: PLC0415  as above
+    from tfdist.client.paths import jobs_path  # noqa: PLC0415  as above
 
     return _names(client, jobs_path(client.namespace))
 
