@@ -18,6 +18,8 @@ FINISHED: Final = FINAL | {SweepPhase.INVALID}
 
 _FAILED: Final = 1
 _PREFIX: Final = "parameters."
+_FIRST: Final = ("trial", "job", "phase", "value", "step")
+_LAST: Final = ("reason", "checkpoint", "gpuSeconds", "cpuSeconds")
 
 
 @dataclass(frozen=True)
@@ -135,13 +137,18 @@ class Trial:
 
 
 def rows(trials: Sequence[Trial]) -> list[dict[str, Any]]:
-    """Return the trials as flat rows with the same columns, as `pandas.DataFrame(rows)` reads them.
+    """Return the trials as flat rows with the same `columns`, as `pandas.DataFrame(rows)` reads them.
 
     A parameter is the column `parameters.NAME`, the name that `pandas.json_normalize` gives it. What a trial does not
     have is None.
     """
-    names = parameter_names(trials)
+    names = columns(trials)
     return [_row(trial, names) for trial in trials]
+
+
+def columns(trials: Sequence[Trial]) -> list[str]:
+    """Return the names of the columns of `rows`."""
+    return [*_FIRST, *(f"{_PREFIX}{name}" for name in parameter_names(trials)), *_LAST]
 
 
 def parameter_names(trials: Sequence[Trial]) -> list[str]:
@@ -149,12 +156,10 @@ def parameter_names(trials: Sequence[Trial]) -> list[str]:
     return list(dict.fromkeys(name for trial in trials for name in trial.parameters))
 
 
-def _row(trial: Trial, parameters: Sequence[str]) -> dict[str, Any]:
+def _row(trial: Trial, names: Sequence[str]) -> dict[str, Any]:
     values = trial.document()
-    first = ("trial", "job", "phase", "value", "step")
-    last = ("reason", "checkpoint", "gpuSeconds", "cpuSeconds")
-    varied = {f"{_PREFIX}{name}": trial.parameters.get(name) for name in parameters}
-    return {name: values.get(name) for name in first} | varied | {name: values.get(name) for name in last}
+    values |= {f"{_PREFIX}{name}": value for name, value in trial.parameters.items()}
+    return {name: values.get(name) for name in names}
 
 
 def _evaluation(spec: Mapping[str, Any]) -> Mapping[str, Any]:
