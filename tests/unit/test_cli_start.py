@@ -104,7 +104,12 @@ def test_commands_of_jobs_import_nothing_of_sweeps(tmp_path: pathlib.Path) -> No
     with ListServer({path: [dict(RUNNING.manifest)]}).running() as server:
         server.write_kubeconfig(tmp_path / "kubeconfig", {"here": "team"})
         found = imported("list", environment={"KUBECONFIG": str(tmp_path / "kubeconfig")})
-    assert not found & {"tfdist.client.sweep", "tfdist.client.sweeps", "tfdist.api.sweep_status"}
+    assert not found & {
+        "tfdist.client.sweep",
+        "tfdist.client.sweeps",
+        "tfdist.api.sweep_status",
+        "tfdist.cli.declarations.sweeps",
+    }
 
 
 def test_the_models_are_imported_without_reading_their_sources() -> None:

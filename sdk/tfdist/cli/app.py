@@ -18,7 +18,7 @@ from tfdist.cli.declarations.jobs import jobs
 from tfdist.cli.declarations.logs import logs
 from tfdist.cli.declarations.offline import offline
 from tfdist.cli.declarations.submit import submit
-from tfdist.cli.declarations.sweeps import sweeps
+from tfdist.cli.declarations.sweep_group import sweep_group
 from tfdist.cli.declarations.tools import tools
 from tfdist.cli.declarations.usage import usage
 from tfdist.cli.errors import MISSING_EXTRA, CommandError
@@ -51,7 +51,7 @@ app.add_typer(evaluate)
 app.add_typer(jobs)
 app.add_typer(control)
 app.add_typer(logs)
-app.add_typer(sweeps)
+app.add_typer(sweep_group)
 app.add_typer(tools)
 app.add_typer(usage)
 app.add_typer(init)

@@ -36,6 +36,6 @@ class CommandGroup(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """List the commands with their whole first sentences, which Typer would cut at the width of the terminal."""
-        for command in self.commands.values():
+        for command in filter(None, (self.get_command(ctx, name) for name in self.list_commands(ctx))):
             command.short_help = (command.help or "").partition("\n\n")[0]
         super().format_commands(ctx, formatter)

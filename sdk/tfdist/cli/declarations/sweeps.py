@@ -1,4 +1,4 @@
-"""Commands for sweeps, in a group of their own: `tfdist sweep`."""
+"""The commands of the group `tfdist sweep`."""
 
 from typing import Annotated, Final, Literal
 
@@ -6,17 +6,9 @@ import typer
 
 from tfdist.cli import completion
 from tfdist.cli.cluster import connect
-from tfdist.cli.command_line import CommandGroup
 from tfdist.cli.options import Context, Kubeconfig, Namespace
 
-sweeps: Final = typer.Typer(
-    name="sweep",
-    cls=CommandGroup,
-    help="Run and compare trials of a job with different values of parameters.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    context_settings={"max_content_width": 120},
-)
+sweeps: Final = typer.Typer(rich_markup_mode=None)
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="YAML or JSON; a folder; - for standard input.")]
 SweepName = Annotated[
