@@ -2,12 +2,15 @@
 
 import copy
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
 
+from tfdist.api.base import ApiModel
 from tfdist.api.status import ConditionType, JobCondition, JobPhase, ReplicaFailure, TFDistJobStatus
 from tfdist.reasons import ConditionReason
+
+Model = TypeVar("Model", bound=ApiModel)
 
 DEADLINE_EXCEEDED: Final = 124
 """Exit code of a job that exceeded a deadline, the same as that of `timeout(1)`."""
@@ -22,11 +25,16 @@ _DEADLINES: Final = frozenset(
 
 
 def read_status(stored: Mapping[str, Any]) -> TFDistJobStatus:
+    """Return the stored status of a job, as `readable`."""
+    return readable(TFDistJobStatus, stored)
+
+
+def readable(model: type[Model], stored: Mapping[str, Any]) -> Model:
     """Return a stored status, without the fields and list items of another version that this one cannot read."""
     remaining = copy.deepcopy(dict(stored))
     while True:
         try:
-            return TFDistJobStatus.model_validate(remaining, extra="ignore")
+            return model.model_validate(remaining, extra="ignore")
         except ValidationError as error:
             unreadable = dict.fromkeys(_item(problem["loc"]) for problem in error.errors())
             for location in reversed(unreadable):  # of a list, the last items first

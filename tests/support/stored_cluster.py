@@ -27,10 +27,11 @@ Json = dict[str, Any]
 
 TEAM: Final = "/api/v1/namespaces/team"
 JOBS: Final = "/apis/tfdist.dev/v1/namespaces/team/tfdistjobs"
+SWEEPS: Final = "/apis/tfdist.dev/v1alpha1/namespaces/team/tfdistsweeps"
 REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 COLLECTIONS: Final = frozenset(
     ("configmaps", "deployments", "endpointslices", "events", "nodes", "pods", "resourcequotas", "storageclasses",
-     "tfdistjobs")
+     "tfdistjobs", "tfdistsweeps")
 )  # fmt: skip
 
 

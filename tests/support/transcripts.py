@@ -27,7 +27,7 @@ WIDTHS: Final = (80, 200, None)
 """Columns of a terminal; None is no terminal."""
 
 _CLOCKS: Final = ("cli.commands.list", "cli.commands.get", "cli.commands.describe", "cli.commands.events",
-                  "cli.commands.cost", "client.client", "client.doctor")  # fmt: skip
+                  "cli.commands.cost", "cli.commands.sweep_show", "client.client", "client.doctor")  # fmt: skip
 _GENERATED: Final = ((re.compile(r"-code-[0-9a-f]{8}\b"), "-code-1b3cf334"),)
 """The hash of an archive depends on the version of zlib."""
 

@@ -11,6 +11,7 @@ import yaml
 from support.factories import manifest
 from support.list_server import ListServer
 from support.stored_jobs import RUNNING
+from support.stored_sweeps import RUNNING_SWEEP
 
 from tfdist import __version__
 from tfdist.cli import documents
@@ -18,6 +19,7 @@ from tfdist.cli.errors import MISSING_EXTRA
 from tfdist.cli.main import main
 
 TOOLS = ("port-forward", "tensorboard", "shell", "stacks", "doctor", "report")
+SWEEP = ("submit", "run", "attach", "wait", "list", "get", "describe", "results", "suspend", "resume", "delete")
 COMMANDS = ("validate", "render", "convert", "run", "submit", "evaluate", "init", *TOOLS)
 NEVER = {"tensorflow", "kopf", "aiohttp", "numpy", "tfdist_operator", "tfdist_trainer"}
 HEAVY = NEVER | {"kubernetes"}
@@ -57,7 +59,9 @@ def imported(*arguments: str, environment: dict[str, str] | None = None) -> set[
     return set(json.loads(ran.stdout.splitlines()[-1]))
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["submit", "--help"], ["list", "-h"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["submit", "--help"], ["list", "-h"], ["sweep", "--help"], ["sweep", "list", "-h"]]
+)
 def test_help_imports_neither_models_nor_yaml_nor_rich(arguments: list[str]) -> None:
     assert not imported(*arguments) & HELP_NEEDS_NONE
 
@@ -82,6 +86,32 @@ def test_a_list_of_jobs_imports_models_of_their_status_only(tmp_path: pathlib.Pa
     assert generated == [], "the package imports its thousand models and API classes when they are used"
 
 
+def test_a_list_of_sweeps_imports_no_models_of_a_specification(tmp_path: pathlib.Path) -> None:
+    # given a cluster with a sweep
+    path = "/apis/tfdist.dev/v1alpha1/namespaces/team/tfdistsweeps"
+    with ListServer({path: [dict(RUNNING_SWEEP.manifest)]}).running() as server:
+        server.write_kubeconfig(tmp_path / "kubeconfig", {"here": "team"})
+        # when
+        found = imported("sweep", "list", environment={"KUBECONFIG": str(tmp_path / "kubeconfig")})
+    # then
+    assert len(server.asked) == 1
+    assert "tfdist.api.sweep_status" in found
+    assert not found & (NEVER | {"tfdist.api.v1", "tfdist.api.sweep", "tfdist.validation", "rich.console"})
+
+
+def test_commands_of_jobs_import_nothing_of_sweeps(tmp_path: pathlib.Path) -> None:
+    path = "/apis/tfdist.dev/v1/namespaces/team/tfdistjobs"
+    with ListServer({path: [dict(RUNNING.manifest)]}).running() as server:
+        server.write_kubeconfig(tmp_path / "kubeconfig", {"here": "team"})
+        found = imported("list", environment={"KUBECONFIG": str(tmp_path / "kubeconfig")})
+    assert not found & {
+        "tfdist.client.sweep",
+        "tfdist.client.sweeps",
+        "tfdist.api.sweep_status",
+        "tfdist.cli.declarations.sweeps",
+    }
+
+
 def test_the_models_are_imported_without_reading_their_sources() -> None:
     ran = subprocess.run([sys.executable, "-c", PRINT_SOURCES], check=True, capture_output=True, text=True)
     assert [name for name in json.loads(ran.stdout) if "tfdist" in name] == []
@@ -95,8 +125,8 @@ def test_offline_commands_import_nothing_heavy(command: str, job: str) -> None:
 
 
 def test_each_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
-    for command in COMMANDS:
-        assert main([command, "--help"]) == 0
+    for command in [[each] for each in COMMANDS] + [["sweep", each] for each in SWEEP]:
+        assert main([*command, "--help"]) == 0
         assert "Exit code: 0" in capsys.readouterr().out
 
 

@@ -17,6 +17,7 @@ from tfdist.cli import kubectl_completion
 from tfdist.cli.main import main
 
 TEAM: Final = "/apis/tfdist.dev/v1/namespaces/team/tfdistjobs"
+SWEEPS: Final = "/apis/tfdist.dev/v1alpha1/namespaces/team/tfdistsweeps"
 OTHER: Final = "/apis/tfdist.dev/v1/namespaces/other/tfdistjobs"
 
 
@@ -26,7 +27,7 @@ def named(*names: str) -> list[Json]:
 
 @pytest.fixture
 def server() -> Iterator[ListServer]:
-    lists = {TEAM: named("fashion", "fast", "prices"), OTHER: named("books")}
+    lists = {TEAM: named("fashion", "fast", "prices"), OTHER: named("books"), SWEEPS: named("fashion-lr", "prices")}
     with ListServer(lists).running() as made:
         yield made
 
@@ -72,6 +73,12 @@ def test_options_typed_before_choose_the_namespace_and_the_context(complete: Any
 
 def test_of_several_jobs_those_on_the_command_line_are_left_out(complete: Any) -> None:
     assert complete("suspend", "fast", "") == ["fashion", "prices"]
+
+
+def test_sweeps_are_completed_after_the_commands_of_their_group(complete: Any) -> None:
+    assert complete("sweep", "res") == ["results", "resume"]
+    assert complete("sweep", "results", "") == ["fashion-lr", "prices"]
+    assert complete("sweep", "delete", "prices", "") == ["fashion-lr"]
 
 
 def test_after_the_job_its_replicas_are_completed_each_once(server: ListServer, complete: Any) -> None:

@@ -9,15 +9,13 @@ from tfdist.api.base import ApiModel, CrossFieldRule, list_map
 from tfdist.api.patterns import JOB_NAME
 from tfdist.api.scalars import Boolean, Count, Name, Natural, Seconds, distinct
 from tfdist.api.sweep_parameters import Number, SweepParameter, Value
-from tfdist.api.sweep_resource import MAX_SWEEP_NAME, MAX_TRIALS
+from tfdist.api.sweep_resource import MAX_PARAMETERS, MAX_RUNGS, MAX_SWEEP_NAME, MAX_TRIALS
 from tfdist.api.training import EvaluationMode
 from tfdist.api.v1 import ObjectMeta, TFDistJobSpec
 
-MAX_PARAMETERS: Final = 32
 DEFAULT_TRIALS: Final = 10
 DEFAULT_REDUCTION: Final = 3
 DEFAULT_MIN_TRIALS: Final = 5
-MAX_RUNGS: Final = 32
 
 Trials = Annotated[Count, Field(le=MAX_TRIALS)]
 Goal = Literal["Maximize", "Minimize"]

@@ -11,6 +11,8 @@ SWEEP_PLURAL: Final = "tfdistsweeps"
 SWEEP_SHORT_NAME: Final = "tfs"
 
 MAX_TRIALS: Final = 500
+MAX_PARAMETERS: Final = 32
+MAX_RUNGS: Final = 32
 MAX_SWEEP_NAME: Final = 41
 """Largest length of a sweep's name: the name of trial 499 has four more characters, and a job's name at most 45."""
 

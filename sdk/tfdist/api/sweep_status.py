@@ -9,9 +9,8 @@ from tfdist.api.base import ApiModel, list_map
 from tfdist.api.condition import Condition
 from tfdist.api.gang_status import ShortText
 from tfdist.api.scalars import Amount, Path, Time, Whole
-from tfdist.api.sweep import MAX_PARAMETERS, MAX_RUNGS
 from tfdist.api.sweep_parameters import Value
-from tfdist.api.sweep_resource import MAX_TRIALS
+from tfdist.api.sweep_resource import MAX_PARAMETERS, MAX_RUNGS, MAX_TRIALS
 
 Parameters = Annotated[dict[str, Value], Field(max_length=MAX_PARAMETERS)]
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Annotated, Any, Final, NoReturn
 
 import typer
-from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from tfdist import __version__
+from tfdist.cli.command_line import CommandGroup
 from tfdist.cli.declarations.control import control
 from tfdist.cli.declarations.evaluate import evaluate
 from tfdist.cli.declarations.init import init
@@ -18,6 +18,7 @@ from tfdist.cli.declarations.jobs import jobs
 from tfdist.cli.declarations.logs import logs
 from tfdist.cli.declarations.offline import offline
 from tfdist.cli.declarations.submit import submit
+from tfdist.cli.declarations.sweep_group import sweep_group
 from tfdist.cli.declarations.tools import tools
 from tfdist.cli.declarations.usage import usage
 from tfdist.cli.errors import MISSING_EXTRA, CommandError
@@ -29,29 +30,11 @@ _INTERRUPTED: Final = 130
 _CLOSED_PIPE: Final = 141
 
 
-class _Commands(TyperGroup):
+class _Commands(CommandGroup):
     """Exits with the integer that a command returns, or with the exit code for the exception that it raises."""
 
     def invoke(self, ctx: Any) -> NoReturn:
         raise typer.Exit(_guarded(lambda: super(_Commands, self).invoke(ctx), debug=ctx.params["debug"]))
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """Return the global options, with False instead of None as the value of Typer's own flags, such as `--help`.
-
-        Typer imports pydantic to convert any value but that of a flag; `submit --help` and the completion of commands
-        need no other.
-        """
-        options = super().get_params(ctx)
-        for each in options:
-            if each.default is None:
-                each.default = False
-        return options
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """List the commands with their whole first sentences, which Typer would cut at the width of the terminal."""
-        for command in self.commands.values():
-            command.short_help = (command.help or "").partition("\n\n")[0]
-        super().format_commands(ctx, formatter)
 
 
 app = typer.Typer(
@@ -68,6 +51,7 @@ app.add_typer(evaluate)
 app.add_typer(jobs)
 app.add_typer(control)
 app.add_typer(logs)
+app.add_typer(sweep_group)
 app.add_typer(tools)
 app.add_typer(usage)
 app.add_typer(init)

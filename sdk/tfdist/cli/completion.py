@@ -1,4 +1,4 @@
-"""Completion in a shell: names of jobs, replicas, namespaces and contexts, and phases.
+"""Completion in a shell: names of jobs and sweeps, replicas, namespaces and contexts, and phases.
 
 A shell waits for the answer with each press of Tab, and prints what goes wrong into the line that is being typed. So a
 cluster has one second to answer, and an error gives no completions.
@@ -25,6 +25,11 @@ _LIMIT: Final = 500
 def job_names(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the jobs of the namespace, without those that the command line already has."""
     return _matching(_of_cluster(ctx, _jobs), incomplete, without=ctx.params.get("names") or ())
+
+
+def sweep_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the sweeps of the namespace, without those that the command line already has."""
+    return _matching(_of_cluster(ctx, _sweeps), incomplete, without=ctx.params.get("names") or ())
 
 
 def replicas(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -85,9 +90,15 @@ def _contexts(ctx: typer.Context) -> dict[str, str]:
 
 
 def _jobs(client: "Client") -> list[str]:
-    from tfdist.client.client import jobs_path  # noqa: PLC0415  as above
+    from tfdist.client.paths import jobs_path  # noqa: PLC0415  as above
 
     return _names(client, jobs_path(client.namespace))
+
+
+def _sweeps(client: "Client") -> list[str]:
+    from tfdist.client.paths import sweeps_path  # noqa: PLC0415  as above
+
+    return _names(client, sweeps_path(client.namespace))
 
 
 def _namespaces(client: "Client") -> list[str]:

@@ -27,6 +27,20 @@ def config_maps(found: Sequence[Document], namespace: str) -> dict[str, Mapping[
     return result
 
 
+def config_map_manifests(found: Sequence[Document], namespace: str) -> list[dict[str, Any]]:
+    """Return the manifests of the ConfigMaps for a job of `namespace`, with the content of each.
+
+    Raises:
+        CommandError: a file of a kustomization cannot be read.
+    """
+    return [_manifest(name, value) for name, value in config_maps(found, namespace).items()]
+
+
+def _manifest(name: str, config_map: Mapping[str, Any]) -> dict[str, Any]:
+    metadata = {"name": name} | dict(config_map.get("metadata") or {})
+    return {key: each for key, each in config_map.items() if each is not None} | {"metadata": metadata}
+
+
 def _generated(generator: Mapping[str, Any], source: str) -> dict[str, str]:
     """Return the data of a ConfigMap that a kustomization generates from files and literals."""
     folder = Path() if source == STDIN else Path(source).parent

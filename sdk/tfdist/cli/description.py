@@ -5,11 +5,11 @@ from datetime import datetime
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
+from tfdist.api.condition import Condition
 from tfdist.api.status import (
     ConditionType,
     EvaluationResult,
     ExportResult,
-    JobCondition,
     Progress,
     ReplicaFailure,
     TFDistJobStatus,
@@ -51,16 +51,16 @@ def description(
     """
     status = job.status
     head = chain(_identity(job, now), _work(status, now), _results(status, now), _cluster(job, now))
-    lines = [line for field in head for line in _field(field, width)]
+    lines = [line for field in head for line in field_lines(field, width)]
     failure = root_cause(status) or next(iter(reversed(status.failures or ())), None)
     if failure is not None:
         lines.append("Last Failure:")
-        lines += [line for field in _failure(failure, now) for line in _field(field, width, "  ")]
+        lines += [line for field in _failure(failure, now) for line in field_lines(field, width, "  ")]
     lines += _replicas(status)
     if used := list(usage_fields(job, now)):
-        lines += ["Usage:", *(line for field in used for line in _field(field, width, "  "))]
+        lines += ["Usage:", *(line for field in used for line in field_lines(field, width, "  "))]
     lines += attempt_lines(job, now, width)
-    lines += _conditions(status.conditions or (), now, width)
+    lines += condition_lines(status.conditions or (), now, width)
     lines += _events(job, events, now, width)
     code = PHASE_COLOURS.get(phase_of(job)) if colour else None
     if code:
@@ -70,7 +70,7 @@ def description(
     return lines
 
 
-def _field(field: Field, width: int | None, indent: str = "") -> list[str]:
+def field_lines(field: Field, width: int | None, indent: str = "") -> list[str]:
     """Return a label and its text, which continues below itself."""
     label, text = field
     start = f"{indent}{label + ':':<{_LABEL - len(indent)}}"
@@ -218,7 +218,8 @@ def _replicas(status: TFDistJobStatus) -> list[str]:
     return ["Replicas:", *text_table(("Role", "Desired", "Ready", "Failed"), rows, width=None)]
 
 
-def _conditions(conditions: Sequence[JobCondition], now: datetime, width: int | None) -> list[str]:
+def condition_lines(conditions: Sequence[Condition], now: datetime, width: int | None) -> list[str]:
+    """Return the table of conditions; `width` is that of the terminal, None without one."""
     if not conditions:
         return [f"{'Conditions:':<{_LABEL}}{_NONE}"]
     rows = [

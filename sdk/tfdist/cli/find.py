@@ -1,19 +1,23 @@
-"""Jobs by the names on the command line; a missing one is reported with a similar name."""
+"""Jobs and sweeps by the names on the command line; a missing one is reported with a similar name."""
 
 import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from tfdist.api.resource import GROUP, KIND
+from tfdist.api.sweep_resource import SWEEP_KIND
 from tfdist.cli.errors import CommandError
 from tfdist.client.errors import ClientError, NotFound
 
 if TYPE_CHECKING:
     from tfdist.client.client import Client
     from tfdist.client.handle import JobHandle
+    from tfdist.client.sweeps import SweepHandle, Sweeps
 
 RESOURCE: Final = KIND.lower()
 FULL_RESOURCE: Final = f"{RESOURCE}.{GROUP}"
+SWEEP_RESOURCE: Final = SWEEP_KIND.lower()
+FULL_SWEEP_RESOURCE: Final = f"{SWEEP_RESOURCE}.{GROUP}"
 
 
 def attach(client: "Client", name: str) -> "JobHandle":
@@ -27,9 +31,21 @@ def attach(client: "Client", name: str) -> "JobHandle":
         return client.attach(name)
 
 
+def attach_sweep(client: "Client", name: str) -> "SweepHandle":
+    """Return the handle of a sweep, by its name or `tfdistsweep/NAME`.
+
+    Raises:
+        CommandError: there is none of this name.
+        ClientError: the request failed.
+    """
+    name = without_kind(name)
+    with suggesting(client.sweeps, name):
+        return client.sweeps.attach(name)
+
+
 @contextlib.contextmanager
-def suggesting(client: "Client", name: str) -> Iterator[None]:
-    """Add a similar name to the error about a job that does not exist.
+def suggesting(client: "Client | Sweeps", name: str) -> Iterator[None]:
+    """Add a similar name to the error about a job or sweep that does not exist.
 
     Raises:
         CommandError: there is none of this name.
@@ -38,7 +54,7 @@ def suggesting(client: "Client", name: str) -> Iterator[None]:
         yield
     except NotFound as error:
         better = None
-        with contextlib.suppress(ClientError):  # without the right to list jobs there is no suggestion
+        with contextlib.suppress(ClientError):  # without the right to list them there is no suggestion
             better = client.similar(name)
         hint = f'; did you mean "{better}"?' if better else ""
         raise CommandError(f"{error}{hint}") from None
@@ -51,6 +67,9 @@ def command(client: "Client", *words: str) -> str:
 
 
 def without_kind(name: str) -> str:
-    """Return the name in `tfdistjob/NAME` or `tfdistjob.tfdist.dev/NAME`, which `-o name` prints, or in NAME."""
+    """Return the name in `tfdistjob/NAME` or `tfdistjob.tfdist.dev/NAME`, which `-o name` prints, or in NAME.
+
+    The same of a sweep.
+    """
     kind, slash, rest = name.partition("/")
-    return rest if slash and kind in {RESOURCE, FULL_RESOURCE} else name
+    return rest if slash and kind in {RESOURCE, FULL_RESOURCE, SWEEP_RESOURCE, FULL_SWEEP_RESOURCE} else name

@@ -16,6 +16,7 @@ from tfdist.timestamps import parse_time
 
 if TYPE_CHECKING:
     from tfdist.client.job import Job
+    from tfdist.client.stored import StoredObject
 
 PHASE_COLOURS: Final[Mapping[str, str]] = {
     JobPhase.SUCCEEDED: GREEN,
@@ -65,9 +66,9 @@ def job_table(
     return table(columns, rows, width=width, colour=colour)
 
 
-def phase_of(job: "Job") -> str:
-    """Return the phase as stored, also one that only a newer version knows."""
-    return printable(str((job.manifest.get("status") or {}).get("phase") or JobPhase.PENDING))
+def phase_of(stored: "StoredObject") -> str:
+    """Return the phase of a job or sweep as stored, also one that only a newer version knows."""
+    return printable(str((stored.manifest.get("status") or {}).get("phase") or JobPhase.PENDING))
 
 
 def write_jobs(
@@ -91,10 +92,10 @@ def write_document(stream: TextIO, document: Mapping[str, Any], output: str) -> 
     stream.write("\n")
 
 
-def document_of(job: "Job") -> dict[str, Any]:
-    """Return a stored job without `metadata.managedFields`."""
-    metadata = {key: value for key, value in job.manifest["metadata"].items() if key != "managedFields"}
-    return {"apiVersion": API_VERSION, "kind": KIND} | dict(job.manifest) | {"metadata": metadata}
+def document_of(stored: "StoredObject", api_version: str = API_VERSION, kind: str = KIND) -> dict[str, Any]:
+    """Return a stored job, or an object of another kind, without `metadata.managedFields`."""
+    metadata = {key: value for key, value in stored.manifest["metadata"].items() if key != "managedFields"}
+    return {"apiVersion": api_version, "kind": kind} | dict(stored.manifest) | {"metadata": metadata}
 
 
 def _cells(job: "Job", now: datetime) -> list[str]:

@@ -6,9 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
-from tfdist.api.resource import API_VERSION, PLURAL
 from tfdist.client import events
 from tfdist.client.api_server import MERGE_PATCH, ApiServer, Json
 from tfdist.client.errors import NotFound, NotPossible
@@ -16,6 +14,7 @@ from tfdist.client.events import Event
 from tfdist.client.handle import JobHandle
 from tfdist.client.job import FINAL, Job
 from tfdist.client.kubeconfig import connection
+from tfdist.client.paths import jobs_path, object_path
 from tfdist.client.stop_signal import StoppableApiServer, StopSignal
 from tfdist.client.watch import watch_object
 from tfdist.messages import suggest
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from tfdist.client.batch import BatchHandle
     from tfdist.client.code_archive import CodeArchive
     from tfdist.client.submission import Submission
+    from tfdist.client.sweeps import Sweeps
 
 
 class Client:
@@ -57,6 +57,13 @@ class Client:
         """
         self.api = ApiServer(connection(kubeconfig, context))
         self.namespace = namespace or self.api.connection.namespace
+
+    @property
+    def sweeps(self) -> "Sweeps":
+        """The sweeps of the namespace."""
+        from tfdist.client.sweeps import Sweeps  # noqa: PLC0415  jobs do not need the models of sweeps
+
+        return Sweeps(self)
 
     def submit(
         self,
@@ -289,10 +296,4 @@ class Client:
             raise NotFound(f'job "{name}" not found in namespace "{self.namespace}"') from None
 
     def _path(self, name: str) -> str:
-        return f"{jobs_path(self.namespace)}/{quote(name, safe='')}"
-
-
-def jobs_path(namespace: str | None) -> str:
-    """Return the path of the jobs of a namespace, or with None of all."""
-    inside = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
-    return f"/apis/{API_VERSION}{inside}/{PLURAL}"
+        return object_path(jobs_path(self.namespace), name)

@@ -18,7 +18,7 @@ class Forbidden(ClientError):  # noqa: N818
 
 
 class NotInstalled(ClientError):  # noqa: N818
-    """404: the cluster has no TFDistJobs."""
+    """404: the cluster has no TFDistJobs, or no TFDistSweeps."""
 
 
 class NotFound(ClientError):  # noqa: N818
@@ -51,6 +51,10 @@ class WaitTimeout(ClientError, TimeoutError):  # noqa: N818
 
 class JobFailed(ClientError):  # noqa: N818
     """The job has failed, or is invalid. The message is that of its condition."""
+
+
+class SweepFailed(ClientError):  # noqa: N818
+    """The sweep has failed, or is invalid. The message is that of its condition."""
 
 
 class CodeError(ClientError):

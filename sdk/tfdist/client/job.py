@@ -1,12 +1,12 @@
 """A job as the API server has it, and its outcome."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 from tfdist import outcome
 from tfdist.api.status import EvaluationResult, ExportStatus, JobPhase, ReplicaFailure, TFDistJobStatus
+from tfdist.client.stored import StoredObject
 from tfdist.contract_model import printable
 from tfdist.render.names import RESTART_ANNOTATION
 
@@ -16,45 +16,8 @@ FINISHED: Final = FINAL | {JobPhase.INVALID}
 
 
 @dataclass(frozen=True)
-class Job:
+class Job(StoredObject):
     """A stored job: its manifest, and the typed status."""
-
-    manifest: Mapping[str, Any]
-
-    @property
-    def name(self) -> str:
-        """`metadata.name`."""
-        return str(self.manifest["metadata"]["name"])
-
-    @property
-    def namespace(self) -> str:
-        """`metadata.namespace`."""
-        return str(self.manifest["metadata"]["namespace"])
-
-    @property
-    def uid(self) -> str:
-        """`metadata.uid`: another job of the same name has another one."""
-        return str(self.manifest["metadata"]["uid"])
-
-    @property
-    def resource_version(self) -> str:
-        """`metadata.resourceVersion`."""
-        return str(self.manifest["metadata"]["resourceVersion"])
-
-    @property
-    def generation(self) -> int:
-        """`metadata.generation`."""
-        return int(self.manifest["metadata"]["generation"])
-
-    @property
-    def created(self) -> str:
-        """`metadata.creationTimestamp`, RFC 3339."""
-        return str(self.manifest["metadata"]["creationTimestamp"])
-
-    @property
-    def spec(self) -> Mapping[str, Any]:
-        """The specification as stored."""
-        return self.manifest.get("spec") or {}
 
     @cached_property
     def status(self) -> TFDistJobStatus:

@@ -186,6 +186,11 @@ class LocalClient(Client):
         """Raise an error: a local run does not change."""
         raise NotPossible(f'job "{name}" runs on this machine, where it cannot be changed: cancel and submit it')
 
+    @property
+    def sweeps(self) -> NoReturn:
+        """Raise an error: the controller of a cluster runs sweeps."""
+        raise NotPossible("sweeps need a cluster: tfdist.Client().sweeps")
+
     def events(self, name: str) -> builtins.list[Event]:
         """Raise an error: there are no events without a cluster."""
         raise NotPossible(f"there are no events without a cluster; the messages are in {self._run(name).log_path}")

@@ -10,13 +10,15 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from tfdist import validation
-from tfdist.api.resource import API_VERSION, KIND, PLURAL
+from tfdist.api.resource import API_VERSION, KIND
+from tfdist.api.sweep_resource import SWEEP_KIND
 from tfdist.api.v1 import TFDistJob
 from tfdist.client.api_server import ApiServer, Json
 from tfdist.client.code_archive import CodeArchive, pack
 from tfdist.client.errors import AlreadyExists, ClientError, Invalid, NoCluster, NotFound, Unavailable
 from tfdist.client.interrupts import postponed_interrupt
 from tfdist.client.overrides import with_values
+from tfdist.client.paths import jobs_path, sweeps_path
 from tfdist.render.source import ARCHIVE_KEY
 from tfdist.validation import ValidationFailed
 
@@ -25,6 +27,11 @@ _CHARACTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 """Those of the API server's `generateName`: without vowels, so that they form no word."""
 _SUFFIX: Final = 5
 _CONTENT: Final = ("data", "binaryData")
+_KINDS: Final[Mapping[str, tuple[str, Callable[[str], str]]]] = {
+    KIND: ("job", jobs_path),
+    SWEEP_KIND: ("sweep", sweeps_path),
+}
+"""Name in messages, and path by namespace, of what is created."""
 
 
 def generated_name(prefix: str) -> str:
@@ -41,7 +48,7 @@ def manifest_of(job: TFDistJob | Mapping[str, Any]) -> Json:
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A job, the ConfigMaps of its user, which outlive it, and that of its code, which goes with it."""
+    """A job or sweep, the ConfigMaps of its user, which outlive it, and that of its code, which goes with it."""
 
     job: Json
     config_maps: tuple[Json, ...] = ()
@@ -192,14 +199,14 @@ class _Creation:
                 ) from None
 
     def _job(self, manifest: Json, code: Json | None) -> Json:
-        path = f"/apis/{API_VERSION}/namespaces/{quote(manifest['metadata']['namespace'], safe='')}/{PLURAL}"
+        kind, collection = _KINDS[manifest["kind"]]
+        path = collection(manifest["metadata"]["namespace"])
         try:
             return self._create(path, manifest)
         except AlreadyExists:
             name, namespace = manifest["metadata"]["name"], manifest["metadata"]["namespace"]
-            raise AlreadyExists(
-                f'job "{name}" already exists in namespace "{namespace}": choose another name, or delete that job first'
-            ) from None
+            text = f'{kind} "{name}" already exists in namespace "{namespace}"'
+            raise AlreadyExists(f"{text}: choose another name, or delete that {kind} first") from None
         except (NoCluster, Unavailable):
             # The answer is lost: the API server may have stored the job.
             stored = self._stored(f"{path}/{quote(manifest['metadata'].get('name', ''), safe='')}", code)

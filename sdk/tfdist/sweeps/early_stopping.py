@@ -9,7 +9,8 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tfdist.api.sweep import DEFAULT_MIN_TRIALS, DEFAULT_REDUCTION, MAX_RUNGS, StoppingMethod, SweepEarlyStopping
+from tfdist.api.sweep import DEFAULT_MIN_TRIALS, DEFAULT_REDUCTION, StoppingMethod, SweepEarlyStopping
+from tfdist.api.sweep_resource import MAX_RUNGS
 
 Rungs = Mapping[int, Mapping[int, float]]
 """Metric of each trial that has reached a rung, by the rung's step and the number of the trial."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tfdist.cli import creation, documents, jobs, overrides
-from tfdist.cli.config_maps import config_maps
+from tfdist.cli.config_maps import config_map_manifests
 from tfdist.cli.documents import STDIN, SUFFIXES, Document
 from tfdist.cli.errors import CommandError
 from tfdist.cli.findings import Finding, findings
@@ -23,7 +23,6 @@ from tfdist.client.submission import Submission, prepare
 from tfdist.messages import count, join_path
 
 _COMMAND_LINE: Final = "command line"
-_NOT_CREATED: Final = frozenset({"TFDistJob", "ConfigMap", "Kustomization"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +95,7 @@ def _from_file(words: Sequence[str], request: Request) -> tuple[Document | None,
         option = request.options.given[0]
         raise CommandError(f"{option}: {file} is a manifest; change a field by --set, such as worker.replicas=4")
     found = jobs.read(file)
-    for document in found:
-        kind = document.value.get("kind")
-        if kind not in _NOT_CREATED:
-            name = (document.value.get("metadata") or {}).get("name")
-            message(f"{document.source}:{document.locate('kind').line}: {kind} {name} is not created: kubectl apply")
+    jobs.report_not_created(found, "TFDistJob")
     selected = jobs.unchecked(found, file, "submit")
     return (jobs.only(selected, file, "submit") if selected else None), found
 
@@ -162,23 +157,12 @@ def _prepared(
     job: dict[str, Any], request: Request, archive: CodeArchive | None, found: Sequence[Document]
 ) -> Submission:
     namespace = (job.get("metadata") or {}).get("namespace") or request.namespace or ""
-    needed = [
-        {"data": value.get("data"), "binaryData": value.get("binaryData"), **value, "metadata": _named(value, name)}
-        for name, value in config_maps(found, namespace).items()
-    ]
-    submission = prepare(job, request.namespace or "", archive, [_without_nulls(each) for each in needed])
+    needed = config_map_manifests(found, namespace)
+    submission = prepare(job, request.namespace or "", archive, needed)
     if archive is not None and submission.code is not None:
         size = f"{len(archive.content) / 1024:.1f} KiB"
         message(f"code: {count(len(archive.files), 'file')}, {size} in configmap/{submission.code['metadata']['name']}")
     return submission
-
-
-def _named(config_map: Mapping[str, Any], name: str) -> dict[str, Any]:
-    return {"name": name} | dict(config_map.get("metadata") or {})
-
-
-def _without_nulls(value: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: each for key, each in value.items() if each is not None}
 
 
 def _is_valid(document: Document, values: Mapping[str, Any]) -> bool:

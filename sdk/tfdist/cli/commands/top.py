@@ -13,9 +13,10 @@ from tfdist.cli.errors import CommandError
 from tfdist.cli.find import attach, without_kind
 from tfdist.cli.output import has_colour, message, width_of
 from tfdist.cli.usage_table import top_table
-from tfdist.client.client import Client, jobs_path
+from tfdist.client.client import Client
 from tfdist.client.errors import ClientError
 from tfdist.client.job import FINAL, Job
+from tfdist.client.paths import jobs_path
 from tfdist.client.watch import watch_collection
 
 _REDRAW_SECONDS: Final = 2.0

@@ -1,0 +1,177 @@
+"""A sweep as the API server has it, and the results of its trials."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+from tfdist import outcome
+from tfdist.api.sweep_resource import trial_name
+from tfdist.api.sweep_status import SweepCondition, SweepPhase, TFDistSweepStatus, TrialPhase
+from tfdist.client.stored import StoredObject
+from tfdist.reasons import SweepReason
+
+FINAL: Final = frozenset({SweepPhase.SUCCEEDED, SweepPhase.FAILED})
+"""Phases that never change again."""
+FINISHED: Final = FINAL | {SweepPhase.INVALID}
+
+_FAILED: Final = 1
+_PREFIX: Final = "parameters."
+_FIRST: Final = ("trial", "job", "phase", "value", "step")
+_LAST: Final = ("reason", "checkpoint", "gpuSeconds", "cpuSeconds")
+
+
+@dataclass(frozen=True)
+class Sweep(StoredObject):
+    """A stored sweep: its manifest, and the typed status."""
+
+    @cached_property
+    def status(self) -> TFDistSweepStatus:
+        """The status. Fields that this version does not know are left out."""
+        return outcome.readable(TFDistSweepStatus, self.manifest.get("status") or {})
+
+    @property
+    def phase(self) -> SweepPhase:
+        """The phase; Pending before the controller has seen the sweep."""
+        return self.status.phase or SweepPhase.PENDING
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the sweep has ended. An invalid one can be corrected, but does nothing until then."""
+        return self.phase in FINISHED and self.status.observed_generation == self.generation
+
+    @property
+    def condition(self) -> SweepCondition | None:
+        """The condition that explains the phase."""
+        true = (each for each in self.status.conditions or () if each.status == "True")
+        return next((each for each in true if str(each.type) == str(self.phase)), None)
+
+    @property
+    def message(self) -> str:
+        """The reason of the phase."""
+        return self.condition.message if self.condition else ""
+
+    @property
+    def exit_code(self) -> int:
+        """Exit code of a finished sweep: 0 if it succeeded, 124 if it exceeded its deadline, otherwise 1."""
+        if self.phase is SweepPhase.SUCCEEDED:
+            return 0
+        late = self.condition is not None and self.condition.reason == SweepReason.ACTIVE_DEADLINE_EXCEEDED
+        return outcome.DEADLINE_EXCEEDED if late else _FAILED
+
+    @property
+    def metric(self) -> str:
+        """The metric that compares the trials, with its default; "" for none."""
+        return str(self.spec.get("metric") or _evaluation(self.spec).get("metric") or "")
+
+    @property
+    def maximizes(self) -> bool:
+        """Whether a larger metric is better, as `TFDistSweepSpec.maximizes`."""
+        evaluation = _evaluation(self.spec)
+        default = evaluation.get("goal") if evaluation.get("metric") == self.metric else None
+        return (self.spec.get("goal") or default or "Maximize") == "Maximize"
+
+    def results(self, *, best_first: bool = True) -> "list[Trial]":
+        """Return the trials that were created.
+
+        Args:
+            best_first: the best first, then those without a value, then those that failed; otherwise by number.
+        """
+        checkpoints = {each.trial: each.checkpoint for each in self.status.best or ()}
+        trials = [
+            Trial(
+                number=each.trial,
+                job=trial_name(self.name, each.trial),
+                phase=each.phase,
+                parameters=each.parameters,
+                value=each.value,
+                step=each.step,
+                reason=each.reason or "",
+                checkpoint=checkpoints.get(each.trial),
+                gpu_seconds=each.gpu_seconds,
+                cpu_seconds=each.cpu_seconds,
+            )
+            for each in self.status.results or ()
+        ]
+        return sorted(trials, key=lambda t: _merit(t, maximizes=self.maximizes) if best_first else t.number)
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """The result of one trial, which remains if its job is deleted."""
+
+    number: int
+    """From 0."""
+    job: str
+    """Name of its job."""
+    phase: TrialPhase
+    parameters: Mapping[str, Any]
+    """Its values by parameter name."""
+    value: float | None
+    """Best value of the metric so far."""
+    step: int | None
+    """Training step of that value."""
+    reason: str
+    """Reason of its end; "" while it runs, or without one."""
+    checkpoint: str | None
+    """Path of the checkpoint with that value, of the `keepBest` best trials."""
+    gpu_seconds: float | None
+    cpu_seconds: float | None
+
+    def document(self) -> dict[str, Any]:
+        """Return the trial as JSON, with the names of `status.results`; fields without a value are left out."""
+        fields = {
+            "trial": self.number,
+            "job": self.job,
+            "phase": str(self.phase),
+            "parameters": dict(self.parameters),
+            "value": self.value,
+            "step": self.step,
+            "reason": self.reason or None,
+            "checkpoint": self.checkpoint,
+            "gpuSeconds": self.gpu_seconds,
+            "cpuSeconds": self.cpu_seconds,
+        }
+        return {name: value for name, value in fields.items() if value is not None}
+
+
+def rows(trials: Sequence[Trial]) -> list[dict[str, Any]]:
+    """Return the trials as flat rows with the same `columns`, as `pandas.DataFrame(rows)` reads them.
+
+    A parameter is the column `parameters.NAME`, the name that `pandas.json_normalize` gives it. What a trial does not
+    have is None.
+    """
+    names = columns(trials)
+    return [_row(trial, names) for trial in trials]
+
+
+def columns(trials: Sequence[Trial]) -> list[str]:
+    """Return the names of the columns of `rows`."""
+    return [*_FIRST, *(f"{_PREFIX}{name}" for name in parameter_names(trials)), *_LAST]
+
+
+def parameter_names(trials: Sequence[Trial]) -> list[str]:
+    """Return the names of the parameters of trials, each once."""
+    return list(dict.fromkeys(name for trial in trials for name in trial.parameters))
+
+
+def _row(trial: Trial, names: Sequence[str]) -> dict[str, Any]:
+    values = trial.document()
+    values |= {f"{_PREFIX}{name}": value for name, value in trial.parameters.items()}
+    return {name: values.get(name) for name in names}
+
+
+def _evaluation(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return `evaluation` of the template with its defaults; empty without it."""
+    template = (spec.get("template") or {}).get("spec") or {}
+    evaluation = template.get("evaluation")
+    return {} if evaluation is None else {"metric": "accuracy", "goal": "Maximize"} | evaluation
+
+
+def _merit(trial: Trial, *, maximizes: bool) -> tuple[bool, bool, float, int]:
+    """Return a key that sorts better trials first."""
+    value = trial.value
+    if value is None or not math.isfinite(value):
+        return trial.phase is TrialPhase.FAILED, True, 0.0, trial.number
+    return trial.phase is TrialPhase.FAILED, False, -value if maximizes else value, trial.number
