@@ -85,6 +85,22 @@ def test_a_sweep_that_is_deleted_takes_its_trials_with_it(api: Api, namespace: s
 
 
 @pytest.mark.usefixtures("controller")
+def test_a_sweep_that_is_created_again_at_once_runs_its_own_trials(api: Api, namespace: str) -> None:
+    create(api, namespace, search={"trials": 2}, parallelism=2)
+    before = await_trials(api, namespace, "Running", 0, 1)
+    # when it is replaced while its jobs are still there
+    api.do("DELETE", f"{SWEEPS.format(ns=namespace)}/{NAME}")
+    create(api, namespace, search={"trials": 2}, parallelism=2)
+    uid = sweep(api, namespace)["metadata"]["uid"]
+    wait_for("its own trials", lambda: owners(api, namespace) == {0: uid, 1: uid})
+    await_trials(api, namespace, "Running", 0, 1)
+    assert not {job["metadata"]["uid"] for job in trials(api, namespace).values()} & {
+        job["metadata"]["uid"] for job in before.values()
+    }
+    assert sweep(api, namespace)["status"]["trials"]["failed"] == 0
+
+
+@pytest.mark.usefixtures("controller")
 def test_a_job_of_another_owner_with_the_name_of_a_trial_is_left_alone(api: Api, namespace: str) -> None:
     made = manifest(f"{NAME}-0", namespace, runPolicy={"suspend": True})
     del made["metadata"]["uid"]
@@ -136,6 +152,11 @@ def test_trials_cost_two_requests_each_apart_from_those_of_their_jobs(
         made = running.requests_made()
         assert made["POST tfdistjobs"] == 6
         assert made.get("PATCH tfdistsweeps", 0) <= 6, made
+
+
+def owners(api: Api, namespace: str) -> dict[int, str]:
+    """Return the UID of the sweep that owns each trial."""
+    return {number: job["metadata"]["ownerReferences"][0]["uid"] for number, job in trials(api, namespace).items()}
 
 
 def suspended(api: Api, namespace: str) -> set[int]:

@@ -85,6 +85,11 @@ OF_THE_SWEEP = [
     ),
 ]
 OF_THE_SEARCH = [
+    Bad(
+        "spec.parameters",
+        "the values of 500 trials have 518500 characters of JSON, at most 400000 fit into the status",
+        {"parameters": [{"name": "notes", "env": "NOTES", "values": ["x" * 1024]}], "search": {"trials": 500}},
+    ),
     Bad("spec.search.list", "method List requires list", {"search": {"method": "List"}}),
     Bad(
         "spec.search.trials",

@@ -150,6 +150,13 @@ def test_a_trial_without_a_job_of_its_own_fails(job: TrialJob | None, reason: st
     assert plan.creates == (1, 2)
 
 
+def test_a_trial_waits_for_the_deletion_of_a_job_of_an_earlier_sweep_of_the_same_name() -> None:
+    observed = replace(view(), leftover=frozenset({0}))
+    plan, status = planned(observed)
+    assert (plan.creates, status.results) == ((1, 2), None)
+    assert planned(view(status=status, t1=trial_job()))[0].creates == (0,)
+
+
 def test_a_trial_whose_job_the_api_server_rejects_fails_with_its_words() -> None:
     plan, status = planned(replace(view(), rejected={0: "denied by a policy"}))
     assert status.results is not None

@@ -88,13 +88,15 @@ class SweepReconciler:
         memory = self._memory(sweep)
         known = {result.trial for result in sweep.known.results or ()}
         expected = set(range(trial_count(sweep.sweep.spec))) if sweep.sweep else set()
-        jobs = {trial: job for trial in known | expected if (job := self._job(sweep, trial)) is not None}
+        found = {trial: job for trial in known | expected if (job := self._job(sweep, trial)) is not None}
+        jobs = {trial: job for trial, job in found.items() if not _is_leftover(sweep, job)}
         return SweepView(
             sweep=sweep.sweep,
             problems=sweep.problems,
             generation=sweep.generation,
             status=sweep.known,
             jobs={trial: _trial_job(sweep, job) for trial, job in jobs.items()},
+            leftover=frozenset(found.keys() - jobs.keys()),
             written_seconds_ago=self._deps.clock() - memory.written_at,
             create_error=memory.create_error,
             rejected=memory.rejected,
@@ -125,6 +127,7 @@ class SweepReconciler:
             stored = await self._deps.requests.patch_status(sweep, content)
         except NotFound:
             log.info("sweep has been deleted", extra={"sweep": "/".join(sweep.key)})
+            self._deps.sweeps.on_delete(sweep.manifest)
             raise Conflict(404, "NotFound", "the sweep has been deleted") from None
         self._deps.sweeps.upsert(stored)
         self._memory(sweep).written_at = self._deps.clock()
@@ -185,6 +188,11 @@ class SweepReconciler:
             await self._deps.resources.delete_job(job)
         except JobGone:
             log.debug("job is gone already", extra={"job": "/".join(job.key)})
+
+
+def _is_leftover(sweep: CachedSweep, job: CachedJob) -> bool:
+    """Return whether a job belongs to a deleted sweep of the same name."""
+    return job.sweep is not None and job.sweep.key == sweep.key and job.sweep.uid != sweep.uid
 
 
 def _trial_job(sweep: CachedSweep, job: CachedJob) -> TrialJob:

@@ -128,7 +128,7 @@ def _runs(phase: TrialPhase | None, job: TrialJob) -> bool:
 
 
 def _new_trials(view: SweepView, places: int, total: int, known: Mapping[int, TrialPhase]) -> tuple[int, ...]:
-    taken = view.jobs.keys() | view.rejected.keys() | known.keys()
+    taken = view.jobs.keys() | view.rejected.keys() | view.leftover | known.keys()
     free = (trial for trial in range(total) if trial not in taken)
     return tuple(trial for trial, _ in zip(free, range(places), strict=False))
 

@@ -56,6 +56,8 @@ class SweepView:
     """The stored status."""
     jobs: Mapping[int, TrialJob] = field(default_factory=dict)
     """Jobs that have the names of trials, by number of the trial."""
+    leftover: frozenset[int] = frozenset()
+    """Trials whose names jobs of a deleted sweep of the same name still have: Kubernetes deletes those."""
     written_seconds_ago: float = float("inf")
     """Seconds since this process last wrote the status."""
     create_error: str = ""

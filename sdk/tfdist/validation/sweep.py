@@ -18,7 +18,7 @@ from tfdist.validation.model_errors import field_error
 from tfdist.validation.rules import broken_rules
 from tfdist.validation.structure import nulls, too_deep
 from tfdist.validation.sweep_parameters import parameter_problems
-from tfdist.validation.sweep_rules import search_problems, template_problems
+from tfdist.validation.sweep_rules import search_problems, size_problems, template_problems
 from tfdist.validation.sweep_trials import trial_problems, trial_warnings
 
 _NO_DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -54,6 +54,8 @@ def parse_sweep(
         problems += _sweep_problems(content, readable, pod_defaults, programs=programs)
     if sweep is not None:
         problems += [*broken_rules(sweep.spec, "spec"), *template_problems(sweep.spec)]
+    if sweep is not None and not problems:
+        problems += size_problems(sweep.spec)
     if problems or sweep is None:
         raise ValidationFailed(list(_distinct(problems)))
     return sweep

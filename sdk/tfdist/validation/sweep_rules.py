@@ -1,5 +1,6 @@
 """Rules for the search, the metric and the template of a sweep, in addition to those of its parameters and jobs."""
 
+import json
 from collections.abc import Iterator
 from typing import Final
 
@@ -8,11 +9,13 @@ from tfdist.api.sweep import SearchMethod, TFDistSweepSpec
 from tfdist.api.sweep_resource import MAX_TRIALS
 from tfdist.api.training import EvaluationMode
 from tfdist.contract import Task
-from tfdist.sweeps.values import grid_size
+from tfdist.sweeps.values import grid_size, trial_count, trial_values
 from tfdist.validation.errors import FieldError
 from tfdist.validation.rules import broken_rules
 
 _JOB: Final = "spec.template.spec"
+MAX_VALUES: Final = 400_000
+"""Largest size, in characters of JSON, of the values of all trials: the status has them, and etcd stores 1.5 MB."""
 
 
 def search_problems(spec: TFDistSweepSpec) -> Iterator[FieldError]:
@@ -25,6 +28,18 @@ def search_problems(spec: TFDistSweepSpec) -> Iterator[FieldError]:
             if spec.search.trial_values is not None:
                 yield from _too_many(spec, listed, f"the list has {messages.count(listed, 'item')}")
             yield from _list_items(spec)
+
+
+def size_problems(spec: TFDistSweepSpec) -> Iterator[FieldError]:
+    """Yield the error of a sweep whose results would not fit into its status; `search` must have no errors."""
+    trials = trial_count(spec)
+    size = sum(len(json.dumps(trial_values(spec, trial))) for trial in range(trials))
+    if size > MAX_VALUES:
+        fact = (
+            f"the values of {messages.count(trials, 'trial')} have {size} characters of JSON, at most {MAX_VALUES} fit"
+        )
+        text = f"{fact} into the status; use fewer trials, or shorter values, such as names of files"
+        yield FieldError("spec.parameters", messages.forbidden(text))
 
 
 def template_problems(spec: TFDistSweepSpec) -> Iterator[FieldError]:

@@ -22,4 +22,4 @@ class Paced(ImageClassification):
     def loss(self, labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
         """Return the loss of the bundled program."""
         loss = super().loss(labels, predictions)
-        return loss + tf.numpy_function(_pause, [], tf.float32) if PACE else loss
+        return loss + tf.ensure_shape(tf.numpy_function(_pause, [], tf.float32), []) if PACE else loss
