@@ -166,7 +166,7 @@ def test_sweeps_are_validated_when_they_are_applied(
         assert "spec.parameters[0].values" in message
         assert "spec.search.trials" in message
 
-        # and a mistake in the template is reported at its field
+        # and an error in the template is reported at its field
         template = {"template": {"spec": {"containers": [{"name": "tensorflow", "imagePullPolicy": "Often"}]}}}
         answer = api.send("POST", path, new_sweep(namespace, "broken", template))
         assert "spec.template.spec.template.spec.containers" in answer.json()["message"]
