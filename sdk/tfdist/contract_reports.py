@@ -145,6 +145,22 @@ class GangEnd(ReportModel):
     restarts: Restarts
 
 
+class SlowReplica(ReportModel):
+    """A replica of a synchronous gang that takes longer for its part of a step, so that the others wait for it.
+
+    Durations are milliseconds in a step, medians of recent steps.
+    """
+
+    role: Role
+    index: SmallCount
+    own_millis: Amount
+    """Duration of a step of this replica without its all-reduce, in which replicas wait for one another."""
+    others_millis: Amount
+    """Median of the same of the other replicas."""
+    input_wait_millis: Amount = 0.0
+    """Part of `own_millis` in which it waits for its input."""
+
+
 class ProgressReport(ReportModel):
     """The body of `GET /v1/progress`.
 
@@ -166,6 +182,10 @@ class ProgressReport(ReportModel):
     examples_per_second: Amount | None = None
     step_time_millis: Amount | None = None
     input_wait_millis: Amount | None = None
+    exchange_wait_millis: Amount | None = None
+    """Time in the all-reduces of a step, of which most is waiting for slower replicas; None if it is not measured."""
+    slow_replica: SlowReplica | None = None
+    """Only in the report of the leader."""
     metrics: Metrics = Field(default_factory=dict)
     evaluation: EvaluationReport | None = None
     """The newest evaluation."""

@@ -196,6 +196,12 @@ class EventReason(Reason):
         "Warning",
         "no progress within `progressDeadlineSeconds`; the message names the slowest replica",
     )
+    SLOW_REPLICA = (
+        "SlowReplica",
+        "Warning",
+        "a replica takes much longer than the others for its part of a step, so that they wait for it; the message has "
+        "both times. Once for each replica and attempt",
+    )
     NODE_AVOIDED = (
         "NodeAvoided",
         "Warning",

@@ -4,6 +4,7 @@ import pathlib
 
 import pytest
 import yaml
+from support import played_sweep
 from support.api import JOBS, PODS, Api
 from support.controller import ROOT, SYSTEM, Controller
 from support.controller import controller as run_controller
@@ -25,7 +26,7 @@ VERBS = {
     "LIST": "list",
     "WATCH": "watch",
 }
-FOR_OTHER_SERVERS = {("pods", "list"), ("podgroups", "list"), ("tfdistjobs", "list")}
+FOR_OTHER_SERVERS = {("pods", "list"), ("podgroups", "list"), ("tfdistjobs", "list"), ("tfdistsweeps", "list")}
 """A server that cannot stream lists is asked for pages."""
 FOR_SLOW_PODS = {("events", "list")}
 """The events of a pod are read after half a minute in `ContainerCreating` (`tests/unit/test_unexplained_pod.py`)."""
@@ -127,6 +128,19 @@ def live_through_another_gang_size(api: Api, namespace: str) -> None:
     wait_for("the PodGroup to change", lambda: api.do("GET", group)["spec"]["schedulingPolicy"] == policy)
 
 
+def live_through_a_sweep(api: Api, namespace: str) -> None:
+    """A sweep begins, is suspended, and is deleted with its jobs when its time is over."""
+    played_sweep.create(api, namespace, search={"trials": 1}, activeDeadlineSeconds=3600)
+    played_sweep.await_trials(api, namespace, "Running", 0)
+    played_sweep.change(api, namespace, suspend=True)
+    played_sweep.await_trials(api, namespace, "Suspended", 0)
+    played_sweep.change(api, namespace, suspend=False, targetValue=0.5, ttlSecondsAfterFinished=0)
+    played_sweep.await_trials(api, namespace, "Running", 0)
+    played_sweep.end(api, namespace, 0, 0.5, attempt=1)
+    path = f"{played_sweep.SWEEPS.format(ns=namespace)}/{played_sweep.NAME}"
+    wait_for("the sweep to be deleted", lambda: api.send("GET", path).status_code == 404)
+
+
 def an_end_before_the_start(api: Api, namespace: str) -> None:
     """A job has ended when the controller starts, which asks whether anything of it is left."""
     new_job(api, namespace, "before")
@@ -149,6 +163,7 @@ def test_every_right_is_used_and_none_is_missing(api: Api, namespace: str, tmp_p
         live_through_edits(api, namespace)
         live_through_another_gang_size(api, namespace)
         live_through_a_restart(api, namespace)
+        live_through_a_sweep(api, namespace)
         live_through_a_success(api, namespace)
         wait_for("a renewal of the Lease", lambda: ("leases", "update") in used(running))
         rejected = {key for key in running.api_requests() if key[2] in {"401", "403"}}

@@ -9,8 +9,10 @@ from support.api import JOBS, Api, Json
 from support.controller import ACCOUNT_NAME, RBAC, SYSTEM
 from support.controller import controller as run_controller
 from support.factories import manifest
+from support.played_sweep import SWEEPS
 from support.polling import wait_for
 from support.ports import free_ports
+from support.sweeps import sweep_manifest
 
 from tfdist.validation import ValidationFailed, parse
 from tfdist_operator import permissions
@@ -36,6 +38,25 @@ def role(kind: str, name: str, rules: object) -> tuple[Json, Json]:
     }
 
 
+def webhook(name: str, version: str, plural: str, namespace: str, port: int) -> Json:
+    """Return the webhook of one kind."""
+    changes = "request.operation == 'CREATE' || object.spec != oldObject.spec"
+    operations = ["CREATE", "UPDATE"]
+    return {
+        "name": name,
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": {"url": f"https://127.0.0.1:{port}/"},
+        "failurePolicy": "Ignore",
+        "sideEffects": "None",
+        "timeoutSeconds": 5,
+        "rules": [
+            {"apiGroups": ["tfdist.dev"], "apiVersions": [version], "operations": operations, "resources": [plural]}
+        ],
+        "matchConditions": [{"name": "specification-changes", "expression": changes}],
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+    }
+
+
 @pytest.fixture
 def port(api: Api, namespace: str) -> Iterator[int]:
     """What the chart makes with `webhook.enabled`, with the address of a port of this machine."""
@@ -47,29 +68,8 @@ def port(api: Api, namespace: str) -> Iterator[int]:
         "kind": "ValidatingWebhookConfiguration",
         "metadata": {"name": CONFIGURATION},
         "webhooks": [
-            {
-                "name": "validate.tfdist.dev",
-                "admissionReviewVersions": ["v1"],
-                "clientConfig": {"url": f"https://127.0.0.1:{free}/"},
-                "failurePolicy": "Ignore",
-                "sideEffects": "None",
-                "timeoutSeconds": 5,
-                "rules": [
-                    {
-                        "apiGroups": ["tfdist.dev"],
-                        "apiVersions": ["v1"],
-                        "operations": ["CREATE", "UPDATE"],
-                        "resources": ["tfdistjobs"],
-                    }
-                ],
-                "matchConditions": [
-                    {
-                        "name": "specification-changes",
-                        "expression": "request.operation == 'CREATE' || object.spec != oldObject.spec",
-                    }
-                ],
-                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
-            }
+            webhook("validate.tfdist.dev", "v1", "tfdistjobs", namespace, free),
+            webhook("validate-sweep.tfdist.dev", "v1alpha1", "tfdistsweeps", namespace, free),
         ],
     }
     api.apply(configuration, CONFIGURATIONS)
@@ -149,3 +149,34 @@ def test_jobs_are_validated_when_they_are_applied(api: Api, namespace: str, port
         answer = api.post_text(path, text)
         assert answer.status_code == 422
         assert "nested deeper than 64 levels" in answer.text
+
+
+def test_sweeps_are_validated_when_they_are_applied(
+    api: Api, namespace: str, port: int, tmp_path: pathlib.Path
+) -> None:
+    path = SWEEPS.format(ns=namespace)
+    settings = {"TFDIST_NAMESPACE": namespace, "TFDIST_WEBHOOK": NAME, "TFDIST_WEBHOOK_PORT": str(port)}
+    mixed = [{"name": "learningRate", "values": ["fast", 0.1]}]
+    broken = new_sweep(namespace, "broken", parameters=mixed, search={"method": "Grid", "trials": 3})
+
+    with run_controller(api, tmp_path, **settings):
+        # when the webhook is served, then an invalid sweep is rejected with the messages of `tfdist validate`
+        wait_for("the webhook", lambda: api.send("POST", path, broken, dryRun="All").status_code == 422)
+        message = api.send("POST", path, broken).json()["message"]
+        assert "spec.parameters[0].values" in message
+        assert "spec.search.trials" in message
+
+        # and a mistake in the template is reported at its field
+        template = {"template": {"spec": {"containers": [{"name": "tensorflow", "imagePullPolicy": "Often"}]}}}
+        answer = api.send("POST", path, new_sweep(namespace, "broken", template))
+        assert "spec.template.spec.template.spec.containers" in answer.json()["message"]
+
+        # and a valid one is admitted, with a warning about a loss that is to be maximized
+        answer = api.send("POST", path, new_sweep(namespace, "sound", metric="loss", goal=None))
+        assert answer.status_code == 201, answer.text
+        assert "spec.goal" in answer.headers["Warning"]
+
+
+def new_sweep(namespace: str, name: str, template: Json | None = None, **spec: object) -> Json:
+    made = sweep_manifest(name, template, **spec)
+    return made | {"metadata": {"name": name, "namespace": namespace}}

@@ -15,6 +15,7 @@ from tfdist.sweep_planner import SweepView, TrialJob, plan_sweep
 
 TRIALS = 6
 STEPS = 400
+TRIAL = st.integers(0, TRIALS - 1)
 STOPPING: list[dict[str, Any] | None] = [
     None,
     {"method": "Asha", "minSteps": 100, "reduction": 2},
@@ -34,9 +35,9 @@ class Cluster:
     created: list[int] = field(default_factory=list)
     now: datetime = datetime(2030, 1, 1, tzinfo=UTC)
 
-    def reconcile(self, budget: int, throttled: float) -> None:
+    def reconcile(self, budget: int, written_ago: float) -> None:
         """Execute the first requests of a plan."""
-        view = SweepView(self.sweep, (), 1, self.status, dict(self.jobs), throttled_seconds=throttled)
+        view = SweepView(self.sweep, (), 1, self.status, dict(self.jobs), written_seconds_ago=written_ago)
         plan = plan_sweep(view, self.now)
         requests: list[tuple[str, Any]] = [("status", plan.status)] if plan.status else []
         requests += [("create", trial) for trial in plan.creates] + [("suspend", trial) for trial in plan.suspends]
@@ -77,7 +78,9 @@ class Cluster:
     stopping=st.sampled_from(STOPPING),
     clean=st.sampled_from(["None", "Stopped", "AllButBest"]),
     history=st.lists(
-        st.tuples(st.integers(0, 8), st.sampled_from([0.0, 5.0]), st.lists(st.integers(0, TRIALS - 1), max_size=4)),
+        st.tuples(
+            st.integers(0, 8), st.sampled_from([1.0, 3.0, 60.0]), st.lists(st.integers(0, TRIALS - 1), max_size=4)
+        ),
         max_size=40,
     ),
 )
@@ -91,16 +94,16 @@ def test_every_trial_ends_once_whenever_the_controller_is_killed(
         "parallelism": 2,
         "cleanTrials": clean,
     }
-    manifest = sweep_manifest(**fields, cleanTrials=clean, earlyStopping=stopping)
+    manifest = sweep_manifest(**fields, earlyStopping=stopping)
     cluster = Cluster(TFDistSweep.model_validate(manifest))
-    for budget, throttled, trained in history:
-        cluster.reconcile(budget, throttled)
+    for budget, written_ago, trained in history:
+        cluster.reconcile(budget, written_ago)
         for trial in trained:
             cluster.train(trial)
         cluster.now += timedelta(seconds=1)
         assert sum(not job.is_finished and not job.suspended for job in cluster.jobs.values()) <= 3
-    for _ in range(100):
-        cluster.reconcile(100, 0.0)
+    for number in range(200):
+        cluster.reconcile(100, 60.0 if number % 3 == 2 else 1.0)
         for trial in range(TRIALS):
             cluster.train(trial)
 

@@ -13,6 +13,8 @@ from itertools import takewhile
 import pytest
 import yaml
 
+from tfdist.api.resource import API_VERSION, KIND
+from tfdist.api.sweep import TFDistSweep
 from tfdist.validation import parse
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -66,11 +68,15 @@ def make_targets() -> frozenset[str]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_jobs_in_yaml_blocks_are_valid(name: str) -> None:
+def test_jobs_and_sweeps_in_yaml_blocks_are_valid(name: str) -> None:
     for body in blocks(name, "yaml"):
         for document in yaml.safe_load_all(body):
             if isinstance(document, dict) and document.get("kind") == "TFDistJob":
                 parse(document)
+            if isinstance(document, dict) and document.get("kind") == "TFDistSweep":
+                assert TFDistSweep.model_validate(document)
+                job = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "trial"}}
+                parse(job | document["spec"]["template"])
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -13,7 +13,7 @@ from support.generators import generator
 
 from tfdist.api.base import ApiModel
 from tfdist.api.crd import crd
-from tfdist.api.features import ACTED_ON, PLANNED, PLANNED_STATUS, Actor, Planned
+from tfdist.api.features import ACTED_ON, PLANNED, Actor, Planned
 from tfdist.api.pod_fields import PodFields
 from tfdist.api.v1 import TFDistJobSpec
 from tfdist.validation import ValidationFailed, parse
@@ -111,15 +111,6 @@ def test_the_content_of_a_rejected_field_is_not_reported_too() -> None:
     with pytest.raises(ValidationFailed) as caught:
         parse(manifest(elastic={"minWorkers": 0, "typo": 1}))
     assert [p.path for p in caught.value.problems] == ["spec.elastic"]
-
-
-def test_the_description_of_a_planned_status_field_states_that_it_is_planned() -> None:
-    status = crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]
-    for path in PLANNED_STATUS:
-        node = status
-        for name in path.split("."):
-            node = node["properties"][name]
-        assert node["description"].startswith("Planned, not written by this version")
 
 
 def test_the_page_of_features_is_generated_from_the_table() -> None:

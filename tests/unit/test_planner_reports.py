@@ -44,6 +44,8 @@ HOSTILE: dict[str, dict[str, Any]] = {
     "a gang that is none": {"gang": {"members": "all", "failures": {"a": 1}, "restarts": -1, "round": "x"}},
     "restarts beyond all limits": {"gang": {"restarts": {"counted": HUGE, "sinceCheckpoint": INT32_MAX}}},
     "waits without end": {"gang": {"round": 3, "waitingFor": [LONG] * 5000}, "waitingFor": ["\x00" * 9000]},
+    "a slow replica of another job": {"slowReplica": {"role": "worker", "index": 9, "ownMillis": 2, "othersMillis": 1}},
+    "a slow replica that is none": {"slowReplica": {"role": "king", "index": -1, "ownMillis": LONG}},
     "failures of strangers": {"gang": {"failures": [{"id": "a", "role": "king", "index": HUGE}, 5, None]}},
 }
 

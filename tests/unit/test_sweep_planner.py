@@ -53,7 +53,7 @@ def test_the_first_trials_are_created_up_to_the_parallelism() -> None:
 
 def test_a_trial_that_has_ended_makes_room_at_once_though_its_result_is_written_later() -> None:
     _, status = planned(view(t0=trial_job(), t1=trial_job()))
-    throttled = replace(view(status=status, t0=trial_job("Succeeded", 0.9), t1=trial_job()), throttled_seconds=7.0)
+    throttled = replace(view(status=status, t0=trial_job("Succeeded", 0.9), t1=trial_job()), written_seconds_ago=3.0)
     plan = plan_sweep(throttled, NOW)
     assert (plan.status, plan.creates, plan.deletes) == (None, (2,), ())
     assert plan.requeue_after_seconds == 7.0
@@ -166,8 +166,9 @@ def test_asha_stops_the_worse_half_of_a_rung_and_suspends_its_jobs_after_the_sta
     assert [(rung.step, rung.values) for rung in status.rungs] == [(100, {"0": 0.9, "1": 0.5})]
     # when the status cannot be written yet, then nothing is suspended
     _, before = planned(view(of, t0=trial_job(), t1=trial_job()))
-    throttled = replace(view(of, before, **observed), throttled_seconds=3.0)
-    assert plan_sweep(throttled, NOW).suspends == ()
+    throttled = replace(view(of, before, **observed), written_seconds_ago=0.5)
+    plan = plan_sweep(throttled, NOW)
+    assert (plan.status, plan.suspends, plan.requeue_after_seconds) == (None, (), 1.5)
 
 
 def test_a_stopped_trial_is_deleted_once_its_pods_have_ended_unless_it_is_one_of_the_best() -> None:

@@ -45,7 +45,7 @@ def test_a_trial_has_name_namespace_and_labels_of_its_sweep_and_is_owned_by_it()
                 "name": "fashion-lr",
                 "uid": UID,
                 "controller": True,
-                "blockOwnerDeletion": True,
+                "blockOwnerDeletion": False,
             }
         ],
     }

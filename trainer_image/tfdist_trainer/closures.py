@@ -88,4 +88,5 @@ def added(parts: list[StepStats], workers: int) -> StepStats:
         not_finite=sum(int(stats.not_finite) for stats in parts),
         done=sum(int(stats.done) for stats in parts),
         input_wait=sum(float(stats.input_wait) for stats in parts) / workers,
+        exchange_wait=0.0,
     )

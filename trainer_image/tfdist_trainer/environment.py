@@ -51,6 +51,11 @@ class Member:
         """Whether this member is a worker or parameter server, driven by the chief of an asynchronous gang."""
         return bool(self.cluster) and not self.is_chief
 
+    def place_of(self, rank: int) -> tuple[Role, int]:
+        """Return role and index of the member with this `rank` in a synchronous training gang."""
+        chiefs = self.job.replicas.get(Role.CHIEF, 0)
+        return (Role.CHIEF, rank) if rank < chiefs else (Role.WORKER, rank - chiefs)
+
 
 def read_member(environ: Mapping[str, str]) -> Member:
     """Return this replica's `Member` from its environment.

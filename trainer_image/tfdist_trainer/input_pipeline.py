@@ -1,7 +1,6 @@
 """The batches of one member's examples, of which every member uses equally many."""
 
 from dataclasses import dataclass
-from typing import Final
 
 import tensorflow as tf
 
@@ -12,10 +11,6 @@ from tfdist_trainer.data.source import FileSource
 from tfdist_trainer.errors import DataMalformedError, DataMissingError
 from tfdist_trainer.programs.config import batch_size
 from tfdist_trainer.strategies.replica_group import ReplicaGroup
-
-_KEPT: Final[list[object]] = []
-"""References to all iterators, so that none is destroyed: that waits for its pipeline, measured 1 to 40 s on a busy
-machine, while the other members wait in a collective. A task creates only one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +50,8 @@ class InputPipeline:
         if self.gang.computes_on_one_cpu:
             # One replica on the CPU: nothing to distribute, and no copy to a device.
             with tf.device("CPU:0"):
-                iterator = iter(pipeline())
-        else:
-            iterator = iter(self.gang.strategy.distribute_datasets_from_function(pipeline))
-        _KEPT.append(iterator)
-        return iterator
+                return iter(pipeline())
+        return iter(self.gang.strategy.distribute_datasets_from_function(pipeline))
 
 
 def open_input_pipeline(

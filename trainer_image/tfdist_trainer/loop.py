@@ -16,6 +16,7 @@ from tfdist_trainer import log
 from tfdist_trainer.checkpoint import DataCursor
 from tfdist_trainer.context import Context
 from tfdist_trainer.errors import ConfigurationError, Preempted, cause_of, one_line
+from tfdist_trainer.gang_times import GangTimes
 from tfdist_trainer.input_pipeline import InputPipeline
 from tfdist_trainer.loop_decision import LoopDecision, agree
 from tfdist_trainer.non_finite import check_steps, variable_error
@@ -65,6 +66,7 @@ class Training:
         self._batch_norm_sync = BatchNormSync(context.gang, state.model)
         self._finite = FiniteCheck(context.gang, state.variables)
         self._tuner = StepsPerExecutionTuner()
+        self._times = GangTimes(context.member.rank, context.member.size)
         self._xla = XlaAutotuner("Off" if context.settings.deterministic else context.settings.xla)
         self._saver = Saver(context.checkpoint, context.gang, state, context.reporter)
         self._iterator: object = None
@@ -158,7 +160,8 @@ class Training:
         if compiled and self._xla.compiles_next:
             steps = 1
         save, stop_early = self._saver.is_due(cursor), bool(self._saver.early_stop_reason(cursor.step))
-        return agree(self._gang, LoopDecision(steps, save, self._context.preemption.requested, compiled, stop_early))
+        stop = self._context.preemption.requested
+        return agree(self._gang, LoopDecision(steps, save, stop, compiled, stop_early), self._times)
 
     def _save_or_stop(self, decision: LoopDecision) -> None:
         """Save if decided; then stop for preemption, or end early."""
@@ -182,6 +185,7 @@ class Training:
         taken = int(stats.done)
         if not decision.compiled or not self._xla.compiles_next:
             self._tuner.observe(taken, seconds)
+            self._times.observe(taken, seconds, input_wait=stats.input_wait, exchange_wait=stats.exchange_wait)
         self._xla.observe(compiled=decision.compiled, step_seconds=seconds / taken)
         self._record(stats, seconds)
 
@@ -244,6 +248,8 @@ class Training:
             examples_per_second=self._sums.examples(stats.sums) / seconds,
             step_time_millis=1000 * seconds / taken,
             input_wait_millis=1000 * float(stats.input_wait) / taken,
+            exchange_wait_millis=1000 * float(stats.exchange_wait) / taken if stats.exchange_wait else None,
+            slow_replica=self._times.slow_replica(self._context.member),
             step_at=now_text(),
         )
         recent, learning_rate = self._sums.results(stats.sums), self._state.optimizer.learning_rate

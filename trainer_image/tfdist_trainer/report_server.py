@@ -29,6 +29,7 @@ _GAUGES: Final = {
     "examples_per_second": "Examples per second of the gang.",
     "step_time_millis": "Mean duration of a recent step.",
     "input_wait_millis": "Mean time a recent step waited for input.",
+    "exchange_wait_millis": "Mean time a recent step waited in the exchange of gradients.",
 }
 
 

@@ -30,8 +30,9 @@ from tfdist_trainer.replica_loss import (
     without_uncounted,
     zero_unless,
 )
+from tfdist_trainer.step_clock import timed_next
 from tfdist_trainer.step_variables import UndoneVariables
-from tfdist_trainer.strategies.reduction import all_reduce_mean, all_reduce_sum
+from tfdist_trainer.strategies.reduction import all_reduce_sum, timed_all_reduce_mean
 from tfdist_trainer.strategies.replica_group import ReplicaGroup
 from tfdist_trainer.upstream.keras_optimizers import disable_gradient_reduction
 
@@ -59,6 +60,8 @@ class StepStats(NamedTuple):
     """Finished steps, int32 []."""
     input_wait: Any
     """Seconds that this member waited for its input pipeline, float64 []."""
+    exchange_wait: Any
+    """Seconds that this member spent in the all-reduces of gradients, float64 []: mostly waiting for slower members."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,7 @@ class StepOptions:
     compiled: bool = False
     """Whether XLA compiles the computation of a replica (`jit_compile`); collectives stay outside."""
     timed: bool = True
-    """Whether to measure the wait for input; TensorFlow's clock is not available in deterministic mode."""
+    """Whether to measure the waits; TensorFlow's clock is not available in deterministic mode."""
 
 
 class TrainStep:
@@ -116,28 +119,33 @@ class TrainStep:
             if last_size is not None:
                 batch = first_valid(Batch(*batch), tf.where(tf.equal(done, steps), last_size, tf.int32.max))
             results = self._gang.strategy.run(self._replica, args=(batch, tf.equal(done, steps)))
-            sums, norm, finite = (self._gang.local(result) for result in results)
+            sums, norm, finite = (self._gang.local(result) for result in results[:-1])
+            # The local replica that computes longest waits least; a member is as slow as its slowest replica.
+            waited = tf.reduce_min(self._gang.strategy.experimental_local_results(results[-1]))
             bad = stats.not_finite + tf.cast(tf.logical_not(finite), tf.int32)
-            return (StepStats(stats.sums + sums, norm, bad, done, stats.input_wait + seconds),)
+            waits = (stats.input_wait + seconds, stats.exchange_wait + waited)
+            return (StepStats(stats.sums + sums, norm, bad, done, *waits),)
 
-        zero = tf.constant(0)
-        none = StepStats(
-            tf.zeros([self._sums.size], tf.float64), tf.constant(0.0), zero, zero, tf.constant(0.0, tf.float64)
-        )
+        zero, no_wait = tf.constant(0), tf.constant(0.0, tf.float64)
+        none = StepStats(tf.zeros([self._sums.size], tf.float64), tf.constant(0.0), zero, zero, no_wait, no_wait)
         (stats,) = tf.while_loop(wanted, step, (none,))
         return StepStats(*stats)
 
-    def _replica(self, batch: Batch, last: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Run one step on one replica; return (sums over all replicas, norm of the gradient, whether finite)."""
+    def _replica(self, batch: Batch, last: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        """Run one step on one replica.
+
+        Return (sums over all replicas, norm of the gradient, whether finite, seconds in the all-reduce).
+        """
         if self._options.compiled and self._gang.replicas == 1:
-            whole: tuple[tf.Tensor, tf.Tensor, tf.Tensor] = graph(self._step, jit_compile=True)(Batch(*batch), last)
+            whole: tuple[tf.Tensor, ...] = graph(self._step, jit_compile=True)(Batch(*batch), last)
             return whole
         return self._step(Batch(*batch), last)
 
-    def _step(self, batch: Batch, last: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    def _step(self, batch: Batch, last: tf.Tensor) -> tuple[tf.Tensor, ...]:
         before = self._undone.read() if self._options.skip else []
         batch = without_uncounted(batch)
-        *gradients, sums = all_reduce_mean(self._local_parts(batch), self._gang.replicas)
+        parts, timed = self._local_parts(batch), self._options.timed
+        (*gradients, sums), waited = timed_all_reduce_mean(parts, self._gang.replicas, timed=timed)
         finite = tf.math.is_finite(tf.reduce_sum(sums[:_LOSS_SUMS]))
         checked = last if not self._options.skip else tf.constant(True)
         norm = tf.cond(checked, lambda: _norm(gradients), lambda: tf.constant(0.0))
@@ -151,7 +159,7 @@ class TrainStep:
             sums = tf.where(tf.logical_or(finite, tf.range(self._sums.size) == 0), sums, tf.zeros_like(sums))
         self._apply(gradients, finite)
         self._undone.restore(before, unless=finite)
-        return tf.cast(sums, tf.float64), norm, finite
+        return tf.cast(sums, tf.float64), norm, finite, waited
 
     def _changed_by_skipped_step(self) -> Sequence[Any]:
         """Return the variables that a step with a non-finite loss or gradient changes before it is skipped."""
@@ -267,17 +275,6 @@ class EvaluateStep:
         sums = self._sums.sums(batch.labels, predictions, batch.weights, batch.valid_mask)
         sums = add_to_sums(sums, additional_loss(self._model))
         return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, sums)
-
-
-def timed_next(iterator: Any, after: tf.Tensor) -> tuple[Any, tf.Tensor]:
-    """Return the next batch and the seconds waited for it, float64 [], counted from when `after` is computed."""
-    with tf.control_dependencies([after]):
-        started = tf.timestamp()
-    with tf.control_dependencies([started]):
-        batch = iterator.get_next()
-    arrived = tf.nest.flatten(batch, expand_composites=True)
-    with tf.control_dependencies(arrived):
-        return batch, tf.timestamp() - started
 
 
 def apply(optimizer: Any, gradients: Sequence[tf.Tensor], variables: Sequence[Any]) -> None:

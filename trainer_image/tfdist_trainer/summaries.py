@@ -1,12 +1,13 @@
 """TensorBoard summaries of training, in `tensorBoard.logDirectory` or `<checkpoint.directory>/tensorboard`.
 
 The chief writes the run `train`: loss, metrics, learning rate, gradient norm, examples per second. Every member
-writes a run named after itself, such as `worker-1`: step time and input wait, which identify a slow member. There is a
+writes a run named after itself, such as `worker-1`: step time, the time that it computes, and the times that it waits
+for its input and in the exchange, which identify a slow member. The chief writes the slow one by name too. There is a
 point for each execution of steps, about every half second. A failure to write is logged and never ends training.
 """
 
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -14,7 +15,7 @@ from typing import Any, Final
 import tensorflow as tf
 
 from tfdist.contract import CheckpointSettings, replica_name
-from tfdist.contract_reports import ProgressReport
+from tfdist.contract_reports import ProgressReport, SlowReplica
 from tfdist.programs.config import Profile
 from tfdist_trainer import log
 from tfdist_trainer.environment import Member
@@ -27,6 +28,7 @@ TRAIN_RUN: Final = "train"
 # `tf.summary` imports it at its first call, which takes 0.1 s; here the fork server imports it once for all replicas.
 with suppress(ImportError):
     importlib.import_module("tensorboard.plugins.scalar.summary_v2")
+    importlib.import_module("tensorboard.plugins.text.summary_v2")
 
 
 class Summaries:
@@ -47,17 +49,19 @@ class Summaries:
                 "training.config.profile: needs tensorBoard.logDirectory or checkpoint.directory, where the trace is "
                 "written"
             )
+        self._slow = ""
+        """Text about the slow replica that was written last; "" for none."""
         self._own_run = replica_name(self._member.job.role, self._member.job.index)
 
     def write(self, report: ProgressReport, recent: Mapping[str, Any], gradient_norm: Any, learning_rate: Any) -> None:
         """Write the values of the steps since the last call; `recent` are the metrics of these alone."""
         step = report.step or 0
-        own = {"step_time_millis": report.step_time_millis, "input_wait_millis": report.input_wait_millis}
-        self._scalars(self._own_run, step, own)
+        self._scalars(self._own_run, step, own_times(report))
         if self._member.is_chief:
             speed = {"examples_per_second": report.examples_per_second}
             gradient = {"gradient_norm": float(gradient_norm), "learning_rate": _number(learning_rate)}
             self._scalars(TRAIN_RUN, step, {**recent, **speed, **gradient})
+            self._slow_replica(step, report.slow_replica)
 
     def limit(self, step: int, steps: int) -> int:
         """Return how many of `steps` to take after `step`, so that the profile begins and ends between chunks."""
@@ -89,6 +93,17 @@ class Summaries:
         for writer in self._writers.values():
             writer.flush()
 
+    def _slow_replica(self, step: int, slow: SlowReplica | None) -> None:
+        """Log the slow replica and write it as text, if it is another one than before."""
+        name = replica_name(slow.role, slow.index) if slow else ""
+        if name == self._slow:
+            return
+        self._slow = name
+        times = {"ownMillis": round(slow.own_millis, 3), "othersMillis": round(slow.others_millis, 3)} if slow else {}
+        log.event("slow-replica", step=step, name=name or "none", **times)
+        text = f"{name}: {times['ownMillis']} ms, others {times['othersMillis']} ms" if slow else "none"
+        self._write(TRAIN_RUN, step, lambda: tf.summary.text("slow_replica", text))
+
     def _end_profile(self) -> None:
         if self._profiling:
             self._profiling = False
@@ -96,16 +111,33 @@ class Summaries:
             log.event("profiled", path=self._folder)
 
     def _scalars(self, run: str, step: int, values: Mapping[str, Any]) -> None:
+        numbers = {name: float(value) for name, value in values.items() if isinstance(value, int | float)}
+        self._write(run, step, lambda: _write_all(numbers))
+
+    def _write(self, run: str, step: int, write: Callable[[], object]) -> None:
+        """Call `write` with the writer of `run` as the default, if there is a folder."""
         if self._folder is None:
             return
         try:
             if run not in self._writers:
                 self._writers[run] = new_writer(f"{self._folder}/{run}")
-            numbers = {name: float(value) for name, value in values.items() if isinstance(value, int | float)}
-            write_scalars(self._writers[run], step, numbers)
+            with self._writers[run].as_default(step):
+                write()
         except (tf.errors.OpError, OSError, ImportError) as error:
             log.event("summaries-off", path=self._folder, reason=one_line(str(error))[:300])
             self._folder = None
+
+
+def own_times(report: ProgressReport) -> dict[str, float | None]:
+    """Return the times of a replica in a step, in milliseconds by name; None for those that are not known."""
+    step, waited, exchange = report.step_time_millis, report.input_wait_millis, report.exchange_wait_millis
+    known = step is not None and exchange is not None
+    return {
+        "step_time_millis": step,
+        "input_wait_millis": waited,
+        "exchange_wait_millis": exchange,
+        "compute_millis": max(0.0, (step or 0.0) - (exchange or 0.0) - (waited or 0.0)) if known else None,
+    }
 
 
 def folder_of(log_directory: str | None, checkpoint: CheckpointSettings | None) -> str | None:
@@ -127,8 +159,12 @@ def new_writer(folder: str) -> tf.summary.SummaryWriter:
 def write_scalars(writer: tf.summary.SummaryWriter, step: int, values: Mapping[str, float]) -> None:
     """Write `values` by name at `step`."""
     with writer.as_default(step):
-        for name, value in values.items():
-            tf.summary.scalar(name, value)
+        _write_all(values)
+
+
+def _write_all(values: Mapping[str, float]) -> None:
+    for name, value in values.items():
+        tf.summary.scalar(name, value)
 
 
 def _number(value: Any) -> float:

@@ -1,4 +1,4 @@
-"""Rate limit of the restart events of one job: a burst, then one at intervals.
+"""Rate limit of the events of one job that its pods report, such as restarts: a burst, then one at intervals.
 
 Same rates as client-go's `EventSourceObjectSpamFilter` (tools/record/events_cache.go): 25 at once, then one
 in five minutes. A pod can report false failures with each poll, and every event is a request to the API server and an

@@ -44,7 +44,9 @@ class JobRuntimeState(RuntimeState):
     other_controller_reported: str = ""
     """The other controller that acts on the job, once an event has reported it."""
     events: EventBudget = field(default_factory=EventBudget)
-    """Remaining budget of restart events."""
+    """Remaining budget of events that pods report."""
+    reported_event: str = ""
+    """Reason and identity of the last one that is no restart: it is planned until the status has its fact."""
     tensorboard_error: tuple[int, str] | None = None
     """Generation, and message of the API server, if it rejected the last TensorBoard."""
     tensorboard_retry_at: float = 0.0

@@ -20,20 +20,35 @@ class Publisher:
     async def publish(self, job: CachedJob, event: Event) -> None:
         """Publish an event. An event that cannot be stored is only logged: the status has the same facts.
 
-        An event of a restart beyond the job's budget is only counted: launchers report restarts, and a pod can invent
+        An event that a pod reports is only logged beyond the job's budget, and a restart also counted: a pod can invent
         them.
         """
+        if event.is_reported and self._is_repeated(job, event):
+            return
         fields = {"job": "/".join(job.key), "reason": event.reason, "note": event.message}
         log.info("event", extra=fields)
         try:
-            if event.cause and not self._deps.states.get(job.key, job.uid).events.spend(self._deps.clock()):
+            if (event.cause or event.is_reported) and not self._has_budget(job):
                 log.debug("event is beyond the budget of its job", extra=fields)
-                RESTARTS.labels(reason=event.cause).inc()
+                self._count(event)
                 return
             await self._deps.resources.create_event(job, event, self._deps.now())
         except AlreadyExists:
             return  # counted when it was first published
         except ApiError as error:
             log.warning("event was not stored", extra={**fields, "error": str(error)})
+        self._count(event)
+
+    def _has_budget(self, job: CachedJob) -> bool:
+        return self._deps.states.get(job.key, job.uid).events.spend(self._deps.clock())
+
+    def _is_repeated(self, job: CachedJob, event: Event) -> bool:
+        """Return whether this is the last event that a pod of the job reported, and remember it."""
+        state, name = self._deps.states.get(job.key, job.uid), f"{event.reason}/{event.identity}"
+        known, state.reported_event = state.reported_event, name
+        return known == name
+
+    @staticmethod
+    def _count(event: Event) -> None:
         if event.cause:
             RESTARTS.labels(reason=event.cause).inc()

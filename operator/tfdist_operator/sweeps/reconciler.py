@@ -33,8 +33,6 @@ from tfdist_operator.sweeps.dependencies import SweepDependencies
 
 log = logging.getLogger(__name__)
 
-WRITE_SECONDS: Final = 10.0
-"""Minimum time between two writes of a status that neither begin nor end the sweep: it has up to 500 results."""
 _RETRY_SECONDS: Final = 2.0
 """When a job whose name exists, and which is not in the cache yet, is created again."""
 _TERMINATING_SECONDS: Final = 60.0
@@ -97,7 +95,7 @@ class SweepReconciler:
             generation=sweep.generation,
             status=sweep.known,
             jobs={trial: _trial_job(sweep, job) for trial, job in jobs.items()},
-            throttled_seconds=max(0.0, memory.written_at + WRITE_SECONDS - self._deps.clock()),
+            written_seconds_ago=self._deps.clock() - memory.written_at,
             create_error=memory.create_error,
             rejected=memory.rejected,
         )

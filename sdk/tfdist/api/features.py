@@ -54,11 +54,6 @@ PLANNED: Final = (
 )
 """Unsupported fields, in the order of the documentation."""
 
-PLANNED_STATUS: Final = {
-    "progress.slowestReplica": "the replica that the others wait for",
-}
-"""Fields of the status that are in the schema, and that this version does not write."""
-
 
 def unsupported(spec: Any) -> tuple[Planned, ...]:
     """Return every unsupported feature that a raw specification of any form uses."""

@@ -104,7 +104,8 @@ class Progress(ApiModel):
     last_checkpoint: CheckpointStatus | None = None
     """The last complete checkpoint."""
     slowest_replica: ShortText | None = None
-    """Planned, not written by this version: the slowest replica, such as `worker-3`."""
+    """Replica of a synchronous gang, such as `worker-3`, that takes much longer than the others for its part of a step,
+    so that they wait for it. Not set if there is none, or if the program does not report it."""
     reported_at: Time | None = None
     """Time at which the controller received the report."""
 

@@ -242,7 +242,7 @@ class PlanBuilder:
         if ended is not None:
             return ended
         report = self._training_report()
-        return progress_of(report, stored) if report else stored
+        return progress_of(report, stored, training.gang) if report else stored
 
     def _training_report(self) -> TimestampedReport | None:
         """Return the report of the leader of training while it runs."""

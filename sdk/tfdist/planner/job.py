@@ -19,6 +19,7 @@ from tfdist.planner.partial_gang import has_released, release_with
 from tfdist.planner.plan import Event, Plan
 from tfdist.planner.planned_restart import acknowledge
 from tfdist.planner.revision import SpecRevision
+from tfdist.planner.slow_replica import slow_replica_event
 from tfdist.planner.success_policy import is_job_complete, meets_success_policy
 from tfdist.planner.suspend import resume_conditions, suspend_job, with_next_attempts
 from tfdist.reasons import ConditionReason, EventReason
@@ -95,6 +96,9 @@ def _train(context: PlanContext, builder: PlanBuilder, training: GangState, late
     if _runs_first(context, decision):
         builder.set_field_if_unset("startTime", rfc3339(context.now))
         builder.record_event(_started(decision.state))
+    slow = slow_replica_event(context, decision.state) if _runs(decision) else None
+    if slow is not None:
+        builder.record_event(slow)
     evaluator = context.states.get(GangName.EVALUATOR)
     if evaluator is not None and has_released(decision):
         builder.track_gang(release_with(evaluator, decision.state))
@@ -105,8 +109,11 @@ def _train(context: PlanContext, builder: PlanBuilder, training: GangState, late
 
 def _runs_first(context: PlanContext, decision: GangDecision) -> bool:
     """Return whether all replicas run now, and did not before."""
-    runs = any(c.type is ConditionType.RUNNING and c.status for c in decision.conditions)
-    return runs and not is_true(context.view.status, ConditionType.RUNNING)
+    return _runs(decision) and not is_true(context.view.status, ConditionType.RUNNING)
+
+
+def _runs(decision: GangDecision) -> bool:
+    return any(c.type is ConditionType.RUNNING and c.status for c in decision.conditions)
 
 
 def _evaluate_alone(context: PlanContext, builder: PlanBuilder, late: Failure | None) -> Plan:

@@ -4,17 +4,17 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tfdist.api.export import ExportedModel
-from tfdist.contract import ExitCode
-from tfdist.contract_reports import EvaluationReport, ProgressReport, TerminationMessage
+from tfdist.contract import ExitCode, replica_name
+from tfdist.contract_reports import EvaluationReport, ProgressReport, SlowReplica, TerminationMessage
 from tfdist.observed.job_view import TimestampedReport
 from tfdist.observed.pod import PodState, PodSummary
 from tfdist.progress import eta_seconds, percent
-from tfdist.render.gang import Gang
+from tfdist.render.gang import Gang, Member
 from tfdist.termination import termination_message
 
 
-def progress_of(report: TimestampedReport, stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `status.progress` for a report; of fields that it lacks, only the last checkpoint is kept."""
+def progress_of(report: TimestampedReport, stored: Mapping[str, Any], gang: Gang) -> dict[str, Any]:
+    """Return `status.progress` for a report of `gang`; of fields that it lacks, only the last checkpoint is kept."""
     content = report.content
     fields = content.model_dump(mode="json", by_alias=True, exclude_none=True, include=_COPIED)
     for name in ("examplesPerSecond", "stepTimeMillis"):
@@ -22,9 +22,17 @@ def progress_of(report: TimestampedReport, stored: Mapping[str, Any]) -> dict[st
             fields[name] = round(fields[name], 1)
     fields["percent"] = percent(content.step, content.total_steps)
     fields["etaSeconds"] = eta_seconds(content)
+    slow = slow_replica_of(content, gang)
+    fields["slowestReplica"] = replica_name(slow.role, slow.index) if slow else None
     fields["reportedAt"] = report.read_at
     known = {k: v for k, v in stored.items() if k == "lastCheckpoint"}
     return known | {k: v for k, v in fields.items() if v not in (None, {})}
+
+
+def slow_replica_of(report: ProgressReport, gang: Gang) -> SlowReplica | None:
+    """Return the slow replica in a report; None without one, or if `gang` does not have it: pods are untrusted."""
+    slow = report.slow_replica
+    return slow if slow is not None and Member(slow.role, slow.index) in gang.members else None
 
 
 def ended_progress(stored: dict[str, Any], gang: Gang, pods: Iterable[PodSummary]) -> dict[str, Any] | None:
@@ -71,6 +79,7 @@ def final_progress(stored: dict[str, Any], message: TerminationMessage) -> dict[
     if message.last_checkpoint is not None:
         result["lastCheckpoint"] = message.last_checkpoint.model_dump(mode="json", by_alias=True, exclude_none=True)
     result.pop("etaSeconds", None)
+    result.pop("slowestReplica", None)
     return result
 
 

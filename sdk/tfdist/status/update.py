@@ -19,6 +19,9 @@ MAX_FAILURES: Final = 10
 _THROTTLED: Final = frozenset({"replicas", "progress", "evaluation", "summary"})
 """Fields that change often: a change of these alone is written at most every few seconds."""
 
+_WHILE_TRAINING: Final = frozenset({"etaSeconds", "slowestReplica"})
+"""Fields of the progress that apply only while training makes progress."""
+
 _STOPPING: Final = frozenset({JobPhase.SUSPENDING, JobPhase.SUSPENDED, JobPhase.QUEUED})
 
 
@@ -57,7 +60,7 @@ def compose_status(
     result["phase"] = str(phase_of(result))
     if progress:
         moves = result["phase"] == JobPhase.RUNNING and not is_true(result, ConditionType.STALLED)
-        result["progress"] = {k: v for k, v in progress.items() if moves or k != "etaSeconds"}
+        result["progress"] = {k: v for k, v in progress.items() if moves or k not in _WHILE_TRAINING}
     if view.job is not None:
         result["selector"] = worker_selector(view.job.metadata.uid)
     result["summary"] = _summary(view, states, result)

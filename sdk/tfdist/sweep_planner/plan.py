@@ -24,6 +24,10 @@ from tfdist.sweep_planner.view import SweepView, TrialJob
 from tfdist.sweeps.values import trial_count
 from tfdist.timestamps import parse_time, rfc3339
 
+WRITE_SECONDS: Final = 10.0
+"""Minimum time between two writes of a status that neither begin nor end the sweep: it has up to 500 results."""
+STOP_SECONDS: Final = 2.0
+"""The same for a status with newly stopped trials, which train on until it is written."""
 FINISHED: Final = frozenset({SweepPhase.SUCCEEDED, SweepPhase.FAILED})
 
 
@@ -73,18 +77,25 @@ def _active(view: SweepView, sweep: TFDistSweep, now: datetime) -> SweepPlan:
             "results": list(results.values()) or None,
             "rungs": rungs or None,
             "active_since": _active_since(view, now, suspended=spec.suspend),
-            "start_time": view.status.start_time or (rfc3339(now) if results else None),
+            "start_time": view.status.start_time or (None if spec.suspend else rfc3339(now)),
             "completion_time": rfc3339(now) if end else None,
         }
     )
     status = with_conditions(status, view, sweep, end, rfc3339(now))
-    urgent = status.phase is not view.status.phase or view.generation != view.status.observed_generation
-    changed = status != view.status
-    written = status if changed and (urgent or view.throttled_seconds <= 0) else None
+    changed, delay = status != view.status, _write_delay(view, status)
+    written = status if changed and delay <= 0 else None
     plan = _actions(view, sweep, written or view.status)
     events = _events(view, results, status, end) if written else ()
-    waits = [view.throttled_seconds if changed and not written else None, _deadline(sweep, status, now)]
+    waits = [delay if changed and not written else None, _deadline(sweep, status, now)]
     return replace(plan, status=written, events=events, requeue_after_seconds=min_delay(waits))
+
+
+def _write_delay(view: SweepView, status: TFDistSweepStatus) -> float:
+    """Return the seconds until a new status may be written."""
+    if status.phase is not view.status.phase or view.generation != view.status.observed_generation:
+        return 0.0
+    before, after = (each.stopped if each else 0 for each in (view.status.trials, status.trials))
+    return max(0.0, (STOP_SECONDS if after > before else WRITE_SECONDS) - view.written_seconds_ago)
 
 
 def _actions(view: SweepView, sweep: TFDistSweep, status: TFDistSweepStatus) -> SweepPlan:
@@ -132,7 +143,7 @@ def _deletes(sweep: TFDistSweep, status: TFDistSweepStatus, owned: Mapping[int, 
     result = []
     for trial, phase in ((each.trial, each.phase) for each in status.results or ()):
         job = owned.get(trial)
-        if job is None or trial in kept:
+        if job is None or trial in kept or phase is TrialPhase.RUNNING:
             continue
         if phase is TrialPhase.STOPPED:
             cleaned = not may_resume and (job.phase is JobPhase.SUSPENDED or job.is_finished)

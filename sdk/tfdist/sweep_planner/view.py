@@ -56,8 +56,8 @@ class SweepView:
     """The stored status."""
     jobs: Mapping[int, TrialJob] = field(default_factory=dict)
     """Jobs that have the names of trials, by number of the trial."""
-    throttled_seconds: float = 0.0
-    """Seconds until a status may be written that neither begins nor ends the sweep."""
+    written_seconds_ago: float = float("inf")
+    """Seconds since this process last wrote the status."""
     create_error: str = ""
     """Why the API server rejected the last creation of a job; "" after a success."""
     rejected: Mapping[int, str] = field(default_factory=dict)

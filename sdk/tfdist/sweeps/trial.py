@@ -85,7 +85,7 @@ def _metadata(sweep: TFDistSweep, trial: int) -> dict[str, Any]:
         "name": name,
         "uid": sweep.metadata.uid,
         "controller": True,
-        "blockOwnerDeletion": True,  # a foreground deletion of the sweep ends after that of its jobs
+        "blockOwnerDeletion": False,
     }
     return {
         "name": trial_name(name, trial),

@@ -23,7 +23,7 @@ from tfdist_trainer.keras.epochs import Batches
 from tfdist_trainer.keras.files import by_chief, when_written
 from tfdist_trainer.keras.replica_step import current
 from tfdist_trainer.keras.step_function import StepFunction
-from tfdist_trainer.upstream import keras_epochs, keras_fit
+from tfdist_trainer.upstream import iterator_deletion, keras_epochs, keras_fit
 from tfdist_trainer.upstream.hook import KERAS
 from tfdist_trainer.upstream.strategy_worker import worker_of
 
@@ -35,6 +35,7 @@ def install() -> None:
         log.event("keras-fit-off", keras=keras.__version__, reason=f"tested with keras{KERAS}")
         return
     seeds.set_common_seed(os.environ)
+    iterator_deletion.install()
     process_exit.install()
     keras_fit.wrap(keras_fit.REDUCE_LOSS, losses.reduce_weighted_values)
     keras_fit.wrap(keras_fit.MEAN, losses.update_mean)

@@ -14,6 +14,7 @@ from tfdist.contract import Role
 from tfdist_trainer import keras_compat, log
 from tfdist_trainer.errors import ConfigurationError, DeviceMissingError, UsageError
 from tfdist_trainer.strategies import amx_workaround
+from tfdist_trainer.upstream import iterator_deletion
 
 LOGICAL_CPUS_ENV: Final = "TFDIST_LOGICAL_CPUS"
 """Environment variable: how many devices TensorFlow makes of the CPU, to try without GPUs what is for several."""
@@ -52,6 +53,7 @@ def configure(settings: RuntimeSpec, role: Role, gpus: int | None = None) -> Non
         keras_compat.keras.mixed_precision.set_global_policy(f"mixed_{settings.mixed_precision}")
     if settings.deterministic:
         tf.config.experimental.enable_op_determinism()
+    iterator_deletion.install()
     log.event("devices", CPU=int(os.environ.get(LOGICAL_CPUS_ENV, "1")), GPU=_gpus())
 
 

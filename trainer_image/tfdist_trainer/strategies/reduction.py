@@ -8,13 +8,15 @@ from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
+from tfdist_trainer.step_clock import time_after
+
 Packed = Mapping[tf.DType, tf.Tensor]
 """By type of number, all elements of the tensors of that type in turn, [n]."""
 
 
 def all_reduce_sum(tensors: Sequence[tf.Tensor], replicas: int) -> list[tf.Tensor]:
     """Return the sums over all `replicas` of `tensors`; a collective."""
-    return list(tensors) if replicas == 1 else _unpacked(_added(tensors), tensors)
+    return list(tensors) if replicas == 1 else _unpacked(_reduced(_packed(tensors)), tensors)
 
 
 def all_reduce_mean(parts: Sequence[tf.Tensor], replicas: int) -> list[tf.Tensor]:
@@ -25,10 +27,32 @@ def all_reduce_mean(parts: Sequence[tf.Tensor], replicas: int) -> list[tf.Tensor
             gradients are of the mean already.
         replicas: how many there are.
     """
+    return timed_all_reduce_mean(parts, replicas, timed=False)[0]
+
+
+def timed_all_reduce_mean(
+    parts: Sequence[tf.Tensor], replicas: int, *, timed: bool
+) -> tuple[list[tf.Tensor], tf.Tensor]:
+    """Return what `all_reduce_mean` returns, and the seconds from when `parts` are computed to their sums, float64 [].
+
+    They are 0 for one replica, and unless `timed`.
+    """
+    no_wait = tf.constant(0.0, tf.float64)
     if replicas == 1:
-        return list(parts[:-1])
+        return list(parts[:-1]), no_wait
+    flat = _packed(parts)
+    if not timed:
+        return _means(_reduced(flat), parts), no_wait
+    started = time_after(flat.values())
+    with tf.control_dependencies([started]):
+        flat = {dtype: tf.identity(vector) for dtype, vector in flat.items()}
+    added = _reduced(flat)
+    return _means(added, parts), time_after(added.values()) - started
+
+
+def _means(added: Packed, parts: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """Return the means over all replicas of the gradients in `parts`, and the sums, from their sums `added`."""
     *_, sums, _ = parts
-    added = _added(parts)
     # They come last, behind all gradients of their type.
     tail = added[tf.float32][-sums.shape.num_elements() - 1 :]
     weight = tail[-1]
@@ -40,13 +64,16 @@ def all_reduce_mean(parts: Sequence[tf.Tensor], replicas: int) -> list[tf.Tensor
     return [*_unpacked(means, parts)[:-2], tail[:-1]]
 
 
-def _added(tensors: Sequence[tf.Tensor]) -> Packed:
+def _packed(tensors: Sequence[tf.Tensor]) -> Packed:
+    return {
+        dtype: tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors if tensor.dtype == dtype], axis=0)
+        for dtype in dict.fromkeys(tensor.dtype for tensor in tensors)
+    }
+
+
+def _reduced(packed: Packed) -> Packed:
     context = tf.distribute.get_replica_context()
-    added = {}
-    for dtype in dict.fromkeys(tensor.dtype for tensor in tensors):
-        flat = tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors if tensor.dtype == dtype], axis=0)
-        added[dtype] = context.all_reduce(tf.distribute.ReduceOp.SUM, flat)
-    return added
+    return {dtype: context.all_reduce(tf.distribute.ReduceOp.SUM, flat) for dtype, flat in packed.items()}
 
 
 def _unpacked(packed: Packed, like: Sequence[tf.Tensor]) -> list[tf.Tensor]:

@@ -7,6 +7,7 @@ epoch and each validation: in half of the cases it waited as long as the epoch h
 """
 
 import importlib
+import sys
 import threading
 from typing import Any, Final
 
@@ -30,24 +31,23 @@ HOOKS: Final = (ITERATOR,)
 
 def install() -> None:
     """Delete each iterator of this process in a thread of its own from now on."""
-    iterator = getattr(importlib.import_module(_MODULE), "OwnedIterator", None)
+    iterator: Any = getattr(importlib.import_module(_MODULE), "OwnedIterator", None)
     if not hasattr(iterator, ITERATOR.attribute):
         fall_back(ITERATOR)
         return
-    iterator.__del__ = _delete  # type: ignore[union-attr]  checked above
+    iterator.__del__ = _delete
 
 
 def _delete(self: Any) -> None:
     """Hand the iterator of the runtime, and the data set whose functions it may call, to a thread."""
+    if sys.is_finalizing():
+        return
     resource = self.__dict__.pop(_RESOURCE, None)
     if not isinstance(resource, tf.__internal__.EagerTensor):  # it is part of a graph
         return
     held = [self.__dict__.pop("_dataset", None), self.__dict__.pop("_components", None), resource]
     del resource
-    try:
-        threading.Thread(target=_drop, args=(held,), name="delete iterator", daemon=True).start()
-    except RuntimeError:  # the interpreter ends
-        held.clear()
+    threading.Thread(target=_drop, args=(held,), name="delete iterator", daemon=True).start()
 
 
 def _drop(held: list[Any]) -> None:
