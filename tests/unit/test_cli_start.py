@@ -12,6 +12,7 @@ from support.factories import manifest
 from support.list_server import ListServer
 from support.stored_jobs import RUNNING
 from support.stored_sweeps import RUNNING_SWEEP
+from support.tfjobs import tfjob
 
 from tfdist import __version__
 from tfdist.cli import documents
@@ -122,6 +123,12 @@ def test_offline_commands_import_nothing_heavy(command: str, job: str) -> None:
     found = imported(command, job)
     assert not found & HEAVY
     assert "yaml" in found
+
+
+def test_the_conversion_of_a_tfjob_imports_no_models_of_sweeps(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "tfjob.yaml").write_text(yaml.safe_dump(tfjob()))
+
+    assert not imported("convert", str(tmp_path / "tfjob.yaml")) & {"tfdist.api.sweep", "tfdist.convert.katib"}
 
 
 def test_each_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:

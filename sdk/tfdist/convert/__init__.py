@@ -1,4 +1,6 @@
-"""Turns TFJob manifests of the Kubeflow training operator (`kubeflow.org/v1`) into TFDistJobs.
+"""Turns TFJobs of Kubeflow into TFDistJobs, and Katib's Experiments of TFJobs into TFDistSweeps.
+
+The TFJobs are those of the training operator (`kubeflow.org/v1`), the Experiments are `kubeflow.org/v1beta1`.
 
 The result is as short as a manifest written by hand: short forms where possible, settings common to all roles at the
 top level. Every field of the TFJob is kept or has a note that explains the change. Neither an API server nor YAML is
@@ -12,11 +14,23 @@ needed.
 | `strategy`, `failure_policy`, `policies` | strategy, restart rules, limits, clean-up, success, scheduling |
 | `legacy_names` | names of the training-operator in pods |
 | `platform_notes` | differences that no field of the TFJob shows: gangs, host network, closed ports, token, `/tmp` |
+| `katib_kind`, `katib` | recognizes Experiments; model of `kubeflow.org/v1beta1` |
+| `experiment`, `search`, `trial_values` | assembles the TFDistSweep; parameters, algorithm; values in the TFJob |
 | `other_documents` | notes on documents that select, refer to or contain TFJobs |
 """
 
 from tfdist.convert.job import convert
+from tfdist.convert.katib_kind import trains_tfjobs
 from tfdist.convert.other_documents import PodLabels, notes_on_other
 from tfdist.convert.result import CannotConvert, Conversion, Note
 
-__all__ = ["CannotConvert", "Conversion", "Note", "PodLabels", "convert", "notes_on_other"]
+__all__ = [
+    "CannotConvert",
+    "Conversion",
+    "Note",
+    "PodLabels",
+    "convert",
+    "convert_experiment",
+    "notes_on_other",
+    "trains_tfjobs",
+]

@@ -15,7 +15,7 @@ from tfdist.convert.pods import role_fields
 from tfdist.convert.replicas import Replicas, replica_types
 from tfdist.convert.result import AddNote, CannotConvert, Conversion, Json, Note
 from tfdist.convert.strategy import DEFAULT, strategy
-from tfdist.convert.tfjob import TFJob, read
+from tfdist.convert.tfjob import Meta, TFJob, read
 from tfdist.validation import FieldError
 
 _KEPT_METADATA: Final = ("name", "generateName", "namespace", "labels", "annotations")
@@ -37,7 +37,7 @@ def convert(manifest: Mapping[str, Any]) -> Conversion:
         notes.append(Note(path, message))
 
     job, raw = read(manifest, add_note)
-    made = {"apiVersion": API_VERSION, "kind": KIND, "metadata": _metadata(job, raw["metadata"], add_note)}
+    made = {"apiVersion": API_VERSION, "kind": KIND, "metadata": kept_metadata(job.metadata, raw["metadata"], add_note)}
     replicas = {r.role: r for r in replica_types(job, raw, add_note)}
     spec = _spec(job, replicas, add_note)
     note_platform(list(replicas.values()), add_note, in_gang="gang" in spec.get("scheduling", {}))
@@ -46,9 +46,18 @@ def convert(manifest: Mapping[str, Any]) -> Conversion:
     return Conversion(made | {"spec": spec}, notes)
 
 
-def _metadata(job: TFJob, raw: Json, add_note: AddNote) -> Json:
-    """Return the user's metadata, without the fields that the API server and kubectl add."""
-    if not (job.metadata.name or job.metadata.generate_name):
+def kept_metadata(metadata: Meta, raw: Json, add_note: AddNote) -> Json:
+    """Return the user's metadata, without the fields that the API server and kubectl add.
+
+    Args:
+        metadata: of the object to convert.
+        raw: the same as JSON.
+        add_note: adds a note to the result.
+
+    Raises:
+        CannotConvert: there is no name.
+    """
+    if not (metadata.name or metadata.generate_name):
         raise CannotConvert([FieldError("metadata.name", "required value")])
     for name in _OTHERS_METADATA:
         if raw.get(name):

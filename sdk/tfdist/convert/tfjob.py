@@ -199,7 +199,7 @@ def read(manifest: Mapping[str, Any], add_note: AddNote) -> tuple[TFJob, Json]:
     Raises:
         CannotConvert: not a TFJob, or fields have the wrong type.
     """
-    raw = _without_nulls(manifest)
+    raw = without_nulls(manifest)
     problems = list(_identity(raw))
     if problems:
         raise CannotConvert(problems)
@@ -258,10 +258,10 @@ def _unknown(job: TFJob) -> Iterator[str]:
         yield from (f"{path}.{name}" for name in part.model_extra or {})
 
 
-def _without_nulls(value: Any) -> Any:
+def without_nulls(value: Any) -> Any:
     """Return a copy without nulls, which exported manifests contain, such as `creationTimestamp: null`."""
     if isinstance(value, Mapping):
-        return {k: _without_nulls(v) for k, v in value.items() if v is not None}
+        return {k: without_nulls(v) for k, v in value.items() if v is not None}
     if isinstance(value, list):
-        return [_without_nulls(v) for v in value if v is not None]
+        return [without_nulls(v) for v in value if v is not None]
     return value

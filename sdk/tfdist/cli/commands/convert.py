@@ -1,4 +1,4 @@
-"""`tfdist convert FILE...`: converts TFJobs of the Kubeflow training-operator to TFDistJobs, with notes on changes."""
+"""`tfdist convert FILE...`: converts TFJobs to TFDistJobs, and Experiments of TFJobs to TFDistSweeps, with notes."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tfdist import validation
+from tfdist.api.sweep_resource import SWEEP_KIND
 from tfdist.cli import documents, manifests
 from tfdist.cli.document_kind import DocumentKind, UnknownKind, classify
 from tfdist.cli.documents import Document
 from tfdist.cli.errors import DocumentError
 from tfdist.cli.findings import Finding, finding
 from tfdist.cli.output import message
-from tfdist.convert import CannotConvert, PodLabels, convert, notes_on_other, tfjob
+from tfdist.convert import CannotConvert, Conversion, PodLabels, convert, notes_on_other, tfjob, trains_tfjobs
 from tfdist.validation import ValidationFailed
 
 
@@ -56,20 +57,26 @@ class _Result:
 def _result(document: Document, jobs: PodLabels) -> _Result:
     try:
         kind = classify(document.value)
-        if kind is DocumentKind.OTHER:
+        if kind is DocumentKind.OTHER and not trains_tfjobs(document.value):
             return _unchanged(document, jobs)
         if kind in {DocumentKind.JOB, DocumentKind.SWEEP}:
             return _Result(document.value)
     except UnknownKind as error:
         return _failure(document, [(error.path, error.message)])
     try:
-        conversion = convert(document.value)
+        conversion = (_converted_experiment if kind is DocumentKind.OTHER else convert)(document.value)
     except CannotConvert as error:
         return _failure(document, [(problem.path, problem.message) for problem in error.problems])
     notes = [finding(document, note.path, note.message) for note in conversion.notes]
     invalid = [finding(document, "", text) for text in _validation_errors(conversion.manifest)]
     heading = f"Converted from {_name(document)}. What changes:"
     return _Result(conversion.manifest, heading, bool(invalid), notes + invalid)
+
+
+def _converted_experiment(manifest: dict[str, Any]) -> Conversion:
+    from tfdist.convert.experiment import convert_experiment  # noqa: PLC0415  TFJobs do not need the models of sweeps
+
+    return convert_experiment(manifest)
 
 
 def _unchanged(document: Document, jobs: PodLabels) -> _Result:
@@ -84,12 +91,17 @@ def _failure(document: Document, problems: list[tuple[str, str]]) -> _Result:
 
 
 def _validation_errors(manifest: dict[str, Any]) -> Iterator[str]:
-    """Yield the validation errors of a converted job."""
+    """Yield the validation errors of a converted job or sweep."""
     try:
-        validation.parse(manifest)
+        if manifest["kind"] == SWEEP_KIND:
+            from tfdist.validation.sweep import parse_sweep  # noqa: PLC0415  as above
+
+            parse_sweep(manifest)
+        else:
+            validation.parse(manifest)
     except ValidationFailed as error:
         for problem in error.problems:
-            yield f"the converted TFDistJob is invalid, correct it there: {problem}"
+            yield f"the converted {manifest['kind']} is invalid, correct it there: {problem}"
 
 
 def _pod_labels(document: Document) -> Iterator[tuple[str, list[dict[str, str]]]]:

@@ -58,9 +58,9 @@ def render(
 
 @offline.command()
 def convert(files: Files, output: ManifestFormat = "yaml") -> int:
-    """Convert TFJobs (kubeflow.org/v1) to TFDistJobs.
+    """Convert TFJobs (kubeflow.org/v1) to TFDistJobs, and Katib's Experiments of TFJobs to TFDistSweeps.
 
-    Prints all documents in order: TFJobs converted, with notes as comments, all others unchanged. The notes are also
+    Prints all documents in order: those converted, with notes as comments, all others unchanged. The notes are also
     written to standard error as FILE:LINE: PATH: MESSAGE, with lines and paths of the TFJob.
 
     Exit code: 0 converted, 1 a TFJob cannot be converted or its result is invalid, 2 unreadable file.
