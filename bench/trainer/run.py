@@ -14,7 +14,7 @@ import numpy as np
 
 from bench import report
 from bench.results import Row, Samples, Target
-from bench.trainer import evaluator_cost, fit_alone, fit_turns, saving, start
+from bench.trainer import evaluator_cost, fit_alone, fit_turns, resume, saving, start
 from bench.trainer.processes import ProcessGroup
 from tfdist_cluster import console
 
@@ -63,7 +63,7 @@ def _store(options: argparse.Namespace, section: str, measure: Callable[[], list
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="bench.trainer", description="Measures the trainer and a plain loop")
-    choices = [*MODELS, "fit", "saving", "start", "evaluator"]
+    choices = [*MODELS, "fit", "saving", "start", "resume", "evaluator"]
     parser.add_argument("--only", nargs="+", choices=choices, default=choices, help="default: all")
     parser.add_argument("--processes", nargs="+", type=int, default=[1, 2], help="default: 1 2")
     parser.add_argument(
@@ -95,6 +95,9 @@ def _measured(options: argparse.Namespace, base: dict[str, Any], folder: Path) -
     if "start" in options.only:
         with console.step("start"):
             rows += start.run(base | MODELS["mlp"].config, folder)
+    if "resume" in options.only:
+        with console.step("resume"):
+            rows += resume.run(folder / "resume")
     return rows
 
 

@@ -177,6 +177,9 @@ class ProgressReport(ReportModel):
     phase: ReportedPhase
     step: Count | None = None
     total_steps: Count | None = None
+    percent: Amount | None = None
+    """Completed part of training, 0 to 100, if it does not follow from `step` and `total_steps`: steps of a gang of
+    another size had other numbers of examples."""
     epoch: Count | None = None
     examples: Count | None = None
     examples_per_second: Amount | None = None
@@ -211,6 +214,8 @@ class TerminationMessage(ReportModel):
     step: Count | None = None
     total_steps: Count | None = None
     """A job may end before its report was requested."""
+    percent: Amount | None = None
+    """See `ProgressReport`."""
     epoch: Count | None = None
     attempt: SmallCount | None = None
     metrics: Metrics = Field(default_factory=dict)

@@ -9,8 +9,13 @@ _LONGEST_ETA_SECONDS: Final = 10 * 365 * 24 * 3600
 _MINUTE: Final = 60
 
 
-def percent(step: int | None, total_steps: int | None) -> int | None:
-    """Return completed steps as a percentage, 0 to 100, or None if one of the numbers is unknown."""
+def percent(step: int | None, total_steps: int | None, reported: float | None = None) -> int | None:
+    """Return the completed part of training, 0 to 100, or None if it is unknown.
+
+    It is the `reported` percentage if there is one, otherwise that of the steps.
+    """
+    if reported is not None:
+        return min(100, int(reported))
     if step is None or not total_steps:
         return None
     return min(100, step * 100 // total_steps)

@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,13 +16,17 @@ import numpy as np
 import tensorflow as tf
 
 import tfdist_trainer
+from tfdist.contract_reports import ProgressReport
 from tfdist_trainer.programs.tabular import Tabular
+from tfdist_trainer.reporter import Reporter
 
 EXAMPLES: Final = 25
 JOURNAL: Final = "COUNT_JOURNAL"
 """Environment variable: the file with a line for each step, a list of numbers."""
 SIGNAL: Final = "COUNT_SIGNAL"
 """Environment variable: `7:9` sends signal 9 in the 7th step of this process."""
+REPORTS: Final = "COUNT_REPORTS"
+"""Environment variable: the file with a line for each progress report, JSON."""
 
 
 class Numbers(tfdist_trainer.WeightedMean):
@@ -41,7 +45,7 @@ class Numbers(tfdist_trainer.WeightedMean):
         self._steps += 1
         with Path(os.environ[JOURNAL]).open("a") as journal:
             journal.write(json.dumps([round(float(n)) for n, w in zip(labels, weights, strict=True) if w > 0]) + "\n")
-        step, _, number = os.environ.get(SIGNAL, "0:0").partition(":")
+        step, _, number = (os.environ.get(SIGNAL) or "0:0").partition(":")
         if int(step) == self._steps:
             os.kill(os.getpid(), int(number))
             while int(number) in signal.sigpending():
@@ -71,3 +75,18 @@ class FromDataSet(tfdist_trainer.Program):
 
     def metrics(self) -> Sequence[Any]:
         return [Numbers()]
+
+
+def recorded(replace: Callable[..., None]) -> Callable[..., None]:
+    """Return `replace` of the reporter, which also writes each report down."""
+
+    def call(reporter: Reporter, report: ProgressReport) -> None:
+        with Path(os.environ[REPORTS]).open("a") as reports:
+            reports.write(f"{report.to_json()}\n")
+        replace(reporter, report)
+
+    return call
+
+
+if REPORTS in os.environ:
+    Reporter.replace = recorded(Reporter.replace)  # type: ignore[method-assign]

@@ -75,6 +75,7 @@ def test_progress_in_a_line() -> None:
     bar = "[=====               ]"
     expected = f"Running  {bar} 25%  step 30 of 120  1m30s left  4,321 examples/s  accuracy 0.900, loss 0.250"
     assert progress.line("Running", REPORT) == expected
+    assert " 33%  step 30 of 120" in progress.line("Running", REPORT.model_copy(update={"percent": 33.4}))
     assert progress.line("Running", REPORT.model_copy(update={"step": None})) == "Running  training"
     assert progress.line("Running", None) == "Running"
 

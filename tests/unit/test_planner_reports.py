@@ -33,6 +33,9 @@ HOSTILE: dict[str, dict[str, Any]] = {
     "numbers beyond 64 bits": {"step": 2**70, "totalSteps": 2**71, "epoch": 2**64, "examples": HUGE},
     "a huge number of steps": {"step": 2**53 - 1, "totalSteps": 1, "stepTimeMillis": 1e15},
     "a huge rest": {"step": 0, "totalSteps": 2**53 - 1, "stepTimeMillis": 1e15},
+    "a negative percentage": {"percent": -1},
+    "a percentage beyond 100": {"percent": 1e15},
+    "a percentage that is not a number": {"percent": float("nan")},
     "negative numbers": {"step": -5, "totalSteps": -7, "epoch": -1, "examplesPerSecond": -3.5, "stepTimeMillis": -1},
     "metrics of any name, number and value": {
         "metrics": {LONG: 1, "a\nb": 2, "\x1b[2J": 3, "": 4, "nan": float("nan"), "big": 1e308, "text": "five"}
@@ -198,6 +201,16 @@ def test_a_job_that_ends_before_a_report_is_read_has_its_total() -> None:
     job.reconcile([pod("worker-0", "S", message=ended), pod("worker-1", "S")])
     progress = job.status["progress"]
     assert (progress["step"], progress["totalSteps"], progress["percent"]) == (24, 24, 100)
+
+
+def test_a_reported_percentage_counts_instead_of_that_of_the_steps() -> None:
+    """Steps of gangs of several sizes have different numbers of examples."""
+    job = Lifecycle(BOTH)
+    job.reconcile(BOTH, report=parsed(percent=64.9))
+    assert (job.status["progress"]["percent"], job.status["progress"]["totalSteps"]) == (64, 10)
+    ended = termination_message(step=6, totalSteps=10, percent=70.2)
+    job.reconcile([pod("worker-0", "S", message=ended), pod("worker-1", "S")])
+    assert job.status["progress"]["percent"] == 70
 
 
 def test_training_that_stops_early_is_complete_at_its_last_step() -> None:

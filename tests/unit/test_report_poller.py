@@ -33,13 +33,15 @@ class Replies:
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.gang: GangReport | None = None
+        self.percent: float | None = None
 
     async def progress(self, ip: str) -> ProgressReport:
         self.asked.append(ip)
         if ip == "10.0.0.9":
             await asyncio.Event().wait()
         place: dict[str, Any] = {"role": Role.WORKER, "index": 0, "attempt": 0, "phase": Phase.TRAINING}
-        return ProgressReport(**place, step=len(self.asked), total_steps=2 * len(self.asked), gang=self.gang)
+        steps = {"step": len(self.asked), "total_steps": 2 * len(self.asked), "percent": self.percent}
+        return ProgressReport(**place, **steps, gang=self.gang)
 
 
 async def test_a_replica_that_does_not_answer_delays_no_other() -> None:
@@ -88,6 +90,8 @@ async def test_a_job_has_series_while_it_runs_and_none_when_it_does_not() -> Non
     )
     running = asyncio.create_task(poller.run())
     await until(lambda: ratio(job.key) == 0.5)
+    replies.percent = 64.0
+    await until(lambda: ratio(job.key) == 0.64)
     stopped = {"conditions": [{"type": "Running", "status": "False", "reason": "TrainingSucceeded"}]}
     raw = manifest(job.key.name) | {"status": stopped}
     raw["metadata"] |= {"uid": job.uid, "resourceVersion": "6", "generation": 1}

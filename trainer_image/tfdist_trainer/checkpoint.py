@@ -55,7 +55,12 @@ class DataCursor(ContractModel):
     """Name and number of sums of each metric in `metric_sums`, after the first sum, the number of examples."""
     sharding_signature: tuple[int, ...] = Field(default=(), alias="layout")
     """Batch size, number of replicas, then the examples of each input pipeline. Only if they are equal does
-    `step_in_epoch` name the same examples. The name on disk is `layout`."""
+    `step_in_epoch` name the same examples, see `resume`. The name on disk is `layout`."""
+
+    @property
+    def examples_in_epoch(self) -> int:
+        """Examples of the current epoch that all replicas have used: the first sum; exact up to 2**53."""
+        return round(self.metric_sums[0]) if self.metric_sums else 0
 
 
 class FileRecord(ContractModel):

@@ -1,16 +1,20 @@
 """The batches of one member's examples, of which every member uses equally many."""
 
 from dataclasses import dataclass
+from typing import Final
 
 import tensorflow as tf
 
 from tfdist.programs.config import ProgramConfig
+from tfdist_trainer.checkpoint import DataCursor
 from tfdist_trainer.data.batches import ReplicaShare
 from tfdist_trainer.data.pipeline import EpochRange, ExampleSource, steps_needed, stream
 from tfdist_trainer.data.source import FileSource
 from tfdist_trainer.errors import DataMalformedError, DataMissingError
 from tfdist_trainer.programs.config import batch_size
 from tfdist_trainer.strategies.replica_group import ReplicaGroup
+
+_START: Final = DataCursor(step=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +29,41 @@ class InputPipeline:
     examples, and 0, so that no checkpoint of the other way has the same counts."""
 
     @property
+    def sharding_signature(self) -> tuple[int, ...]:
+        """See `DataCursor.sharding_signature`."""
+        return (self.batch_size, self.gang.replicas, *self.counts)
+
+    @property
     def steps(self) -> int:
         """Steps in an epoch: after so many every member has used all its examples."""
         each = self.gang.replicas if self.examples.by_index else self.gang.replicas_per_member
         return steps_needed(self.counts, self.batch_size, each)
 
-    def iterator(self, seed: int | None, epochs: range, skip_steps: int = 0) -> object:
-        """Return an iterator over the batches of `epochs`, for `Strategy.run`, without the first `skip_steps` steps.
+    def steps_left(self, cursor: DataCursor) -> int:
+        """Return the steps from `cursor` to the end of its epoch.
+
+        With examples that are read by index, the steps before may be those of a gang of another size.
+        """
+        if not self.examples.by_index:
+            return self.steps - cursor.step_in_epoch
+        return steps_needed([self.examples.count - cursor.examples_in_epoch], self.batch_size, self.gang.replicas)
+
+    def total_steps(self, cursor: DataCursor, epochs: int) -> int:
+        """Return the steps of a training of `epochs` epochs: those up to `cursor`, and those that this gang adds."""
+        return cursor.step + self.steps_left(cursor) + (epochs - cursor.epoch - 1) * self.steps
+
+    def percent(self, cursor: DataCursor, epochs: int) -> float | None:
+        """Return which part of the examples of `epochs` epochs is used at `cursor`, in percent.
+
+        None if they are not read by index: then an epoch has the same steps from its start to its end.
+        """
+        if not self.examples.by_index:
+            return None
+        used = cursor.epoch * self.examples.count + cursor.examples_in_epoch
+        return min(100.0, 100 * used / (epochs * self.examples.count))
+
+    def iterator(self, seed: int | None, epochs: range, cursor: DataCursor = _START) -> object:
+        """Return an iterator over the batches of `epochs`, for `Strategy.run`, from `cursor` in the first of them.
 
         Each epoch is shuffled in its own order with `seed`; with None all have the order of the files.
         """
@@ -39,8 +71,8 @@ class InputPipeline:
         epoch_range = EpochRange(
             batches=self.steps * each,
             epochs=epochs,
-            skip=skip_steps * each,
-            consumed=skip_steps * self.batch_size * self.gang.replicas,
+            skip=cursor.step_in_epoch * each,
+            consumed=cursor.examples_in_epoch,
             share=ReplicaShare(self.gang.rank * each, each, self.gang.replicas),
         )
 

@@ -6,6 +6,7 @@ lockstep with the others: the same executions, the same collectives in the same 
 
 import time
 from functools import partial
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -77,17 +78,20 @@ class Training:
         self._summaries = Summaries(context.member, folder, context.config.profile)
 
     @property
-    def _sharding_signature(self) -> tuple[int, ...]:
-        return (self._input.batch_size, self._gang.replicas, *self._input.counts)
-
-    @property
     def _total_steps(self) -> int:
         if self._stopped_early:
             return self._cursor.step
         if self._config.steps is not None:
             return self._config.steps
-        cursor = self._cursor
-        return cursor.step - cursor.step_in_epoch + (self._config.epochs - cursor.epoch) * self._input.steps
+        return self._input.total_steps(self._cursor, self._config.epochs)
+
+    @property
+    def _progress(self) -> dict[str, Any]:
+        """The progress for the report; `percent` is None if the numbers of steps decide it."""
+        cursor, by_steps = self._cursor, self._stopped_early or self._config.steps is not None
+        percent = None if by_steps else self._input.percent(cursor, self._config.epochs)
+        counts = {"step": cursor.step, "epoch": cursor.epoch, "examples": cursor.examples}
+        return counts | {"total_steps": self._total_steps, "percent": percent}
 
     @property
     def _is_done(self) -> bool:
@@ -105,14 +109,11 @@ class Training:
     def run(self) -> None:
         """Train, save and finish; see `train`."""
         cursor = self._cursor = self._first_cursor()
-        total = self._total_steps
-        self._reporter.update(
-            step=cursor.step, total_steps=total, epoch=cursor.epoch, examples=cursor.examples, phase=Phase.COMPILING
-        )
+        self._reporter.update(phase=Phase.COMPILING, **self._progress)
         log.event(
             "train-start",
             step=cursor.step,
-            totalSteps=total,
+            totalSteps=self._total_steps,
             members=self._gang.member.size,
             examples=sum(self._input.counts),
             batchSize=self._input.batch_size * self._gang.replicas,
@@ -129,11 +130,11 @@ class Training:
         """Start the stream of batches at the current cursor."""
         cursor = self._cursor
         epochs = range(cursor.epoch, last_epoch(self._config))
-        self._iterator = self._input.iterator(self._context.seed, epochs, cursor.step_in_epoch)
+        self._iterator = self._input.iterator(self._context.seed, epochs, cursor)
 
     def _epoch(self) -> None:
         """Train to the end of the current epoch, or of training."""
-        while self._cursor.step_in_epoch < self._input.steps and not self._is_done:
+        while self._input.steps_left(self._cursor) > 0 and not self._is_done:
             decision = self._decide()
             self._save_or_stop(decision)
             if not self._stopped_early:
@@ -142,20 +143,19 @@ class Training:
 
     def _end_epoch(self) -> None:
         """Log the metrics of the current epoch and start the next one, if its steps are done."""
-        if self._cursor.step_in_epoch < self._input.steps:
+        if self._input.steps_left(self._cursor) > 0:
             return
         results = self._sums.results(np.asarray(self._cursor.metric_sums))
         log.event("epoch", epoch=self._cursor.epoch + 1, step=self._cursor.step, **results)
         start = {"epoch": self._cursor.epoch + 1, "step_in_epoch": 0, "metric_sums": tuple(self._sums.zeros())}
         self._cursor = self._cursor.model_copy(update=start)
-        self._reporter.update(epoch=self._cursor.epoch)
+        self._reporter.update(**self._progress)
 
     def _decide(self) -> LoopDecision:
         cursor = self._cursor
         left = self._total_steps - cursor.step
-        in_epoch = self._input.steps - cursor.step_in_epoch
         compiled = self._xla.propose(left)
-        steps = min(self._tuner.steps, left, in_epoch, self._saver.steps_left(cursor.step))
+        steps = min(self._tuner.steps, left, self._input.steps_left(cursor), self._saver.steps_left(cursor.step))
         steps = self._summaries.limit(cursor.step, steps)
         if compiled and self._xla.compiles_next:
             steps = 1
@@ -171,7 +171,7 @@ class Training:
             raise Preempted(f"SIGTERM arrived; step {self._cursor.step} is saved")
         if decision.stop_early:
             self._stopped_early, step = True, self._cursor.step
-            self._reporter.update(total_steps=step)
+            self._reporter.update(**self._progress)
             log.event("stopped-early", step=step, reason=self._saver.early_stop_reason(step) or None)
 
     def _execute(self, decision: LoopDecision) -> None:
@@ -242,8 +242,7 @@ class Training:
         metrics = dict(self._sums.results(np.asarray(cursor.metric_sums)))
         self._reporter.update(
             phase=Phase.TRAINING,
-            step=cursor.step,
-            examples=cursor.examples,
+            **self._progress,
             metrics=metrics,
             examples_per_second=self._sums.examples(stats.sums) / seconds,
             step_time_millis=1000 * seconds / taken,
@@ -270,7 +269,10 @@ class Training:
         """Restore the initial checkpoint, if any, and return the cursor at which training starts."""
         cursor = self._saver.restore(required=self._context.start_barrier is not None)
         self._state.broadcast_initial_values(self._gang, restored=cursor is not None)
-        return self._cursor if cursor is None else resume_cursor(cursor, self._sharding_signature, self._sums)
+        if cursor is None:
+            return self._cursor
+        signature, by_index = self._input.sharding_signature, self._input.examples.by_index
+        return resume_cursor(cursor, signature, self._sums, by_index=by_index)
 
     def _save(self) -> None:
         """Write a checkpoint at the current cursor; a collective, in which only the chief writes."""
@@ -279,7 +281,7 @@ class Training:
             raise variable_error(self._cursor.step)
         self._saver.save(
             self._cursor.model_copy(
-                update={"sharding_signature": self._sharding_signature, "metrics": self._sums.sizes}
+                update={"sharding_signature": self._input.sharding_signature, "metrics": self._sums.sizes}
             )
         )
 

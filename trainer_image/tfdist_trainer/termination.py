@@ -26,6 +26,7 @@ def compose(reason: str, message: str, report: ProgressReport, gang_end: GangEnd
         message=message,
         step=report.step,
         total_steps=report.total_steps,
+        percent=report.percent,
         epoch=report.epoch,
         attempt=report.attempt,
         metrics=report.metrics,

@@ -233,7 +233,9 @@ def _results(content: ProgressReport) -> tuple[object, ...]:
 
 
 def _measure(key: NamespacedName, content: ProgressReport) -> None:
-    if content.step is not None and content.total_steps:
+    if content.percent is not None:
+        PROGRESS_RATIO.labels(*key).set(min(1.0, content.percent / 100))
+    elif content.step is not None and content.total_steps:
         PROGRESS_RATIO.labels(*key).set(min(1.0, content.step / content.total_steps))
     if content.examples_per_second is not None:
         EXAMPLES_PER_SECOND.labels(*key).set(content.examples_per_second)

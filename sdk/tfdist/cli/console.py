@@ -119,7 +119,7 @@ class RunConsole:
 def _display(phase: str, report: ProgressReport | None) -> Table:
     """Return the progress as one row: phase, bar, details."""
     row = Table.grid(padding=(0, 2))
-    done = percent(report.step, report.total_steps) if report else None
+    done = percent(report.step, report.total_steps, report.percent) if report else None
     bar: list[rich_console.RenderableType] = []
     if done is not None:
         bar = [ProgressBar(total=100, completed=done, width=_BAR_WIDTH), f"{done}%"]

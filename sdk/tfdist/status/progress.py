@@ -20,7 +20,7 @@ def progress_of(report: TimestampedReport, stored: Mapping[str, Any], gang: Gang
     for name in ("examplesPerSecond", "stepTimeMillis"):
         if name in fields:
             fields[name] = round(fields[name], 1)
-    fields["percent"] = percent(content.step, content.total_steps)
+    fields["percent"] = percent(content.step, content.total_steps, content.percent)
     fields["etaSeconds"] = eta_seconds(content)
     slow = slow_replica_of(content, gang)
     fields["slowestReplica"] = replica_name(slow.role, slow.index) if slow else None
@@ -72,7 +72,7 @@ def final_progress(stored: dict[str, Any], message: TerminationMessage) -> dict[
         result["totalSteps"] = message.total_steps
     if message.step is not None:
         result["step"] = message.step
-        done = percent(message.step, result.get("totalSteps"))
+        done = percent(message.step, result.get("totalSteps"), message.percent)
         result |= {"percent": done} if done is not None else {}
     if message.metrics:
         result["metrics"] = dict(message.metrics)

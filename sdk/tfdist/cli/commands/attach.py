@@ -108,6 +108,7 @@ def _report(job: Job) -> ProgressReport | None:
         phase=Phase.UNKNOWN,
         step=found.step,
         total_steps=found.total_steps,
+        percent=found.percent,
         examples_per_second=found.examples_per_second,
         step_time_millis=found.step_time_millis,
         metrics=found.metrics or {},
