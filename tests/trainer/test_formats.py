@@ -3,6 +3,7 @@
 
 import gzip
 import itertools
+import json
 import struct
 from collections import Counter
 from pathlib import Path
@@ -88,7 +89,15 @@ def test_idx_images_find_their_file_of_labels(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [("a.npz", "npz"), ("a.csv", "csv"), ("a.csv.gz", "csv"), ("t10k-images-idx3-ubyte.gz", "idx"), ("a.idx", "idx")]
+    [
+        ("a.npz", "npz"),
+        ("a.csv", "csv"),
+        ("a.csv.gz", "csv"),
+        ("a.jsonl.gz", "jsonl"),
+        ("a.ndjson", "jsonl"),
+        ("t10k-images-idx3-ubyte.gz", "idx"),
+        ("a.idx", "idx"),
+    ]
     + [(name, "tfrecord") for name in ("a.tfrecord", "a.tfrecord.gz", "part-00000-of-00008")],
 )
 def test_the_format_is_detected_from_the_name(name: str, kind: str) -> None:
@@ -146,6 +155,9 @@ def write(kind: str, path: Path, ids: Array) -> None:
     columns: dict[str, Array] = {"id": ids, "x": ids / 2, "kind": np.where(ids % 5 == 4, "bad", "a")}
     if kind == "csv":
         write_lines(path, "id,x,kind", *(f"{i},{x},{k}" for i, x, k in zip(*columns.values(), strict=True)))
+    elif kind == "jsonl":
+        rows = zip(*(values.tolist() for values in columns.values()), strict=True)
+        write_lines(path, *(json.dumps(dict(zip(columns, row, strict=True))) for row in rows))
     elif kind == "npz":
         npz.save(str(path), **columns)
     else:
@@ -153,7 +165,7 @@ def write(kind: str, path: Path, ids: Array) -> None:
 
 
 @pytest.mark.trainer
-@pytest.mark.parametrize("ending", ["csv", "npz", "tfrecord", "tfrecord.gz"])
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "npz", "tfrecord", "tfrecord.gz"])
 @pytest.mark.parametrize(("sizes", "pipelines"), [([7, 0, 16], 3), ([7, 6, 10], 2)], ids=["by file", "by record"])
 def test_every_good_record_is_read_once_and_bad_ones_are_counted_once(
     ending: str, sizes: list[int], pipelines: int, tmp_path: Path

@@ -12,6 +12,8 @@ def format_of(name: str) -> Format:
         return "npz"
     if plain.endswith(".csv"):
         return "csv"
+    if plain.endswith((".jsonl", ".ndjson")):
+        return "jsonl"
     return "idx" if plain.endswith(("ubyte", ".idx")) else "tfrecord"
 
 
