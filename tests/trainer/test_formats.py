@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tfdist_trainer.data import csvs, idx, npz
 from tfdist_trainer.data.columns import BadRecords, Column
-from tfdist_trainer.data.files import FileAssignment, Shard, assign_files, file_assignment
+from tfdist_trainer.data.files import FileAssignment, Pattern, Shard, assign_files, file_assignment
 from tfdist_trainer.data.formats import format_of
 from tfdist_trainer.data.framing import masked_crc32c
 from tfdist_trainer.errors import ConfigurationError, DataMalformedError, DataMissingError
@@ -107,15 +107,15 @@ def test_the_format_is_detected_from_the_name(name: str, kind: str) -> None:
 def test_data_that_is_partitioned_already_is_read_by_its_worker(tmp_path: Path) -> None:
     for worker in range(3):
         (tmp_path / f"part-{worker:03}.npz").write_bytes(b"")
-    pattern = f"{tmp_path}/part-{{worker:03}}.npz"
-    parts = [file_assignment([pattern], "data.train", Shard(worker, 3)) for worker in range(3)]
+    pattern, every = (Pattern(f"{tmp_path}/{name}", "data.train") for name in ("part-{worker:03}.npz", "*"))
+    parts = [file_assignment([pattern], Shard(worker, 3)) for worker in range(3)]
     assert parts == [FileAssignment((f"{tmp_path}/part-{worker:03}.npz",), 1, 0) for worker in range(3)]
     with pytest.raises(ConfigurationError, match=r"data.train: .*part-002.npz is for worker 2, and the last of 2"):
-        file_assignment([pattern], "data.train", Shard(0, 2))
+        file_assignment([pattern], Shard(0, 2))
     with pytest.raises(DataMissingError, match=r"no file matches '.*part-003.npz'"):
-        file_assignment([pattern], "data.train", Shard(3, 4))
+        file_assignment([pattern], Shard(3, 4))
     with pytest.raises(ConfigurationError, match=r"give \{worker\} in all patterns or in none"):
-        file_assignment([pattern, f"{tmp_path}/*"], "data.train", Shard(0, 3))
+        file_assignment([pattern, every], Shard(0, 3))
 
 
 @settings(max_examples=300)
