@@ -95,6 +95,7 @@ def test_idx_images_find_their_file_of_labels(tmp_path: Path) -> None:
         ("a.csv.gz", "csv"),
         ("a.jsonl.gz", "jsonl"),
         ("a.ndjson", "jsonl"),
+        ("a.snappy.parquet", "parquet"),
         ("t10k-images-idx3-ubyte.gz", "idx"),
         ("a.idx", "idx"),
     ]
@@ -158,6 +159,9 @@ def write(kind: str, path: Path, ids: Array) -> None:
     elif kind == "jsonl":
         rows = zip(*(values.tolist() for values in columns.values()), strict=True)
         write_lines(path, *(json.dumps(dict(zip(columns, row, strict=True))) for row in rows))
+    elif kind == "parquet":
+        arrow = pytest.importorskip("pyarrow", reason="Parquet needs pyarrow, which is optional")
+        pytest.importorskip("pyarrow.parquet").write_table(arrow.table(columns), str(path), row_group_size=5)
     elif kind == "npz":
         npz.save(str(path), **columns)
     else:
@@ -165,7 +169,7 @@ def write(kind: str, path: Path, ids: Array) -> None:
 
 
 @pytest.mark.trainer
-@pytest.mark.parametrize("ending", ["csv", "jsonl", "npz", "tfrecord", "tfrecord.gz"])
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet", "npz", "tfrecord", "tfrecord.gz"])
 @pytest.mark.parametrize(("sizes", "pipelines"), [([7, 0, 16], 3), ([7, 6, 10], 2)], ids=["by file", "by record"])
 def test_every_good_record_is_read_once_and_bad_ones_are_counted_once(
     ending: str, sizes: list[int], pipelines: int, tmp_path: Path

@@ -12,7 +12,7 @@ from tfdist.programs.config import ProgramConfig
 from tfdist.programs.metric_names import Task, is_metric, metric_names
 from tfdist.programs.optimizer import OptimizerConfig
 
-Format = Literal["npz", "tfrecord", "csv", "jsonl", "idx"]
+Format = Literal["npz", "tfrecord", "csv", "jsonl", "parquet", "idx"]
 
 WORKER: Final = re.compile(r"\{worker(?::0([1-9]))?\}")
 """Placeholder for the index of a worker in a pattern; `{worker:05}` is padded to five digits."""
@@ -60,8 +60,9 @@ class DataConfig(StrictModel, defer_build=True):
     eval: Files | None = None
     """Evaluation files, as `train`."""
     format: Format | None = None
-    """`npz`, `tfrecord`, `csv`, `jsonl` (JSON lines) or `idx`. By default detected from the end of the name: `.npz`,
-    `.csv`, `.jsonl`, `.ndjson`, `ubyte` or `.idx`, all but `.npz` also with `.gz`; anything else is TFRecord."""
+    """`npz`, `tfrecord`, `csv`, `jsonl` (JSON lines), `parquet` (needs pyarrow in the image) or `idx`. By default
+    detected from the end of the name: `.npz`, `.parquet`; `.csv`, `.jsonl`, `.ndjson`, `ubyte` or `.idx`, also with
+    `.gz`; anything else is TFRecord."""
     compression: Literal["None", "GZIP"] | None = None
     """Compression of TFRecord files. By default `GZIP` for names that end in `.gz`."""
     weight: ColumnName | None = None

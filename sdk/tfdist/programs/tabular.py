@@ -61,7 +61,7 @@ class TabularConfig(FilesConfig):
     absent."""
     numeric: Annotated[dict[ColumnName, Width], BeforeValidator(_as_widths)] = Field(default_factory=dict)
     """Numeric columns, as a list; or a map from name to vector length, for arrays in `.npz` and TFRecord files and
-    lists in JSON lines."""
+    lists in JSON lines and Parquet."""
     categorical: dict[
         ColumnName,
         Annotated[

@@ -11,10 +11,10 @@ import numpy as np
 
 from tfdist.messages import count
 from tfdist_trainer.data import text_rows
-from tfdist_trainer.data.columns import Array, BadRecords, Column, shown
+from tfdist_trainer.data.columns import Array, BadRecords, Column, Converted, shown
 from tfdist_trainer.data.csv_records import Record, records, undecoded, unlimited_fields
 from tfdist_trainer.data.text_files import first_undecoded
-from tfdist_trainer.data.text_rows import Converted, Row, Syntax
+from tfdist_trainer.data.text_rows import Row, Syntax
 from tfdist_trainer.errors import ColumnAbsentError, ConfigurationError, DataMalformedError
 
 _OTHER_SEPARATORS: Final = ("\t", ";", "|")

@@ -7,6 +7,8 @@ from tfdist.programs.data import Format
 
 def format_of(name: str) -> Format:
     """Return the format of the file or pattern `name`; TFRecord if no other ending matches."""
+    if name.endswith(".parquet"):
+        return "parquet"
     plain = name.removesuffix(".gz")
     if plain.endswith(".npz"):
         return "npz"

@@ -4,14 +4,12 @@ The syntax gives the values of each record, and converts those of a column. A re
 for its column, is reported by its line and costs no other record.
 """
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import IO, Any, NamedTuple
 
-import numpy as np
-
-from tfdist_trainer.data.columns import Array, BadRecords, Column, check_rows
+from tfdist_trainer.data.columns import Array, BadRecords, Column, Converted, check_converted
 from tfdist_trainer.data.text_files import UNREADABLE, open_text
 
 
@@ -21,13 +19,6 @@ class Row(NamedTuple):
     line: int
     values: list[Any]
     problem: str | None = None
-
-
-class Converted(NamedTuple):
-    """The values of a column, [rows, ...], and the problem of each row whose value is not of the column's type."""
-
-    values: Array
-    problems: Mapping[int, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +65,7 @@ def _converted(
     name: str, columns: Sequence[Column], lines: list[int], rows: list[list[Any]], bad: BadRecords, syntax: Syntax
 ) -> dict[str, Array]:
     """Return the columns of `rows`, the values of `lines`."""
-    right = np.ones(len(rows), np.bool_)
-    values: dict[str, Array] = {}
-    for number, column in enumerate(columns):
-        values[column.name], problems = syntax.convert([row[number] for row in rows], column)
-        for row, problem in problems.items():
-            if right[row]:
-                bad.found(f"{name}: line {lines[row]}", f"{column.name!r} {problem}")
-        right[list(problems)] = False
-    kept = np.asarray(lines, np.int64)[right]
-    return check_rows(
-        columns, {key: array[right] for key, array in values.items()}, lambda row: f"{name}: line {kept[row]}", bad
-    )
+    converted = {
+        column.name: syntax.convert([row[number] for row in rows], column) for number, column in enumerate(columns)
+    }
+    return check_converted(columns, converted, lambda row: f"{name}: line {lines[row]}", bad)
