@@ -86,7 +86,9 @@ def _ours(context: Context) -> Turn:
 def _plain(context: Context) -> Turn:
     config = context.config
     assert isinstance(config, ImageClassificationConfig)  # noqa: S101  the parent process has chosen it
-    with np.load((config.data.train or ())[0]) as arrays:
+    files = config.data.train
+    assert isinstance(files, tuple)  # noqa: S101  the parent process has named one file
+    with np.load(files[0]) as arrays:
         images, labels = arrays["image"], arrays["label"]
     keras.utils.set_random_seed(1)
     with context.gang.strategy.scope():

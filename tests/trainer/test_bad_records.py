@@ -231,6 +231,7 @@ WRONG_COMPRESSION: dict[str, tuple[bool, Any, str]] = {
         "decompressed content begins like a GZIP file",
     ),
     "CSV": (False, lambda _: b"text,label\n" + b"a,0\n" * 20, "text file: if it is CSV, set data.format: csv"),
+    "JSON lines": (False, lambda _: b'{"text": "a", "label": 0}\n' * 20, "if it is JSON lines, set data.format: jsonl"),
     "an image": (False, lambda _: b"\x89PNG\r\n\x1a\n" + bytes(60), "begins like a PNG file: set data.format"),
 }
 

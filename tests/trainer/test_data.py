@@ -13,7 +13,7 @@ import pytest
 
 from tfdist_trainer.data import fashion_mnist, idx, npz
 from tfdist_trainer.data.columns import BadRecords, Column
-from tfdist_trainer.data.files import Shard, Split, assign_files, expand
+from tfdist_trainer.data.files import Pattern, Shard, Split, assign_files, expand
 from tfdist_trainer.errors import ConfigurationError, DataMalformedError, DataMissingError
 
 COLUMNS = (Column("image", "uint8", (2, 2, 1)), Column("label", "int64", below=10))
@@ -49,9 +49,10 @@ def test_every_record_is_read_by_exactly_one_pipeline(files: int, pipelines: int
 
 def test_missing_files_are_reported_by_field_and_pattern(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"")
-    assert expand([f"{tmp_path}/a", f"{tmp_path}/*"], "data.train") == (f"{tmp_path}/a",)
+    first, every, other = (Pattern(f"{tmp_path}/{name}", "data.train") for name in ("a", "*", "b*"))
+    assert expand([first, every]) == (f"{tmp_path}/a",)
     with pytest.raises(DataMissingError, match=r"data.train: no file matches .*/b\*"):
-        expand([f"{tmp_path}/a", f"{tmp_path}/b*"], "data.train")
+        expand([first, other])
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 
 import gzip
 import itertools
+import json
 import struct
 from collections import Counter
 from pathlib import Path
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 
 from tfdist_trainer.data import csvs, idx, npz
 from tfdist_trainer.data.columns import BadRecords, Column
-from tfdist_trainer.data.files import FileAssignment, Shard, assign_files, file_assignment
+from tfdist_trainer.data.files import FileAssignment, Pattern, Shard, assign_files, file_assignment
 from tfdist_trainer.data.formats import format_of
 from tfdist_trainer.data.framing import masked_crc32c
 from tfdist_trainer.errors import ConfigurationError, DataMalformedError, DataMissingError
@@ -88,7 +89,16 @@ def test_idx_images_find_their_file_of_labels(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [("a.npz", "npz"), ("a.csv", "csv"), ("a.csv.gz", "csv"), ("t10k-images-idx3-ubyte.gz", "idx"), ("a.idx", "idx")]
+    [
+        ("a.npz", "npz"),
+        ("a.csv", "csv"),
+        ("a.csv.gz", "csv"),
+        ("a.jsonl.gz", "jsonl"),
+        ("a.ndjson", "jsonl"),
+        ("a.snappy.parquet", "parquet"),
+        ("t10k-images-idx3-ubyte.gz", "idx"),
+        ("a.idx", "idx"),
+    ]
     + [(name, "tfrecord") for name in ("a.tfrecord", "a.tfrecord.gz", "part-00000-of-00008")],
 )
 def test_the_format_is_detected_from_the_name(name: str, kind: str) -> None:
@@ -98,15 +108,15 @@ def test_the_format_is_detected_from_the_name(name: str, kind: str) -> None:
 def test_data_that_is_partitioned_already_is_read_by_its_worker(tmp_path: Path) -> None:
     for worker in range(3):
         (tmp_path / f"part-{worker:03}.npz").write_bytes(b"")
-    pattern = f"{tmp_path}/part-{{worker:03}}.npz"
-    parts = [file_assignment([pattern], "data.train", Shard(worker, 3)) for worker in range(3)]
+    pattern, every = (Pattern(f"{tmp_path}/{name}", "data.train") for name in ("part-{worker:03}.npz", "*"))
+    parts = [file_assignment([pattern], Shard(worker, 3)) for worker in range(3)]
     assert parts == [FileAssignment((f"{tmp_path}/part-{worker:03}.npz",), 1, 0) for worker in range(3)]
     with pytest.raises(ConfigurationError, match=r"data.train: .*part-002.npz is for worker 2, and the last of 2"):
-        file_assignment([pattern], "data.train", Shard(0, 2))
+        file_assignment([pattern], Shard(0, 2))
     with pytest.raises(DataMissingError, match=r"no file matches '.*part-003.npz'"):
-        file_assignment([pattern], "data.train", Shard(3, 4))
+        file_assignment([pattern], Shard(3, 4))
     with pytest.raises(ConfigurationError, match=r"give \{worker\} in all patterns or in none"):
-        file_assignment([pattern, f"{tmp_path}/*"], "data.train", Shard(0, 3))
+        file_assignment([pattern, every], Shard(0, 3))
 
 
 @settings(max_examples=300)
@@ -146,6 +156,12 @@ def write(kind: str, path: Path, ids: Array) -> None:
     columns: dict[str, Array] = {"id": ids, "x": ids / 2, "kind": np.where(ids % 5 == 4, "bad", "a")}
     if kind == "csv":
         write_lines(path, "id,x,kind", *(f"{i},{x},{k}" for i, x, k in zip(*columns.values(), strict=True)))
+    elif kind == "jsonl":
+        rows = zip(*(values.tolist() for values in columns.values()), strict=True)
+        write_lines(path, *(json.dumps(dict(zip(columns, row, strict=True))) for row in rows))
+    elif kind == "parquet":
+        arrow = pytest.importorskip("pyarrow", reason="Parquet needs pyarrow, which is optional")
+        pytest.importorskip("pyarrow.parquet").write_table(arrow.table(columns), str(path), row_group_size=5)
     elif kind == "npz":
         npz.save(str(path), **columns)
     else:
@@ -153,7 +169,7 @@ def write(kind: str, path: Path, ids: Array) -> None:
 
 
 @pytest.mark.trainer
-@pytest.mark.parametrize("ending", ["csv", "npz", "tfrecord", "tfrecord.gz"])
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet", "npz", "tfrecord", "tfrecord.gz"])
 @pytest.mark.parametrize(("sizes", "pipelines"), [([7, 0, 16], 3), ([7, 6, 10], 2)], ids=["by file", "by record"])
 def test_every_good_record_is_read_once_and_bad_ones_are_counted_once(
     ending: str, sizes: list[int], pipelines: int, tmp_path: Path

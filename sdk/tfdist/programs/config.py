@@ -43,7 +43,7 @@ class ProgramConfig(StrictModel):
     """Random seed of the initial weights and of shuffling: equal seeds give equal training."""
     shuffle_buffer: int = Field(default=10_000, ge=0)
     """Size of the shuffle buffer of each worker, in examples. 0 or 1 disables shuffling. In-memory formats (`npz`,
-    `csv`, `idx`, TFRecord with `cache`) always use a full permutation otherwise."""
+    `csv`, `jsonl`, `parquet`, `idx`, TFRecord with `cache`) always use a full permutation otherwise."""
     non_finite_policy: Annotated[Literal["Fail", "SkipStep"], former_values(_FORMER_POLICIES)] = Field(
         default="Fail", validation_alias=former_name("nonFinitePolicy", "onNonFinite")
     )

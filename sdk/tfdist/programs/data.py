@@ -4,15 +4,15 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, Tag
 
 from tfdist import messages
-from tfdist.programs.base import BrokenRule, Location, StrictModel, union_error
+from tfdist.programs.base import LIST, MAP, BrokenRule, Location, StrictModel, alternatives, union_error
 from tfdist.programs.config import ProgramConfig
 from tfdist.programs.metric_names import Task, is_metric, metric_names
 from tfdist.programs.optimizer import OptimizerConfig
 
-Format = Literal["npz", "tfrecord", "csv", "idx"]
+Format = Literal["npz", "tfrecord", "csv", "jsonl", "parquet", "idx"]
 
 WORKER: Final = re.compile(r"\{worker(?::0([1-9]))?\}")
 """Placeholder for the index of a worker in a pattern; `{worker:05}` is padded to five digits."""
@@ -26,8 +26,26 @@ def _as_list(value: Any) -> Any:
     return value
 
 
+class FileList(StrictModel, defer_build=True):
+    """A file that lists the data files."""
+
+    file_list: str = Field(min_length=1)
+    """Path of a text file with a path or pattern on each line; lines that begin with `#` are comments, and relative
+    paths are relative to its folder."""
+
+    def _broken_rules(self) -> Iterator[BrokenRule]:
+        yield from super()._broken_rules()
+        if WORKER.search(self.file_list):
+            yield BrokenRule(("fileList",), "{worker} is not supported here; set it in the paths in the list")
+
+
 Patterns = Annotated[tuple[str, ...], Field(min_length=1), BeforeValidator(_as_list)]
 """One file pattern or a list of them."""
+Files = Annotated[
+    Annotated[Patterns, Tag(LIST)] | Annotated[FileList, Tag(MAP)],
+    alternatives("must be a string, a list or an object"),
+]
+"""File patterns, or a file that lists them."""
 
 ColumnName = Annotated[str, Field(min_length=1, max_length=200)]
 
@@ -35,14 +53,16 @@ ColumnName = Annotated[str, Field(min_length=1, max_length=200)]
 class DataConfig(StrictModel, defer_build=True):
     """Data files and how to read them."""
 
-    train: Patterns | None = None
-    """Training files, as one pattern or a list, for example `/data/train-*.tfrecord`. `{worker}` (or `{worker:05}`,
-    padded to five digits) is replaced by the index of the worker, for data that is already partitioned."""
-    eval: Patterns | None = None
-    """Evaluation files, as one pattern or a list."""
+    train: Files | None = None
+    """Training files, as one pattern or a list, for example `/data/train-*.tfrecord`; or `{fileList: /data/train.txt}`,
+    a file that lists them. `{worker}` (or `{worker:05}`, padded to five digits) is replaced by the index of the worker,
+    for data that is already partitioned."""
+    eval: Files | None = None
+    """Evaluation files, as `train`."""
     format: Format | None = None
-    """`npz`, `tfrecord`, `csv` or `idx`. By default detected from the end of the name: `.npz`, `.csv`,
-    `.csv.gz`, `ubyte`, `ubyte.gz` or `.idx`; anything else is TFRecord."""
+    """`npz`, `tfrecord`, `csv`, `jsonl` (JSON lines), `parquet` (needs pyarrow in the image) or `idx`. By default
+    detected from the end of the name: `.npz`, `.parquet`; `.csv`, `.jsonl`, `.ndjson`, `ubyte` or `.idx`, also with
+    `.gz`; anything else is TFRecord."""
     compression: Literal["None", "GZIP"] | None = None
     """Compression of TFRecord files. By default `GZIP` for names that end in `.gz`."""
     weight: ColumnName | None = None
@@ -59,7 +79,10 @@ class DataConfig(StrictModel, defer_build=True):
     def _broken_rules(self) -> Iterator[BrokenRule]:
         yield from super()._broken_rules()
         for name, patterns in (("train", self.train), ("eval", self.eval)):
-            if len({WORKER.search(pattern) is None for pattern in patterns or ()}) > 1:
+            if (
+                not isinstance(patterns, FileList)
+                and len({WORKER.search(pattern) is None for pattern in patterns or ()}) > 1
+            ):
                 yield BrokenRule((name,), "only some patterns have {worker}; set it in all of them or in none")
 
 

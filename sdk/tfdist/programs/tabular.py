@@ -44,8 +44,8 @@ class Statistics(StrictModel, defer_build=True):
 class TabularConfig(FilesConfig):
     """Classification or regression on numeric and categorical columns.
 
-    CSV files have a header; columns that are not configured are ignored. A missing value makes a bad record. `.npz`
-    files have an array for each column, TFRecord files a feature.
+    CSV files have a header, and the objects of JSON lines a field for each column; columns that are not configured are
+    ignored. A missing value makes a bad record. `.npz` files have an array for each column, TFRecord files a feature.
     """
 
     label: ColumnName = "label"
@@ -60,7 +60,8 @@ class TabularConfig(FilesConfig):
     """For classification: the number of classes if labels are 0, 1 ..., or the list of class names. Regression if
     absent."""
     numeric: Annotated[dict[ColumnName, Width], BeforeValidator(_as_widths)] = Field(default_factory=dict)
-    """Numeric columns, as a list; or a map from name to vector length, for arrays in `.npz` and TFRecord files."""
+    """Numeric columns, as a list; or a map from name to vector length, for arrays in `.npz` and TFRecord files and
+    lists in JSON lines and Parquet."""
     categorical: dict[
         ColumnName,
         Annotated[

@@ -51,7 +51,8 @@ def too_large(name: str, value: str) -> FieldError:
         return FieldError("spec.worker.replicas", text)
     path = _largest(config, ("spec", "training", "config"))
     if path[3:4] == ("data",):
-        remedy = "use patterns of files, such as /data/part-*.tfrecord, instead of a list of names"
+        listed = "a file that lists them, as in {fileList: /data/files.txt}"
+        remedy = f"use patterns of files, such as /data/part-*.tfrecord, or {listed}"
     else:
         remedy = "shorten this value, or read it from a file on a volume"
     text = f"{name} has training.config and takes {size} bytes, {limit}: {remedy}"

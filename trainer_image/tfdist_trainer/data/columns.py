@@ -6,7 +6,7 @@ a value that its configuration does not allow.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -96,6 +96,13 @@ def shown(value: object) -> str:
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}... ({len(text)} characters)"
 
 
+class Converted(NamedTuple):
+    """The values of a column, [rows, ...], and the problem of each row whose value is not of the column's type."""
+
+    values: Array
+    problems: Mapping[int, str]
+
+
 class BadRecords:
     """The policy for bad records and files: fail, or skip and count them."""
 
@@ -139,3 +146,19 @@ def check_rows(
         column = columns[int(np.flatnonzero(wrong[:, row])[0])]
         bad.found(where(int(row)), column.complain(np.asarray(values[column.name][row])))
     return {column.name: column.final(values[column.name][~bad_rows]) for column in columns}
+
+
+def check_converted(
+    columns: Sequence[Column], converted: Mapping[str, Converted], where: Callable[[int], str], bad: BadRecords
+) -> dict[str, Array]:
+    """Return the values of `converted`, by column, as `check_rows` does, without rows of which it has a problem."""
+    right = np.ones(len(converted[columns[0].name].values), np.bool_)
+    for column in columns:
+        problems = converted[column.name].problems
+        for row, problem in problems.items():
+            if right[row]:
+                bad.found(where(row), f"{column.name!r} {problem}")
+        right[list(problems)] = False
+    kept = np.flatnonzero(right)
+    values = {column.name: converted[column.name].values[right] for column in columns}
+    return check_rows(columns, values, lambda row: where(int(kept[row])), bad)

@@ -41,8 +41,8 @@ def kind_of(content: bytes) -> str | None:
     return next((kind for magic, kind in _MAGIC if content.startswith(magic)), None)
 
 
-def kind_for_csv(content: bytes) -> str | None:
-    """Return the kind of file that begins with `content`, or None if it may be CSV: the others have zero bytes."""
+def kind_for_text(content: bytes) -> str | None:
+    """Return the kind of file that begins with `content`, or None if it may be text: the others have zero bytes."""
     if content.startswith(_GIT_LFS_MAGIC):
         return GIT_LFS
     return kind_of(content) if b"\0" in content else None
@@ -89,7 +89,8 @@ def _hint_of_plain(start: bytes) -> str:
     if kind == "ZLIB":
         return "; it begins like a ZLIB file, which is not supported: write it uncompressed or with GZIP"
     if kind is None and len(start) >= _HEAD and _PRINTABLE.issuperset(start):
-        return "; it begins like a text file: if it is CSV, set data.format: csv"
+        kind = "JSON lines, set data.format: jsonl" if start.startswith(b"{") else "CSV, set data.format: csv"
+        return f"; it begins like a text file: if it is {kind}"
     return f"; it begins like a {kind} file: set data.format, or convert it to TFRecord" if kind else ""
 
 

@@ -4,18 +4,19 @@ RFC 4180: commas, double quotes, UTF-8. A missing value, or a value that is not 
 error with its line: how to replace it is for the author of the data to decide.
 """
 
-import zlib
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Generator, Sequence
+from typing import IO, Any, Final, NamedTuple
 
 import numpy as np
 
 from tfdist.messages import count
-from tfdist_trainer.data.columns import Array, BadRecords, Column, check_rows, shown
-from tfdist_trainer.data.csv_records import Record, is_undecoded, open_text, records, undecoded, unlimited_fields
-from tfdist_trainer.errors import ColumnAbsentError, DataMalformedError
+from tfdist_trainer.data import text_rows
+from tfdist_trainer.data.columns import Array, BadRecords, Column, Converted, shown
+from tfdist_trainer.data.csv_records import Record, records, undecoded, unlimited_fields
+from tfdist_trainer.data.text_files import first_undecoded
+from tfdist_trainer.data.text_rows import Row, Syntax
+from tfdist_trainer.errors import ColumnAbsentError, ConfigurationError, DataMalformedError
 
-_UNREADABLE: Final = (OSError, EOFError, zlib.error)
 _OTHER_SEPARATORS: Final = ("\t", ";", "|")
 _LONGEST_NUMBER: Final = 64
 """Characters of a field up to which all fields of a column are converted at once, as an array of that width."""
@@ -27,24 +28,23 @@ def read(name: str, columns: Sequence[Column], bad: BadRecords) -> dict[str, Arr
     Raises:
         DataMalformedError: the file is not CSV, or a record is bad and `bad` does not skip.
         ColumnAbsentError: its header lacks a column.
+        ConfigurationError: a column is a list of numbers.
     """
-    lines: list[int] = []
-    texts: list[list[str]] = []
-    line = 0
-    try:
-        with open_text(name) as file, unlimited_fields():
-            found = records(file)
-            places = _places(name, next(found, Record(1, [])), columns)
-            for record in found:
-                line = record.line
-                row = _row(name, record, columns, places, bad)
-                if row is not None:
-                    lines.append(line)
-                    texts.append(row)
-    except _UNREADABLE as error:
-        # The records before the damage are read: it costs no other record.
-        bad.found(f"{name}: after line {line}", f"the rest of the file is not readable: {error}")
-    return _converted(name, columns, lines, texts, bad)
+    return text_rows.read(name, columns, bad, _SYNTAX)
+
+
+def _rows(name: str, file: IO[str], columns: Sequence[Column]) -> Generator[Row, None, None]:
+    for column in columns:
+        if column.shape:
+            raise ConfigurationError(
+                f"{name}: {column.name!r} is an array of {list(column.shape)}, and a field of CSV is one value: "
+                "configure a column for each number, or convert the file to JSON lines"
+            )
+    with unlimited_fields():
+        found = records(file)
+        places = _places(name, next(found, Record(1, [])), columns)
+        for record in found:
+            yield _row(record, columns, places)
 
 
 class _Places(NamedTuple):
@@ -76,61 +76,37 @@ def _header_hint(header: Sequence[str], missing: Sequence[str]) -> str:
     return ""
 
 
-def _row(name: str, record: Record, columns: Sequence[Column], places: _Places, bad: BadRecords) -> list[str] | None:
-    """Return the fields of `columns` of a good record: as many fields as the header, none of them empty."""
-    line, problem, values = record.line, record.problem, list[str]()
-    if problem is None and len(record.fields) != places.header:
-        problem = f"has {count(len(record.fields), 'field')}, the header {places.header}"
-    if problem is None:
-        values = [record.fields[place].strip() for place in places.columns]
-        if "" in values:
-            problem = f"{columns[values.index('')].name!r} is missing"
-        elif is_undecoded("".join(values)):
-            for column, place in zip(columns, places.columns, strict=True):
-                if problem is None and (wrong := undecoded(record, place)):
-                    line, problem = wrong[0], f"{column.name!r} {wrong[1]}"
-    if problem is None:
-        return values
-    bad.found(f"{name}: line {line}", problem)
-    return None
+def _row(record: Record, columns: Sequence[Column], places: _Places) -> Row:
+    """Return the fields of `columns`; a good record has as many fields as the header, none of them empty."""
+    if record.problem is not None:
+        return Row(record.line, [], record.problem)
+    if len(record.fields) != places.header:
+        return Row(record.line, [], f"has {count(len(record.fields), 'field')}, the header {places.header}")
+    values = [record.fields[place].strip() for place in places.columns]
+    if "" in values:
+        return Row(record.line, [], f"{columns[values.index('')].name!r} is missing")
+    if first_undecoded("".join(values)):
+        for column, place in zip(columns, places.columns, strict=True):
+            if wrong := undecoded(record, place):
+                return Row(wrong[0], [], f"{column.name!r} {wrong[1]}")
+    return Row(record.line, values)
 
 
-def _converted(
-    name: str, columns: Sequence[Column], lines: list[int], texts: list[list[str]], bad: BadRecords
-) -> dict[str, Array]:
-    """Return the columns of `texts`, the fields of `lines`."""
-    right = np.ones(len(texts), np.bool_)
-    values: dict[str, Array] = {}
-    for number, column in enumerate(columns):
-        column_texts = [row[number] for row in texts]
-        array, wrong = _numbers(column_texts, column)
-        for row in np.flatnonzero(wrong & right):
-            expected = "a whole number" if column.kind == "int64" else "a number"
-            bad.found(
-                f"{name}: line {lines[row]}", f"{column.name!r} is {shown(column_texts[row])}, expected {expected}"
-            )
-        right &= ~wrong
-        values[column.name] = array
-    kept = np.asarray(lines, np.int64)[right]
-    return check_rows(
-        columns, {key: array[right] for key, array in values.items()}, lambda row: f"{name}: line {kept[row]}", bad
-    )
-
-
-def _numbers(texts: list[str], column: Column) -> tuple[Array, Array]:
-    """Return the values of `texts`, and a mask of those that are not of the column's type."""
-    none = np.zeros(len(texts), np.bool_)
+def _convert(texts: list[Any], column: Column) -> Converted:
+    """Return the values of the fields `texts` of a column."""
     if column.kind == "string":
         # As objects: in an array of type str each text takes the space of the longest one.
-        return np.asarray(texts, object), none
+        return Converted(np.asarray(texts, object), {})
     kind = np.int64 if column.kind == "int64" else np.float64
     try:
         if max(map(len, texts), default=0) <= _LONGEST_NUMBER:
-            return np.asarray(texts, str).astype(kind), none
+            return Converted(np.asarray(texts, str).astype(kind), {})
     except (ValueError, OverflowError):
         pass
     found = [_number(text, kind) for text in texts]
-    return np.asarray([value or 0 for value in found], kind), np.asarray([value is None for value in found], bool)
+    expected = "a whole number" if column.kind == "int64" else "a number"
+    problems = {row: f"is {shown(texts[row])}, expected {expected}" for row, value in enumerate(found) if value is None}
+    return Converted(np.asarray([value or 0 for value in found], kind), problems)
 
 
 def _number(text: str, kind: type[np.int64] | type[np.float64]) -> np.int64 | np.float64 | None:
@@ -138,3 +114,6 @@ def _number(text: str, kind: type[np.int64] | type[np.float64]) -> np.int64 | np
         return kind(text)
     except (ValueError, OverflowError):
         return None
+
+
+_SYNTAX: Final = Syntax("CSV", "", _rows, _convert)

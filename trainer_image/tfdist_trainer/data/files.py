@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from tfdist.programs.data import WORKER
-from tfdist_trainer.errors import ConfigurationError, DataMissingError
+from tfdist_trainer.errors import ConfigurationError, DataMalformedError, DataMissingError
 
 MANY_FILES: Final = 10
 """Files per pipeline from which on an uneven number of files is accepted: the largest pipeline has at most a tenth more
@@ -45,29 +45,41 @@ class FileAssignment:
     offset: int
 
 
-def expand(patterns: Sequence[str], field: str, worker: int | None = None) -> tuple[str, ...]:
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A pattern of files, and where it is written: the field of the job, or the line of a list of files."""
+
+    text: str
+    where: str
+    list_file: str | None = None
+    """The list of files that has it."""
+
+
+def expand(patterns: Sequence[Pattern], worker: int | None = None) -> tuple[str, ...]:
     """Return the files that match `patterns`, sorted and without duplicates.
 
     `{worker}` in a pattern is replaced by `worker`, or by a wildcard if that is None.
 
     Raises:
         DataMissingError: a pattern has no match, or a file cannot be read.
+        DataMalformedError: a list of files names itself.
     """
-    found: set[str] = set()
+    found: dict[str, str] = {}
     for pattern in patterns:
-        named = _named(pattern, worker)
+        named = _named(pattern.text, worker)
         matches = _matches(named)
         if not matches:
-            raise DataMissingError(f"{field}: no file matches {named!r}; check the path and that the volume is mounted")
-        found.update(matches)
+            remedy = "check the path and that the volume is mounted"
+            raise DataMissingError(f"{pattern.where}: no file matches {named!r}; {remedy}")
+        _check_not_list(pattern, matches)
+        found |= dict.fromkeys(matches, pattern.where)
     for name in sorted(found):
-        _check_readable(name, field)
+        _check_readable(name, found[name])
     return tuple(sorted(found))
 
 
 def file_assignment(
-    patterns: Sequence[str],
-    field: str,
+    patterns: Sequence[Pattern],
     shard: Shard,
     wanted: Callable[[str], bool] = lambda _name: True,
     *,
@@ -83,21 +95,21 @@ def file_assignment(
     """
     own = [is_partitioned([pattern]) for pattern in patterns]
     if not any(own):
-        return assign_files(tuple(filter(wanted, expand(patterns, field))), shard, by_record=by_record)
+        return assign_files(tuple(filter(wanted, expand(patterns))), shard, by_record=by_record)
     if not all(own):
-        raise ConfigurationError(f"{field}: give {{worker}} in all patterns or in none")
+        raise ConfigurationError(f"{patterns[own.index(False)].where}: give {{worker}} in all patterns or in none")
     for pattern in patterns:
-        if extra := _matches(_named(pattern, shard.count)):
+        if extra := _matches(_named(pattern.text, shard.count)):
             raise ConfigurationError(
-                f"{field}: {extra[0]} is for worker {shard.count}, and the last of {shard.count} is worker "
+                f"{pattern.where}: {extra[0]} is for worker {shard.count}, and the last of {shard.count} is worker "
                 f"{shard.count - 1}: its examples would never be read; partition the data again, or change the replicas"
             )
-    return FileAssignment(files=tuple(filter(wanted, expand(patterns, field, shard.index))), stride=1, offset=0)
+    return FileAssignment(files=tuple(filter(wanted, expand(patterns, shard.index))), stride=1, offset=0)
 
 
-def is_partitioned(patterns: Sequence[str]) -> bool:
+def is_partitioned(patterns: Sequence[Pattern]) -> bool:
     """Return whether `patterns` name the files of each worker, by `{worker}`."""
-    return any(WORKER.search(pattern) for pattern in patterns)
+    return any(WORKER.search(pattern.text) for pattern in patterns)
 
 
 def assign_files(files: Sequence[str], shard: Shard, *, by_record: bool = False) -> FileAssignment:
@@ -123,6 +135,15 @@ def _matches(pattern: str) -> list[str]:
     return [name for name in glob(pattern, recursive=True) if Path(name).is_file()]  # noqa: PTH207  absolute
 
 
+def _check_not_list(pattern: Pattern, matches: Sequence[str]) -> None:
+    """Raise `DataMalformedError` if the list of files that has `pattern` is one of its `matches`."""
+    listed = pattern.list_file
+    for name in matches if listed else ():
+        if listed and Path(name).name == Path(listed).name and Path(name).samefile(listed):
+            remedy = "remove this line, or give its pattern the ending of the data files"
+            raise DataMalformedError(f"{pattern.where}: the list names itself; {remedy}")
+
+
 def still_readable(name: str) -> None:
     """Check that a file can still be read.
 
@@ -136,9 +157,9 @@ def still_readable(name: str) -> None:
         raise DataMissingError(f"{name}: cannot be opened any more: {error.strerror}") from None
 
 
-def _check_readable(name: str, field: str) -> None:
+def _check_readable(name: str, where: str) -> None:
     try:
         with Path(name).open("rb"):
             return
     except OSError as error:
-        raise DataMissingError(f"{field}: cannot open {name}: {error.strerror}") from None
+        raise DataMissingError(f"{where}: cannot open {name}: {error.strerror}") from None

@@ -7,11 +7,15 @@ from tfdist.programs.data import Format
 
 def format_of(name: str) -> Format:
     """Return the format of the file or pattern `name`; TFRecord if no other ending matches."""
+    if name.endswith(".parquet"):
+        return "parquet"
     plain = name.removesuffix(".gz")
     if plain.endswith(".npz"):
         return "npz"
     if plain.endswith(".csv"):
         return "csv"
+    if plain.endswith((".jsonl", ".ndjson")):
+        return "jsonl"
     return "idx" if plain.endswith(("ubyte", ".idx")) else "tfrecord"
 
 

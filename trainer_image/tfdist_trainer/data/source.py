@@ -1,7 +1,7 @@
 """The examples of one split in one pipeline, for all file formats.
 
-`npz`, `csv` and `idx` files are read into memory once; batches are gathered by index. TFRecord files are read in each
-epoch, or kept in memory as serialized records with `cache`.
+`npz`, `csv`, `jsonl`, `parquet` and `idx` files are read into memory once; batches are gathered by index. TFRecord
+files are read in each epoch, or kept in memory as serialized records with `cache`.
 """
 
 from abc import ABC, abstractmethod
@@ -15,14 +15,20 @@ import tensorflow as tf
 from tfdist.programs.data import Format
 from tfdist_trainer import log
 from tfdist_trainer.autograph import do_not_convert, graph
-from tfdist_trainer.data import csvs, idx, npz, tfrecord
+from tfdist_trainer.data import csvs, idx, json_lines, npz, parquet, tfrecord
 from tfdist_trainer.data.batches import BatchOrder, indexed_batches, streamed_batches
 from tfdist_trainer.data.columns import Array, BadRecords, Column
 from tfdist_trainer.data.files import FileAssignment, still_readable
 from tfdist_trainer.errors import ColumnAbsentError, ConfigurationError, DataMalformedError
 
 Read = Callable[[str, Sequence[Column], BadRecords], dict[str, Array]]
-READERS: Final[Mapping[str, Read]] = {"npz": npz.read, "csv": csvs.read, "idx": idx.read_columns}
+READERS: Final[Mapping[str, Read]] = {
+    "npz": npz.read,
+    "csv": csvs.read,
+    "jsonl": json_lines.read,
+    "parquet": parquet.read,
+    "idx": idx.read_columns,
+}
 PARALLEL_CALLS: Final = 2
 """Number of batches of records that are parsed in parallel."""
 

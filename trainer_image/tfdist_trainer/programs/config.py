@@ -15,7 +15,7 @@ from tfdist.programs.former_names import former_uses
 from tfdist_trainer import log
 from tfdist_trainer.data.files import Split, expand
 from tfdist_trainer.errors import ConfigurationError
-from tfdist_trainer.programs.data_files import field_of, patterns
+from tfdist_trainer.programs.data_files import patterns
 
 PATH: Final = "training.config"
 """Path of the configuration in the job; every error message starts with it."""
@@ -44,9 +44,9 @@ def files(config: ProgramConfig, split: Split) -> tuple[str, ...]:
 
     Raises:
         ConfigurationError: the configuration names no files for it.
-        DataMissingError: a pattern matches no file.
+        DataMissingError: a pattern matches no file, or the list of files is missing or empty.
     """
-    return expand(patterns(config.data, split), field_of(split)) if isinstance(config, FilesConfig) else ()
+    return expand(patterns(config.data, split)) if isinstance(config, FilesConfig) else ()
 
 
 def last_epoch(config: ProgramConfig) -> int:

@@ -2,8 +2,9 @@
 
 from typing import Final
 
-from tfdist.programs.data import DataConfig, Format
-from tfdist_trainer.data.files import FileAssignment, Shard, Split, file_assignment
+from tfdist.programs.data import DataConfig, FileList, Format
+from tfdist_trainer.data.file_lists import read_list
+from tfdist_trainer.data.files import FileAssignment, Pattern, Shard, Split, file_assignment
 from tfdist_trainer.data.formats import format_of, is_labels
 from tfdist_trainer.errors import ConfigurationError
 
@@ -15,16 +16,19 @@ def field_of(split: Split) -> str:
     return f"training.config.data.{split}"
 
 
-def patterns(data: DataConfig, split: Split) -> tuple[str, ...]:
-    """Return the patterns of `split`.
+def patterns(data: DataConfig, split: Split) -> tuple[Pattern, ...]:
+    """Return the patterns of `split`, those in its list of files if it has one.
 
     Raises:
         ConfigurationError: there are none.
+        DataMissingError, DataMalformedError: as of `read_list`.
     """
     found = data.train if split is Split.TRAIN else data.eval
     if not found:
         raise ConfigurationError(f"{field_of(split)}: required, and absent: there is nothing to {_NEEDED[split]} on")
-    return found
+    if isinstance(found, FileList):
+        return read_list(found.file_list, field_of(split))
+    return tuple(Pattern(text, field_of(split)) for text in found)
 
 
 def assignment(data: DataConfig, split: Split, shard: Shard, *, by_record: bool = False) -> FileAssignment:
@@ -34,7 +38,6 @@ def assignment(data: DataConfig, split: Split, shard: Shard, *, by_record: bool 
     """
     return file_assignment(
         patterns(data, split),
-        field_of(split),
         shard,
         wanted=lambda name: _format(data, name) != "idx" or not is_labels(name),
         by_record=by_record,

@@ -1,0 +1,53 @@
+"""Reads a list of files: a text file with a path or pattern on each line.
+
+It is read in the trainer, so that its length is not limited by the environment variable with the configuration.
+"""
+
+from pathlib import Path
+
+from tfdist_trainer.data.files import Pattern
+from tfdist_trainer.errors import DataMalformedError, DataMissingError
+
+
+def read_list(name: str, field: str) -> tuple[Pattern, ...]:
+    """Return the patterns in the list `name`, a file in UTF-8.
+
+    Empty lines, and lines that begin with `#`, are left out. A relative path is relative to the folder of the list.
+
+    Args:
+        name: path of the list.
+        field: path of the field of the job that names the list, for messages.
+
+    Raises:
+        DataMissingError: the list cannot be opened, or names no file.
+        DataMalformedError: it is not a text file in UTF-8.
+    """
+    found = []
+    for number, line in enumerate(_content(name, field).split(b"\n"), 1):
+        where = f"{field}: {name}: line {number}"
+        text = _text(line, where)
+        if not text or text.startswith("#"):
+            continue
+        found.append(Pattern(str(Path(name).parent / text), where, name))
+    if not found:
+        raise DataMissingError(f"{field}: {name} names no file; write the path of a file on each line")
+    return tuple(found)
+
+
+def _content(name: str, field: str) -> bytes:
+    try:
+        return Path(name).read_bytes().removeprefix(b"\xef\xbb\xbf")
+    except OSError as error:
+        remedy = "check the path and that the volume is mounted"
+        raise DataMissingError(f"{field}: cannot open the list of files {name}: {error.strerror}; {remedy}") from None
+
+
+def _text(line: bytes, where: str) -> str:
+    """Return the text of `line` without the space around it."""
+    try:
+        text = line.decode().strip()
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        raise DataMalformedError(f"{where}: is not text in UTF-8; a list of files has a path on each line")
+    return text

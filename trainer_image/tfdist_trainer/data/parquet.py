@@ -1,0 +1,131 @@
+"""Columns of Parquet files, read by pyarrow one row group at a time.
+
+pyarrow is optional: its wheel has 55 MB and takes 190 MB in an image.
+"""
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, Final
+
+import numpy as np
+
+from tfdist_trainer.data.columns import Array, BadRecords, Column, Converted, check_converted
+from tfdist_trainer.data.python_values import convert
+from tfdist_trainer.errors import ColumnAbsentError, ConfigurationError, DataMalformedError, one_line
+
+_MAX_NAMES: Final = 50
+_LARGEST: Final = np.iinfo(np.int64).max
+
+
+def read(name: str, columns: Sequence[Column], bad: BadRecords) -> dict[str, Array]:
+    """Return the given columns of the file `name`; its other columns are not read.
+
+    Raises:
+        DataMalformedError: the file is not Parquet, a column is of another type, or a row group or row is bad and `bad`
+            does not skip.
+        ColumnAbsentError: it lacks a column.
+        ConfigurationError: pyarrow is not installed.
+    """
+    arrow, parquet = _pyarrow(name)
+    parts = {column.name: [column.empty()] for column in columns}
+    try:
+        with parquet.ParquetFile(name, page_checksum_verification=True) as file:
+            _check_schema(name, file.schema_arrow, columns, arrow)
+            for group in range(file.num_row_groups):
+                for key, array in _read_group(name, file, group, columns, bad, arrow).items():
+                    parts[key].append(array)
+    except (arrow.ArrowException, OSError) as error:
+        raise DataMalformedError(f"{name}: not a readable Parquet file: {one_line(str(error))}") from None
+    return {key: np.concatenate(arrays) for key, arrays in parts.items()}
+
+
+def _pyarrow(name: str) -> tuple[Any, Any]:
+    """Return the modules `pyarrow` and `pyarrow.parquet`."""
+    try:
+        return import_module("pyarrow"), import_module("pyarrow.parquet")
+    except ModuleNotFoundError:
+        raise ConfigurationError(
+            f"training.config.data: {name} is read by pyarrow, which is not installed: install pyarrow in the image, "
+            "or convert the file to another format"
+        ) from None
+
+
+def _check_schema(name: str, schema: Any, columns: Sequence[Column], arrow: Any) -> None:
+    for column in columns:
+        if column.name not in schema.names:
+            raise ColumnAbsentError(f"{name}: has no column {column.name!r}; it has {schema.names[:_MAX_NAMES]}")
+        found = schema.field(column.name).type
+        if not _is_of(found, column, arrow.types):
+            expected = {"string": "string or integer", "int64": "integer"}.get(column.kind, "integer or floating point")
+            of_shape = f"lists of the shape {list(column.shape)} of " if column.shape else ""
+            raise DataMalformedError(f"{name}: column {column.name!r} is {found}, expected {of_shape}{expected}")
+
+
+def _is_of(found: Any, column: Column, types: Any) -> bool:
+    """Return whether values of the Arrow type `found` may be those of `column`."""
+    if types.is_dictionary(found):
+        found = found.value_type
+    if column.shape:
+        if not _is_list(found, types):
+            return False
+        while _is_list(found, types):
+            found = found.value_type
+    if types.is_null(found) or types.is_integer(found):
+        return True
+    if column.kind == "string":
+        return any(test(found) for test in (types.is_string, types.is_large_string, types.is_binary))
+    return bool(types.is_boolean(found) or types.is_floating(found))
+
+
+def _is_list(found: Any, types: Any) -> bool:
+    return bool(types.is_list(found) or types.is_large_list(found) or types.is_fixed_size_list(found))
+
+
+def _read_group(
+    name: str, file: Any, group: int, columns: Sequence[Column], bad: BadRecords, arrow: Any
+) -> dict[str, Array]:
+    """Return the columns of the row group `group` of `file`; empty ones if it is damaged and skipped."""
+    where = f"{name}: row group {group}"
+    try:
+        table = file.read_row_group(group, columns=[column.name for column in columns])
+    except (arrow.ArrowException, OSError) as error:
+        rows = file.metadata.row_group(group).num_rows
+        bad.found(where, f"its {rows} rows are not readable: {one_line(str(error))}", rows)
+        return {column.name: column.empty() for column in columns}
+    converted = {column.name: _converted(table.column(column.name), column, arrow) for column in columns}
+    return check_converted(columns, converted, lambda row: f"{where}, row {row}", bad)
+
+
+def _converted(array: Any, column: Column, arrow: Any) -> Converted:
+    if (values := _as_numpy(array, column, arrow.types)) is not None:
+        return Converted(values, {})
+    texts: dict[int, str] = {}
+    found = array.to_pylist()
+    for row, value in enumerate(found):
+        if isinstance(value, bytes):
+            try:
+                found[row] = value.decode()
+            except UnicodeDecodeError as error:
+                texts[row] = f"is not UTF-8 from byte {error.start}"
+    values, problems = convert(found, column)
+    missing = {row: "is missing; it is null" for row, value in enumerate(found) if value is None}
+    return Converted(values, {**problems, **missing, **texts})
+
+
+def _as_numpy(array: Any, column: Column, types: Any) -> Array | None:
+    """Return the values of `array` converted at once; None if they are strings, or have to be checked one by one."""
+    if column.kind in {"string", "uint8"} or array.null_count or types.is_dictionary(array.type):
+        return None
+    flat, leaf = array.combine_chunks(), array.type
+    for size in column.shape:
+        if not types.is_fixed_size_list(leaf) or leaf.list_size != size:
+            return None
+        flat, leaf = flat.flatten(), leaf.value_type
+    if _is_list(leaf, types) or flat.null_count or types.is_null(leaf):
+        return None
+    values = np.asarray(flat.to_numpy(zero_copy_only=False))
+    if column.kind == "int64" and (
+        values.dtype.kind == "f" or (values.dtype == np.uint64 and values.max(initial=0) > _LARGEST)
+    ):
+        return None
+    return values.astype(np.int64 if column.kind == "int64" else np.float64).reshape(len(array), *column.shape)
