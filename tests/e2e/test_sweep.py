@@ -11,7 +11,7 @@ from support.polling import wait_for
 pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.timeout(3600)]
 
 TRIALS = 12
-STEPS = 2700
+STEPS = 1800
 PACE_SECONDS = 0.15
 """Of a step: results reach the sweep about fifteen seconds after a checkpoint."""
 SOURCE = Path(programs.__path__[0]) / "paced.py"
@@ -20,7 +20,7 @@ SECONDS = 2400.0
 
 def sweep(name: str, pace: float, **spec: object) -> Json:
     """Return a sweep over the learning rate of a small network on Fashion-MNIST."""
-    job = example(name, model="mlp", steps=STEPS, seed=1)
+    job = example(name, model="mlp", steps=STEPS, seed=1, optimizer={"decay": "Cosine"})
     config = {key: value for key, value in job["spec"]["training"]["config"].items() if key != "epochs"}
     del config["learningRate"]
     job["spec"] |= {
@@ -74,7 +74,7 @@ def test_asha_finds_a_model_within_half_a_percent_of_the_best_by_a_third_of_the_
     )
     whole, steps = ended(cluster, sweep("whole", 0.0, parallelism=2))
     assert steps == TRIALS * STEPS
-    stopping = {"method": "Asha", "minSteps": 100, "reduction": 3}
+    stopping = {"method": "Asha", "minSteps": 200, "reduction": 4}
     early, fewer = ended(cluster, sweep("early", PACE_SECONDS, parallelism=3, earlyStopping=stopping))
     print(f"best of all {whole['best'][0]}, with early stopping {early['best'][0]}; {fewer} of {steps} steps")
     assert early["best"][0]["value"] >= whole["best"][0]["value"] - 0.005
