@@ -20,7 +20,7 @@ SECONDS = 2400.0
 
 def sweep(name: str, pace: float, **spec: object) -> Json:
     """Return a sweep over the learning rate of a small network on Fashion-MNIST."""
-    job = example(name, model="mlp", steps=STEPS, seed=1, optimizer={"decay": "Cosine"})
+    job = example(name, model="mlp", steps=STEPS, seed=1, optimizer={"decay": "Cosine", "decaySteps": STEPS})
     config = {key: value for key, value in job["spec"]["training"]["config"].items() if key != "epochs"}
     del config["learningRate"]
     job["spec"] |= {
