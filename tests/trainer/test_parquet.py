@@ -30,7 +30,7 @@ def arrow() -> Any:
 
 
 def written(path: Path, arrays: dict[str, Any], arrow: Any, row_group_size: int = 2, **options: Any) -> str:
-    from pyarrow.parquet import write_table  # type: ignore[import-not-found]  # noqa: PLC0415
+    from pyarrow.parquet import write_table  # noqa: PLC0415
 
     write_table(arrow.table(arrays), str(path), row_group_size=row_group_size, **options)
     return str(path)
