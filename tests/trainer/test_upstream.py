@@ -8,8 +8,6 @@ import pkgutil
 import subprocess
 import sys
 import textwrap
-import threading
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -18,7 +16,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from packaging.specifiers import SpecifierSet
-from support.polling import WAIT_SECONDS
 from support.ports import free_ports
 
 from tfdist_trainer import upstream
@@ -28,7 +25,6 @@ from tfdist_trainer.upstream import (
     coordinator,
     eager_context,
     hook,
-    iterator_deletion,
     keras_layers,
 )
 from tfdist_trainer.upstream.hook import Hook
@@ -291,22 +287,3 @@ def test_each_worker_reads_a_data_set_of_its_own(in_a_cluster: dict[str, Any]) -
 def test_a_coordinator_without_the_hooks_is_rejected() -> None:
     with pytest.raises(ConfigurationError, match=r"has no .*ClusterCoordinator"):
         coordinator.per_worker_iterator(object(), lambda _index, _count: tf.data.Dataset.range(1))
-
-
-def test_the_deletion_of_an_iterator_waits_for_none_of_its_threads() -> None:
-    """Given a pipeline whose end waits for the test; when its iterator is deleted, then the test goes on."""
-    may_end, ended = threading.Event(), threading.Event()
-
-    def numbers() -> Iterator[int]:
-        try:
-            yield from range(10)
-        finally:
-            if may_end.wait(WAIT_SECONDS):
-                ended.set()
-
-    iterator_deletion.install()
-    iterator = iter(tf.data.Dataset.from_generator(numbers, output_signature=tf.TensorSpec((), tf.int32)))
-    assert int(next(iterator)) == 0
-    del iterator
-    may_end.set()
-    assert ended.wait(WAIT_SECONDS)
