@@ -42,6 +42,7 @@ print(json.dumps({
     "is_deterministic": is_deterministic,
     "cpus": len(tf.config.list_logical_devices("CPU")),
     "log": os.environ["TF_CPP_MIN_LOG_LEVEL"],
+    "tensor_float32": tf.config.experimental.tensor_float_32_execution_enabled(),
     "collective": devices.communication(settings).implementation.value,
 }))
 """
@@ -53,8 +54,9 @@ def inspected(settings: Mapping[str, Any], **more: str) -> dict[str, Any]:
     command = [sys.executable, "-c", INSPECT, json.dumps(settings)]
     done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    seen: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return seen
+    *events, last = done.stdout.splitlines()
+    seen: dict[str, Any] = json.loads(last)
+    return seen | {"event": next(line.partition(" devices ")[2] for line in events if " devices " in line)}
 
 
 @pytest.mark.trainer
@@ -69,12 +71,15 @@ def test_settings_have_their_effect() -> None:
         "is_deterministic": False,
         "cpus": 3,
         "log": "2",
+        "tensor_float32": True,
         "collective": "AUTO",
+        "event": "CPU=3 tensorFloat32=True",
     }
     settings = {
         "intraOpThreads": 1,
         "interOpThreads": 2,
         "mixedPrecision": "bfloat16",
+        "tensorFloat32": False,
         "logDevicePlacement": True,
         "deterministic": True,
         "collective": "Ring",
@@ -88,7 +93,9 @@ def test_settings_have_their_effect() -> None:
         "is_deterministic": True,
         "cpus": 3,
         "log": "0",
+        "tensor_float32": False,
         "collective": "RING",
+        "event": "CPU=3 tensorFloat32=False",
     }
 
 

@@ -165,6 +165,7 @@ _RUNTIME: Final = (
         'Unsupported value: "fp8": supported values: bfloat16, float16',
         ENUM,
     ),
+    field("TensorFloat-32 as a number", "runtime.tensorFloat32", 0, "must be true or false, without quotes", TYPE),
     field("XLA as a boolean", "runtime.xla", True, "Unsupported value: true: supported values: Auto, On, Off", ENUM),
     field("deterministic as a number", "runtime.deterministic", 1, "must be true or false, without quotes", TYPE),
     field("a negative seed", "runtime.seed", -1, "must be at least 0", AT_LEAST),

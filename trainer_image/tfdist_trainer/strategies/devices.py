@@ -51,10 +51,12 @@ def configure(settings: RuntimeSpec, role: Role, gpus: int | None = None) -> Non
     tf.debugging.set_log_device_placement(settings.log_device_placement)
     if settings.mixed_precision is not None:
         keras_compat.keras.mixed_precision.set_global_policy(f"mixed_{settings.mixed_precision}")
+    tf.config.experimental.enable_tensor_float_32_execution(settings.tensor_float32)
     if settings.deterministic:
         tf.config.experimental.enable_op_determinism()
     iterator_deletion.install()
-    log.event("devices", CPU=int(os.environ.get(LOGICAL_CPUS_ENV, "1")), GPU=_gpus())
+    cpus, tf32 = int(os.environ.get(LOGICAL_CPUS_ENV, "1")), tf.config.experimental.tensor_float_32_execution_enabled()
+    log.event("devices", CPU=cpus, GPU=_gpus(), tensorFloat32=tf32)
 
 
 def communication(settings: RuntimeSpec) -> tf.distribute.experimental.CommunicationOptions:
