@@ -210,10 +210,22 @@ class TensorBoardSpec(ApiModel):
 class RuntimeSpec(ApiModel):
     """Runtime settings of TensorFlow. The bundled trainer applies them; other programs read them from `TFDIST_JOB`."""
 
+    cross_field_rules = (
+        CrossFieldRule(
+            "!has(self.gpuMemoryFraction) || !has(self.gpuMemoryLimitMiB)",
+            "gpuMemoryFraction and gpuMemoryLimitMiB are mutually exclusive; keep one of them",
+            ".gpuMemoryFraction",
+            lambda self: self.gpu_memory_fraction is None or self.gpu_memory_limit_mib is None,
+        ),
+    )
+
     gpu_memory_growth: Boolean = True
     """Allocate GPU memory as needed instead of all at once. Ignored if `gpuMemoryLimitMiB` is set."""
     gpu_memory_limit_mib: Annotated[Count | None, Field(alias="gpuMemoryLimitMiB")] = None
     """Limit of the memory to allocate on each GPU, in MiB. Defaults to no limit."""
+    gpu_memory_fraction: Annotated[float, Field(gt=0, le=1, strict=True)] | None = None
+    """Limit of the memory to allocate on each GPU, as a fraction of its total memory. Cannot be used with
+    `gpuMemoryLimitMiB`. Defaults to no limit."""
     visible_devices: Annotated[
         list[Annotated[Natural, Field(le=1023)]] | None, Field(max_length=64, json_schema_extra=SET), distinct()
     ] = None

@@ -14,7 +14,7 @@ from tfdist.contract import Role
 from tfdist_trainer import keras_compat, log
 from tfdist_trainer.errors import ConfigurationError, DeviceMissingError, UsageError
 from tfdist_trainer.strategies import amx_workaround
-from tfdist_trainer.upstream import iterator_deletion
+from tfdist_trainer.upstream import eager_context, iterator_deletion
 
 LOGICAL_CPUS_ENV: Final = "TFDIST_LOGICAL_CPUS"
 """Environment variable: how many devices TensorFlow makes of the CPU, to try without GPUs what is for several."""
@@ -126,7 +126,9 @@ def _choose_gpus(settings: RuntimeSpec, role: Role) -> None:
 
 
 def _limit_memory(settings: RuntimeSpec) -> None:
-    """Bound the memory of every visible GPU, or let it grow: TensorFlow allows one of the two."""
+    """Bound the memory of every visible GPU, or let it grow: TensorFlow allows both only with a fraction."""
+    if settings.gpu_memory_fraction is not None:
+        eager_context.limit_gpu_memory(settings.gpu_memory_fraction)
     for gpu in tf.config.get_visible_devices("GPU"):
         if settings.gpu_memory_limit_mib is not None:
             limit = tf.config.LogicalDeviceConfiguration(memory_limit=settings.gpu_memory_limit_mib)
