@@ -27,13 +27,21 @@ runtime.prepare(os.environ, settings)
 import tensorflow as tf
 from tfdist_trainer.keras_compat import keras
 from tfdist_trainer.strategies import devices
+from tfdist_trainer.upstream.eager_context import limit_gpu_memory, server_config
 devices.configure(settings, Role.WORKER)
 try:
     tf.random.uniform([1])
     is_deterministic = False
 except RuntimeError:
     is_deterministic = True
+def limited_after_the_start():
+    tf.config.list_logical_devices()
+    try:
+        limit_gpu_memory(0.5)
+    except RuntimeError as error:
+        return str(error)
 print(json.dumps({
+    "late": limited_after_the_start(),
     "intra": tf.config.threading.get_intra_op_parallelism_threads(),
     "inter": tf.config.threading.get_inter_op_parallelism_threads(),
     "keras": keras.__name__.partition(".")[0],
@@ -42,6 +50,8 @@ print(json.dumps({
     "is_deterministic": is_deterministic,
     "cpus": len(tf.config.list_logical_devices("CPU")),
     "log": os.environ["TF_CPP_MIN_LOG_LEVEL"],
+    "memory_fraction": server_config().gpu_options.per_process_gpu_memory_fraction,
+    "tensor_float32": tf.config.experimental.tensor_float_32_execution_enabled(),
     "collective": devices.communication(settings).implementation.value,
 }))
 """
@@ -53,14 +63,17 @@ def inspected(settings: Mapping[str, Any], **more: str) -> dict[str, Any]:
     command = [sys.executable, "-c", INSPECT, json.dumps(settings)]
     done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    seen: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return seen
+    *events, last = done.stdout.splitlines()
+    seen: dict[str, Any] = json.loads(last)
+    return seen | {"event": next(line.partition(" devices ")[2] for line in events if " devices " in line)}
 
 
 @pytest.mark.trainer
 def test_settings_have_their_effect() -> None:
     plain = inspected({})
+    late = "the fraction of GPU memory cannot be set after the runtime has started"
     assert plain == {
+        "late": late,
         "intra": 0,
         "inter": 0,
         "keras": "keras",
@@ -69,17 +82,23 @@ def test_settings_have_their_effect() -> None:
         "is_deterministic": False,
         "cpus": 3,
         "log": "2",
+        "memory_fraction": 0,
+        "tensor_float32": True,
         "collective": "AUTO",
+        "event": "CPU=3 tensorFloat32=True",
     }
     settings = {
         "intraOpThreads": 1,
         "interOpThreads": 2,
+        "gpuMemoryFraction": 0.25,
         "mixedPrecision": "bfloat16",
+        "tensorFloat32": False,
         "logDevicePlacement": True,
         "deterministic": True,
         "collective": "Ring",
     }
     assert inspected(settings) == {
+        "late": late,
         "intra": 1,
         "inter": 2,
         "keras": "keras",
@@ -88,7 +107,10 @@ def test_settings_have_their_effect() -> None:
         "is_deterministic": True,
         "cpus": 3,
         "log": "0",
+        "memory_fraction": 0.25,
+        "tensor_float32": False,
         "collective": "RING",
+        "event": "CPU=3 tensorFloat32=False",
     }
 
 
@@ -138,6 +160,11 @@ def test_a_setting_that_the_controller_omits_has_its_default() -> None:
     [
         ({"xla": "Sometimes"}, r"runtime\.xla: Input should be 'Auto', 'On' or 'Off'"),
         ({"intraOpThreads": 0}, r"runtime\.intraOpThreads: "),
+        ({"gpuMemoryFraction": 0.0}, r"runtime\.gpuMemoryFraction: Input should be greater than 0"),
+        (
+            {"gpuMemoryFraction": 0.5, "gpuMemoryLimitMiB": 1024},
+            r"runtime\.gpuMemoryFraction: gpuMemoryFraction and gpuMemoryLimitMiB are mutually exclusive; keep one",
+        ),
         ({"newSetting": 1}, r"runtime\.newSetting: this trainer image knows no such setting"),
     ],
 )

@@ -24,16 +24,20 @@ def read(settings: Mapping[str, Any]) -> RuntimeSpec:
     """Return `spec.runtime` from `TFDIST_JOB`, with defaults for absent fields.
 
     Raises:
-        ConfigurationError: a field is wrong, or this image is older than the field.
+        ConfigurationError: a field is wrong, excludes another one, or this image is older than the field.
     """
     try:
-        return RuntimeSpec.model_validate(settings)
+        valid = RuntimeSpec.model_validate(settings)
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         path = ".".join(["runtime", *(str(part) for part in first["loc"])])
         if first["type"] == "extra_forbidden":
             raise ConfigurationError(f"{path}: this trainer image knows no such setting; use a newer image") from None
         raise ConfigurationError(f"{path}: {first['msg']}, not {first['input']!r}") from None
+    for rule in RuntimeSpec.cross_field_rules:
+        if not rule.python(valid):
+            raise ConfigurationError(f"runtime{rule.path}: {rule.message}")
+    return valid
 
 
 def for_servers(settings: RuntimeSpec) -> RuntimeSpec:

@@ -104,9 +104,11 @@ ACTED_ON: Final[Mapping[str, Actor]] = {
     **_of(Actor.CONTROLLER, "type", "status", below="failurePolicy.rules.onPodConditions."),
     **_of(Actor.POD, "priorityClassName", "topologyKey", "gang", "queue", below="scheduling."),
     **_of(Actor.CONTROLLER, "minAvailable", "timeoutSeconds", below="scheduling."),
-    **_of(Actor.TRAINER, "gpuMemoryGrowth", "gpuMemoryLimitMiB", "visibleDevices", below="runtime."),
-    **_of(Actor.TRAINER, "intraOpThreads", "interOpThreads", "logDevicePlacement", below="runtime."),
-    **_of(Actor.TRAINER, "mixedPrecision", "xla", "deterministic", "seed", "collective", below="runtime."),
+    **_of(Actor.TRAINER, "gpuMemoryGrowth", "gpuMemoryLimitMiB", "gpuMemoryFraction", below="runtime."),
+    **_of(Actor.TRAINER, "visibleDevices", "intraOpThreads", "interOpThreads", below="runtime."),
+    **_of(Actor.TRAINER, "logDevicePlacement", below="runtime."),
+    **_of(Actor.TRAINER, "mixedPrecision", "tensorFloat32", "xla", "deterministic", below="runtime."),
+    **_of(Actor.TRAINER, "seed", "collective", below="runtime."),
     **_of(Actor.POD, "networkPolicy", "networkPolicyIngress"),
 }
 """Component that acts on each supported field, and on the fields below it; a pod field of the job stands for all roles.

@@ -210,10 +210,22 @@ class TensorBoardSpec(ApiModel):
 class RuntimeSpec(ApiModel):
     """Runtime settings of TensorFlow. The bundled trainer applies them; other programs read them from `TFDIST_JOB`."""
 
+    cross_field_rules = (
+        CrossFieldRule(
+            "!has(self.gpuMemoryFraction) || !has(self.gpuMemoryLimitMiB)",
+            "gpuMemoryFraction and gpuMemoryLimitMiB are mutually exclusive; keep one of them",
+            ".gpuMemoryFraction",
+            lambda self: self.gpu_memory_fraction is None or self.gpu_memory_limit_mib is None,
+        ),
+    )
+
     gpu_memory_growth: Boolean = True
     """Allocate GPU memory as needed instead of all at once. Ignored if `gpuMemoryLimitMiB` is set."""
     gpu_memory_limit_mib: Annotated[Count | None, Field(alias="gpuMemoryLimitMiB")] = None
     """Limit of the memory to allocate on each GPU, in MiB. Defaults to no limit."""
+    gpu_memory_fraction: Annotated[float, Field(gt=0, le=1, strict=True)] | None = None
+    """Limit of the memory to allocate on each GPU, as a fraction of its total memory. Cannot be used with
+    `gpuMemoryLimitMiB`. Defaults to no limit."""
     visible_devices: Annotated[
         list[Annotated[Natural, Field(le=1023)]] | None, Field(max_length=64, json_schema_extra=SET), distinct()
     ] = None
@@ -227,6 +239,10 @@ class RuntimeSpec(ApiModel):
     """Log the device of each operation, for example to find out why a GPU is idle."""
     mixed_precision: Literal["bfloat16", "float16"] | None = None
     """Data type of computations (`bfloat16` or `float16`); variables stay float32. Defaults to float32 for both."""
+    tensor_float32: Boolean = True
+    """Round float32 inputs of matrix products and convolutions to 10 bits of precision (TensorFloat-32) on NVIDIA GPUs
+    from Ampere on, as TensorFlow does by default. With `false` they keep all 23 bits and are slower: an A100 has an
+    eighth of the peak rate there."""
     xla: Literal["Auto", "On", "Off"] = "Auto"
     """Whether XLA compiles training steps: `On`, `Off`, or `Auto`, which measures the first steps both ways and keeps
     the faster."""

@@ -23,6 +23,7 @@ CODES: Final[dict[str, Any]] = {
     "failurePolicy": {"rules": [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [1]}}]}
 }
 EXIT: Final = "failurePolicy.rules[0].onExitCodes"
+EXCLUSIVE: Final = "gpuMemoryFraction and gpuMemoryLimitMiB are mutually exclusive; keep one of them"
 CONDITION: Final = "failurePolicy.rules[0].onPodConditions"
 
 _LIMITS: Final = (
@@ -151,6 +152,16 @@ _GANG: Final = (
 _RUNTIME: Final = (
     field("memory growth as a string", "runtime.gpuMemoryGrowth", "yes", "must be true or false, without quotes", TYPE),
     field("a GPU without memory", "runtime.gpuMemoryLimitMiB", 0, "must be at least 1", AT_LEAST),
+    field("no part of a GPU", "runtime.gpuMemoryFraction", 0.0, "must be greater than 0", "should be greater than 0"),
+    field("more than a GPU", "runtime.gpuMemoryFraction", 1.5, "must be at most 1", AT_MOST),
+    field(
+        "two limits of GPU memory",
+        "runtime.gpuMemoryFraction",
+        0.5,
+        EXCLUSIVE,
+        EXCLUSIVE,
+        runtime={"gpuMemoryLimitMiB": 1024},
+    ),
     field("a GPU below zero", "runtime.visibleDevices[0]", -1, "must be at least 0", AT_LEAST),
     field("a GPU twice", "runtime.visibleDevices", [0, 1, 0], 'Duplicate value: "0": items 0 and 2', TWICE),
     field("no thread within an operation", "runtime.intraOpThreads", 0, "must be at least 1", AT_LEAST),
@@ -165,6 +176,7 @@ _RUNTIME: Final = (
         'Unsupported value: "fp8": supported values: bfloat16, float16',
         ENUM,
     ),
+    field("TensorFloat-32 as a number", "runtime.tensorFloat32", 0, "must be true or false, without quotes", TYPE),
     field("XLA as a boolean", "runtime.xla", True, "Unsupported value: true: supported values: Auto, On, Off", ENUM),
     field("deterministic as a number", "runtime.deterministic", 1, "must be true or false, without quotes", TYPE),
     field("a negative seed", "runtime.seed", -1, "must be at least 0", AT_LEAST),

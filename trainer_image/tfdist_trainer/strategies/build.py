@@ -35,7 +35,7 @@ def join(member: Member, settings: RuntimeSpec, min_shard_bytes: int | None = No
         return ReplicaGroup(member, _of_many(settings))
     # It may be there for a single replica too, and would make TensorFlow start a server.
     os.environ.pop("TF_CONFIG", None)
-    return ReplicaGroup(member, _of_one(member, settings))
+    return ReplicaGroup(member, of_one(member, settings))
 
 
 def _of_parameter_servers(member: Member, min_shard_bytes: int | None) -> tf.distribute.Strategy:
@@ -65,8 +65,12 @@ def _of_many(settings: RuntimeSpec) -> tf.distribute.Strategy:
         ) from None
 
 
-def _of_one(member: Member, settings: RuntimeSpec) -> tf.distribute.Strategy:
-    """Return the strategy of a single replica: for `Mirrored` over all its GPUs, or logical devices without any."""
+def of_one(member: Member, settings: RuntimeSpec) -> tf.distribute.Strategy:
+    """Return the strategy of a single replica: for `Mirrored` over all its GPUs, or logical devices without any.
+
+    Raises:
+        ConfigurationError: `runtime.collective: NCCL` without a GPU.
+    """
     kind = "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
     names = [device.name for device in tf.config.list_logical_devices(kind)]
     if member.job.strategy != "Mirrored" or len(names) == 1:
@@ -75,8 +79,9 @@ def _of_one(member: Member, settings: RuntimeSpec) -> tf.distribute.Strategy:
         return tf.distribute.get_strategy()
     _log_unused_collective(settings, "one machine has no network between its devices", but="NCCL")
     devices.communication(settings)
-    nccl = tf.distribute.NcclAllReduce() if settings.collective == "NCCL" else None
-    return tf.distribute.MirroredStrategy(names, cross_device_ops=nccl)
+    # TensorFlow's default is collectives: by NCCL if every device is a physical GPU, else by a ring. NcclAllReduce is
+    # its former implementation, which it ignores under XLA with a warning.
+    return tf.distribute.MirroredStrategy(names)
 
 
 def _log_unused_collective(settings: RuntimeSpec, reason: str, but: str = "") -> None:

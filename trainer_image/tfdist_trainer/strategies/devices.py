@@ -14,7 +14,7 @@ from tfdist.contract import Role
 from tfdist_trainer import keras_compat, log
 from tfdist_trainer.errors import ConfigurationError, DeviceMissingError, UsageError
 from tfdist_trainer.strategies import amx_workaround
-from tfdist_trainer.upstream import iterator_deletion
+from tfdist_trainer.upstream import eager_context, iterator_deletion
 
 LOGICAL_CPUS_ENV: Final = "TFDIST_LOGICAL_CPUS"
 """Environment variable: how many devices TensorFlow makes of the CPU, to try without GPUs what is for several."""
@@ -51,10 +51,12 @@ def configure(settings: RuntimeSpec, role: Role, gpus: int | None = None) -> Non
     tf.debugging.set_log_device_placement(settings.log_device_placement)
     if settings.mixed_precision is not None:
         keras_compat.keras.mixed_precision.set_global_policy(f"mixed_{settings.mixed_precision}")
+    tf.config.experimental.enable_tensor_float_32_execution(settings.tensor_float32)
     if settings.deterministic:
         tf.config.experimental.enable_op_determinism()
     iterator_deletion.install()
-    log.event("devices", CPU=int(os.environ.get(LOGICAL_CPUS_ENV, "1")), GPU=_gpus())
+    cpus, tf32 = int(os.environ.get(LOGICAL_CPUS_ENV, "1")), tf.config.experimental.tensor_float_32_execution_enabled()
+    log.event("devices", CPU=cpus, GPU=_gpus(), tensorFloat32=tf32)
 
 
 def communication(settings: RuntimeSpec) -> tf.distribute.experimental.CommunicationOptions:
@@ -124,7 +126,9 @@ def _choose_gpus(settings: RuntimeSpec, role: Role) -> None:
 
 
 def _limit_memory(settings: RuntimeSpec) -> None:
-    """Bound the memory of every visible GPU, or let it grow: TensorFlow allows one of the two."""
+    """Bound the memory of every visible GPU, or let it grow: TensorFlow allows both only with a fraction."""
+    if settings.gpu_memory_fraction is not None:
+        eager_context.limit_gpu_memory(settings.gpu_memory_fraction)
     for gpu in tf.config.get_visible_devices("GPU"):
         if settings.gpu_memory_limit_mib is not None:
             limit = tf.config.LogicalDeviceConfiguration(memory_limit=settings.gpu_memory_limit_mib)

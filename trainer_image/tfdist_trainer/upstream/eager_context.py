@@ -32,7 +32,15 @@ SEED: Final = Hook(
     missing="the seed counts as set: without one of its own, a script shuffles differently on each worker",
     parameters=(),
 )
-HOOKS: Final = (CONFIG, HANDLE, SEED)
+GPU_MEMORY: Final = Hook(
+    package="tensorflow",
+    name=f"{_MODULE}:context()._config",
+    reason="`tf.config` limits the memory of a GPU in MiB only, and reports its size only after the runtime has "
+    "started. The fraction is an option of `ConfigProto`, and `tf.compat.v1.enable_eager_execution`, which takes one, "
+    "ignores it in TensorFlow 2.",
+    missing="a replica with `runtime.gpuMemoryFraction` ends with a configuration error",
+)
+HOOKS: Final = (CONFIG, HANDLE, SEED, GPU_MEMORY)
 
 
 def server_config() -> Any:
@@ -45,6 +53,23 @@ def server_config() -> Any:
     if not hasattr(type(context), "config"):
         reject(CONFIG)
     return context.config
+
+
+def limit_gpu_memory(fraction: float) -> None:
+    """Limit what TensorFlow allocates on each GPU to `fraction` (0 to 1) of its total memory.
+
+    Raises:
+        ConfigurationError: TensorFlow lacks the hook.
+        RuntimeError: the runtime has started; functions of `tf.config` raise the same error.
+    """
+    if runtime_is_started():
+        raise RuntimeError("the fraction of GPU memory cannot be set after the runtime has started")
+    context = _context(importlib.import_module(_MODULE))
+    if not hasattr(context, "_config"):
+        reject(GPU_MEMORY)
+    if context._config is None:
+        context._config = importlib.import_module("tensorflow").compat.v1.ConfigProto()
+    context._config.gpu_options.per_process_gpu_memory_fraction = fraction
 
 
 def runtime_is_started() -> bool:
