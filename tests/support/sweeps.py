@@ -61,7 +61,6 @@ STATUS: dict[str, Any] = {
         }
     ],
     "rungs": [{"step": 200, "values": {"0": 0.5, "2": 0.75}}],
-    "usage": {"gpuSeconds": 12.5, "updatedAt": NOW},
     "activeSince": NOW,
     "startTime": NOW,
     "completionTime": NOW,
