@@ -13,9 +13,10 @@ from tfdist.api.v1 import TFDistJob, label_strings
 from tfdist.observed.job_view import DirectoryUser, StoredJob
 from tfdist.render.checkpoint_location import CheckpointLocation, checkpoint_location
 from tfdist.render.fingerprint import fingerprint
-from tfdist.validation import FieldError, ValidationFailed, parse, warnings
+from tfdist.validation import FieldError, parse, warnings
 from tfdist_operator.kube.cache import Name, ObjectCache, OnChange, Raw, ignore_changes
 from tfdist_operator.kube.keys import NamespacedName
+from tfdist_operator.kube.manifests import parsed
 from tfdist_operator.kube.specifications import older_specifications, partial, restart_request
 
 log = logging.getLogger(__name__)
@@ -161,7 +162,7 @@ class JobCache(ObjectCache[CachedJob]):
             manager, valid, location = known.managed_by, _with_labels(known.partial, meta), known.location
             found = known.warnings
         else:
-            job, problems = self._parsed(raw)
+            job, problems = parsed(self._read, raw, "job")
             template = fingerprint(job) if job else ""
             manager, valid = _managed_by(raw), None if job else partial(raw, problems)
             location = checkpoint_location(job) if job else None
@@ -189,6 +190,9 @@ class JobCache(ObjectCache[CachedJob]):
             sweep=_owning_sweep(meta),
         )
 
+    def _read(self, raw: Raw) -> TFDistJob:
+        return parse(raw, self._pod_defaults, programs=self._check_programs)
+
     def _warnings(self, job: TFDistJob) -> tuple[FieldError, ...]:
         """Return the warnings about a valid job; an error of theirs must not keep it from running."""
         try:
@@ -196,18 +200,6 @@ class JobCache(ObjectCache[CachedJob]):
         except Exception:
             log.exception("warnings about a job cannot be computed", extra={"job": job.metadata.name})
             return ()
-
-    def _parsed(self, raw: Mapping[str, Any]) -> tuple[TFDistJob | None, tuple[FieldError, ...]]:
-        """Return the job, or its validation errors; the manifest may have any content."""
-        try:
-            return parse(raw, self._pod_defaults, programs=self._check_programs), ()
-        except ValidationFailed as error:
-            return None, tuple(error.problems)
-        except Exception as error:
-            meta = raw["metadata"]
-            log.exception("job cannot be read", extra={"job": f"{meta['namespace']}/{meta['name']}"})
-            text = f"cannot be read: {type(error).__name__}: simplify it, and report this bug of the controller"
-            return None, (FieldError("spec", text),)
 
 
 def _with_labels(job: TFDistJob | None, meta: Raw) -> TFDistJob | None:

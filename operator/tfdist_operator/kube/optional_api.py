@@ -105,6 +105,17 @@ class OptionalApi:
         raise AssertionError  # RECONNECT never ends
 
 
+async def is_served(client: Client, path: str, plural: str) -> bool:
+    """Return whether the API server serves a resource, given the path of its group and version.
+
+    Raises:
+        NotFound: it does not serve the version.
+        ApiError: the request failed.
+    """
+    found = await client.request("GET", f"/{path}", resource="discovery")
+    return any(resource["name"] == plural for resource in found.get("resources") or ())
+
+
 async def _all_synced(informers: Sequence[Informer]) -> bool:
     """Return whether the first lists of all informers come in time."""
     try:

@@ -6,6 +6,7 @@ from tfdist.render import names
 from tfdist.render.owned_kinds import OwnedKind
 from tfdist_operator.kube.client import Client
 from tfdist_operator.kube.informer import Informer, Watched
+from tfdist_operator.kube.optional_api import is_served
 from tfdist_operator.kube.owned_cache import OwnedObjectCache
 from tfdist_operator.kube.resync import Compared
 
@@ -26,6 +27,4 @@ def watch_owned(
 
 async def served_version(kind: OwnedKind, client: Client) -> str:
     """Return the version of a kind that the API server serves: the one that the controller writes, or ""."""
-    found = await client.request("GET", f"/{kind.path}", resource="discovery")
-    served = any(resource["name"] == kind.plural for resource in found.get("resources") or ())
-    return kind.api_version if served else ""
+    return kind.api_version if await is_served(client, kind.path, kind.plural) else ""

@@ -10,10 +10,11 @@ from pydantic import ValidationError
 from tfdist.api.sweep import TFDistSweep
 from tfdist.api.sweep_resource import SWEEP_API_VERSION, SWEEP_KIND
 from tfdist.api.sweep_status import TFDistSweepStatus
-from tfdist.validation import FieldError, ValidationFailed
+from tfdist.validation import FieldError
 from tfdist.validation.sweep import parse_sweep
 from tfdist_operator.kube.cache import ObjectCache, OnChange, Raw, ignore_changes
 from tfdist_operator.kube.keys import NamespacedName
+from tfdist_operator.kube.manifests import parsed
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +68,7 @@ class SweepCache(ObjectCache[CachedSweep]):
         if known is not None and (known.uid, known.generation) == (meta["uid"], meta["generation"]):
             sweep, problems = known.sweep, known.problems
         else:
-            sweep, problems = self._parsed(raw)
+            sweep, problems = parsed(self._read, raw, "sweep")
         return key, CachedSweep(
             key=key,
             uid=meta["uid"],
@@ -81,17 +82,8 @@ class SweepCache(ObjectCache[CachedSweep]):
             deleting="deletionTimestamp" in meta,
         )
 
-    def _parsed(self, raw: Raw) -> tuple[TFDistSweep | None, tuple[FieldError, ...]]:
-        """Return the sweep, or its validation errors; the manifest may have any content."""
-        try:
-            return parse_sweep(raw, self._pod_defaults, programs=self._check_programs), ()
-        except ValidationFailed as error:
-            return None, tuple(error.problems)
-        except Exception as error:
-            meta = raw["metadata"]
-            log.exception("sweep cannot be read", extra={"sweep": f"{meta['namespace']}/{meta['name']}"})
-            text = f"cannot be read: {type(error).__name__}: simplify it, and report this bug of the controller"
-            return None, (FieldError("spec", text),)
+    def _read(self, raw: Raw) -> TFDistSweep:
+        return parse_sweep(raw, self._pod_defaults, programs=self._check_programs)
 
 
 def _status(key: NamespacedName, stored: Raw) -> TFDistSweepStatus:

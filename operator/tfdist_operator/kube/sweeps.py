@@ -9,7 +9,7 @@ from tfdist_operator.kube.cache import OnChange
 from tfdist_operator.kube.client import Client
 from tfdist_operator.kube.informer import Informer, Watched
 from tfdist_operator.kube.keys import NamespacedName
-from tfdist_operator.kube.optional_api import OptionalApi
+from tfdist_operator.kube.optional_api import OptionalApi, is_served
 from tfdist_operator.kube.sweep_cache import SweepCache
 from tfdist_operator.kube.workqueue import WorkQueue
 
@@ -63,6 +63,4 @@ class Sweeps:
 
 async def _served_version(client: Client) -> str:
     """Return the version of the sweeps if the API server serves it; "" without it."""
-    found = await client.request("GET", f"/{_PATH}", resource="discovery")
-    served = any(resource["name"] == SWEEP_PLURAL for resource in found.get("resources") or ())
-    return SWEEP_VERSION if served else ""
+    return SWEEP_VERSION if await is_served(client, _PATH, SWEEP_PLURAL) else ""

@@ -3,10 +3,11 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 from tfdist.api.gang_system import GangSystem
 from tfdist.render.owned_kinds import OwnedKind
+from tfdist_operator.kube.clock import utc_now
 from tfdist_operator.kube.job_cache import JobCache
 from tfdist_operator.kube.keys import NamespacedName
 from tfdist_operator.kube.kueue import Kueue
@@ -18,11 +19,6 @@ from tfdist_operator.kube.runtime_state import RuntimeStateStore
 from tfdist_operator.kube.workload_requests import WorkloadRequests
 from tfdist_operator.kube.workqueue import WorkQueue
 from tfdist_operator.replica_reports.diagnosis import Diagnosis
-
-
-def utc_now() -> datetime:
-    """Return the time."""
-    return datetime.now(UTC)
 
 
 @dataclass(frozen=True, slots=True)
