@@ -9,6 +9,8 @@ import yaml
 from support.api import JOBS, Api, Json
 from support.command_user import CommandUser
 from support.factories import CHECKPOINT, RESULT
+from support.played_sweep import SWEEPS
+from support.sweeps import sweep_manifest
 
 from tfdist.client.code_archive import pack_folder
 
@@ -140,3 +142,31 @@ def test_a_job_that_does_not_exist_is_reported_with_a_similar_name(
     assert user.run("evaluate", "fashin") == 2
 
     assert capsys.readouterr().err.endswith('; did you mean "fashion"?\n')
+
+
+def test_the_best_trials_of_a_sweep_are_evaluated_as_one_model(
+    user: CommandUser, api: Api, namespace: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # given
+    sweep = sweep_manifest("rates", parameters=[{"name": "seed", "field": "runtime.seed", "values": [1, 2]}])
+    path = f"{SWEEPS.format(ns=namespace)}"
+    api.do("POST", path, sweep | {"metadata": {"name": "rates", "namespace": namespace}})
+    best = [
+        {"trial": n, "job": f"rates-{n}", "parameters": {"seed": n + 1}, "value": 0.9, "step": 40,
+         "checkpoint": f"/ckpt/rates-{n}/checkpoint-000000040"}
+        for n in (0, 1)
+    ]  # fmt: skip
+    api.do("PATCH", f"{path}/rates/status", {"status": {"best": best}}, "merge-patch")
+    # when
+    code = user.run("evaluate", "--ensemble", "tfdistsweep/rates", "--name", "result")
+    # then
+    assert (code, *capsys.readouterr()) == (0, "tfdistjob/result created\n", "follow it: tfdist attach result\n")
+    members = api.job(namespace, "result")["spec"]["evaluation"]["ensemble"]
+    assert [member["checkpoint"] for member in members] == [trial["checkpoint"] for trial in best]
+
+
+def test_an_ensemble_takes_its_checkpoints_from_the_sweep(
+    user: CommandUser, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert user.run("evaluate", "--ensemble", "rates", "--checkpoint", "3") == 2
+    assert "an ensemble has the checkpoints in status.best of the sweep" in capsys.readouterr().err

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from tfdist.contract import CheckpointSettings, Phase
 from tfdist.contract_reports import EvaluationReport
-from tfdist_trainer import log
+from tfdist_trainer import ensemble, log
 from tfdist_trainer.checkpoint import CheckpointReader, Record, read_record
 from tfdist_trainer.context import Context
 from tfdist_trainer.data.files import Split
@@ -52,8 +52,9 @@ def evaluate(context: Context) -> EvaluationReport:
     """
     settings = checkpoint_settings_of(context)
     evaluator = CheckpointEvaluator(context, range(1))
-    path, record = _find(context, settings)
-    evaluation = evaluator.evaluate(path, record)
+    members = ensemble.members(context.member.job)
+    found = ensemble.checkpoints(context.member.job, members) if members else [_find(context, settings)]
+    evaluation = evaluator.evaluate(*found)
     if context.member.is_chief:
         evaluation_store_of(context).record(evaluation.result, evaluation.details)
         evaluation_summaries_of(context).write(evaluation.result, evaluation.details)
@@ -115,17 +116,19 @@ class CheckpointEvaluator:
         """Names of the metrics in a result."""
         return tuple(self._sums.results(self._sums.zeros()))
 
-    def evaluate(self, path: Path, record: Record) -> Evaluation:
-        """Evaluate the checkpoint directory `path` over all examples of all members; a collective.
+    def evaluate(self, *checkpoints: tuple[Path, Record]) -> Evaluation:
+        """Evaluate a checkpoint, or one for each member of an ensemble, over all examples of all members; a collective.
 
         Raises:
-            StorageError: the checkpoint cannot be read or belongs to another model.
+            StorageError: a checkpoint cannot be read or belongs to another model.
         """
-        cursor = record.cursor
-        restore_model(self._model, path)
-        log.event(
-            "evaluate-start", checkpoint=path, examples=sum(self._input.counts), members=self._context.member.size
-        )
+        models = getattr(self._model, "members", (self._model,))
+        size = self._context.member.size
+        for model, (path, _) in zip(models, checkpoints, strict=True):
+            restore_model(model, path)
+            log.event("evaluate-start", checkpoint=path, examples=sum(self._input.counts), members=size)
+        path, last = max(checkpoints, key=lambda found: found[1].cursor.step)
+        cursor = last.cursor
         self._context.reporter.update(
             phase=Phase.EVALUATING, step=cursor.step, total_steps=cursor.step, epoch=cursor.epoch
         )
@@ -133,12 +136,12 @@ class CheckpointEvaluator:
         values = dict(self._sums.results(sums)) | ({"skipped_records": self._skipped} if self._skipped else {})
         result = EvaluationResult(
             step=cursor.step,
-            checkpoint=str(path),
+            checkpoint=str(path) if len(checkpoints) == 1 else None,
             metrics=values,
             examples=self._sums.examples(sums),
             time=now_text(),
             job=self._context.member.job.uid,
-            saved_at=record.time,
+            saved_at=last.time,
         )
         log.event("evaluation", step=result.step, examples=result.examples, **values)
         return Evaluation(result, self._sums.details(sums))

@@ -162,7 +162,7 @@ class EvaluationStore:
 
     def _write(self, path: Path, text: str) -> None:
         try:
-            path.parent.mkdir(exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
             atomic.write_text(path, text, tag=self.tag)
         except OSError as error:
             raise atomic.storage_failure(error, path.parent) from error

@@ -58,7 +58,7 @@ def evaluate_continuously(context: Context, sleep: Callable[[float], None] = tim
     policy = best_policy_of(context)
     checkpoint_evaluator = CheckpointEvaluator(context, ENDLESS)
     _check_metric(policy, checkpoint_evaluator.metrics)
-    evaluator = Evaluator(context, policy, checkpoint_evaluator.evaluate)
+    evaluator = Evaluator(context, policy, lambda *checkpoint: checkpoint_evaluator.evaluate(checkpoint))
     while not evaluator.evaluate_pending():
         sleep(POLL_SECONDS)
 

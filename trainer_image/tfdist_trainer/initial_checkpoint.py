@@ -46,8 +46,8 @@ def find_initial_checkpoint(
     return path, record
 
 
-def read_named(path: Path) -> Record:
-    """Return the record of the checkpoint at `path`, the value of `checkpoint.restore`.
+def read_named(path: Path, field: str = "checkpoint.restore") -> Record:
+    """Return the record of the checkpoint at `path`, the value of `field`.
 
     Raises:
         StorageError: the checkpoint does not exist or is damaged.
@@ -55,7 +55,7 @@ def read_named(path: Path) -> Record:
     try:
         return read_record(path)
     except StorageError as error:
-        raise StorageError(f"checkpoint.restore: {error}") from None
+        raise StorageError(f"{field}: {error}") from None
 
 
 def share_record(gang: ReplicaGroup, reader: CheckpointReader, chosen: Record | None) -> Record | None:

@@ -15,6 +15,7 @@ from tfdist_trainer.context import Context
 from tfdist_trainer.data.files import Split
 from tfdist_trainer.errors import ConfigurationError, StorageError
 from tfdist_trainer.input_pipeline import example_counts
+from tfdist_trainer.programs.base import Program
 from tfdist_trainer.programs.preprocessing import FILE, AdaptableProgram, Reducer
 
 
@@ -31,8 +32,8 @@ def prepare(context: Context) -> None:
     if not isinstance(program, AdaptableProgram):
         return
     settings = context.checkpoint
-    path = Path(settings.directory, FILE) if settings is not None else None
-    digest = hashlib.sha256(json.dumps(program.fingerprint(), sort_keys=True).encode()).hexdigest()
+    path = path_in(Path(settings.directory)) if settings is not None else None
+    digest = _digest(program)
     evaluates = context.member.job.task is Task.EVALUATE
     wanted = path is not None and (evaluates or settings is None or settings.restore != "None")
     found = _stored(path, digest, strict=evaluates) if path and wanted and context.member.is_chief else None
@@ -49,6 +50,26 @@ def prepare(context: Context) -> None:
             _store(path, digest, state, tag=context.writer.host)
         log.event("preprocessing-adapted", examples=source.count)
     program.load(state or {})
+
+
+def restore(program: Program, path: Path) -> None:
+    """Load the state in `path`, if `program` has preprocessing that is adapted to data.
+
+    Raises:
+        StorageError: the file cannot be read.
+        ConfigurationError: the configuration differs from that of the training.
+    """
+    if isinstance(program, AdaptableProgram):
+        program.load(_stored(path, _digest(program), strict=True) or {})
+
+
+def path_in(directory: Path) -> Path:
+    """Return the path of the state in a checkpoint directory."""
+    return directory / FILE
+
+
+def _digest(program: AdaptableProgram) -> str:
+    return hashlib.sha256(json.dumps(program.fingerprint(), sort_keys=True).encode()).hexdigest()
 
 
 def _stored(path: Path, digest: str, *, strict: bool) -> Mapping[str, Any] | None:

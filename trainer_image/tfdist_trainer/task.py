@@ -7,12 +7,13 @@ from typing import Final
 
 from tfdist.api.training import RuntimeSpec
 from tfdist.contract import Phase, Role, Task
-from tfdist_trainer import evaluate, evaluator, log, loop, parameter_server, preprocessing_state
+from tfdist_trainer import ensemble, evaluate, evaluator, log, loop, parameter_server, preprocessing_state
 from tfdist_trainer.context import Context
 from tfdist_trainer.environment import Member
 from tfdist_trainer.errors import PeerLostError
 from tfdist_trainer.preemption import PreemptionHandler
 from tfdist_trainer.programs import Choice
+from tfdist_trainer.programs.base import Program
 from tfdist_trainer.programs.from_files import explained
 from tfdist_trainer.reporter import Reporter
 from tfdist_trainer.standby import StartBarrier
@@ -35,7 +36,7 @@ def run(
     """Run the task of `member`, which is not a server, with the chosen program."""
     context = Context(
         gang=_join(member, settings, choice.config.min_shard_bytes, reporter, preemption),
-        program=choice.create(),
+        program=_program(member, choice),
         config=choice.config,
         checkpoint=member.job.checkpoint,
         reporter=reporter,
@@ -59,6 +60,12 @@ def run(
             loop.train(context)
     if member.size > 1 and not member.cluster:
         time.sleep(_LINGER_SECONDS)
+
+
+def _program(member: Member, choice: Choice) -> Program:
+    """Return the program of a job, or of the ensemble that it evaluates."""
+    found = ensemble.members(member.job)
+    return ensemble.create(member.job, found) if found else choice.create()
 
 
 def _join(

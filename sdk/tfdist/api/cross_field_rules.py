@@ -139,6 +139,17 @@ _EVALUATION: Final = (
         lambda self: _mode(self) not in {"Continuous", "Both"} or self.replicas(Role.EVALUATOR) == 1,
     ),
     CrossFieldRule(
+        "!has(self.evaluation) || !has(self.evaluation.ensemble) || "
+        "(self.task == 'Evaluate' && has(self.training) && has(self.training.program))",
+        "an ensemble requires task Evaluate and a program; set task and training.program, or remove ensemble",
+        ".evaluation.ensemble",
+        lambda self: (
+            self.evaluation is None
+            or self.evaluation.ensemble is None
+            or (self.task == "Evaluate" and self.runs_program)
+        ),
+    ),
+    CrossFieldRule(
         "!has(self.tensorBoard) || has(self.tensorBoard.logDirectory) || has(self.checkpoint)",
         "TensorBoard requires a log directory; set logDirectory, or checkpoint.directory",
         ".tensorBoard.logDirectory",

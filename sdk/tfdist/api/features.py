@@ -89,6 +89,7 @@ ACTED_ON: Final[Mapping[str, Actor]] = {
     **_of(Actor.TRAINER, "directory", "everySteps", "everySeconds", "keep", "restore", below="checkpoint."),
     **_of(Actor.POD, "mode", "replicas", below="evaluation."),
     **_of(Actor.TRAINER, "metric", "goal", below="evaluation."),
+    **_of(Actor.TRAINER, "checkpoint", "config", below="evaluation.ensemble."),
     **_of(Actor.TRAINER, "patience", "minDelta", below="evaluation.earlyStopping."),
     **_of(Actor.CONTROLLER, "deadlineSeconds", "onFailure", below="evaluation."),
     **_of(Actor.POD, "logDirectory", "image", "resources", below="tensorBoard."),

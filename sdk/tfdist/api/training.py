@@ -150,6 +150,16 @@ class EarlyStopping(ApiModel):
     """Smallest change of `metric` that counts as an improvement."""
 
 
+class EnsembleMember(ApiModel):
+    """A trained model whose predictions are averaged with those of the other members."""
+
+    checkpoint: Path
+    """Path of its checkpoint, absolute or relative to `checkpoint.directory`."""
+    config: Annotated[dict[str, Any] | None, Field(json_schema_extra=OPEN_OBJECT)] = None
+    """Fields of `training.config` that have other values for this model, such as its number of units. Defaults to
+    none."""
+
+
 EVALUATOR_DEADLINE_SECONDS: Final = 600
 """Default of `evaluation.deadlineSeconds` for the evaluator."""
 
@@ -182,6 +192,10 @@ class EvaluationSpec(ApiModel):
     """Metric that selects the best checkpoint, and that `kubectl get` shows. The program must compute it."""
     goal: Literal["Maximize", "Minimize"] = "Maximize"
     """Whether a larger `metric` is better (`Maximize`, as of accuracy) or a smaller one (`Minimize`, as of loss)."""
+    ensemble: Annotated[list[EnsembleMember] | None, Field(min_length=1, max_length=64)] = None
+    """Trained models to evaluate as one, by the mean of their predictions; of a classification that of their
+    probabilities. Requires task `Evaluate` and `training.program`, and is evaluated instead of `checkpoint.restore`;
+    the result is stored in `checkpoint.directory`. Defaults to none."""
     early_stopping: EarlyStopping | None = None
     """Ends training early when `metric` no longer improves. Requires mode `Continuous` or `Both`. Defaults to training
     for all steps."""

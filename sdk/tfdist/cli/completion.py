@@ -32,6 +32,11 @@ def sweep_names(ctx: typer.Context, incomplete: str) -> list[str]:
     return _matching(_of_cluster(ctx, _sweeps), incomplete, without=ctx.params.get("names") or ())
 
 
+def evaluated(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the jobs of the namespace, or after `--ensemble` its sweeps."""
+    return (sweep_names if ctx.params.get("ensemble") else job_names)(ctx, incomplete)
+
+
 def replicas(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the replicas of the job on the command line that have pods, such as `worker-0`."""
     name = str(ctx.params.get("name") or "")

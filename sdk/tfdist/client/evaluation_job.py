@@ -43,19 +43,28 @@ def evaluation_job(
     """
     _check_program(job)
     restore = _restore(job, checkpoint)
+    made = evaluating(job, f"{_prefix(job.name)}-evaluation-", name, workers)
+    made["spec"]["checkpoint"]["restore"] = restore
+    _resolve_directory(made["spec"], job.manifest["metadata"])
+    return made
+
+
+def evaluating(job: Job, prefix: str, name: str | None, workers: int | None) -> dict[str, Any]:
+    """Return the manifest of a job with the program, data and storage of `job`, which evaluates and does not train.
+
+    Without a `name` the API server makes one that begins with `prefix`.
+    """
     spec = copy.deepcopy({key: value for key, value in job.spec.items() if key not in _OF_TRAINING})
     worker = spec.get("worker") or job.spec.get("chief") or {}
     spec |= {"task": str(Task.EVALUATE), "worker": dict(worker) | {"replicas": workers or _size(job.spec)}}
     spec["training"].pop("export", None)
     spec["checkpoint"] = {key: spec["checkpoint"][key] for key in _KEPT_OF_CHECKPOINT if key in spec["checkpoint"]}
-    spec["checkpoint"]["restore"] = restore
-    _resolve_directory(spec, job.manifest["metadata"])
     _drop(spec, "runPolicy", _DROPPED_OF_POLICY)
     _drop(spec, "scheduling", ("minAvailable",))
     _keep(spec, "evaluation", _KEPT_OF_EVALUATION)
     if spec.get("strategy") == Strategy.PARAMETER_SERVER:
         del spec["strategy"]  # the workers of the default strategy read the same checkpoints
-    metadata: Json = {"name": name} if name else {"generateName": f"{_prefix(job.name)}-evaluation-"}
+    metadata: Json = {"name": name} if name else {"generateName": prefix}
     labels = job.manifest["metadata"].get("labels") or {}
     if own := {key: value for key, value in labels.items() if not key.startswith(OWN_LABEL_PREFIX)}:
         metadata["labels"] = own  # such as the one of a queue

@@ -125,6 +125,21 @@ _TASKS: Final = (
         evaluation={"mode": "AfterTraining"},
     ),
     rule(
+        "an ensemble in a training",
+        ".evaluation.ensemble",
+        "an ensemble requires task Evaluate and a program; set task and training.program, or remove ensemble",
+        checkpoint=URL,
+        evaluation={"ensemble": [{"checkpoint": "a"}]},
+    ),
+    rule(
+        "an ensemble of scripts",
+        ".evaluation.ensemble",
+        "an ensemble requires task Evaluate and a program",
+        **EVALUATE,
+        training={"script": "/train.py"},
+        evaluation={"ensemble": [{"checkpoint": "a"}]},
+    ),
+    rule(
         "nothing to run",
         ".training",
         NOTHING_TO_RUN,

@@ -70,6 +70,14 @@ class Program(ABC):
         """Return the model that `training.export` writes, from `model` with the trained weights; by default itself."""
         return model
 
+    def ensemble(self, predictions: Sequence[Any]) -> Any:
+        """Return the predictions of an ensemble from those of its members, [batch, ...] each; by default their mean.
+
+        That is right for probabilities and for numbers. A model that returns logits needs the mean of their
+        probabilities: `tf.math.log(tf.reduce_mean([tf.nn.softmax(each) for each in predictions], axis=0))`.
+        """
+        return tf.nest.map_structure(lambda *parts: tf.reduce_mean(tf.stack(parts), axis=0), *predictions)
+
     def examples(self, split: Split, shard: Shard) -> ExampleSource:
         """Return the examples of pipeline `shard` in `split`, counted; by default those of `dataset`.
 

@@ -1,5 +1,6 @@
 """The base class of built-in programs: examples are columns of files; metrics and optimizer are configured."""
 
+import math
 import traceback
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
@@ -17,11 +18,13 @@ from tfdist_trainer.data.files import FileAssignment, Shard, Split, is_partition
 from tfdist_trainer.data.indexed_source import IndexedSource
 from tfdist_trainer.data.pipeline import ExampleSource
 from tfdist_trainer.data.source import FileSource, ReadOptions, open_source
+from tfdist_trainer.errors import ConfigurationError
 from tfdist_trainer.keras_compat import keras
 from tfdist_trainer.metrics import build
 from tfdist_trainer.metrics.additive import Metric
 from tfdist_trainer.programs import data_files, optimizers
 from tfdist_trainer.programs.base import BuiltIn
+from tfdist_trainer.programs.ensemble import OTHER_LABELS
 from tfdist_trainer.programs.user_program import dataset_error
 
 MAX_INDEXED_RECORDS: Final = 50_000_000
@@ -163,6 +166,13 @@ class FromFiles(BuiltIn):
         """Return the configured optimizer; see the base class."""
         return optimizers.make(self.config.optimizer, self.config.learning_rate * scale)
 
+    def ensemble(self, predictions: Sequence[Any]) -> Any:
+        """Return the mean of the numbers, or logits of the mean of the classes' probabilities; see the base class."""
+        if self.classes is None:
+            return super().ensemble(predictions)
+        logarithms = tf.stack([tf.nn.log_softmax(logits) for logits in predictions])
+        return tf.reduce_logsumexp(logarithms, axis=0) - math.log(len(predictions))
+
     def check(self) -> None:
         """Read all opened data again, to find the record that made a step fail.
 
@@ -224,15 +234,19 @@ def explained(program: object) -> Iterator[None]:
     Raises:
         DataMalformedError: a record is bad; the message has file and record.
         DataMissingError: a file no longer exists.
-        ConfigurationError: `dataset()` of a user's program gave no example, or one of another shape.
+        ConfigurationError: `dataset()` of a user's program gave no example, or one of another shape, or the members of
+            an ensemble read different labels.
     """
     try:
         yield
     except _OF_DATA as error:
         # When another member fails, the error of a collective here may have the type of that member's error.
         if "Collective ops is aborted" not in error.message:
-            if isinstance(program, FromFiles):
-                program.check()
+            if OTHER_LABELS in error.message:
+                raise ConfigurationError(f"{OTHER_LABELS}; remove what concerns the data from config") from None
+            for part in getattr(program, "programs", (program,)):
+                if isinstance(part, FromFiles):
+                    part.check()
             if (of_dataset := dataset_error(error)) is not None:
                 traceback.print_exc()
                 raise of_dataset from None

@@ -1,4 +1,4 @@
-"""`tfdist evaluate JOB`: evaluates a checkpoint of a job by a new job of task `Evaluate`."""
+"""`tfdist evaluate NAME`: evaluates a checkpoint of a job, or an ensemble, by a new job of task `Evaluate`."""
 
 import base64
 from typing import Final
@@ -6,11 +6,12 @@ from urllib.parse import quote
 
 from tfdist.cli import creation
 from tfdist.cli.errors import CommandError
-from tfdist.cli.find import attach, without_kind
+from tfdist.cli.find import attach, attach_sweep, without_kind
 from tfdist.client.client import Client
 from tfdist.client.code_archive import CodeArchive
+from tfdist.client.ensemble_job import ensemble_job
 from tfdist.client.errors import NotFound
-from tfdist.client.evaluation_job import evaluation_job
+from tfdist.client.evaluation_job import LATEST, evaluation_job
 from tfdist.client.job import Job
 from tfdist.client.submission import check, prepare
 from tfdist.render.source import ARCHIVE_KEY
@@ -22,7 +23,8 @@ def execute(
     client: Client,
     name: str,
     *,
-    checkpoint: str,
+    checkpoint: str | None,
+    ensemble: bool,
     new_name: str | None,
     workers: int | None,
     dry_run: str | None,
@@ -32,8 +34,9 @@ def execute(
 
     Args:
         client: in the namespace of the job.
-        name: of the job that has trained.
-        checkpoint: `latest`, `best`, or a step.
+        name: of the job that has trained, or with `ensemble` of the sweep whose best trials are evaluated as one model.
+        checkpoint: `latest` (default), `best`, or a step.
+        ensemble: whether `name` is that of a sweep.
         new_name: of the new job; by default one that begins with `name`.
         workers: replicas; by default those of the job.
         dry_run: `client` prints the objects, `server` has the API server check them.
@@ -42,9 +45,18 @@ def execute(
     Raises:
         ClientError: the job cannot be evaluated, or a request failed.
     """
-    job = attach(client, without_kind(name)).job
-    manifest = evaluation_job(job, checkpoint=checkpoint, name=new_name, workers=workers)
-    submission = prepare(manifest, client.namespace, _code(client, job))
+    if ensemble:
+        if checkpoint is not None:
+            raise CommandError(
+                "--checkpoint is that of a job; an ensemble has the checkpoints in status.best of the sweep"
+            )
+        manifest = ensemble_job(attach_sweep(client, name).sweep, name=new_name, workers=workers)
+        code = None
+    else:
+        job = attach(client, without_kind(name)).job
+        manifest = evaluation_job(job, checkpoint=checkpoint or LATEST, name=new_name, workers=workers)
+        code = _code(client, job)
+    submission = prepare(manifest, client.namespace, code)
     check(submission.job)
     return creation.create(submission, lambda: client, dry_run=dry_run, follow=follow)
 

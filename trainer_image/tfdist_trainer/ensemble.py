@@ -1,0 +1,81 @@
+"""The members of an ensemble (`evaluation.ensemble`): their checkpoints, and the programs that have their models."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from tfdist.contract import ReplicaJob
+from tfdist.contract_model import ContractModel
+from tfdist_trainer import preprocessing_state, programs
+from tfdist_trainer.checkpoint import Record
+from tfdist_trainer.errors import ConfigurationError, DataMissingError
+from tfdist_trainer.initial_checkpoint import read_named
+from tfdist_trainer.programs.base import Program
+from tfdist_trainer.programs.ensemble import FIELD, Ensemble
+
+
+class Member(ContractModel):
+    """An entry of `evaluation.ensemble`."""
+
+    checkpoint: str
+    config: dict[str, Any] = Field(default_factory=dict)
+
+
+def members(job: ReplicaJob) -> tuple[Member, ...]:
+    """Return the members of the ensemble that the job evaluates; () if it evaluates one checkpoint."""
+    return tuple(map(Member.model_validate, (job.evaluation or {}).get("ensemble") or ()))
+
+
+def create(job: ReplicaJob, found: Sequence[Member]) -> Ensemble:
+    """Return the members `found` as one program.
+
+    Raises:
+        ConfigurationError: the configuration of a member is wrong, or differs from that of its training.
+        StorageError: the state of its preprocessing cannot be read.
+    """
+    made: dict[tuple[str, str], Program] = {}
+    order = []
+    for number, member in enumerate(found):
+        state = preprocessing_state.path_in(_path(job, member).parent)
+        content = state.read_text(encoding="utf-8", errors="replace") if state.is_file() else ""
+        key = json.dumps(member.config, sort_keys=True), content
+        if key not in made:
+            made[key] = _program(job, member, number)
+            preprocessing_state.restore(made[key], state)
+        order.append(made[key])
+    return Ensemble(order)
+
+
+def checkpoints(job: ReplicaJob, found: Sequence[Member]) -> list[tuple[Path, Record]]:
+    """Return the checkpoint of each of the members `found`, with its record.
+
+    Raises:
+        DataMissingError: a checkpoint does not exist.
+        StorageError: it is damaged.
+    """
+    result = []
+    for number, member in enumerate(found):
+        path, field = _path(job, member), f"{FIELD}[{number}].checkpoint"
+        if not path.is_dir():
+            raise DataMissingError(f"{field}: {path} does not exist; give a checkpoint directory")
+        result.append((path, read_named(path, field)))
+    return result
+
+
+def _path(job: ReplicaJob, member: Member) -> Path:
+    """Return the path of a checkpoint; an absolute one replaces the directory."""
+    return Path(job.checkpoint.directory if job.checkpoint else "", member.checkpoint)
+
+
+def _program(job: ReplicaJob, member: Member, number: int) -> Program:
+    if job.training is None:
+        raise ConfigurationError("training: is absent; name a program in training.program")
+    try:
+        return programs.choose(job.training.program, {**job.training.config, **member.config}).create()
+    except ConfigurationError as error:
+        if not member.config:
+            raise
+        raise ConfigurationError(f"{FIELD}[{number}].config: {error}") from None
