@@ -1,5 +1,6 @@
 """The examples: each is a valid job with a description, and every row of the requirements has one."""
 
+import pathlib
 import re
 
 import pytest
@@ -8,6 +9,7 @@ from support.examples import FOLDER, MANIFESTS, job, text
 
 from tfdist.desired.objects import objects
 from tfdist.validation import parse
+from tfdist.validation.sweep import parse_sweep
 from tfdist_demo import manifests
 
 README = (FOLDER / "README.md").read_text(encoding="utf-8")
@@ -48,6 +50,16 @@ def test_a_program_is_in_the_config_map_that_the_job_names(name: str) -> None:
     assert {"name": config_map["name"]} in [where.get("configMap") for where in named]
     assert made["namespace"] == manifests.NAMESPACE
     assert all((folder / file).is_file() for file in config_map["files"])
+
+
+@pytest.mark.parametrize("path", sorted((FOLDER / "sweep").glob("*.yaml")), ids=lambda path: path.name)
+def test_an_example_of_a_sweep_is_valid_and_reads_the_volume_of_the_demonstration(path: pathlib.Path) -> None:
+    sweep = parse_sweep(yaml.safe_load(path.read_text(encoding="utf-8")))
+
+    assert sweep.metadata.namespace == manifests.NAMESPACE
+    volumes = [volume.model_extra for volume in sweep.spec.template.spec.volumes or ()]
+    assert volumes == [{"persistentVolumeClaim": {"claimName": manifests.CLAIM}}]
+    assert f"](sweep/{path.name})" in README
 
 
 def test_names_of_jobs_differ() -> None:
