@@ -81,7 +81,7 @@ _FAILURES: Final = (
         "an action that does not exist",
         "failurePolicy.rules[0].action",
         "Retry",
-        'Unsupported value: "Retry": supported values: FailJob, Restart, RestartWithoutCount, Ignore',
+        'Unsupported value: "Retry": supported values: FailJob, Restart, RestartWithoutCount, AvoidNode, Ignore',
         ENUM,
         **RULE,
     ),
