@@ -74,6 +74,7 @@ def default_template(
         _shared_memory(merged),
         installation.pod_defaults,
         {"metadata": {"labels": names.inherited_labels(job)}, "spec": _scheduling(job, role)},
+        _network(job),
         source.overlay(job.spec.training, installation.default_image, as_root=pod_runs_as_root(merged)),
     ):
         result = merge(result, layer, "PodTemplateSpec")
@@ -99,6 +100,17 @@ def _shared_memory(requested: Mapping[str, Any]) -> dict[str, Any]:
             "volumes": [{"name": SHARED_MEMORY, "emptyDir": memory}],
         }
     }
+
+
+def _network(job: TFDistJob) -> dict[str, Any]:
+    """Return the template with the variables of `runtime.network`, which override those of the installation."""
+    network = job.spec.runtime.network
+    env = []
+    if network.interfaces:  # NCCL takes names as prefixes without the leading "="
+        env.append({"name": "NCCL_SOCKET_IFNAME", "value": f"={','.join(network.interfaces)}"})
+    if network.debug:
+        env.append({"name": "NCCL_DEBUG", "value": "INFO"})
+    return {"spec": {"containers": [{"name": contract.MAIN_CONTAINER, "env": env}]}} if env else {}
 
 
 def default_ports(requested: Mapping[str, Any]) -> list[dict[str, Any]]:
