@@ -13,6 +13,7 @@ _ACTIONS: Final = {
     Action.FAIL: ("the job fails at once", "-"),
     Action.RESTART: ("restart", "yes"),
     Action.RESTART_UNCOUNTED: ("restart at once", "no"),
+    Action.AVOID_NODE: ("restart on another node", "yes"),
 }
 
 

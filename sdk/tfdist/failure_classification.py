@@ -62,9 +62,10 @@ _ReplicaT = TypeVar("_ReplicaT", bound=TerminatedReplica)
 
 
 class Action(StrEnum):
-    """Action that follows a failure; the values are those of `failurePolicy.rules[].action`."""
+    """Action that follows a failure, most severe first; the values are those of `failurePolicy.rules[].action`."""
 
     FAIL = "FailJob"
+    AVOID_NODE = "AvoidNode"
     RESTART = "Restart"
     RESTART_UNCOUNTED = "RestartWithoutCount"
     IGNORE = "Ignore"
@@ -90,6 +91,7 @@ class ExitRule:
 DISRUPTION: Final = Classification("Disruption", Action.RESTART_UNCOUNTED)
 PREEMPTED: Final = Classification("Preempted", Action.RESTART_UNCOUNTED)
 STALLED: Final = Classification("Stalled", Action.RESTART)
+DEVICE_MISSING: Final = Classification("DeviceMissing", Action.AVOID_NODE)
 OUT_OF_MEMORY: Final = "OutOfMemory"
 STORAGE_LIMIT_EXCEEDED: Final = "StorageLimitExceeded"
 EVICTED: Final = "Evicted"
@@ -99,7 +101,9 @@ OOM_KILLED: Final = "OOMKilled"
 APPLICATION_ERROR: Final = "ApplicationError"
 PEER_LOST: Final = "PeerLost"
 REPEATED_ERROR: Final = "RepeatedError"
-"""The same `APPLICATION_ERROR` in two consecutive attempts without a new checkpoint: a third would fail alike."""
+"""The same error in two consecutive attempts without a new checkpoint: a third would fail alike."""
+REPEATABLE: Final = frozenset({APPLICATION_ERROR, DEVICE_MISSING.reason})
+"""Reasons of failures that may be a `REPEATED_ERROR`. With `Action.AVOID_NODE`, only on the same node."""
 LIMIT_EXCEEDED: Final = "BackoffLimitExceeded"
 LIMIT_MESSAGE: Final = "runPolicy.backoffLimit of {limit} exceeded (counted restarts since the last checkpoint)"
 """Message of a gang that has exhausted `backoffLimit`; it is not appended to a message that has it already."""
@@ -169,6 +173,11 @@ RULES: Final = (
         f"{_codes(_USER_CODES)}: an error of the user that every restart would repeat",
         lambda pod: pod.exit_code in _USER_CODES,
         Classification("UserError", Action.FAIL),
+    ),
+    ExitRule(
+        f"{_codes([ExitCode.DEVICE_MISSING])}: a GPU of its container is missing or faulty",
+        lambda pod: pod.exit_code == ExitCode.DEVICE_MISSING,
+        DEVICE_MISSING,
     ),
     ExitRule(
         f"{_codes([ExitCode.PEER_LOST])}: it lost a peer, and no other replica failed",
@@ -270,4 +279,4 @@ def root_cause(
     return min(failed, key=key)
 
 
-_SEVERITY: Final = {Action.FAIL: 0, Action.RESTART: 1, Action.RESTART_UNCOUNTED: 2, Action.IGNORE: 3}
+_SEVERITY: Final = {action: rank for rank, action in enumerate(Action)}

@@ -205,7 +205,7 @@ class EventReason(Reason):
     NODE_AVOIDED = (
         "NodeAvoided",
         "Warning",
-        "two attempts in a row failed on a node; later attempts prefer other nodes",
+        "a failure was the fault of its node, or two attempts in a row failed there; later attempts prefer other nodes",
     )
     PODS_READY_TIMEOUT = (
         "PodsReadyTimeout",

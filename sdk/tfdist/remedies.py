@@ -17,6 +17,7 @@ REMEDIES: Final[Mapping[str, str]] = {
     "ConfigError": "create the ConfigMap, Secret or key in the message, or correct its name in the job",
     "Crash": "a signal ended the process (139 is a segmentation fault, 137 SIGKILL, 134 an assertion): read the log of "
     "the pod",
+    "DeviceMissing": "check the driver and the GPUs of the node in the message, and cordon it",
     "Disruption": "none: the cluster ended the pod; if it happens often, set priorityClassName or save checkpoints "
     "more often",
     "EvaluationDeadlineExceeded": "raise evaluation.deadlineSeconds; suspend and resume the job to evaluate again",

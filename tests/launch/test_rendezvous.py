@@ -20,7 +20,7 @@ from tfdist_launch.slots import GangState, Send
 
 Faults = list[tuple[float, tuple[str, int, float]]]
 FAULT = st.one_of(
-    st.tuples(st.just("crash"), st.integers(0, 3), st.sampled_from([1, 75, 137])),
+    st.tuples(st.just("crash"), st.integers(0, 3), st.sampled_from([1, 71, 75, 137])),
     st.tuples(st.just("kill"), st.integers(0, 3), st.floats(0, 20)),
     st.tuples(st.just("cut"), st.integers(0, 3), st.just(0)),
     st.tuples(st.just("terminate"), st.integers(0, 3), st.floats(0, 20)),

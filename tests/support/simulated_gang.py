@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from support.simulated_nodes import Connection, Node, Timeline
-from tfdist.contract import LaunchMember, LeaderSettings, Restarts, Role
+from tfdist.contract import ExitCode, LaunchMember, LeaderSettings, Restarts, Role
 from tfdist_launch.failure_history import FailureHistory
 from tfdist_launch.leader import Leader
 from tfdist_launch.member import (
@@ -125,6 +125,8 @@ class World(Timeline):
                     assert node.program is None, "it leaves a program behind"
                     # What was sent before is flushed, and a leader stays until it has been heard.
                     self.later(3.0 if node.rank == 0 else 0.0, lambda: self.bury(node))
+                    if code == ExitCode.DEVICE_MISSING:
+                        self.later(4.0, partial(self.succeed, node))
 
     def prepare(self, node: Node, number: int) -> None:
         """Make the standby process of the round after `number` ready, while that one runs."""
@@ -260,8 +262,8 @@ class World(Timeline):
         self.later(1.0, partial(self.succeed, node))
 
     def succeed(self, lost: Node) -> None:
-        """Start the replacement of a partitioned launcher, unless it has one."""
-        if self.at(lost.rank) is lost:
+        """Start the replacement of a launcher that is partitioned or has left its node, unless it has one."""
+        if next(n for n in reversed(self.nodes) if n.rank == lost.rank) is lost:
             self.boot(lost.rank, parallel=True)
 
     def silence(self, link: int) -> None:
@@ -291,8 +293,6 @@ class World(Timeline):
                     self.send(link, message, to_leader=False)
                 case Close(link):
                     self.close(link)
-
-    # Questions
 
     @property
     def running(self) -> list[int | None]:

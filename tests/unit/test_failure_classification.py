@@ -23,6 +23,7 @@ def codes(*values: int, operator: str = "In") -> dict[str, Any]:
     [
         (42, "Preempted", "RestartWithoutCount"),
         *((code, "UserError", "FailJob") for code in (64, 65, 66, 78, 126, 127)),
+        (71, "DeviceMissing", "AvoidNode"),
         (75, "PeerLost", "Restart"),
         *((code, "Crash", "Restart") for code in (134, 135, 136, 137, 139, 143)),
         *((code, "ApplicationError", "Restart") for code in (1, 2, 3, 70, 73, 74, 128, 255)),

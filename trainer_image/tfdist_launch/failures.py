@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tfdist.contract import LaunchMember, Role, replica_name
+from tfdist.contract import ExitCode, LaunchMember, Role, replica_name
 from tfdist.failure_classification import OOM_KILLED
 from tfdist.failure_text import early_exit
 from tfdist.termination import termination_summary
@@ -45,6 +45,11 @@ class ProcessFailure:
         """Role and index of the other replicas that the message names, as TensorFlow's task or by host name."""
         found = ((match[1] or match[3], int(match[2] or match[4])) for match in _REPLICA.finditer(self.message))
         return frozenset(found) - {(str(self.role), self.index)}
+
+    @property
+    def launcher_exit_code(self) -> int:
+        """Exit code of a launcher that ends because of it."""
+        return int(ExitCode.SOFTWARE) if self.exit_code is None else self.exit_code
 
     @property
     def summary(self) -> str:

@@ -39,7 +39,6 @@ from tfdist_launch.slots import Close, Effect, GangState, Link, ProcessState, Se
 ROOT_CAUSE_WAIT_SECONDS: Final = 0.5
 """After a process has reported `PeerLost` the others continue for so long: the failed peer may report after it."""
 
-
 PEER_REPORT_WAIT_SECONDS: Final = 5.0
 """The same if the lost peer still runs and is connected: its report shows a crash, or a failure of the network."""
 
@@ -237,6 +236,8 @@ class Leader:
         self.history.record_secondary(secondary, self.round, slots.last_step(self.slots))
         if failure is None:
             return []
+        if cause.classification.action is Action.AVOID_NODE:
+            return slots.leave_node(self.slots, failure)
         decision = self._decide(failure, cause.classification, cause.stacks)
         self.not_before = max(self.not_before, now + decision.delay_seconds)
         return self._fail(failure, cause.classification, decision) if decision.final else []
@@ -249,6 +250,8 @@ class Leader:
         if outage and classification.reason in SECONDARY_REASONS:
             self.history.record_secondary([failure], self.round, slots.last_step(self.slots))
             return []
+        if classification.action is Action.AVOID_NODE:
+            return slots.leave_node(self.slots, failure)
         decision = self._decide(failure, classification)
         slot.not_before = now + decision.delay_seconds
         return self._fail(failure, classification, decision) if decision.final else []
@@ -270,20 +273,17 @@ class Leader:
     # The end of the gang
 
     def _fail(self, cause: ProcessFailure, classification: Classification, decision: BudgetDecision) -> list[Effect]:
-        code = cause.exit_code if cause.exit_code is not None else int(ExitCode.SOFTWARE)
         restarts = self.restart_policy.restarts
         end = GangEnd(role=cause.role, index=cause.index, round=self.round, reason=decision.final, restarts=restarts)
         text = gang_failure_message(cause, classification.reason, decision.remedy, end, self.slots[0].report)
-        return self._finish(GangFailed(exit_code=code, termination=text))
+        return self._finish(GangFailed(exit_code=cause.launcher_exit_code, termination=text))
 
     def _finish(self, message: Message) -> list[Effect]:
         self.state, self._final_message = GangState.OVER, message
         return [Send(link, message) for link in self._links]
 
     def _has_succeeded(self) -> bool:
-        return self.state is GangState.RUNNING and all(
-            slot.done for slot in self.slots if slot.member.required_for_success
-        )
+        return self.state is GangState.RUNNING and slots.required_are_done(self.slots)
 
     # Questions
 

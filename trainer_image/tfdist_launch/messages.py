@@ -158,7 +158,7 @@ class GangSucceeded(ContractModel):
 
 
 class GangFailed(ContractModel):
-    """The gang has failed: exit with this code and termination message."""
+    """The gang has failed, or this member shall leave its node: exit with this code and termination message."""
 
     kind: Literal["give-up"] = "give-up"
     exit_code: int

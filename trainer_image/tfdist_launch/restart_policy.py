@@ -8,7 +8,7 @@ from typing import Any
 
 from tfdist.api.policies import FailurePolicy
 from tfdist.contract import LeaderSettings, Restarts
-from tfdist.failure_classification import APPLICATION_ERROR, PEER_LOST, Classification
+from tfdist.failure_classification import PEER_LOST, REPEATABLE, Classification
 from tfdist.restarts import budget
 from tfdist.restarts.budget import ApplicationError, BudgetDecision
 from tfdist_launch.failures import ProcessFailure
@@ -57,5 +57,5 @@ class RestartPolicy:
         if classification.reason == PEER_LOST:
             return False
         error = ApplicationError(cause.exit_code, cause.summary)
-        last, self._last_error = self._last_error, error if classification.reason == APPLICATION_ERROR else None
+        last, self._last_error = self._last_error, error if classification.reason in REPEATABLE else None
         return self._last_error is not None and error.repeats(last)

@@ -10,7 +10,7 @@ from tfdist.contract import ExitCode, LaunchMember, Role, replica_name
 from tfdist.contract_reports import ProgressReport
 from tfdist_launch.failures import ProcessFailure
 from tfdist_launch.member import STOP_GRACE_SECONDS
-from tfdist_launch.messages import Heartbeat, Hello, Message, StopRound
+from tfdist_launch.messages import GangFailed, Heartbeat, Hello, Message, StopRound
 
 UNREACHABLE_SECONDS: Final = 5.0
 """A launcher that sends nothing for so long is unreachable: it sends a heartbeat every second."""
@@ -160,6 +160,24 @@ def newest_checkpoint(slots: Sequence[Slot]) -> int:
 def last_step(slots: Sequence[Slot]) -> int | None:
     """Return the highest step that a member has reported."""
     return max((s.report.step for s in slots if s.report and s.report.step is not None), default=None)
+
+
+def required_are_done(slots: Sequence[Slot]) -> bool:
+    """Return whether all processes that the success of the gang requires have succeeded."""
+    return all(slot.done for slot in slots if slot.member.required_for_success)
+
+
+def leave_node(slots: Sequence[Slot], failure: ProcessFailure) -> list[Effect]:
+    """Have the launcher of the failed member exit as its process did; no round starts before its replacement joins.
+
+    The failure is neither counted nor recorded here: the controller does both for the pod, and replaces it on another
+    node.
+    """
+    slot = next(s for s in slots if (s.member.role, s.member.index) == (failure.role, failure.index))
+    slot.terminating = True
+    if slot.link is None:
+        return []
+    return [Send(slot.link, GangFailed(exit_code=failure.launcher_exit_code, termination=failure.message))]
 
 
 def stop_round(slots: Sequence[Slot], exit_code: int | None, saving_seconds: float) -> list[Effect]:

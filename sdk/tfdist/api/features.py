@@ -110,6 +110,7 @@ ACTED_ON: Final[Mapping[str, Actor]] = {
     **_of(Actor.TRAINER, "logDevicePlacement", below="runtime."),
     **_of(Actor.TRAINER, "mixedPrecision", "tensorFloat32", "xla", "deterministic", below="runtime."),
     **_of(Actor.TRAINER, "seed", "collective", below="runtime."),
+    **_of(Actor.POD, "interfaces", "debug", below="runtime.network."),
     **_of(Actor.POD, "networkPolicy", "networkPolicyIngress"),
 }
 """Component that acts on each supported field, and on the fields below it; a pod field of the job stands for all roles.

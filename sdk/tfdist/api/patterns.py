@@ -24,6 +24,7 @@ FOLDER: Final = "^[^/].*$"
 REPOSITORY: Final = r"^(https?|ssh|git|file)://\S+$|^\S+@\S+:\S+$"
 REVISION: Final = r"^[^-\s]\S*$"
 SCRIPT: Final = r"^(/?[^/].*\.py|[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*)$"
+INTERFACE: Final = r"^[^\s/:,=^]+$"
 PROGRAM: Final = r"^[A-Za-z_][A-Za-z0-9_.]*(:[A-Za-z_][A-Za-z0-9_]*)?$"
 PARAMETER: Final = r"^[A-Za-z_][A-Za-z0-9_]*$"
 FIELD: Final = r"^[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*$"
@@ -43,6 +44,7 @@ PATTERN_DESCRIPTIONS: Final = {
     REPOSITORY: "a URL (https, ssh, git) or user@host:path",
     REVISION: "a commit, tag or branch, without spaces and not beginning with '-'",
     SCRIPT: "a file that ends with .py, or a module such as package.train",
+    INTERFACE: "a name of a network interface, without spaces and the characters '/', ':', ',', '=' and '^'",
     PARAMETER: "a letter or '_', followed by letters, digits and '_'",
     FIELD: "the path of a field below spec, such as runtime.mixedPrecision",
     PROGRAM: "the name of a built-in program, or package.module:Class",

@@ -141,10 +141,11 @@ class FailureRule(ApiModel):
         ),
     )
 
-    action: Literal["FailJob", "Restart", "RestartWithoutCount", "Ignore"]
+    action: Literal["FailJob", "Restart", "RestartWithoutCount", "AvoidNode", "Ignore"]
     """Action for a matching failure. `FailJob`: fail the job; `Restart`: restart the replicas that the strategy
     restarts together, counted against `runPolicy.backoffLimit`; `RestartWithoutCount`: the same without counting;
-    `Ignore`: treat the replica as succeeded."""
+    `AvoidNode`: as `Restart`, but never in the same pod: the new one, and all later pods of the job, prefer other
+    nodes; `Ignore`: treat the replica as succeeded."""
     on_exit_codes: ExitCodes | None = None
     """Matches exit codes of the container `tensorflow`."""
     on_pod_conditions: Annotated[list[PodConditionPattern] | None, Field(min_length=1, max_length=20)] = None

@@ -221,6 +221,20 @@ class TensorBoardSpec(ApiModel):
     """Seconds after the end of the job at which TensorBoard is deleted."""
 
 
+class NetworkSpec(ApiModel):
+    """Network of NCCL, as environment variables of the container `tensorflow`; its own `env` overrides them."""
+
+    interfaces: Annotated[
+        list[Annotated[str, StringConstraints(min_length=1, max_length=15, pattern=patterns.INTERFACE)]] | None,
+        Field(min_length=1, max_length=16, json_schema_extra=SET),
+        distinct(),
+    ] = None
+    """Names of the network interfaces for NCCL's sockets, such as `eth0` (`NCCL_SOCKET_IFNAME`). Defaults to NCCL's
+    choice. TensorFlow's gRPC uses the addresses of the pods."""
+    debug: Boolean = False
+    """Log how NCCL connects the GPUs: versions, interfaces, transports and rings (`NCCL_DEBUG=INFO`)."""
+
+
 class RuntimeSpec(ApiModel):
     """Runtime settings of TensorFlow. The bundled trainer applies them; other programs read them from `TFDIST_JOB`."""
 
@@ -267,3 +281,5 @@ class RuntimeSpec(ApiModel):
     collective: Literal["Auto", "Ring", "NCCL"] = "Auto"
     """Implementation of collective communication: `NCCL` between NVIDIA GPUs, `Ring` over the network, or `Auto` for
     TensorFlow's choice."""
+    network: NetworkSpec = Field(default_factory=NetworkSpec)
+    """Network of NCCL. Works with every program, because the controller sets it as environment variables."""

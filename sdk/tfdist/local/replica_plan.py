@@ -105,8 +105,8 @@ class ContainerToProcess:
         volumes = {volume["name"]: volume for volume in self._pod["spec"].get("volumes", ())}
         mounts = {}
         for mount in container.get("volumeMounts", ()):
-            # the machine has its own temporary folder
-            if mount["name"] == defaults.TEMPORARY:
+            # the machine has its own temporary folder and shared memory
+            if mount["name"] in {defaults.TEMPORARY, defaults.SHARED_MEMORY}:
                 continue
             folder = self._folder(volumes[mount["name"]], sources)
             if isinstance(folder, FieldError):

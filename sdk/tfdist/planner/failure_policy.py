@@ -13,7 +13,7 @@ from tfdist.api.status import ConditionType
 from tfdist.api.v1 import Strategy
 from tfdist.contract import Role
 from tfdist.contract_reports import GangEnd
-from tfdist.failure_classification import APPLICATION_ERROR, DISRUPTION
+from tfdist.failure_classification import DISRUPTION, REPEATABLE, Action
 from tfdist.observed.gang_record import GangRecord
 from tfdist.observed.gang_state import GangState, gang_state, member_of
 from tfdist.observed.pod import PodSummary
@@ -21,7 +21,7 @@ from tfdist.observed.termination import describe_failure, failure_message
 from tfdist.planner import inplace_restart
 from tfdist.planner.context import PlanContext
 from tfdist.planner.decision import Failure, GangDecision, not_ready
-from tfdist.planner.node_exclusion import exclude_node
+from tfdist.planner.node_exclusion import exclude_nodes
 from tfdist.planner.peer_failure import peer_probes, root_cause_grace_remaining_seconds
 from tfdist.planner.plan import Event
 from tfdist.planner.progress_deadline import Stalled
@@ -142,7 +142,7 @@ def _restart(
         if decision.final:
             failure = _final(context, cause, decision)
             return GangDecision(replace(state, record=record), failures=tuple(failures), failure=failure)
-    record, excluded = exclude_node(context, state, record, causes)
+    record, excluded = exclude_nodes(context, state, record, causes)
     following = _next_attempt(context, state, record, causes, delay, alone=alone)
     return _next(context, state, following, causes, tuple(failures), excluded, alone=alone)
 
@@ -155,8 +155,10 @@ def _final(context: PlanContext, cause: RootCause, decision: BudgetDecision) -> 
 
 def _is_repeated(cause: RootCause, last: dict[str, Any] | None) -> bool:
     """Return whether the last root cause, which is recorded in the status, was the same error."""
-    if cause.pod is None or last is None or cause.classification.reason != APPLICATION_ERROR:
+    if cause.pod is None or last is None or cause.classification.reason not in REPEATABLE:
         return False
+    if cause.classification.action is Action.AVOID_NODE and cause.pod.node != last.get("node", ""):
+        return False  # another node had the same fault: a third one may not have it
     # without a message, the reason that replaces it does not identify the error
     text = failure_message(cause.pod)[:1024] if cause.pod.message.strip() else ""
     before = ApplicationError(last.get("exitCode"), last["message"])
@@ -191,7 +193,7 @@ def _next(
     record: GangRecord,
     causes: Sequence[RootCause],
     failures: tuple[dict[str, Any], ...],
-    excluded_node: str,
+    excluded: str,
     *,
     alone: bool,
 ) -> GangDecision:
@@ -202,8 +204,8 @@ def _next(
     when = f"begins at {record.retry_after}" if record.retry_after else "follows"
     trains_on = alone and continues_without(context, state, [cause.member for cause in causes])
     events = [Event(EventReason.RESTARTING, text, warning=True, identity=identity, cause=reason)]
-    if excluded_node:
-        note = f"two attempts in a row failed on node {excluded_node}; later attempts prefer other nodes"
+    if excluded:
+        note = f"{excluded}; later attempts prefer other nodes"
         events.append(Event(EventReason.NODE_AVOIDED, note, warning=True, identity=identity))
     wait = -context.seconds_since(record.retry_after) if record.retry_after else 0.0
     return GangDecision(

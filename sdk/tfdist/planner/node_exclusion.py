@@ -1,9 +1,9 @@
-"""Nodes that later attempts avoid: two attempts in a row failed there, and not by a disruption."""
+"""Nodes that later attempts avoid: a failure there is the node's, or two attempts in a row failed there."""
 
 from collections.abc import Sequence
 from typing import Final
 
-from tfdist.failure_classification import DISRUPTION, PEER_LOST, PREEMPTED
+from tfdist.failure_classification import DISRUPTION, PEER_LOST, PREEMPTED, Action
 from tfdist.observed.gang_record import GangRecord
 from tfdist.observed.gang_state import GangState
 from tfdist.planner.context import PlanContext
@@ -15,18 +15,33 @@ _BLAMELESS: Final = frozenset({DISRUPTION.reason, PREEMPTED.reason, PEER_LOST})
 """Reasons that are not caused by the node: disruptions by the cluster, and the loss of a peer on another node."""
 
 
-def exclude_node(
+def exclude_nodes(
     context: PlanContext, state: GangState, record: GangRecord, causes: Sequence[RootCause]
 ) -> tuple[GangRecord, str]:
-    """Return the record with another excluded node, and the name of that node; "" without one.
+    """Return the record with further excluded nodes, and why they are excluded as text; "" without any.
 
-    A node is excluded if the last root cause and one of a *later* attempt were on it: all failures of one attempt are
-    one incident.
+    A node is excluded after one failure with the action `AvoidNode`. After any other failure it is if the last root
+    cause and one of a *later* attempt were on it: all failures of one attempt are one incident.
     """
-    last = context.last_root_cause(state.gang)
-    if last is None or last["reason"] in _BLAMELESS or not last.get("node") or last["node"] in record.excluded_nodes:
+    at_fault = [cause for cause in causes if cause.classification.action is Action.AVOID_NODE]
+    repeated = _node_of_two_attempts(context, state, causes)
+    why = {_node(cause): f"{cause.member.name} failed by a fault of node {_node(cause)}" for cause in at_fault}
+    why.setdefault(repeated, f"two attempts in a row failed on node {repeated}")
+    new = [node for node in why if node and node not in record.excluded_nodes]
+    if not new:
         return record, ""
-    node = str(last["node"])
+    return (
+        record.changed(excluded_nodes=(*record.excluded_nodes, *new)[-MAX_AVOIDED:]),
+        "; ".join(why[node] for node in new),
+    )
+
+
+def _node_of_two_attempts(context: PlanContext, state: GangState, causes: Sequence[RootCause]) -> str:
+    """Return the node of the last root cause and of one of a later attempt; "" without one."""
+    last = context.last_root_cause(state.gang)
+    if last is None or last["reason"] in _BLAMELESS:
+        return ""
+    node = str(last.get("node", ""))
     again = any(
         cause.pod is not None
         and cause.pod.node == node
@@ -34,6 +49,8 @@ def exclude_node(
         and cause.classification.reason not in _BLAMELESS
         for cause in causes
     )
-    return (
-        (record.changed(excluded_nodes=(*record.excluded_nodes, node)[-MAX_AVOIDED:]), node) if again else (record, "")
-    )
+    return node if again else ""
+
+
+def _node(cause: RootCause) -> str:
+    return cause.pod.node if cause.pod else ""

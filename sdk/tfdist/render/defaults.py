@@ -1,12 +1,14 @@
 """The default pod template of a role, which every other level overrides, and the tolerations that bound a node loss."""
 
 from collections.abc import Mapping
+from pathlib import PurePosixPath
 from typing import Any, Final
 
 from tfdist import contract
 from tfdist.api.v1 import TFDistJob
 from tfdist.contract import Role
 from tfdist.podspec import merge
+from tfdist.podspec.resources import nvidia_gpus
 from tfdist.render import names, source
 from tfdist.render.command import DEFAULT_COMMAND
 from tfdist.render.installation import Installation
@@ -24,6 +26,12 @@ them explains why GPUs are not used. For a program the trainer sets the level, b
 TEMPORARY: Final = "tfdist-tmp"
 """Volume of the temporary directory."""
 _TEMPORARY_PATH: Final = "/tmp"  # noqa: S108  a directory of the container, mounted from an emptyDir
+
+SHARED_MEMORY: Final = "tfdist-shm"
+"""Volume of the shared memory."""
+_SHARED_MEMORY_PATH: Final = "/dev/shm"  # noqa: S108  a tmpfs of the container
+_SHARED_GIB_PER_GPU: Final = 1
+"""NVIDIA's examples for NCCL have 1 GiB for a machine; scripts that load data in several processes need more."""
 
 
 def default_template(
@@ -63,12 +71,46 @@ def default_template(
     }
     result = {"spec": spec}
     for layer in (
+        _shared_memory(merged),
         installation.pod_defaults,
         {"metadata": {"labels": names.inherited_labels(job)}, "spec": _scheduling(job, role)},
+        _network(job),
         source.overlay(job.spec.training, installation.default_image, as_root=pod_runs_as_root(merged)),
     ):
         result = merge(result, layer, "PodTemplateSpec")
     return result
+
+
+def _shared_memory(requested: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the template that mounts memory at `/dev/shm`, for `requested` with several GPUs; else an empty one.
+
+    NCCL exchanges between the GPUs of a container through it, and container runtimes limit it to 64 MiB. A volume that
+    `requested` mounts there is kept, and with `hostIPC` the container has the shared memory of its node.
+    """
+    main, path = main_container(requested), PurePosixPath(_SHARED_MEMORY_PATH)
+    gpus = nvidia_gpus(main)
+    is_mounted = any(PurePosixPath(mount.get("mountPath", "")) == path for mount in main.get("volumeMounts", ()))
+    if gpus <= 1 or is_mounted or requested.get("spec", {}).get("hostIPC"):
+        return {}
+    memory = {"medium": "Memory", "sizeLimit": f"{gpus * _SHARED_GIB_PER_GPU}Gi"}
+    mount = {"name": SHARED_MEMORY, "mountPath": _SHARED_MEMORY_PATH}
+    return {
+        "spec": {
+            "containers": [{"name": contract.MAIN_CONTAINER, "volumeMounts": [mount]}],
+            "volumes": [{"name": SHARED_MEMORY, "emptyDir": memory}],
+        }
+    }
+
+
+def _network(job: TFDistJob) -> dict[str, Any]:
+    """Return the template with the variables of `runtime.network`, which override those of the installation."""
+    network = job.spec.runtime.network
+    env = []
+    if network.interfaces:  # NCCL takes names as prefixes without the leading "="
+        env.append({"name": "NCCL_SOCKET_IFNAME", "value": f"={','.join(network.interfaces)}"})
+    if network.debug:
+        env.append({"name": "NCCL_DEBUG", "value": "INFO"})
+    return {"spec": {"containers": [{"name": contract.MAIN_CONTAINER, "env": env}]}} if env else {}
 
 
 def default_ports(requested: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -46,7 +46,9 @@ def replica_job(
         checkpoint=_checkpoint(job, gang, spec.checkpoint) if spec.checkpoint else None,
         export=_export(job, spec.training),
         evaluation=evaluation,
-        runtime=spec.runtime.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True),
+        runtime=spec.runtime.model_dump(
+            mode="json", by_alias=True, exclude_none=True, exclude_defaults=True, exclude={"network"}
+        ),
         launch=launch,
         termination_grace_period_seconds=grace_seconds,
         gpus=gpus or None,

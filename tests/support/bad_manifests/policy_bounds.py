@@ -23,6 +23,7 @@ CODES: Final[dict[str, Any]] = {
     "failurePolicy": {"rules": [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [1]}}]}
 }
 EXIT: Final = "failurePolicy.rules[0].onExitCodes"
+INTERFACES: Final = "runtime.network.interfaces"
 EXCLUSIVE: Final = "gpuMemoryFraction and gpuMemoryLimitMiB are mutually exclusive; keep one of them"
 CONDITION: Final = "failurePolicy.rules[0].onPodConditions"
 
@@ -81,7 +82,7 @@ _FAILURES: Final = (
         "an action that does not exist",
         "failurePolicy.rules[0].action",
         "Retry",
-        'Unsupported value: "Retry": supported values: FailJob, Restart, RestartWithoutCount, Ignore',
+        'Unsupported value: "Retry": supported values: FailJob, Restart, RestartWithoutCount, AvoidNode, Ignore',
         ENUM,
         **RULE,
     ),
@@ -187,6 +188,12 @@ _RUNTIME: Final = (
         'Unsupported value: "RING": supported values: Auto, Ring, NCCL; did you mean Ring?',
         ENUM,
     ),
+    field("no interface", INTERFACES, [], "must have at least 1 item; add one or remove the field", FEW),
+    field("an interface twice", INTERFACES, ["eth0", "eth0"], 'Duplicate value: "eth0": items 0 and 1', TWICE),
+    field(
+        "two interfaces in a text", f"{INTERFACES}[0]", "eth0,eth1", "must be a name of a network interface", PATTERN
+    ),
+    field("NCCL's level as debug", "runtime.network.debug", "INFO", "must be true or false, without quotes", TYPE),
 )
 
 CASES: Final[tuple[Bad, ...]] = (*_LIMITS, *_FAILURES, *_GANG, *_RUNTIME)

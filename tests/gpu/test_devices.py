@@ -1,0 +1,115 @@
+"""`spec.runtime` and `fit` on GPUs, and the same with devices of the CPU, which shows that the tests themselves work.
+
+`make test-gpu` runs them on a machine with NVIDIA GPUs. Each case trains in a process of its own: TensorFlow sets up
+its devices once.
+"""
+
+import functools
+import json
+import os
+import shutil
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from support import device_probe
+
+from tfdist_trainer.strategies.devices import LOGICAL_CPUS_ENV
+
+pytestmark = pytest.mark.trainer
+
+SMALL_MIB = 64
+TIMEOUT_SECONDS = 300
+
+
+@functools.cache
+def number_of_gpus() -> int:
+    """Return how many GPUs the driver of this machine reports."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return 0
+    listed = subprocess.run([program, "--list-gpus"], capture_output=True, text=True, check=False)
+    return len(listed.stdout.splitlines()) if listed.returncode == 0 else 0
+
+
+@functools.cache
+def probed(kind: str, count: int, runtime: str, *, xla: bool, mib: int) -> dict[str, Any]:
+    """Return what a process reports that has trained with these settings; equal ones train once."""
+    given = {"kind": kind, "count": count, "runtime": json.loads(runtime), "xla": xla, "allocate_mib": mib}
+    environ = dict(os.environ)
+    if kind == "CPU":
+        environ |= {"CUDA_VISIBLE_DEVICES": "-1", LOGICAL_CPUS_ENV: str(count)}
+    elif environ.get("CUDA_VISIBLE_DEVICES") == "-1":  # of the suites that run on CPUs only
+        del environ["CUDA_VISIBLE_DEVICES"]
+    command = [sys.executable, device_probe.__file__, json.dumps(given)]
+    made = subprocess.run(command, env=environ, capture_output=True, text=True, check=False, timeout=TIMEOUT_SECONDS)
+    assert made.returncode == 0, made.stderr[-4000:]
+    result: dict[str, Any] = json.loads(made.stdout.splitlines()[-1])
+    return result
+
+
+def run(kind: str, count: int = 1, *, xla: bool = False, mib: int = SMALL_MIB, **runtime: Any) -> dict[str, Any]:
+    """Train on `count` devices; skip the test where the machine has fewer GPUs."""
+    if kind == "GPU" and number_of_gpus() < count:
+        pytest.skip(
+            f"needs {count} or more NVIDIA GPUs, and nvidia-smi finds {number_of_gpus() or 'none'} on this machine"
+        )
+    result = probed(kind, count, json.dumps(runtime, sort_keys=True), xla=xla, mib=mib)
+    assert len(result["used"]) == count
+    assert all(f"device:{kind}:" in name for name in result["used"]), "no fallback to another device"
+    return result
+
+
+def assert_alike(one: dict[str, Any], other: dict[str, Any], tolerance: float) -> None:
+    np.testing.assert_allclose(one["weights"], other["weights"], atol=tolerance)
+    assert one["loss"] == pytest.approx(other["loss"], abs=tolerance)
+
+
+KINDS = pytest.mark.parametrize("kind", ["CPU", "GPU"])
+
+
+@KINDS
+def test_mirrored_over_several_devices_trains_as_one_device(kind: str) -> None:
+    exact = {"tensorFloat32": False}
+    assert_alike(run(kind, 2, **exact), run(kind, **exact), 1e-4)
+
+
+@KINDS
+def test_a_step_that_xla_compiles_computes_what_one_without_does(kind: str) -> None:
+    exact = {"tensorFloat32": False}
+    assert_alike(run(kind, xla=True, **exact), run(kind, **exact), 1e-4)
+
+
+@KINDS
+@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+def test_mixed_precision_computes_in_it_and_stays_near_float32(kind: str, precision: str) -> None:
+    mixed, full = run(kind, mixedPrecision=precision), run(kind, tensorFloat32=False)
+    assert mixed["computes"][:-1] == [precision] * (len(mixed["computes"]) - 1)
+    assert mixed["stores"] == ["float32"]
+    assert mixed["loss"] == pytest.approx(full["loss"], rel=0.05)
+    assert mixed["weights"] != full["weights"]
+
+
+@KINDS
+def test_tensor_float32_changes_products_of_gpus_that_have_it_only(kind: str) -> None:
+    rounded, exact = run(kind)["product"], run(kind, tensorFloat32=False)["product"]
+    assert exact < 1e-3
+    if kind == "GPU":
+        assert rounded > 10 * exact, "a GPU from Ampere on; older ones have no TensorFloat-32"
+    else:
+        assert rounded == exact
+
+
+@KINDS
+@pytest.mark.parametrize(
+    ("limit", "mib"),
+    [
+        pytest.param({"gpuMemoryLimitMiB": 512}, 1 << 10, id="MiB"),
+        pytest.param({"gpuMemoryFraction": 0.05}, 16 << 10, id="fraction"),  # a twentieth of a GPU of 300 GiB
+    ],
+)
+def test_a_limit_of_gpu_memory_bounds_gpus_and_nothing_else(kind: str, limit: dict[str, Any], mib: int) -> None:
+    assert run(kind, mib=mib if kind == "GPU" else 1 << 10, **limit)["allocated"] is (kind == "CPU")
+    assert run(kind)["allocated"] is True
