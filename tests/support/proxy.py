@@ -25,6 +25,8 @@ class Proxy:
         self._connected = threading.Event()
         self._connected.set()
         self._ending = False
+        self.forwarded_bytes = 0
+        """In both directions."""
 
     def close_connections(self) -> None:
         """Close all open connections, as a load balancer does with idle ones; new ones are forwarded.
@@ -72,6 +74,7 @@ class Proxy:
             data = ready.recv(_PIECE)
             if data:
                 self._peers[ready].sendall(data)
+                self.forwarded_bytes += len(data)
         except OSError:
             data = b""
         if not data:

@@ -16,7 +16,7 @@ from tfdist_trainer.autograph import autograph_converted, graph
 from tfdist_trainer.data.pipeline import Batch
 from tfdist_trainer.keras import seeds
 from tfdist_trainer.keras_compat import raw
-from tfdist_trainer.kernels import adam, batch_normalization
+from tfdist_trainer.kernels import adam, batch_normalization, embedding
 from tfdist_trainer.metrics.additive import WeightedMean
 from tfdist_trainer.metrics.collection import MetricCollection
 from tfdist_trainer.programs.base import Program
@@ -90,9 +90,12 @@ class TrainStep:
         self._variables = [raw(variable) for variable in model.trainable_variables]
         self._scaled = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
         # The gradient of an embedding is sparse; made dense, all of it would travel to the parameter servers.
-        self._dense = gang.replicas > 1 or options.skip or isinstance(optimizer, keras.optimizers.Optimizer)
-        if isinstance(optimizer, keras.optimizers.Optimizer):  # `apply` passes skip_gradients_aggregation to tf_keras
+        self._sparse = bool(gang.member.cluster) and not options.skip
+        self._of_keras_3 = isinstance(optimizer, keras.optimizers.Optimizer)
+        if self._of_keras_3:  # `apply` passes skip_gradients_aggregation to tf_keras
             disable_gradient_reduction(optimizer)
+        if self._sparse:
+            embedding.gather_rows(model)
         if gang.replicas > 1:
             seeds.install()
         adam.fuse(optimizer)
@@ -181,6 +184,9 @@ class TrainStep:
         return self._options.skip and self._gang.replicas == 1 and not self._scaled
 
     def _apply(self, gradients: Sequence[tf.Tensor], finite: tf.Tensor) -> None:
+        if self._sparse and self._of_keras_3:
+            gradients = embedding.of_all_rows(gradients, self._variables)
+
         def update() -> None:
             apply(self._optimizer, gradients, self._model.trainable_variables)
 
@@ -234,7 +240,9 @@ class TrainStep:
             scaled = self._optimizer.scale_loss(loss) if self._scaled else loss
         unconnected = tf.UnconnectedGradients.ZERO
         gradients = tape.gradient(scaled, self._variables, None, unconnected)
-        if self._dense:
+        if self._sparse:
+            gradients = embedding.without_duplicates(gradients)
+        else:
             gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
         gradients = zero_unless(counted, gradients)
         sums = self._sums.sums(batch.labels, predictions, batch.weights, batch.valid_mask)
