@@ -14,7 +14,8 @@ from tfdist.validation import parse
 pytestmark = pytest.mark.integration
 
 
-CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+RUNTIME_CLASSES = "/apis/node.k8s.io/v1/runtimeclasses"
 ACCOUNTS = "/api/v1/namespaces/{ns}/serviceaccounts"
 PATHS = {
     "Deployment": "/apis/apps/v1/namespaces/{ns}/deployments",
@@ -25,12 +26,15 @@ PATHS = {
 
 
 @pytest.fixture(scope="module")
-def priority_class(api: Api) -> Iterator[None]:
-    """The class that a sample names, for the server takes no pod of one that it does not know."""
-    kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": 1000}
-    api.apply(kind | {"metadata": {"name": "production"}}, CLASSES)
+def priority_and_runtime_class(api: Api) -> Iterator[None]:
+    """The classes that samples name, for the server takes no pod of one that it does not know."""
+    priority = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": 1000}
+    runtime = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "handler": "nvidia"}
+    api.apply(priority | {"metadata": {"name": "production"}}, PRIORITY_CLASSES)
+    api.apply(runtime | {"metadata": {"name": "nvidia"}}, RUNTIME_CLASSES)
     yield
-    api.do("DELETE", f"{CLASSES}/production")
+    api.do("DELETE", f"{PRIORITY_CLASSES}/production")
+    api.do("DELETE", f"{RUNTIME_CLASSES}/nvidia")
 
 
 @pytest.fixture
@@ -51,7 +55,7 @@ def test_the_server_accepts_the_job(api: Api, namespace: str, name: str) -> None
     api.do("POST", JOBS.format(ns=namespace), placed(name, namespace), dryRun="All", fieldValidation="Strict")
 
 
-@pytest.mark.usefixtures("priority_class", "service_account")
+@pytest.mark.usefixtures("priority_and_runtime_class", "service_account")
 @pytest.mark.parametrize("name", SAMPLES)
 def test_the_server_accepts_the_objects_made_of_it(api: Api, namespace: str, name: str) -> None:
     manifest = placed(name, namespace)
