@@ -17,8 +17,8 @@ from kubernetes.client import ApiClient
 
 from support.fake_api import merge_patch
 from support.stored_jobs import LATER, NEW, PRICES, RUNNING, at
-from tfdist.api.crd import crd
-from tfdist.api.served_schema import PATH as SCHEMA
+from tfdist.api.crd import KINDS, crd
+from tfdist.api.served_schema import schema_path
 from tfdist.client.job import Job
 from tfdist.render.names import INDEX_LABEL, JOB_LABEL, JOB_UID_LABEL, ROLE_LABEL, TENSORBOARD_LABEL
 from tfdist.timestamps import rfc3339
@@ -166,12 +166,13 @@ def put_event(cluster: StoredCluster, about: str, reason: str, seconds: float, m
 
 def installed(cluster: StoredCluster) -> None:
     """Store what `tfdist doctor` checks: nothing is missing."""
-    served = crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-    group = {"group": "tfdist.dev", "kind": "TFDistJob", "version": "v1"}
     cluster.objects["/version"] = {"minor": "37", "gitVersion": "v1.37.1"}
-    cluster.objects[SCHEMA] = {
-        "components": {"schemas": {"job": served | {"x-kubernetes-group-version-kind": [group]}}}
-    }
+    for kind in KINDS:
+        served = crd(kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        group = {"group": "tfdist.dev", "kind": kind.kind, "version": kind.version}
+        cluster.objects[schema_path(kind)] = {
+            "components": {"schemas": {"it": served | {"x-kubernetes-group-version-kind": [group]}}}
+        }
     cluster.put(
         "/apis/apps/v1/namespaces/tfdist-system/deployments/tfdist-controller",
         metadata={"namespace": "tfdist-system", "labels": {"app.kubernetes.io/name": "tfdist-controller"}},

@@ -1,12 +1,12 @@
 """The check of the CRD: a replica waits, with a clear reason, until no field of its status would be dropped."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
-from tfdist.api.crd import crd
+from tfdist.api.crd import JOB, SWEEP, ResourceKind, crd
 from tfdist_operator.kube.errors import ApiError, Forbidden, NotFound, Unavailable
 from tfdist_operator.kube.stale_crd import CrdCheck
 
@@ -14,20 +14,20 @@ Json = dict[str, Any]
 Change = Callable[[Json], object]
 
 
-def served(change: Change = dict) -> Json:
+def served(change: Change = dict, of: ResourceKind = JOB) -> Json:
     """Return the schema that the API server publishes for a CRD whose status was changed."""
-    (version,) = copy.deepcopy(crd())["spec"]["versions"]
+    (version,) = copy.deepcopy(crd(of))["spec"]["versions"]
     schema = version["schema"]["openAPIV3Schema"]
     change(schema["properties"]["status"])
-    kind = {"x-kubernetes-group-version-kind": [{"group": "tfdist.dev", "kind": "TFDistJob", "version": "v1"}]}
-    return {"components": {"schemas": {"other": {}, "dev.tfdist.v1.TFDistJob": schema | kind}}}
+    kind = {"x-kubernetes-group-version-kind": [{"group": "tfdist.dev", "kind": of.kind, "version": of.version}]}
+    return {"components": {"schemas": {"other": {}, "dev.tfdist": schema | kind}}}
 
 
 class Server:
-    """Returns its answers in order; `waits` has the reason of each wait."""
+    """Returns its answers about jobs in order, then those about sweeps; `waits` has the reason of each wait."""
 
-    def __init__(self, *answers: Json | ApiError) -> None:
-        self._answers = list(answers)
+    def __init__(self, *answers: Json | ApiError, sweeps: Sequence[Json | ApiError] = ()) -> None:
+        self._answers = [*answers, *(sweeps or (served(of=SWEEP),))]
         self.waits: list[str] = []
         self.check = CrdCheck(self, self._sleep)  # type: ignore[arg-type]
 
@@ -39,6 +39,10 @@ class Server:
 
     async def _sleep(self, _seconds: float) -> None:
         self.waits.append(self.check.problem)
+
+
+def drop_rungs(status: Json) -> None:
+    del status["properties"]["rungs"]
 
 
 def drop_summary(status: Json) -> None:
@@ -60,6 +64,20 @@ async def test_a_replica_waits_for_a_crd_that_has_every_field(change: Change, fi
     (why, _) = server.waits
     assert f"is older than this controller and drops {field}: apply the CRD of version" in why
     assert server.check.problem == ""
+
+
+async def test_a_replica_waits_for_a_crd_of_sweeps_that_has_every_field() -> None:
+    server = Server(served(), sweeps=[served(drop_rungs, SWEEP), served(of=SWEEP)])
+    await server.check.wait()
+    (why,) = server.waits
+    assert "the CRD tfdistsweeps.tfdist.dev is older than this controller and drops status.rungs" in why
+    assert server.check.problem == ""
+
+
+async def test_without_a_crd_of_sweeps_no_replica_waits(caplog: pytest.LogCaptureFixture) -> None:
+    server = Server(served(), sweeps=[NotFound(404, "", "")])
+    await server.check.wait()
+    assert (server.waits, caplog.messages) == ([], [])
 
 
 async def test_a_newer_crd_fits() -> None:

@@ -1,4 +1,4 @@
-"""The schema of TFDistJob that an API server publishes, compared with the one of this version.
+"""The schemas of TFDistJob and TFDistSweep that an API server publishes, compared with those of this version.
 
 It is read from `/openapi/v3`, which every authenticated account may read.
 """
@@ -6,35 +6,39 @@ It is read from `/openapi/v3`, which every authenticated account may read.
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from tfdist.api.crd import crd
-from tfdist.api.resource import GROUP, KIND, VERSION
+from tfdist.api.crd import ResourceKind, crd
+from tfdist.api.resource import GROUP
 
 Schema = Mapping[str, Any]
-
-PATH: Final = f"/openapi/v3/apis/{GROUP}/{VERSION}"
 
 _OPEN: Final = "x-kubernetes-preserve-unknown-fields"
 
 
-def missing_fields(published: Schema, field: str) -> list[str]:
+def schema_path(kind: ResourceKind) -> str:
+    """Return the path of the schemas that an API server publishes for the version of `kind`."""
+    return f"/openapi/v3/apis/{GROUP}/{kind.version}"
+
+
+def missing_fields(published: Schema, kind: ResourceKind, field: str) -> list[str]:
     """Return the paths of the fields that the published schema lacks.
 
     Args:
-        published: answer to a request of `PATH`.
+        published: answer to a request of `schema_path(kind)`.
+        kind: the kind.
         field: `spec` or `status`.
 
     Raises:
         ValueError, LookupError, TypeError, AttributeError: the answer has an unexpected form.
     """
-    (served,) = filter(_is_job, published["components"]["schemas"].values())
-    (version,) = crd()["spec"]["versions"]
+    (served,) = (schema for schema in published["components"]["schemas"].values() if _is_of(schema, kind))
+    (version,) = crd(kind)["spec"]["versions"]
     ours = version["schema"]["openAPIV3Schema"]["properties"][field]
     return list(_missing(ours, served["properties"].get(field, {}), field))
 
 
-def _is_job(schema: Schema) -> bool:
+def _is_of(schema: Schema, kind: ResourceKind) -> bool:
     kinds = schema.get("x-kubernetes-group-version-kind", ())
-    return {"group": GROUP, "kind": KIND, "version": VERSION} in kinds
+    return {"group": GROUP, "kind": kind.kind, "version": kind.version} in kinds
 
 
 def _missing(ours: Schema, served: Schema, path: str) -> Iterator[str]:

@@ -7,7 +7,8 @@ from functools import partial
 from typing import Final
 
 from tfdist import __version__
-from tfdist.api.served_schema import PATH, missing_fields
+from tfdist.api.crd import JOB, SWEEP, ResourceKind
+from tfdist.api.served_schema import missing_fields, schema_path
 from tfdist.api.status import ConditionType, JobCondition, JobPhase
 from tfdist.client.api_server import ApiServer, Json
 from tfdist.client.check import Check, Result, ok, permitted, problem, warning
@@ -55,8 +56,9 @@ def diagnose(client: Client, job: Job | None = None) -> Iterator[Check]:
         return
     minor = _minor(version)
     yield _version(api, version, minor)
-    crd = permitted("CRD", partial(_crd, api))
+    crd = permitted("CRD", partial(_crd, api, "CRD", JOB))
     yield crd
+    yield permitted("CRD of sweeps", partial(_crd, api, "CRD of sweeps", SWEEP))
     if crd.result is not Result.PROBLEM:
         yield _controller(client)
     yield from check_rights(api, namespace, minor)
@@ -109,22 +111,24 @@ def _version(api: ApiServer, version: Json, minor: int) -> Check:
     return ok("connection", text)
 
 
-def _crd(api: ApiServer) -> Check:
+def _crd(api: ApiServer, subject: str, kind: ResourceKind) -> Check:
     try:
-        published = api.request("GET", PATH)
+        published = api.request("GET", schema_path(kind))
     except (NotInstalled, NotFound):
-        return problem("CRD", "this cluster has no TFDistJobs", "ask an administrator to install the chart of TFDist")
+        found = problem if kind is JOB else warning  # sweeps are optional
+        text = f"this cluster has no {kind.kind}s"
+        return found(subject, text, "ask an administrator to install the chart of TFDist")
     try:
-        absent = [*missing_fields(published, "spec"), *missing_fields(published, "status")]
+        absent = [path for part in ("spec", "status") for path in missing_fields(published, kind, part)]
     except (ValueError, LookupError, TypeError, AttributeError) as error:
-        return warning("CRD", f"its schema cannot be compared with that of tfdist {__version__}: {error!r}")
+        return warning(subject, f"its schema cannot be compared with that of tfdist {__version__}: {error!r}")
     if absent:
         names = ", ".join(absent[:_NAMED_FIELDS]) + (", ..." if len(absent) > _NAMED_FIELDS else "")
         return warning(
-            "CRD", f"it lacks fields of tfdist {__version__}: {names}",
+            subject, f"it lacks fields of tfdist {__version__}: {names}",
             "do not use them, or ask an administrator to upgrade the chart and its CRD",
         )  # fmt: skip
-    return ok("CRD", f"it has every field of tfdist {__version__}")
+    return ok(subject, f"it has every field of tfdist {__version__}")
 
 
 def _controller(client: Client) -> Check:
