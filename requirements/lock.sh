@@ -16,3 +16,4 @@ for name in build docs operator release trainer-gpu tools; do
   compile "$name.in" -c dev.txt -o "$name.txt"
 done
 compile --no-deps datasets.in -o datasets.txt
+compile --no-deps search.in -c dev.txt -o search.txt

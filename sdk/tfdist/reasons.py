@@ -90,7 +90,7 @@ class ConditionReason(Reason):
     WORKER_MISSING = (
         "WorkerMissing",
         "`Running=True`",
-        "`ParameterServer`: training continues without some workers, which are being replaced",
+        "`ParameterServer` and `Independent`: training continues without some replicas, which start or are replaced",
     )
     RESIZED = (
         "Resized",

@@ -23,6 +23,8 @@ WITNESSES: Final = ("parameter_server_script/job.yaml", "penguins.yaml")
 """What `make test-e2e` runs; `make test-long` runs all."""
 NEEDS: Final = {"evaluate.yaml": "all_reduce.yaml"}
 """Whose checkpoints an example reads."""
+RUNNABLE: Final = [name for name in examples.MANIFESTS if not examples.needs_image(name)]
+"""Those in the trainer's image; tests/trainer/test_search_examples.py runs the others without a cluster."""
 AT_ONCE: Final = 3
 """As many as two cores can start without one of them waiting for long."""
 HANGS_SECONDS: Final = 2400
@@ -69,7 +71,7 @@ def runs(cluster: Cluster, images: dict[str, str], request: pytest.FixtureReques
     example_data.prepare_volume(
         cluster.kubectl, images["trainer"], storage_class=chosen.storage_class, access_mode=chosen.access_mode
     )
-    names = WITNESSES if request.config.option.markexpr == "not long" else examples.MANIFESTS
+    names = WITNESSES if request.config.option.markexpr == "not long" else RUNNABLE
     first = [name for name in names if name not in NEEDS]
     try:
         with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -82,7 +84,7 @@ def runs(cluster: Cluster, images: dict[str, str], request: pytest.FixtureReques
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", examples.MANIFESTS)
+@pytest.mark.parametrize("name", RUNNABLE)
 def test_an_example_succeeds(runs: dict[str, Run], name: str) -> None:
     assert runs[name].status["phase"] == "Succeeded", (runs[name].status, runs[name].log[-2000:])
 

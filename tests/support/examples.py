@@ -14,6 +14,11 @@ MANIFESTS: Final = sorted(
 )
 
 
+def needs_image(name: str) -> bool:
+    """Return whether an example needs an image that is built from its Dockerfile first."""
+    return "image" in job(name)["spec"]
+
+
 def text(name: str) -> str:
     """Return an example's manifest as it is written."""
     return (FOLDER / name).read_text(encoding="utf-8")

@@ -1,6 +1,7 @@
 """Local runs in processes of their own, for tests."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -34,17 +35,21 @@ class LocalRun:
     def __init__(self, folder: Path, *options: str, **spec: Any) -> None:
         manifest = {"apiVersion": "tfdist.dev/v1", "kind": "TFDistJob", "metadata": {"name": "job"}, "spec": spec}
         (folder / "job.yaml").write_text(yaml.safe_dump(manifest))
-        self.folder = folder
+        self._start(folder, "job", *options, "job.yaml")
+
+    def _start(self, folder: Path, job: str, *arguments: str, **environment: str) -> None:
+        self.folder, self._job = folder, job
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tfdist.cli", "run", "--local", *options, "job.yaml"],
+            [sys.executable, "-m", "tfdist.cli", "run", "--local", *arguments],
             cwd=folder,
+            env=os.environ | environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         )
 
     def log(self, name: str) -> str:
-        path = self.folder / ".tfdist" / "job" / "logs" / f"{name}.log"
+        path = self.folder / ".tfdist" / self._job / "logs" / f"{name}.log"
         return path.read_text() if path.exists() else ""
 
     def until_ready(self, *names: str) -> list[int]:
@@ -61,7 +66,7 @@ class LocalRun:
         return next(dict(found) for found in self.status()["conditions"] if found["type"] == kind)
 
     def status(self) -> dict[str, Any]:
-        return dict(json.loads((self.folder / ".tfdist" / "job" / "status.json").read_text()))
+        return dict(json.loads((self.folder / ".tfdist" / self._job / "status.json").read_text()))
 
 
 class LocalRuns:

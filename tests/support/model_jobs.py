@@ -39,6 +39,12 @@ JOBS: dict[str, dict[str, Any]] = {
         **_PROGRAM,
     },
     "one device with deadlines": {"strategy": "OneDevice", "worker": {"replicas": 1}, "runPolicy": _DEADLINES},
+    "independent replicas": {"strategy": "Independent", "chief": {}, "training": {"script": "/code/search.py"}},
+    "independent replicas, all workers decide": {
+        "strategy": "Independent",
+        "training": {"script": "/code/search.py"},
+        "successPolicy": "AllWorkers",
+    },
     "evaluation alone": {"task": "Evaluate", "checkpoint": CHECKPOINT},
     "workers under launchers": {"successPolicy": "AllWorkers"},
     "workers in a queue of Volcano": {"scheduling": {"queue": "team-a"}, "checkpoint": CHECKPOINT, **_CONTINUOUS},

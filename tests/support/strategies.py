@@ -28,6 +28,7 @@ BASES: Final[tuple[Json, ...]] = (
     {"worker": {"replicas": 2}, "training": _TRAINING, "checkpoint": _CHECKPOINT},
     {"chief": {}, "worker": {}, "image": "team/train:1", "command": ["python", "-m", "team.train"]},
     {"strategy": "ParameterServer", "chief": {}, "ps": {}, "worker": {"replicas": 2}, "training": _TRAINING},
+    {"strategy": "Independent", "chief": {}, "worker": {"replicas": 2}, "training": {"script": "/code/search.py"}},
     {"strategy": "Mirrored", "worker": {"resources": {"limits": {"nvidia.com/gpu": 2}}}, "training": _TRAINING},
     {"task": "Evaluate", "checkpoint": _CHECKPOINT, "training": _TRAINING},
     {"worker": {"replicas": 2}, "evaluation": {"mode": "Both"}, "checkpoint": _CHECKPOINT, "training": _TRAINING},

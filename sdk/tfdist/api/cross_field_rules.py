@@ -82,6 +82,24 @@ _ROLES: Final = (
             or (self.replicas(Role.CHIEF) == 0 and self.replicas(Role.WORKER) == 1)
         ),
     ),
+    CrossFieldRule(
+        "self.strategy != 'Independent' || !has(self.training) || !has(self.training.program)",
+        "strategy Independent runs a script or an image, because each replica of a program would train a model of its "
+        "own; set training.script, image or command, or use strategy MultiWorkerMirrored",
+        ".training.program",
+        lambda self: self.strategy != "Independent" or not self.runs_program,
+    ),
+    CrossFieldRule(
+        "self.strategy != 'Independent' || (self.task == 'Train' && !has(self.checkpoint) && !has(self.evaluator) && "
+        "(!has(self.evaluation) || self.evaluation.mode == 'None'))",
+        "strategy Independent has no common model to save or to evaluate; remove checkpoint, evaluator, "
+        "evaluation.mode and task Evaluate, and have each replica write to a directory of its own",
+        ".strategy",
+        lambda self: (
+            self.strategy != "Independent"
+            or (self.task == "Train" and not self.checkpoint and not self.evaluator and _mode(self) == "None")
+        ),
+    ),
 )
 
 _TASK: Final = (

@@ -197,7 +197,7 @@ class SchedulingSpec(ApiModel):
     `Coscheduling`: by the plugin of that name of scheduler-plugins. `None`: each pod starts when it is scheduled.
     `Auto`: with a `queue`, `Kueue` if it is installed, else `Volcano`; without one, `Volcano` with pods of
     `schedulerName: volcano` and `Native` with pods of the default scheduler, each if the API server serves its
-    PodGroups, else `None`."""
+    PodGroups, else `None`, as for strategy `Independent` without `minAvailable`."""
     queue: DnsName | None = None
     """LocalQueue of Kueue, or queue of Volcano, that the job waits in; requires `gang` `Kueue`, `Volcano` or `Auto`.
     Defaults, with `Kueue`, to the label `kueue.x-k8s.io/queue-name` of the job; else to `default`."""
@@ -205,7 +205,7 @@ class SchedulingSpec(ApiModel):
     """PriorityClass of the pods. Defaults to that of the cluster."""
     min_available: Count | None = None
     """Number of replicas of the gang that a gang scheduler starts together. Without a gang scheduler, that many keep
-    their nodes while the others wait for theirs. Defaults to all."""
+    their nodes while the others wait for theirs. Defaults to all; with strategy `Independent`, to 1."""
     topology_key: QualifiedName | None = None
     """Node label whose value all replicas should share, such as `topology.kubernetes.io/rack`. A preference, not a
     requirement."""

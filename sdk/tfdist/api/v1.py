@@ -37,6 +37,7 @@ class Strategy(StrEnum):
     PARAMETER_SERVER = "ParameterServer"
     MIRRORED = "Mirrored"
     ONE_DEVICE = "OneDevice"
+    INDEPENDENT = "Independent"
     CUSTOM = "Custom"
 
 
@@ -51,7 +52,8 @@ class TFDistJobSpec(PodFields):
     strategy: Strategy = Strategy.MULTI_WORKER_MIRRORED
     """Distribution strategy of TensorFlow. `MultiWorkerMirrored`: synchronous training on all workers; `Mirrored`: one
     worker with several GPUs; `OneDevice`: one worker with one device; `ParameterServer`: asynchronous training, with
-    the variables on `ps`; `Custom`: any roles, restarted together. Immutable once the job has started."""
+    the variables on `ps`; `Independent`: chief and workers without a cluster, each restarted alone, for scripts that
+    find each other by `TFDIST_JOB`; `Custom`: any roles, restarted together. Immutable once the job has started."""
     chief: ChiefSpec | None = None
     """The chief, which leads the gang and writes checkpoints. Required for strategy `ParameterServer`. If not set,
     worker 0 leads."""

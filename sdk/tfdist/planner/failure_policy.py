@@ -1,7 +1,7 @@
 """Decides after a failure: which replicas restart, when, and whether the job fails.
 
 The restart domain depends on the strategy: a gang restarts as a whole; a worker of `ParameterServer` restarts alone,
-because its coordinator continues without it.
+because its coordinator continues without it, and so does each replica of `Independent`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ from tfdist.contract_reports import GangEnd
 from tfdist.failure_classification import DISRUPTION, REPEATABLE, Action
 from tfdist.observed.gang_record import GangRecord
 from tfdist.observed.gang_state import GangState, gang_state, member_of
-from tfdist.observed.pod import PodSummary
+from tfdist.observed.pod import PodState, PodSummary
 from tfdist.observed.termination import describe_failure, failure_message
 from tfdist.planner import inplace_restart
 from tfdist.planner.context import PlanContext
@@ -49,6 +49,8 @@ _REMEDIES: Final = {
 
 def handle_failure(context: PlanContext, state: GangState) -> GangDecision:
     """Return the decision about replicas that failed, are terminating, or were deleted."""
+    if is_independent(context, state):
+        return _replace_alone(context, state)
     terminated = inplace_restart.launcher_termination(state)
     if terminated is not None:
         return _given_up(context, state, *terminated)
@@ -79,9 +81,13 @@ def _given_up(context: PlanContext, state: GangState, pod: PodSummary, end: Gang
 
 
 def restart_stalled(context: PlanContext, state: GangState, stall: Stalled) -> GangDecision:
-    """Return the restart of a stalled gang; messages name the replica that is behind."""
-    cause, text = root_cause_of_stall(state, stall)
-    decision = _restart(context, state, [cause])
+    """Return the restart of a stalled gang; messages name the replica that is behind.
+
+    The steps of independent replicas do not depend on each other: only the leader, whose steps are known, restarts.
+    """
+    alone = is_independent(context, state)
+    cause, text = root_cause_of_stall(state, stall, of_leader=alone)
+    decision = _restart(context, state, [cause], alone=alone)
     standing = Condition(ConditionType.STALLED, True, ConditionReason.PROGRESS_DEADLINE_EXCEEDED, text)
     event = Event(EventReason.STALLED, text, warning=True, identity=str(state.attempt))
     return replace(decision, conditions=(*decision.conditions, standing), events=(event, *decision.events))
@@ -98,13 +104,21 @@ def restart_resized(context: PlanContext, state: GangState, sizes: str) -> GangD
     return GangDecision(following, create=following.missing, conditions=conditions, events=(event,))
 
 
-def _each_alone(context: PlanContext, state: GangState) -> bool:
-    return context.spec.strategy is Strategy.PARAMETER_SERVER and state.gang.name is GangName.TRAINING
+def is_independent(context: PlanContext, state: GangState) -> bool:
+    """Return whether each replica of a gang is a restart domain of its own."""
+    return context.spec.strategy is Strategy.INDEPENDENT and state.gang.name is GangName.TRAINING
 
 
 def continues_without(context: PlanContext, state: GangState, missing: Iterable[Member]) -> bool:
-    """Return whether training continues without these members: true for workers of `ParameterServer`."""
-    return _each_alone(context, state) and all(m.role is Role.WORKER for m in missing)
+    """Return whether training continues without these members.
+
+    True for workers of `ParameterServer`; for any replicas of `Independent`, while another one runs.
+    """
+    absent = set(missing)
+    if is_independent(context, state):
+        return any(p.state is PodState.RUNNING and member_of(p) not in absent for p in state.pods)
+    is_asynchronous = context.spec.strategy is Strategy.PARAMETER_SERVER and state.gang.name is GangName.TRAINING
+    return is_asynchronous and all(m.role is Role.WORKER for m in absent)
 
 
 def _leaving(state: GangState) -> tuple[Condition, ...]:
@@ -126,10 +140,15 @@ def _replace_alone(context: PlanContext, state: GangState) -> GangDecision:
 def _restart(
     context: PlanContext, state: GangState, causes: Sequence[RootCause], *, alone: bool = False
 ) -> GangDecision:
-    """Count the failures and begin the next attempt, of all members or of each failed one alone."""
+    """Count the failures and begin the next attempt, of all members or of each failed one alone.
+
+    The errors of independent replicas are not compared: the same one from two of them, such as a lost connection to
+    their chief, is no repetition, and their progress is unknown.
+    """
     record, restarts = state.record, state.record.restarts
     used = budget.at_checkpoint(restarts, context.newest_checkpoint(state))
-    last = context.last_root_cause(state.gang) if used is restarts else None
+    is_compared = used is restarts and not is_independent(context, state)
+    last = context.last_root_cause(state.gang) if is_compared else None
     limit, key = context.spec.run_policy.backoff_limit, f"{context.job.metadata.uid}-{record.attempt}"
     failures: list[dict[str, Any]] = []
     delay = 0.0

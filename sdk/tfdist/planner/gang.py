@@ -7,22 +7,22 @@ from typing import Any, Final
 from tfdist.api.status import ConditionType
 from tfdist.contract import Role
 from tfdist.messages import count
-from tfdist.observed.gang_state import GangState, member_of
+from tfdist.observed.gang_state import GangState
 from tfdist.observed.pod import CANNOT_START, PodState, PodSummary
 from tfdist.planner import inplace_restart, pod_rejection
 from tfdist.planner.context import PlanContext
 from tfdist.planner.decision import Failure, GangDecision, min_delay, not_ready
 from tfdist.planner.directory_in_use import RETRY_SECONDS, directory_in_use
-from tfdist.planner.failure_policy import continues_without, handle_failure, restart_resized, restart_stalled
+from tfdist.planner.failure_policy import handle_failure, restart_resized, restart_stalled
 from tfdist.planner.gang_scheduling import missing_scheduler
 from tfdist.planner.messages import (
     in_place_restart_text,
-    named,
     older_specification,
     pending_members,
     running_text,
     unreported_progress,
 )
+from tfdist.planner.missing_replica import missing_replica_conditions
 from tfdist.planner.partial_gang import release_nodes, seconds_until_release
 from tfdist.planner.planned_restart import (
     has_drained,
@@ -128,7 +128,9 @@ def _unstartable(context: PlanContext, state: GangState, pod: PodSummary) -> Gan
 def _awaiting(context: PlanContext, state: GangState, problem: Failure | None) -> GangDecision:
     """Wait for replicas until the start deadline; `problem` is the reason why one cannot start."""
     condition = not_ready(problem.reason, problem.message) if problem else _starting_condition(context, state)
-    conditions = _allowed_conditions(context, state, (condition, *_interrupted(context, state, condition)))
+    conditions = _allowed_conditions(
+        context, state, (condition, *missing_replica_conditions(context, state, condition))
+    )
     slow = None if problem or state.gang.name is not GangName.TRAINING else _until_slow(context, state)
     decision = GangDecision(state, conditions=conditions, requeue_after_seconds=slow)
     limit, field = context.spec.run_policy.start_deadline_seconds, " (runPolicy.startDeadlineSeconds)"
@@ -258,27 +260,6 @@ def _not_started(context: PlanContext, state: GangState) -> str:
     if not why:
         why = f"the kubelet of node {pod.node} has not reported it" if pod.node else "no node has been assigned to it"
     return f"{pod.replica} (pod {pod.name}{node}) has not started: {why}"
-
-
-def _interrupted(context: PlanContext, state: GangState, waits: Condition) -> tuple[Condition, ...]:
-    """Return the conditions of a training that has run and lacks a replica."""
-    if state.gang.name is not GangName.TRAINING or not is_true(context.view.status, ConditionType.RUNNING):
-        return ()
-    there = {member_of(p) for p in state.pods if p.state is not PodState.PENDING}
-    absent = [m for m in state.gang.members if m not in there and m.name not in state.record.completed]
-    if not absent:
-        return ()
-    names = named([m.name for m in absent])
-    if continues_without(context, state, absent):
-        run = len(state.gang.members) - len(absent)
-        verbs = "runs, and trains" if run == 1 else "run, and train"
-        text = f"{run} of {len(state.gang.members)} replicas {verbs} without {names} (attempt {state.attempt})"
-        return (Condition(ConditionType.RUNNING, True, ConditionReason.WORKER_MISSING, text),)
-    text = f"training waits for {names}: {waits.message}"
-    return (
-        Condition(ConditionType.RUNNING, False, ConditionReason.REPLICA_MISSING, text),
-        Condition(ConditionType.RESTARTING, True, ConditionReason.REPLICA_MISSING, text),
-    )
 
 
 def _allowed_conditions(

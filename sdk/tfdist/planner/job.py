@@ -153,5 +153,5 @@ def _active_for_too_long(context: PlanContext, builder: PlanBuilder) -> Failure 
 
 def _started(state: GangState) -> Event:
     leader = state.gang.leader.name
-    text = f"{running_text(state)}; {leader} leads"
+    text = f"{running_text(state)}; {leader} leads" if state.all_started else "the first replicas run"
     return Event(EventReason.RUNNING, text, identity=str(state.attempt))

@@ -18,6 +18,7 @@ from tfdist.planner.context import PlanContext
 from tfdist.planner.decision import GangDecision, not_ready
 from tfdist.planner.plan import Event
 from tfdist.reasons import ConditionReason, EventReason
+from tfdist.render.gang import start_minimum
 from tfdist.timestamps import rfc3339
 
 DEFAULT_TIMEOUT_SECONDS: Final = 300
@@ -64,7 +65,7 @@ def _seconds_left(context: PlanContext, state: GangState) -> float | None:
     """Return for how long a gang keeps the nodes of a part of its replicas; None if enough, or none, have one."""
     waiting = [pod.created_at for pod in state.unschedulable if pod.created_at]
     scheduled = sum(1 for pod in state.pods if pod.node)
-    needed = context.spec.scheduling.min_available or len(state.gang.members)
+    needed = start_minimum(context.job, state.gang)
     if state.record.has_run or not waiting or not 0 < scheduled < needed:
         return None
     limit = _timeout_seconds(context) * (2 if context.view.contention.is_oldest else 1)

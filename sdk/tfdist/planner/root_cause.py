@@ -91,9 +91,16 @@ def root_cause_of_launchers(context: PlanContext, state: GangState, pod: PodSumm
     return RootCause(cause, member, meaning, _without_limit(describe_failure(cause)))
 
 
-def root_cause_of_stall(state: GangState, stall: Stalled) -> tuple[RootCause, str]:
-    """Return the root cause of a stall, and a description in one line."""
-    behind = next((p for p in state.pods if p.replica == stall.probe_result.behind), None)
+def root_cause_of_stall(state: GangState, stall: Stalled, *, of_leader: bool = False) -> tuple[RootCause, str]:
+    """Return the root cause of a stall, and a description in one line.
+
+    Args:
+        state: the gang.
+        stall: the stall, with the replica that is behind.
+        of_leader: whether it is the leader, because no other replica waits for it.
+    """
+    name = state.gang.leader.name if of_leader else stall.probe_result.behind
+    behind = next((p for p in state.pods if p.replica == name), None)
     member = member_of(behind) if behind else state.gang.leader
     who = f"{member.name} is" if behind else "no replica is known to be"
     text = f"no step was completed for {stall.seconds:.0f} s; {who} behind"

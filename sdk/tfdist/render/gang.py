@@ -7,11 +7,14 @@ For TensorFlow the members of an evaluation gang are workers.
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from tfdist.api.v1 import Strategy, TFDistJob
 from tfdist.contract import Role, Task, replica_name
 from tfdist.render import names
 from tfdist.render.template import role_template, tensorflow_port
+
+_WITHOUT_CLUSTER: Final = frozenset({Strategy.ONE_DEVICE, Strategy.MIRRORED, Strategy.INDEPENDENT})
 
 
 class GangName(StrEnum):
@@ -85,6 +88,13 @@ def gangs(job: TFDistJob) -> tuple[Gang, ...]:
     return tuple(gang for gang in (training, evaluator_gang(job), evaluation_gang(job)) if gang)
 
 
+def start_minimum(job: TFDistJob, gang: Gang) -> int:
+    """Return how many replicas of a gang must start together: `minAvailable`, by default all that need each other."""
+    size = len(gang.members)
+    default = 1 if job.spec.strategy is Strategy.INDEPENDENT else size
+    return min(job.spec.scheduling.min_available or default, size)
+
+
 def addresses(job: TFDistJob, gang: Gang, cluster_domain: str = "") -> dict[str, list[str]]:
     """Return `host:port` of every member, by TensorFlow's name of the role."""
     ports = {role: tensorflow_port(role_template(job, role)) for role in {m.role for m in gang.members}}
@@ -96,12 +106,12 @@ def addresses(job: TFDistJob, gang: Gang, cluster_domain: str = "") -> dict[str,
 
 
 def cluster_spec(job: TFDistJob, gang: Gang, cluster_domain: str = "") -> dict[str, list[str]]:
-    """Return `cluster` of `TF_CONFIG`; empty for the strategies `OneDevice` and `Mirrored`, which have no cluster.
+    """Return `cluster` of `TF_CONFIG`; empty for the strategies without a cluster.
 
     The evaluator's cluster has the training gang and the evaluator; no other cluster has the evaluator, because
     TensorFlow waits for every member of its cluster.
     """
-    if job.spec.strategy in {Strategy.ONE_DEVICE, Strategy.MIRRORED}:
+    if job.spec.strategy in _WITHOUT_CLUSTER:
         return {}
     own = addresses(job, gang, cluster_domain)
     if gang.name is GangName.EVALUATOR:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 from tfdist.api.gang_system import GangSystem
-from tfdist.api.v1 import TFDistJob
+from tfdist.api.v1 import Strategy, TFDistJob
 from tfdist.render.gang import Gang, GangName
 from tfdist.render.installation import Installation
 from tfdist.render.template import role_template
@@ -44,6 +44,8 @@ def _chosen(job: TFDistJob, gang: Gang, installation: Installation, served: Coll
     scheduling = job.spec.scheduling
     if scheduling.queue and scheduling.gang == "Auto" and GangSystem.KUEUE not in served:
         return GangSystem.VOLCANO
+    if job.spec.strategy is Strategy.INDEPENDENT and scheduling.min_available is None:
+        return GangSystem.NONE
     templates = tuple(_templates(job, gang, installation))
     if any(map(_names_group, templates)):
         return GangSystem.NONE  # the user's own

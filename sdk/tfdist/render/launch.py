@@ -56,8 +56,10 @@ def pod_launch_settings(
 
 
 def uses_launcher(job: TFDistJob, gang: Gang) -> bool:
-    """Return whether launchers may restart a gang in place: it trains, and every role may run under the launcher."""
-    return gang.name is GangName.TRAINING and all(_uses_launcher(job, role) for role in {m.role for m in gang.members})
+    """Return whether launchers may restart a gang in place: it trains together, each role possibly under a launcher."""
+    if gang.name is not GangName.TRAINING or job.spec.strategy is Strategy.INDEPENDENT:
+        return False
+    return all(_uses_launcher(job, role) for role in {m.role for m in gang.members})
 
 
 def launch_settings(

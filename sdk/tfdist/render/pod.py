@@ -120,7 +120,8 @@ class PodRenderer:
         """Return the container `tensorflow` with the generated variables appended: its own cannot refer to them."""
         if container["name"] != contract.MAIN_CONTAINER:
             return container
-        direct = no_grpc_proxy(container, self._domain) if contract.TF_CONFIG_ENV in generated else None
+        has_peers = contract.TF_CONFIG_ENV in generated or self._job.spec.strategy is Strategy.INDEPENDENT
+        direct = no_grpc_proxy(container, self._domain) if has_peers else None
         if direct is not None:
             generated = generated | {NO_GRPC_PROXY_ENV: direct}
         added = [{"name": k, "value": v} for k, v in sorted(generated.items())]

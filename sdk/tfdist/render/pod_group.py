@@ -9,7 +9,7 @@ from typing import Any, Final
 from tfdist.api.gang_system import GangSystem
 from tfdist.api.v1 import Strategy, TFDistJob
 from tfdist.render import names
-from tfdist.render.gang import Gang
+from tfdist.render.gang import Gang, start_minimum
 from tfdist.render.gang_systems import COSCHEDULING_GROUP, VOLCANO_GROUP, VOLCANO_SCHEDULER
 from tfdist.render.installation import Installation
 from tfdist.render.metadata import Manifest, metadata
@@ -18,7 +18,7 @@ from tfdist.render.template import role_template
 
 _COSCHEDULER: Final = "scheduler-plugins-scheduler"
 """`schedulerName` of the profile that the chart of scheduler-plugins has by default."""
-_REPLACED_ALONE: Final = frozenset({Strategy.PARAMETER_SERVER, Strategy.CUSTOM})
+_REPLACED_ALONE: Final = frozenset({Strategy.PARAMETER_SERVER, Strategy.INDEPENDENT, Strategy.CUSTOM})
 """Strategies of which a replica can be preempted without the others."""
 
 
@@ -35,7 +35,7 @@ def pod_group(job: TFDistJob, gang: Gang, system: GangSystem, attempt: int, inst
     kind = POD_GROUPS[system]
     made = {"apiVersion": kind.api_version, "kind": kind.kind}
     name = names.pod_group(job.metadata.name, gang.name, attempt)
-    spec = _specification(job, system, min(job.spec.scheduling.min_available or len(gang.members), len(gang.members)))
+    spec = _specification(job, system, start_minimum(job, gang))
     if system is not GangSystem.COSCHEDULING and (priority := _priority_class(job, gang, installation)):
         spec["priorityClassName"] = priority
     return made | {"metadata": metadata(job, name), "spec": spec}

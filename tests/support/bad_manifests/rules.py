@@ -75,6 +75,28 @@ _ROLES: Final = (
         worker={},
     ),
     rule(
+        "independent replicas of a program",
+        ".training.program",
+        "strategy Independent runs a script or an image",
+        strategy="Independent",
+    ),
+    rule(
+        "independent replicas with a checkpoint",
+        ".strategy",
+        "strategy Independent has no common model to save or to evaluate; remove checkpoint",
+        strategy="Independent",
+        training={"script": "/code/search.py"},
+        checkpoint=CHECKPOINT,
+    ),
+    rule(
+        "independent replicas with a parameter server",
+        ".ps",
+        "ps requires strategy ParameterServer or Custom; change strategy, or remove ps",
+        strategy="Independent",
+        training={"script": "/code/search.py"},
+        ps={},
+    ),
+    rule(
         "one machine, two workers",
         ".worker.replicas",
         "strategies OneDevice and Mirrored run one replica",
