@@ -1,5 +1,6 @@
 """Copies of objects: complete or absent, whatever the server, the network, the disk and other processes do."""
 
+import errno
 import multiprocessing
 import os
 from collections.abc import Callable, Iterator
@@ -249,18 +250,32 @@ def test_objects_that_do_not_fit_are_an_error_before_the_download(
     assert gets(proxy) == 0
 
 
-def test_a_disk_that_fills_up_during_the_download_is_an_error_with_the_remedy(
-    url: str, monkeypatch: pytest.MonkeyPatch, open_cache: Callable[..., ObjectCache]
+@pytest.mark.parametrize(
+    ("number", "error", "remedy"),
+    [
+        (errno.ENOSPC, StorageError, f"No space left on device; mount .* and set {DIRECTORY_ENV} to its path"),
+        (
+            errno.EACCES,
+            ConfigurationError,
+            r"Permission denied; set fsGroup, so that the volume is writable for user \d+",
+        ),
+        (errno.EIO, StorageError, "Input/output error"),
+    ],
+)
+def test_a_copy_that_cannot_be_written_is_an_error_with_the_remedy(
+    number: int,
+    error: type[Exception],
+    remedy: str,
+    url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    open_cache: Callable[..., ObjectCache],
 ) -> None:
-    def full(_: int) -> None:
-        raise OSError(28, "No space left on device")
+    def fail(_: int) -> None:
+        raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(
-        StorageError, match=rf"^{url}: cannot write its copy in .*: No space left on .*set {DIRECTORY_ENV}"
-    ):
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(error, match=rf"^{url}: cannot write its copy in .*/cache: {remedy}$"):
         open_cache().path(url)
-    monkeypatch.undo()
 
 
 def test_a_cache_directory_that_cannot_be_created_is_an_error_of_the_configuration(url: str, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from tfdist_trainer.data.object_failures import InterruptedResponseError
 from tfdist_trainer.data.object_store import Bucket
 from tfdist_trainer.data.object_transfer import Transfer
 from tfdist_trainer.data.object_urls import StoredObject
-from tfdist_trainer.errors import ConfigurationError, DataMissingError, StorageError
+from tfdist_trainer.errors import ConfigurationError, DataMissingError, StorageError, TrainerError
 
 DIRECTORY_ENV: Final = "TFDIST_DATA_CACHE"
 """Environment variable with the cache directory; by default `tfdist-objects` in the temporary directory."""
@@ -88,7 +88,7 @@ class ObjectCache:
 
         Raises:
             DataMissingError: it does not exist any more.
-            ConfigurationError: access is denied, or the file system of the cache is too small.
+            ConfigurationError: access is denied, or the file system of the cache is too small or not writable.
             StorageError: the server or the file system has failed, or the object has changed.
         """
         if name not in self._objects and name not in self.matches(name):
@@ -177,9 +177,11 @@ class ObjectCache:
                 f"{_size(total)}; {self._remedy}"
             )
 
-    def _write_failure(self, error: OSError, wanted: StoredObject) -> StorageError:
-        remedy = f"; {self._remedy}" if error.errno in {errno.ENOSPC, errno.EDQUOT} else ""
-        return StorageError(f"{wanted.url}: cannot write its copy in {self._directory}: {error.strerror}{remedy}")
+    def _write_failure(self, error: OSError, wanted: StoredObject) -> TrainerError:
+        text = f"{wanted.url}: cannot write its copy in {self._directory}: {error.strerror}"
+        if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
+            return ConfigurationError(f"{text}; set fsGroup, so that the volume is writable for user {os.getuid()}")
+        return StorageError(f"{text}; {self._remedy}" if error.errno in {errno.ENOSPC, errno.EDQUOT} else text)
 
     @property
     def _remedy(self) -> str:

@@ -20,7 +20,6 @@ from tfdist_trainer.errors import ConfigurationError, StorageError, TrainerError
 READ_TIMEOUT: Final = timedelta(seconds=30)
 """A response from which nothing arrives for so long is requested again."""
 _REQUEST_TIMEOUT: Final = timedelta(minutes=30)
-_STORES: Final = {"s3": "S3Store", "gs": "GCSStore"}
 _ENDPOINTS: Final = {"s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"), "gs": ("GOOGLE_BASE_URL",)}
 _CHUNK: Final = 1 << 20
 
@@ -50,8 +49,8 @@ class Bucket:
         if variable and os.environ[variable].startswith("http://"):
             client["allow_http"] = True  # otherwise the library rejects it
         try:
-            store = getattr(self._obstore.store, _STORES[scheme])
-            self._store = store(name, client_options=client, retry_config=retry)
+            kind = self._obstore.store.S3Store if scheme == "s3" else self._obstore.store.GCSStore
+            self._store = kind(name, client_options=client, retry_config=retry)
         except Exception as error:  # its types differ between settings
             raise of_settings(error, self._place) from None
 
@@ -90,7 +89,7 @@ class Bucket:
             yield
         except TrainerError:
             raise
-        except (self._obstore.exceptions.BaseError, FileNotFoundError, OSError, ValueError) as error:
+        except (self._obstore.exceptions.BaseError, OSError, ValueError) as error:
             raise typed(error, place) from None
 
     def _object(self, meta: Mapping[str, Any]) -> StoredObject:
