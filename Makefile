@@ -84,7 +84,7 @@ generated: generate
 
 REPORTS := .state/reports
 # Ten minutes where nothing is cached, so `make test` begins with it and needs the result last.
-BUILD_PROGRAMS = $(CLUSTER) tools kube kwok helm
+BUILD_PROGRAMS = $(CLUSTER) tools kube kwok helm versitygw fake-gcs-server
 SUITE = @mkdir -p $(REPORTS); $(PYTEST) --durations=20 --durations-min=2 --junitxml=$(REPORTS)/$(subst test-,,$@).xml
 
 .PHONY: test test-unit test-trainer test-gpu test-launch test-integration test-helm test-smoke test-e2e test-e2e-clean test-long test-long-processes test-long-pods

@@ -15,7 +15,9 @@ RELEASED_NODE_IMAGE: Final = f"kindest/node:{KUBERNETES}"
 # Programs that tests and demos use and that do not compile with the packages of `cluster/go`; built by `tools NAME`.
 EXTRA_TOOLS: Final = {
     "actionlint": "github.com/rhysd/actionlint/cmd/actionlint@v1.7.7",
+    "fake-gcs-server": "github.com/fsouza/fake-gcs-server@v1.56.1",
     "training-operator": "github.com/kubeflow/training-operator/cmd/training-operator.v1@v1.9.4",
+    "versitygw": "github.com/versity/versitygw/cmd/versitygw@v1.8.0",
 }
 
 DEBIAN_SUITE: Final = "bookworm"

@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from support import object_servers
 from support.forked import STACKS_LINE, STACKS_SIGNAL, Fork, Running
 from support.local_runs import LocalRuns
+from support.object_servers import ObjectServer
 from support.polling import wait_for
 from support.ports import free_ports
 
@@ -299,3 +301,10 @@ def start_run(tmp_path: Path) -> Iterator[LocalRuns]:
     runs = LocalRuns(tmp_path)
     yield runs
     runs.kill()
+
+
+@pytest.fixture(scope="session", params=["s3", "gs"])
+def object_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectServer]:
+    """A server with the protocol of Amazon S3, and one with that of Google Cloud Storage."""
+    with object_servers.object_server(request.param, tmp_path_factory.mktemp(request.param)) as server:
+        yield server

@@ -92,7 +92,7 @@ def as_idx(array: npt.NDArray[np.uint8]) -> bytes:
 def test_idx_files_are_read_plain_or_compressed(packed: bool, tmp_path: Path) -> None:
     array = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
     (tmp_path / "x").write_bytes(gzip.compress(as_idx(array)) if packed else as_idx(array))
-    np.testing.assert_array_equal(idx.read(tmp_path / "x"), array)
+    np.testing.assert_array_equal(idx.read(str(tmp_path / "x")), array)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_idx_files_are_read_plain_or_compressed(packed: bool, tmp_path: Path) ->
 def test_a_malformed_idx_file_is_reported_by_name(content: bytes, message: str, tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(content)
     with pytest.raises(DataMalformedError, match=f"/x: .*{message}"):
-        idx.read(tmp_path / "x")
+        idx.read(str(tmp_path / "x"))
 
 
 def test_the_converter_keeps_every_example(tmp_path: Path) -> None:

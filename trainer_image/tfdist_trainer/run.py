@@ -11,6 +11,7 @@ from tfdist.api.training import EvaluationMode
 from tfdist.contract import Role, Task
 from tfdist_trainer import log, programs, runtime, standby
 from tfdist_trainer.data.files import Split
+from tfdist_trainer.data.object_cache import download
 from tfdist_trainer.environment import PARAMETER_SERVER, Member
 from tfdist_trainer.errors import ConfigurationError, UsageError
 from tfdist_trainer.preemption import PreemptionHandler
@@ -34,6 +35,9 @@ def run(member: Member, reporter: Reporter, preemption: PreemptionHandler) -> No
     peers.wait_until_resolved(member.addresses, lambda text: log.event("waiting", message=text))
     # Imported here: TensorFlow takes seconds to import, and a wrong configuration is reported without it.
     if member.is_server:
+        if member.job.role is Role.WORKER:
+            # It runs graphs of the coordinator, which read the copies of objects by their paths.
+            download(files(choice.config, Split.TRAIN))
         from tfdist_trainer.strategies import servers  # noqa: PLC0415
 
         servers.serve(member, settings, reporter)

@@ -12,10 +12,29 @@ from tfdist.programs.config import ProgramConfig
 from tfdist.programs.metric_names import Task, is_metric, metric_names
 from tfdist.programs.optimizer import OptimizerConfig
 
+OBJECT_STORES: Final = ("gs://", "s3://")
+"""Beginnings of the URLs of objects: Google Cloud Storage, and Amazon S3 or another server with its protocol."""
+
+_URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/]*)/?(.*)", re.DOTALL)
+
 Format = Literal["npz", "tfrecord", "csv", "jsonl", "parquet", "idx"]
 
 WORKER: Final = re.compile(r"\{worker(?::0([1-9]))?\}")
 """Placeholder for the index of a worker in a pattern; `{worker:05}` is padded to five digits."""
+
+
+def url_problem(name: str) -> str | None:
+    """Return why `name`, a path, a URL or a pattern of either, is a URL that is not supported; None if it is not."""
+    found = _URL.match(name)
+    if found is None:
+        return None
+    scheme, bucket, key = found.groups()
+    if f"{scheme}://" not in OBJECT_STORES:
+        remedy = "use gs://bucket/key, s3://bucket/key, or the path of a mounted volume"
+        return f"{name!r}: {scheme}:// is not supported; {remedy}"
+    if not bucket or re.search(r"[*?\[{]", bucket):
+        return f"{name!r} needs the name of a bucket, without wildcards: {scheme}://bucket/key"
+    return None if key and not key.endswith("/") else f"{name!r} needs the key of an object, or a pattern of keys"
 
 
 def _as_list(value: Any) -> Any:
@@ -30,13 +49,15 @@ class FileList(StrictModel, defer_build=True):
     """A file that lists the data files."""
 
     file_list: str = Field(min_length=1)
-    """Path of a text file with a path or pattern on each line; lines that begin with `#` are comments, and relative
-    paths are relative to its folder."""
+    """Path or URL of a text file with a path, URL or pattern on each line; lines that begin with `#` are comments, and
+    relative paths are relative to its folder."""
 
     def _broken_rules(self) -> Iterator[BrokenRule]:
         yield from super()._broken_rules()
         if WORKER.search(self.file_list):
             yield BrokenRule(("fileList",), "{worker} is not supported here; set it in the paths in the list")
+        if problem := url_problem(self.file_list):
+            yield BrokenRule(("fileList",), problem)
 
 
 Patterns = Annotated[tuple[str, ...], Field(min_length=1), BeforeValidator(_as_list)]
@@ -54,9 +75,10 @@ class DataConfig(StrictModel, defer_build=True):
     """Data files and how to read them."""
 
     train: Files | None = None
-    """Training files, as one pattern or a list, for example `/data/train-*.tfrecord`; or `{fileList: /data/train.txt}`,
-    a file that lists them. `{worker}` (or `{worker:05}`, padded to five digits) is replaced by the index of the worker,
-    for data that is already partitioned."""
+    """Training files, as one pattern or a list, for example `/data/train-*.tfrecord`, or in an object store
+    `s3://bucket/train-*.tfrecord` or `gs://bucket/train-*.tfrecord`; or `{fileList: /data/train.txt}`, a file that
+    lists them. `{worker}` (or `{worker:05}`, padded to five digits) is replaced by the index of the worker, for data
+    that is already partitioned."""
     eval: Files | None = None
     """Evaluation files, as `train`."""
     format: Format | None = None
@@ -79,10 +101,10 @@ class DataConfig(StrictModel, defer_build=True):
     def _broken_rules(self) -> Iterator[BrokenRule]:
         yield from super()._broken_rules()
         for name, patterns in (("train", self.train), ("eval", self.eval)):
-            if (
-                not isinstance(patterns, FileList)
-                and len({WORKER.search(pattern) is None for pattern in patterns or ()}) > 1
-            ):
+            if isinstance(patterns, FileList):
+                continue
+            yield from (BrokenRule((name,), problem) for each in patterns or () if (problem := url_problem(each)))
+            if len({WORKER.search(pattern) is None for pattern in patterns or ()}) > 1:
                 yield BrokenRule((name,), "only some patterns have {worker}; set it in all of them or in none")
 
 

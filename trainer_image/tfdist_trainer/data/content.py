@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from tfdist_trainer.data.framing import frames
+from tfdist_trainer.data.object_cache import local
 
 GZIP_MAGIC: Final = b"\x1f\x8b"
 _HEAD: Final = 64
@@ -60,7 +61,7 @@ def head(name: str) -> bytes:
     Raises:
         OSError: the file cannot be read.
     """
-    with Path(name).open("rb") as file:
+    with Path(local(name)).open("rb") as file:
         return file.read(_HEAD)
 
 
@@ -102,6 +103,6 @@ def _hint_of_uncompressed(name: str, start: bytes) -> str:
 
 
 def _hint_of_decompressed(name: str) -> str:
-    with gzip.open(name) as file:
+    with gzip.open(local(name)) as file:
         kind = kind_of(file.read(_HEAD))
     return f"; its decompressed content begins like a {kind} file" if kind else ""

@@ -64,8 +64,8 @@ def convert(source: Path, out: Path, kind: str, shards: int) -> list[Path]:
 
 def _read_split(source: Path, prefix: str) -> tuple[Images, Images]:
     """Return images, uint8 [examples, height, width, 1], and labels, uint8 [examples]."""
-    images = idx.read(_find(source, f"{prefix}-images-idx3-ubyte"))
-    labels = idx.read(_find(source, f"{prefix}-labels-idx1-ubyte"))
+    images = idx.read(str(_find(source, f"{prefix}-images-idx3-ubyte")))
+    labels = idx.read(str(_find(source, f"{prefix}-labels-idx1-ubyte")))
     if images.ndim != 3 or labels.ndim != 1 or len(images) != len(labels):  # noqa: PLR2004  count, height, width
         raise DataMalformedError(
             f"{source}/{prefix}-*: images {list(images.shape)} and labels {list(labels.shape)} do not match"

@@ -1,4 +1,4 @@
-"""Reads a list of files: a text file with a path or pattern on each line.
+"""Reads a list of files: a text file with a path, URL or pattern on each line.
 
 It is read in the trainer, so that its length is not limited by the environment variable with the configuration.
 """
@@ -6,20 +6,23 @@ It is read in the trainer, so that its length is not limited by the environment 
 from pathlib import Path
 
 from tfdist_trainer.data.files import Pattern
-from tfdist_trainer.errors import DataMalformedError, DataMissingError
+from tfdist_trainer.data.object_cache import local
+from tfdist_trainer.data.object_urls import is_url, joined
+from tfdist_trainer.errors import DataMalformedError, DataMissingError, TrainerError
 
 
 def read_list(name: str, field: str) -> tuple[Pattern, ...]:
     """Return the patterns in the list `name`, a file in UTF-8.
 
-    Empty lines, and lines that begin with `#`, are left out. A relative path is relative to the folder of the list.
+    Empty lines, and lines that begin with `#`, are left out. A relative path is relative to the folder of the list,
+    which may be in an object store.
 
     Args:
-        name: path of the list.
+        name: path or URL of the list.
         field: path of the field of the job that names the list, for messages.
 
     Raises:
-        DataMissingError: the list cannot be opened, or names no file.
+        DataMissingError: the list cannot be opened, or names no file. Other errors as of `object_cache.local`.
         DataMalformedError: it is not a text file in UTF-8.
     """
     found = []
@@ -28,7 +31,7 @@ def read_list(name: str, field: str) -> tuple[Pattern, ...]:
         text = _text(line, where)
         if not text or text.startswith("#"):
             continue
-        found.append(Pattern(str(Path(name).parent / text), where, name))
+        found.append(Pattern(_in_folder_of(name, text), where, name))
     if not found:
         raise DataMissingError(f"{field}: {name} names no file; write the path of a file on each line")
     return tuple(found)
@@ -36,10 +39,19 @@ def read_list(name: str, field: str) -> tuple[Pattern, ...]:
 
 def _content(name: str, field: str) -> bytes:
     try:
-        return Path(name).read_bytes().removeprefix(b"\xef\xbb\xbf")
+        return Path(local(name)).read_bytes().removeprefix(b"\xef\xbb\xbf")
+    except TrainerError as error:
+        raise type(error)(f"{field}: cannot read the list of files: {error}") from None
     except OSError as error:
         remedy = "check the path and that the volume is mounted"
         raise DataMissingError(f"{field}: cannot open the list of files {name}: {error.strerror}; {remedy}") from None
+
+
+def _in_folder_of(name: str, text: str) -> str:
+    """Return the path, URL or pattern `text` of the list `name`, absolute."""
+    if "://" in text:
+        return text
+    return joined(name.rpartition("/")[0], text) if is_url(name) else str(Path(name).parent / text)
 
 
 def _text(line: bytes, where: str) -> str:

@@ -1,4 +1,4 @@
-"""Expands file patterns, and assigns the files to the input pipelines of the gang.
+"""Expands patterns of files and of objects in object stores, and assigns the files to the input pipelines of the gang.
 
 Each worker has one input pipeline, a `Shard`. `assign_files` assigns either whole files or every n-th record. All
 pipelines compute the same assignment from the same list, so that together they read every example exactly once,
@@ -13,8 +13,10 @@ from glob import glob
 from pathlib import Path
 from typing import Final
 
-from tfdist.programs.data import WORKER
-from tfdist_trainer.errors import ConfigurationError, DataMalformedError, DataMissingError
+from tfdist.programs.data import WORKER, url_problem
+from tfdist_trainer.data.object_cache import local, objects
+from tfdist_trainer.data.object_urls import is_url
+from tfdist_trainer.errors import ConfigurationError, DataMalformedError, DataMissingError, TrainerError
 
 MANY_FILES: Final = 10
 """Files per pipeline from which on an uneven number of files is accepted: the largest pipeline has at most a tenth more
@@ -62,19 +64,21 @@ def expand(patterns: Sequence[Pattern], worker: int | None = None) -> tuple[str,
 
     Raises:
         DataMissingError: a pattern has no match, or a file cannot be read.
+        ConfigurationError, StorageError: an object store denies access, or cannot be reached.
         DataMalformedError: a list of files names itself.
     """
     found: dict[str, str] = {}
     for pattern in patterns:
         named = _named(pattern.text, worker)
-        matches = _matches(named)
+        matches = _matches(named, pattern.where)
         if not matches:
-            remedy = "check the path and that the volume is mounted"
+            remedy = f"check the {'bucket and the key' if is_url(named) else 'path and that the volume is mounted'}"
             raise DataMissingError(f"{pattern.where}: no file matches {named!r}; {remedy}")
         _check_not_list(pattern, matches)
         found |= dict.fromkeys(matches, pattern.where)
     for name in sorted(found):
-        _check_readable(name, found[name])
+        if not is_url(name):
+            _check_readable(name, found[name])
     return tuple(sorted(found))
 
 
@@ -99,7 +103,7 @@ def file_assignment(
     if not all(own):
         raise ConfigurationError(f"{patterns[own.index(False)].where}: give {{worker}} in all patterns or in none")
     for pattern in patterns:
-        if extra := _matches(_named(pattern.text, shard.count)):
+        if extra := _matches(_named(pattern.text, shard.count), pattern.where):
             raise ConfigurationError(
                 f"{pattern.where}: {extra[0]} is for worker {shard.count}, and the last of {shard.count} is worker "
                 f"{shard.count - 1}: its examples would never be read; partition the data again, or change the replicas"
@@ -131,7 +135,14 @@ def _named(pattern: str, worker: int | None) -> str:
     return WORKER.sub(number, pattern)
 
 
-def _matches(pattern: str) -> list[str]:
+def _matches(pattern: str, where: str) -> list[str]:
+    if problem := url_problem(pattern):
+        raise ConfigurationError(f"{where}: {problem}")
+    if is_url(pattern):
+        try:
+            return objects().matches(pattern)
+        except TrainerError as error:
+            raise type(error)(f"{where}: {error}") from None
     return [name for name in glob(pattern, recursive=True) if Path(name).is_file()]  # noqa: PTH207  absolute
 
 
@@ -139,9 +150,13 @@ def _check_not_list(pattern: Pattern, matches: Sequence[str]) -> None:
     """Raise `DataMalformedError` if the list of files that has `pattern` is one of its `matches`."""
     listed = pattern.list_file
     for name in matches if listed else ():
-        if listed and Path(name).name == Path(listed).name and Path(name).samefile(listed):
+        if listed and Path(name).name == Path(listed).name and _are_same(name, listed):
             remedy = "remove this line, or give its pattern the ending of the data files"
             raise DataMalformedError(f"{pattern.where}: the list names itself; {remedy}")
+
+
+def _are_same(name: str, other: str) -> bool:
+    return name == other if is_url(name) or is_url(other) else Path(name).samefile(other)
 
 
 def still_readable(name: str) -> None:
@@ -151,7 +166,7 @@ def still_readable(name: str) -> None:
         DataMissingError: it cannot be read.
     """
     try:
-        with Path(name).open("rb"):
+        with Path(local(name)).open("rb"):
             return
     except OSError as error:
         raise DataMissingError(f"{name}: cannot be opened any more: {error.strerror}") from None

@@ -17,6 +17,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from tfdist_trainer.data.object_cache import local
+
 _MASK: Final = np.uint32(0xA282EAD8)
 _HEADER: Final = struct.Struct("<QI")
 FOOTER: Final = 4
@@ -44,7 +46,8 @@ def frames(name: str, *, gzip: bool) -> Frames:
     Raises:
         OSError: the file cannot be read.
     """
-    lengths, checksums, problem = _compressed(name) if gzip else _plain(name)
+    path = local(name)
+    lengths, checksums, problem = _compressed(path) if gzip else _plain(path)
     wrong = np.flatnonzero(masked_crc32c(lengths) != checksums)
     if wrong.size:
         return Frames(int(wrong[0]), "the length's checksum is wrong", lengths[: wrong[0]])

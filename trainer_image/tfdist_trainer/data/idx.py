@@ -9,7 +9,7 @@ import math
 import struct
 import zlib
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Final
 
 import numpy as np
@@ -17,22 +17,23 @@ import numpy.typing as npt
 
 from tfdist_trainer.data.columns import Array, BadRecords, Column, check_rows
 from tfdist_trainer.data.content import GZIP_MAGIC
+from tfdist_trainer.data.object_cache import is_file, local
 from tfdist_trainer.errors import DataMalformedError, DataMissingError
 
 UINT8: Final = 0x08
 """The type code of unsigned bytes, the only one that image data sets use."""
 
 
-def labels_of(name: str) -> Path:
+def labels_of(name: str) -> str:
     """Return the file with the labels of the images in `name`, as MNIST names them.
 
     Raises:
         DataMissingError: there is no such file.
     """
-    path = Path(name)
-    other = path.with_name(path.name.replace("images", "labels").replace("idx3", "idx1"))
-    for candidate in (other, other.with_suffix(""), other.with_name(f"{other.name}.gz")):
-        if candidate != path and candidate.is_file():
+    folder, slash, base = name.rpartition("/")
+    other = f"{folder}{slash}{base.replace('images', 'labels').replace('idx3', 'idx1')}"
+    for candidate in (other, other.removesuffix(PurePath(other).suffix), f"{other}.gz"):
+        if candidate != name and is_file(candidate):
             return candidate
     raise DataMissingError(f"{name}: there is no file {other} with its labels")
 
@@ -46,7 +47,7 @@ def read_columns(name: str, columns: Sequence[Column], bad: BadRecords) -> dict[
             label is bad and `bad` does not skip.
     """
     image, label = columns[:2]
-    images, labels = read(Path(name)), read(labels_of(name))
+    images, labels = read(name), read(labels_of(name))
     if image.shape[-1:] == (1,) and images.shape[1:] == image.shape[:-1]:
         images = images[..., np.newaxis]
     if images.shape[1:] != image.shape or labels.shape != images.shape[:1]:
@@ -58,23 +59,23 @@ def read_columns(name: str, columns: Sequence[Column], bad: BadRecords) -> dict[
     return check_rows(columns, values, lambda row: f"{name}: record {row}", bad)
 
 
-def read(path: Path) -> npt.NDArray[np.uint8]:
-    """Return the array in the file `path`.
+def read(name: str) -> npt.NDArray[np.uint8]:
+    """Return the array in the file `name`.
 
     Raises:
         DataMissingError: the file cannot be opened.
         DataMalformedError: it is not an idx file of unsigned bytes, or is too short or too long.
     """
     try:
-        content = path.read_bytes()
+        content = Path(local(name)).read_bytes()
     except OSError as error:
-        raise DataMissingError(f"cannot open {path}: {error.strerror}") from None
+        raise DataMissingError(f"cannot open {name}: {error.strerror}") from None
     if content[:2] == GZIP_MAGIC:
         try:
             content = gzip.decompress(content)
         except (OSError, EOFError, zlib.error) as error:
-            raise DataMalformedError(f"{path}: damaged gzip file: {error}") from None
-    return parse(content, str(path))
+            raise DataMalformedError(f"{name}: damaged gzip file: {error}") from None
+    return parse(content, name)
 
 
 def parse(content: bytes, name: str) -> npt.NDArray[np.uint8]:

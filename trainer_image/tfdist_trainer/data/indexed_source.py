@@ -12,6 +12,7 @@ from tfdist_trainer.data import tfrecord
 from tfdist_trainer.data.batches import BatchOrder, shared_batches
 from tfdist_trainer.data.columns import BadRecords, Column
 from tfdist_trainer.data.files import still_readable
+from tfdist_trainer.data.object_cache import download
 from tfdist_trainer.data.record_reader import Indices, RecordReader
 from tfdist_trainer.data.source import PARALLEL_CALLS, FileSource
 
@@ -35,6 +36,7 @@ class IndexedSource(FileSource):
         """
         self._files = tuple(files)
         self._columns = columns
+        download(files)
         self._reader = RecordReader(files)
         self.count = self._reader.count
         encoded = any(column.kind == "encoded" for column in columns)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfdist_trainer.data.columns import Array, BadRecords, Column, check_rows
+from tfdist_trainer.data.object_cache import local
 from tfdist_trainer.errors import ColumnAbsentError, DataMalformedError
 
 _UNREADABLE: Final = (ValueError, OSError, EOFError, AttributeError, TypeError, zipfile.BadZipFile, zlib.error)
@@ -39,7 +40,7 @@ def save(name: str, **arrays: npt.NDArray[Any]) -> None:
 
 def _load(name: str, columns: Sequence[Column]) -> dict[str, Array]:
     try:
-        with np.load(name, allow_pickle=False) as arrays:
+        with np.load(local(name), allow_pickle=False) as arrays:
             missing = sorted({column.name for column in columns} - set(arrays.files))
             if missing:
                 raise ColumnAbsentError(f"{name}: has no array {missing[0]!r}; it has {sorted(arrays.files)}")

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from tfdist_trainer.data.columns import Array, BadRecords, Column, Converted, check_converted
+from tfdist_trainer.data.object_cache import local
 from tfdist_trainer.data.python_values import convert
 from tfdist_trainer.errors import ColumnAbsentError, ConfigurationError, DataMalformedError, one_line
 
@@ -29,7 +30,7 @@ def read(name: str, columns: Sequence[Column], bad: BadRecords) -> dict[str, Arr
     arrow, parquet = _pyarrow(name)
     parts = {column.name: [column.empty()] for column in columns}
     try:
-        with parquet.ParquetFile(name, page_checksum_verification=True) as file:
+        with parquet.ParquetFile(local(name), page_checksum_verification=True) as file:
             _check_schema(name, file.schema_arrow, columns, arrow)
             for group in range(file.num_row_groups):
                 for key, array in _read_group(name, file, group, columns, bad, arrow).items():

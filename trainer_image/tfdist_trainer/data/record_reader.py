@@ -17,6 +17,7 @@ import numpy.typing as npt
 from tfdist_trainer.data import tfrecord
 from tfdist_trainer.data.checksums import combined_crc32c
 from tfdist_trainer.data.framing import AROUND, FOOTER, unmasked
+from tfdist_trainer.data.object_cache import local
 
 _MAX_OPEN: Final = 512
 """Number of files that stay open."""
@@ -76,7 +77,9 @@ class RecordReader:
         found = np.empty(len(indices), object)
         sizes, starts = (self._lengths[indices] + FOOTER).tolist(), self._starts[indices].tolist()
         try:
-            Path(self._files[file]).stat()  # an open file can be read after it is deleted, and is missing at a restart
+            Path(
+                local(self._files[file])
+            ).stat()  # an open file can be read after it is deleted, and is missing at a restart
             with self._opened(file) as descriptor:
                 for place, (size, start) in enumerate(zip(sizes, starts, strict=True)):
                     found[place] = os.pread(descriptor, size, start)
@@ -93,7 +96,7 @@ class RecordReader:
         if descriptor is not None:
             yield descriptor
             return
-        descriptor = os.open(self._files[file], os.O_RDONLY)
+        descriptor = os.open(local(self._files[file]), os.O_RDONLY)
         # Another thread may have opened the file in the meantime.
         kept = len(self._open) < _MAX_OPEN and self._open.setdefault(file, descriptor) == descriptor
         try:

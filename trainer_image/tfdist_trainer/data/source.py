@@ -19,6 +19,7 @@ from tfdist_trainer.data import csvs, idx, json_lines, npz, parquet, tfrecord
 from tfdist_trainer.data.batches import BatchOrder, indexed_batches, streamed_batches
 from tfdist_trainer.data.columns import Array, BadRecords, Column
 from tfdist_trainer.data.files import FileAssignment, still_readable
+from tfdist_trainer.data.object_cache import download, local
 from tfdist_trainer.errors import ColumnAbsentError, ConfigurationError, DataMalformedError
 
 Read = Callable[[str, Sequence[Column], BadRecords], dict[str, Array]]
@@ -101,6 +102,7 @@ def open_source(part: FileAssignment, options: ReadOptions) -> FileSource:
             f"training.config.imageFormat: encoded images are read only from TFRecord files; {part.files[0]} is read "
             f"as {options.format}: set imageFormat: Raw, or data.format: tfrecord if it is TFRecord"
         )
+    download(part.files)
     source = TFRecordSource(part, options) if options.format == "tfrecord" else InMemorySource(part, options)
     if source.skipped:
         log.event("bad-records-skipped", count=source.skipped, examples=source.count)
@@ -215,7 +217,7 @@ class TFRecordSource(FileSource):
 
     def _file(self, number: tf.Tensor) -> tf.data.Dataset:
         """Return the good records of the file `number`."""
-        name = tf.gather(tf.constant(self._part.files), number)
+        name = tf.gather(tf.constant([local(name) for name in self._part.files]), number)
         kind = tfrecord.compression(self._options.gzip)
         records = tf.data.TFRecordDataset(name, compression_type=kind, buffer_size=1 << 20)
         if not self._options.skip_bad:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from tfdist_trainer.data.content import GIT_LFS, GZIP_MAGIC, head, kind_for_text
+from tfdist_trainer.data.object_cache import local
 from tfdist_trainer.errors import DataMalformedError
 
 UNREADABLE: Final = (OSError, EOFError, zlib.error)
@@ -29,13 +30,13 @@ def open_text(name: str, kind: str, newline: str) -> IO[str]:
         DataMalformedError: it is a file of another format.
         OSError: the file cannot be read.
     """
-    start = head(name)
+    start, path = head(name), local(name)
     if start.startswith(GZIP_MAGIC):
-        with gzip.open(name) as content:
+        with gzip.open(path) as content:
             _check_kind(name, kind, content.read(len(start)), "its decompressed content")
-        return gzip.open(name, "rt", encoding=_ENCODING, errors=_ON_WRONG_BYTE, newline=newline)
+        return gzip.open(path, "rt", encoding=_ENCODING, errors=_ON_WRONG_BYTE, newline=newline)
     _check_kind(name, kind, start, "it")
-    return Path(name).open(encoding=_ENCODING, errors=_ON_WRONG_BYTE, newline=newline)
+    return Path(path).open(encoding=_ENCODING, errors=_ON_WRONG_BYTE, newline=newline)
 
 
 def first_undecoded(text: str) -> re.Match[str] | None:

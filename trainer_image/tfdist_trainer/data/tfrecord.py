@@ -17,6 +17,7 @@ from tfdist_trainer.data import images
 from tfdist_trainer.data.columns import Array, BadRecords, Column
 from tfdist_trainer.data.content import tfrecord_hint
 from tfdist_trainer.data.framing import frames
+from tfdist_trainer.data.object_cache import local
 from tfdist_trainer.data.tfrecord_check import explain, feature_names
 from tfdist_trainer.errors import ColumnAbsentError, DataMalformedError, one_line
 
@@ -75,7 +76,7 @@ def check(name: str, columns: Sequence[Column], bad: BadRecords, *, gzip: bool) 
     wrong: list[int] = []
     seen = 0
     try:
-        for batch in tf.data.TFRecordDataset(name, compression(gzip)).batch(_CHECK_BATCH).prefetch(1):
+        for batch in tf.data.TFRecordDataset(local(name), compression(gzip)).batch(_CHECK_BATCH).prefetch(1):
             try:
                 checked(batch)
             except _WRONG:
@@ -172,7 +173,7 @@ def _find(name: str, seen: int, batch: Sequence[bytes], columns: Sequence[Column
 def _check_columns_exist(name: str, count: int, columns: Sequence[Column], *, gzip: bool) -> None:
     """Raise `ColumnAbsentError` if none of the first `count` records has one of `columns`."""
     absent, names = {column.name for column in columns}, set[str]()
-    for record in tf.data.TFRecordDataset(name, compression(gzip)).take(count).as_numpy_iterator():
+    for record in tf.data.TFRecordDataset(local(name), compression(gzip)).take(count).as_numpy_iterator():
         names |= feature_names(record)
         absent -= names
         if not absent:
@@ -185,7 +186,7 @@ def _whole_after(name: str, seen: int, *, gzip: bool) -> int:
     """Return the number of readable records between the last complete batch and the damage."""
     more = 0
     try:
-        for _ in tf.data.TFRecordDataset(name, compression(gzip)).skip(seen):
+        for _ in tf.data.TFRecordDataset(local(name), compression(gzip)).skip(seen):
             more += 1
     except _DAMAGED:
         pass

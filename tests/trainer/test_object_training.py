@@ -1,0 +1,88 @@
+"""Gangs that train and evaluate on data in object stores, as on files."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from support.object_servers import ObjectServer
+from support.polling import wait_for
+from trainer.numpy_reference import model_variables
+
+from tfdist.contract import ExitCode
+from tfdist_trainer.checkpoint import FinalRecord
+from tfdist_trainer.data.object_cache import DIRECTORY_ENV
+
+if TYPE_CHECKING:
+    from trainer.conftest import Launch
+
+pytestmark = pytest.mark.trainer
+
+
+@pytest.fixture
+def in_store(
+    object_server: ObjectServer, config: dict[str, Any], data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, Any]:
+    """The configuration of `config`, with its files in the server that the environment of replicas names."""
+    for name, value in object_server.environment().items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv(DIRECTORY_ENV, str(tmp_path / "cache"))
+    for path in data.glob("*.tfrecord"):
+        object_server.put(f"{tmp_path.name}/{path.name}", path.read_bytes())
+    names = {split: object_server.address(f"{tmp_path.name}/{split}-*.tfrecord") for split in ("train", "eval")}
+    return config | {"data": names}
+
+
+def job(directory: Path, **fields: Any) -> dict[str, Any]:
+    return {"checkpoint": {"directory": str(directory)}} | fields
+
+
+def variables(directory: Path) -> Mapping[tuple[int, ...], npt.NDArray[Any]]:
+    final = FinalRecord.model_validate_json((directory / "final.json").read_bytes())
+    return model_variables(Path(final.path))
+
+
+def test_two_workers_train_on_objects_as_on_files(
+    launch: "Launch", config: dict[str, Any], in_store: dict[str, Any], tmp_path: Path
+) -> None:
+    deterministic = {"runtime": {"deterministic": True, "intraOpThreads": 1, "interOpThreads": 1}}
+    for name, given in (("files", config), ("objects", in_store)):
+        trained = launch(2, config=given | {"epochs": 1}, job=job(tmp_path / name, **deterministic))
+        assert trained.wait() == [0, 0], trained.outputs
+        assert ("downloaded objects=3" in trained.outputs) == (name == "objects")
+    files, objects = variables(tmp_path / "files"), variables(tmp_path / "objects")
+    assert files.keys() == objects.keys()
+    for shape, values in files.items():
+        np.testing.assert_array_equal(values, objects[shape])
+    evaluated = launch(config=in_store, job=job(tmp_path / "objects", task="Evaluate"))
+    assert evaluated.wait() == [0], evaluated.outputs
+    report = evaluated.termination().evaluation
+    assert report is not None
+    assert report.examples == 101
+
+
+def test_the_workers_of_parameter_servers_have_copies_of_their_own(
+    launch_roles: "Launch", in_store: dict[str, Any], tmp_path: Path
+) -> None:
+    gang = launch_roles(
+        {"chief": 1, "worker": 1, "ps": 1},
+        config=in_store | {"epochs": 1},
+        job=job(tmp_path / "trained", strategy="ParameterServer"),
+        absent={0},
+    )
+    wait_for("the copies", lambda: "downloaded objects=3" in gang.output(1), context=lambda: gang.output(1))
+    gang.start(0)
+    assert gang.wait() == [0, 0, 0], gang.outputs
+
+
+def test_a_bad_record_ends_the_job_with_the_url_of_its_object(
+    launch: "Launch", in_store: dict[str, Any], tmp_path: Path
+) -> None:
+    failed = launch(config=in_store | {"classes": 3, "epochs": 1}, job=job(tmp_path / "trained"))
+    assert failed.wait() == [ExitCode.DATA_MALFORMED], failed.outputs
+    url = re.escape(in_store["data"]["train"]).replace(r"\*", "[0-2]")
+    message = failed.termination().message
+    assert re.fullmatch(rf"{url}: record \d+: 'label' is 3, expected 0 to 2", message), message

@@ -1,0 +1,249 @@
+"""Objects of a store as local files: each is downloaded once, and then read like any other file.
+
+The copy of a version of an object has a name of its own in the cache directory, so a changed object is another file.
+Processes may share the directory: a copy is written under a temporary name, which one of them locks, and renamed when
+it is complete. All others wait for it. The lock ends with the process.
+"""
+
+import errno
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import IO, Final, TypeVar
+
+from tfdist_trainer.data import object_urls
+from tfdist_trainer.data.object_failures import InterruptedResponseError
+from tfdist_trainer.data.object_store import Bucket
+from tfdist_trainer.data.object_transfer import Transfer
+from tfdist_trainer.data.object_urls import StoredObject
+from tfdist_trainer.errors import ConfigurationError, DataMissingError, StorageError, TrainerError
+
+DIRECTORY_ENV: Final = "TFDIST_DATA_CACHE"
+"""Environment variable with the cache directory; by default `tfdist-objects` in the temporary directory."""
+
+_PART: Final = 64 << 20
+"""Bytes of one request: the retries of the library are those of a request."""
+_ATTEMPTS: Final = 5
+"""Number of interrupted responses without a byte between them."""
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]")
+_NAME_LENGTH: Final = 80
+
+T = TypeVar("T")
+
+
+class ObjectCache:
+    """The objects that this process uses, as they were when it listed them first.
+
+    Args:
+        directory: of the copies.
+        open_bucket: returns the bucket of a URL.
+        disk_usage: returns the bytes of the file system of a path: all, used, free.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        open_bucket: Callable[[str], Bucket] = Bucket,
+        disk_usage: Callable[[Path], tuple[int, int, int]] = shutil.disk_usage,
+    ) -> None:
+        self._directory = directory
+        self._open_bucket = cache(open_bucket)
+        self._disk_usage = disk_usage
+        self._folder = cache(self._list_folder)
+        self._tree = cache(self._list_tree)
+        self._objects: dict[str, StoredObject] = {}
+
+    def matches(self, pattern: str) -> list[str]:
+        """Return the URLs of the objects that match the URL `pattern`, sorted.
+
+        Raises:
+            DataMissingError: the bucket does not exist.
+            ConfigurationError: access is denied, or obstore is not installed.
+            StorageError: the server cannot be reached.
+        """
+        bucket, key = object_urls.split(pattern)
+        found = {each.url: each for each in self._walk(bucket, "", key.split("/"))}
+        self._objects.update(found)
+        return sorted(found)
+
+    def download(self, names: Sequence[str]) -> None:
+        """Have copies of all objects among `names`, several at a time; errors as of `path`."""
+        wanted = {name: self._objects[name] for name in names if object_urls.is_url(name)}
+        missing = [each for each in wanted.values() if not self._is_complete(each)]
+        if missing:
+            self._require_space(missing)
+            Transfer(missing, self._copy).run()
+
+    def path(self, name: str) -> Path:
+        """Return the copy of the object `name`, downloaded if it is not there.
+
+        Raises:
+            DataMissingError: it does not exist any more.
+            ConfigurationError: access is denied, or the file system of the cache is too small or not writable.
+            StorageError: the server or the file system has failed, or the object has changed.
+        """
+        if name not in self._objects and name not in self.matches(name):
+            raise DataMissingError(f"{name}: there is no such object; check the bucket and the key")
+        self.download([name])
+        return self._path(self._objects[name])
+
+    def _walk(self, bucket: str, prefix: str, pattern: Sequence[str]) -> Iterator[StoredObject]:
+        """Yield the objects below `prefix` that match `pattern`; only folders that may have one are listed."""
+        first, rest = pattern[0], pattern[1:]
+        if first == object_urls.RECURSIVE:
+            start = len(prefix)
+            for each in self._tree(bucket, prefix):
+                if object_urls.matches(each.key[start:].split("/"), pattern):
+                    yield each
+        elif not rest:
+            objects, _ = self._folder(bucket, prefix)
+            yield from (each for each in objects if object_urls.part_matches(each.key[len(prefix) :], first))
+        elif not object_urls.is_pattern(first):
+            yield from self._walk(bucket, f"{prefix}{first}/", rest)
+        else:
+            for folder in self._folder(bucket, prefix)[1]:
+                if object_urls.part_matches(folder.rstrip("/")[len(prefix) :], first):
+                    yield from self._walk(bucket, f"{folder.rstrip('/')}/", rest)
+
+    def _list_folder(self, bucket: str, prefix: str) -> tuple[list[StoredObject], list[str]]:
+        return _repeated(lambda: self._open_bucket(bucket).folder(prefix))
+
+    def _list_tree(self, bucket: str, prefix: str) -> list[StoredObject]:
+        return _repeated(lambda: self._open_bucket(bucket).tree(prefix))
+
+    def _path(self, wanted: StoredObject) -> Path:
+        identity = "\0".join([wanted.url, wanted.version, str(wanted.size)])
+        name = _UNSAFE.sub("_", wanted.key.rpartition("/")[2])[-_NAME_LENGTH:]
+        return self._directory / f"{hashlib.sha256(identity.encode()).hexdigest()[:32]}-{name}"
+
+    def _is_complete(self, wanted: StoredObject) -> bool:
+        try:
+            return self._path(wanted).stat().st_size == wanted.size
+        except OSError:
+            return False
+
+    def _copy(self, wanted: StoredObject, received: Callable[[int], None]) -> None:
+        """Download an object, unless another process has done so; call `received` with numbers of bytes."""
+        path = self._path(wanted)
+        try:
+            with _locked(path.with_name(f"{path.name}.partial")) as (file, partial):
+                if not self._is_complete(wanted):
+                    self._write(wanted, file, received)
+                    partial.rename(path)
+                else:
+                    received(wanted.size)
+                    partial.unlink()
+        except OSError as error:
+            raise self._write_failure(error, wanted) from None
+
+    def _write(self, wanted: StoredObject, file: IO[bytes], received: Callable[[int], None]) -> None:
+        bucket, _ = object_urls.split(wanted.url)
+        position = failures = 0
+        file.truncate(0)
+        while (start := position) < wanted.size:
+            try:
+                for part in self._open_bucket(bucket).read(wanted, start, min(start + _PART, wanted.size)):
+                    position += file.write(part)
+                    received(len(part))
+            except InterruptedResponseError:
+                failures = 1 if position > start else failures + 1
+                if failures == _ATTEMPTS:
+                    raise
+                time.sleep(_pause(failures))
+        file.flush()
+        os.fsync(file.fileno())
+
+    def _require_space(self, missing: Sequence[StoredObject]) -> None:
+        """Raise if the file system of the cache has no space for the `missing` objects."""
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise ConfigurationError(f"{DIRECTORY_ENV}: cannot create {self._directory}: {error.strerror}") from None
+        (total, _, free), needed = self._disk_usage(self._directory), sum(each.size for each in missing)
+        if needed > free:
+            text = f"{missing[0].url} and {len(missing) - 1} more objects" if len(missing) > 1 else missing[0].url
+            kind = StorageError if needed <= total else ConfigurationError
+            raise kind(
+                f"{text}: copies need {_size(needed)}, and {self._directory} has {_size(free)} free of "
+                f"{_size(total)}; {self._remedy}"
+            )
+
+    def _write_failure(self, error: OSError, wanted: StoredObject) -> TrainerError:
+        text = f"{wanted.url}: cannot write its copy in {self._directory}: {error.strerror}"
+        if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
+            return ConfigurationError(f"{text}; set fsGroup, so that the volume is writable for user {os.getuid()}")
+        return StorageError(f"{text}; {self._remedy}" if error.errno in {errno.ENOSPC, errno.EDQUOT} else text)
+
+    @property
+    def _remedy(self) -> str:
+        return f"mount a larger volume, such as an ephemeral one, and set {DIRECTORY_ENV} to its path"
+
+
+@cache
+def objects() -> ObjectCache:
+    """Return the cache of this process."""
+    default = Path(tempfile.gettempdir(), "tfdist-objects")
+    return ObjectCache(Path(os.environ.get(DIRECTORY_ENV) or default))
+
+
+def local(name: str) -> str:
+    """Return the path that the file `name` is read from: that of its copy if it is the URL of an object.
+
+    Errors as of `ObjectCache.path`.
+    """
+    return str(objects().path(name)) if object_urls.is_url(name) else name
+
+
+def download(names: Sequence[str]) -> None:
+    """Have copies of the objects whose URLs are among `names`; errors as of `ObjectCache.path`."""
+    if any(map(object_urls.is_url, names)):
+        objects().download(names)
+
+
+def is_file(name: str) -> bool:
+    """Return whether the path or URL `name` is that of a file or an object; errors as of `ObjectCache.matches`."""
+    return bool(objects().matches(name)) if object_urls.is_url(name) else Path(name).is_file()
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[tuple[IO[bytes], Path]]:
+    """Give the file `path` and its path, created if it does not exist, while no other process or thread has it."""
+    while True:
+        with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            try:
+                current = path.stat().st_ino == os.fstat(file.fileno()).st_ino
+            except FileNotFoundError:
+                current = False
+            if current:  # otherwise the one before has renamed or removed it
+                yield file, path
+                return
+
+
+def _repeated(call: Callable[[], T]) -> T:
+    """Return the result of `call`, which is repeated if its response was interrupted."""
+    for attempt in range(1, _ATTEMPTS):
+        try:
+            return call()
+        except InterruptedResponseError:
+            time.sleep(_pause(attempt))
+    return call()
+
+
+def _pause(failures: int) -> float:
+    """Return the seconds to wait after so many failures: 0.2, 0.4, 0.8, ..."""
+    return float(0.1 * 2**failures)
+
+
+def _size(number: int) -> str:
+    gib = number / 2**30
+    return f"{gib:.1f} GiB" if gib >= 1 else f"{number / 2**20:.1f} MiB"

@@ -1,0 +1,82 @@
+"""Typed errors for the errors of the library that reads object stores: what is wrong, and what to do."""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import unquote
+
+from tfdist_trainer.errors import ConfigurationError, DataMissingError, StorageError, TrainerError, one_line
+
+_REMEDIES: Final = {
+    "s3": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY from a Secret by envFrom, or give the pod a ServiceAccount "
+    "with a role; it needs s3:ListBucket and s3:GetObject",
+    "gs": "mount a key from a Secret and set GOOGLE_APPLICATION_CREDENTIALS to its path, or give the pod a "
+    "ServiceAccount with Workload Identity; it needs storage.objects.list and storage.objects.get",
+}
+_STATUS: Final = re.compile(r"status code: (\d{3})")
+_REQUESTED: Final = re.compile(r"Error performing \w+ (\S+) in")
+_RETRIED: Final = re.compile(r"after \d+ retries")
+_CODE: Final = re.compile("<Code>([^<]+)</Code>")
+_REASON: Final = re.compile("<Message>([^<]+)</Message>")
+_DEBUG: Final = "\n\nDebug source:"
+_FORBIDDEN: Final = frozenset({401, 403})
+_UNKNOWN_KEYS: Final = frozenset({"InvalidAccessKeyId", "XAdminUserNotFound"})
+"""Codes for unknown credentials: of Amazon S3, which answers 403, and of Versity's gateway, which answers 404."""
+_NOT_FOUND: Final = 404
+_BUSY: Final = frozenset({408, 429})
+_SERVER_ERROR: Final = 500
+
+
+class InterruptedResponseError(StorageError):
+    """A response has ended early; the same request may succeed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a request failed."""
+
+    url: str
+    """Of the object or bucket, for messages."""
+    scheme: str
+    bucket: str
+    server: str
+    """The server, for messages."""
+
+
+def typed(error: Exception, place: Place) -> TrainerError:
+    """Return the typed error for an `error` of the library: `InterruptedResponseError` if it may be repeated at once.
+
+    The body of an answer is not in the message, apart from its code and reason: it may have parts of credentials.
+    """
+    text = str(error).partition(_DEBUG)[0]
+    code, status = _found(_CODE, text), int(_found(_STATUS, text) or 0)
+    reason = _found(_REASON, text)
+    answer = " ".join(filter(None, [f"HTTP {status}" if status else None, code, f"({reason})" if reason else None]))
+    requested = _found(_REQUESTED, text)
+    if requested is not None and place.bucket not in unquote(requested) and status < _SERVER_ERROR:
+        return ConfigurationError(f"{place.url}: no credentials were found; {_REMEDIES[place.scheme]}")
+    if status in _FORBIDDEN or code in _UNKNOWN_KEYS:
+        return ConfigurationError(f"{place.url}: access is denied: {answer}; {_REMEDIES[place.scheme]}")
+    if status == _NOT_FOUND or isinstance(error, FileNotFoundError):
+        missing = "bucket" if code == "NoSuchBucket" or not isinstance(error, FileNotFoundError) else "object"
+        return DataMissingError(f"{place.url}: there is no such {missing}; check its name and {place.server}")
+    if _SERVER_ERROR > status > 0 and status not in _BUSY:
+        return ConfigurationError(f"{place.url}: the request is rejected: {answer}; check {place.server}")
+    if "redirect" in text:
+        return ConfigurationError(f"{place.url}: the bucket is in another region; set AWS_REGION to its region")
+    retried = _RETRIED.search(text)
+    if retried is None and not status:
+        return InterruptedResponseError(f"{place.url}: the response was cut off; check {place.server}")
+    retries = f", {retried[0]}" if retried else ""
+    return StorageError(f"{place.url}: cannot be read{retries}: {answer or 'no answer'}; check {place.server}")
+
+
+def of_settings(error: Exception, place: Place) -> ConfigurationError:
+    """Return the error for settings that the library rejects."""
+    text = one_line(str(error).partition(_DEBUG)[0])
+    return ConfigurationError(f"{place.url}: {text}; {_REMEDIES[place.scheme]}")
+
+
+def _found(pattern: re.Pattern[str], text: str) -> str | None:
+    found = pattern.search(text)
+    return found[1] if found else None
