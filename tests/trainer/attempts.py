@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from support.polling import WAIT_SECONDS, wait_for
-from trainer.conftest import Replicas
+from trainer.replicas import Replicas
 
 from tfdist.contract import ExitCode
 from tfdist_trainer.checkpoint import CheckpointReader, DataCursor, FinalRecord, read_record
 
 if TYPE_CHECKING:
-    from trainer.conftest import Launch
+    from trainer.replicas import Launch
 
 EXAMPLES: Final = 13
 """Of the program; two workers take them in 4 steps of 2 each."""

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pytest
 from support.counted_program import EXAMPLES, JOURNAL, SIGNAL
-from trainer.conftest import Replicas
+from trainer.replicas import Replicas
 
 from tfdist.contract import ExitCode
 from tfdist_trainer.checkpoint import CheckpointReader
 from tfdist_trainer.data import npz, tfrecord
 
 if TYPE_CHECKING:
-    from trainer.conftest import Launch
+    from trainer.replicas import Launch
 
 pytestmark = pytest.mark.trainer
 

@@ -16,7 +16,7 @@ from tfdist_trainer.data.files import Shard, Split
 from tfdist_trainer.strategies.peers import is_listening
 
 if TYPE_CHECKING:
-    from trainer.conftest import Launch
+    from trainer.replicas import Launch
 
     from tfdist_trainer.strategies.replica_group import ReplicaGroup
 

@@ -18,7 +18,7 @@ from tfdist_trainer.programs import choose
 from tfdist_trainer.programs.from_files import explained
 
 if TYPE_CHECKING:
-    from trainer.conftest import Launch
+    from trainer.replicas import Launch
 
 pytestmark = pytest.mark.trainer
 

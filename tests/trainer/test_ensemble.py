@@ -12,7 +12,7 @@ from trainer.conftest import CLASSES, SHAPE, examples
 from tfdist.contract import ExitCode
 
 if TYPE_CHECKING:
-    from trainer.conftest import Launch, Replicas
+    from trainer.replicas import Launch, Replicas
 
 pytestmark = pytest.mark.trainer
 

@@ -22,7 +22,7 @@ from tfdist_trainer.reporter import Reporter
 from tfdist_trainer.writer_heartbeat import WriterHeartbeat
 
 if TYPE_CHECKING:
-    from trainer.conftest import Launch
+    from trainer.replicas import Launch
 
     from tfdist_trainer.evaluator import Evaluator
 

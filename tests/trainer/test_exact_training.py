@@ -19,7 +19,7 @@ from tfdist_trainer.metrics.collection import MetricCollection
 from tfdist_trainer.programs import choose
 
 if TYPE_CHECKING:
-    from trainer.conftest import Launch, Replicas
+    from trainer.replicas import Launch, Replicas
 
 pytestmark = pytest.mark.trainer
 

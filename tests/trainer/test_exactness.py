@@ -15,7 +15,7 @@ from tfdist.contract import ExitCode
 from tfdist.contract_reports import EvaluationReport
 
 if TYPE_CHECKING:
-    from trainer.conftest import Launch
+    from trainer.replicas import Launch
 
 pytestmark = pytest.mark.trainer
 

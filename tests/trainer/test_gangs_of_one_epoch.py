@@ -24,7 +24,7 @@ from tfdist_trainer.metrics.collection import MetricCollection
 from tfdist_trainer.resume import resume_cursor
 
 if TYPE_CHECKING:
-    from trainer.conftest import Launch, Replicas
+    from trainer.replicas import Launch, Replicas
 
 pytestmark = pytest.mark.trainer
 

@@ -21,7 +21,7 @@ from tfdist.contract_reports import EvaluationReport
 from tfdist_trainer.evaluation_store import EvaluationStore
 
 if TYPE_CHECKING:
-    from trainer.conftest import Launch
+    from trainer.replicas import Launch
 
 pytestmark = pytest.mark.trainer
 

@@ -17,7 +17,7 @@ from tfdist_trainer.checkpoint import FinalRecord
 from tfdist_trainer.data.object_cache import DIRECTORY_ENV
 
 if TYPE_CHECKING:
-    from trainer.conftest import Launch
+    from trainer.replicas import Launch
 
 pytestmark = pytest.mark.trainer
 

@@ -14,7 +14,7 @@ from tfdist.contract import ExitCode
 from tfdist_trainer.checkpoint import CheckpointReader, DataCursor, FinalRecord, read_record
 
 if TYPE_CHECKING:
-    from trainer.conftest import Launch
+    from trainer.replicas import Launch
 
 pytestmark = pytest.mark.trainer
 

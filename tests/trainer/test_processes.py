@@ -15,7 +15,7 @@ from tfdist.contract_reports import EvaluationReport
 from tfdist_trainer.checkpoint import CheckpointReader, FinalRecord, Record, read_record
 
 if TYPE_CHECKING:
-    from trainer.conftest import Launch
+    from trainer.replicas import Launch
 
 pytestmark = pytest.mark.trainer
 

@@ -20,7 +20,7 @@ from tfdist_trainer.errors import PeerLostError
 from tfdist_trainer.strategies.rendezvous import wait_for_members
 
 if TYPE_CHECKING:
-    from trainer.conftest import Launch
+    from trainer.replicas import Launch
 
 
 Join = Callable[[Member], Future[list[list[str]]]]

@@ -16,7 +16,7 @@ from tfdist_trainer.errors import ConfigurationError, DeviceMissingError
 from tfdist_trainer.xla_autotuner import PLAIN_EXECUTIONS, XlaAutotuner
 
 if TYPE_CHECKING:
-    from trainer.conftest import Launch
+    from trainer.replicas import Launch
 
 INSPECT = """
 import json, os, sys

@@ -10,7 +10,7 @@ from support.slowed_program import SECONDS
 from tfdist.contract import Role
 
 if TYPE_CHECKING:
-    from trainer.conftest import Launch, Replicas
+    from trainer.replicas import Launch, Replicas
 
 pytestmark = pytest.mark.trainer
 

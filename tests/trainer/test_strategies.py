@@ -12,7 +12,7 @@ from tfdist.contract import ExitCode, Role
 from tfdist_trainer.checkpoint import FinalRecord, Record, read_record
 
 if TYPE_CHECKING:
-    from trainer.conftest import Launch
+    from trainer.replicas import Launch
 
 pytestmark = pytest.mark.trainer
 

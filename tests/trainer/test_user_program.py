@@ -12,7 +12,7 @@ import pytest
 from tfdist.contract import ExitCode
 
 if TYPE_CHECKING:
-    from trainer.conftest import Launch
+    from trainer.replicas import Launch
 
 pytestmark = pytest.mark.trainer
 
