@@ -21,7 +21,8 @@ EVALUATOR: Final = "evaluator"
 RECOVERY: Final = "recovery"
 COMMAND_LINE: Final = "command line"
 FIT: Final = "fit"
-SECTIONS: Final = (TRAINER, EVALUATOR, RECOVERY, COMMAND_LINE, FIT)
+EMBEDDING: Final = "embedding"
+SECTIONS: Final = (TRAINER, EVALUATOR, RECOVERY, COMMAND_LINE, FIT, EMBEDDING)
 """Keys of results in the file, and before `results` in the page's marks; the controller's have none."""
 
 _GIB: Final = 1024**3

@@ -14,7 +14,7 @@ import numpy as np
 
 from bench import report
 from bench.results import Row, Samples, Target
-from bench.trainer import evaluator_cost, fit_alone, fit_turns, resume, saving, start
+from bench.trainer import embedding, evaluator_cost, fit_alone, fit_turns, resume, saving, start
 from bench.trainer.processes import ProcessGroup
 from tfdist_cluster import console
 
@@ -48,6 +48,8 @@ def main(arguments: Sequence[str]) -> int:
             _store(options, report.FIT, lambda: _fit(base, Path(name)))
         if "evaluator" in options.only:
             _store(options, report.EVALUATOR, lambda: _evaluator_cost(base, Path(name)))
+        if "embedding" in options.only:
+            _store(options, report.EMBEDDING, lambda: _embedding(Path(name)))
     return 0
 
 
@@ -63,7 +65,7 @@ def _store(options: argparse.Namespace, section: str, measure: Callable[[], list
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="bench.trainer", description="Measures the trainer and a plain loop")
-    choices = [*MODELS, "fit", "saving", "start", "resume", "evaluator"]
+    choices = [*MODELS, "fit", "saving", "start", "resume", "evaluator", "embedding"]
     parser.add_argument("--only", nargs="+", choices=choices, default=choices, help="default: all")
     parser.add_argument("--processes", nargs="+", type=int, default=[1, 2], help="default: 1 2")
     parser.add_argument(
@@ -110,6 +112,11 @@ def _fit(base: dict[str, Any], folder: Path) -> list[Row]:
 def _evaluator_cost(base: dict[str, Any], folder: Path) -> list[Row]:
     with console.step("with an evaluator"):
         return evaluator_cost.run(base | MODELS["cnn"].config, folder)
+
+
+def _embedding(folder: Path) -> list[Row]:
+    with console.step("embedding"):
+        return embedding.run(folder / "embedding")
 
 
 def _compared(model: Model, size: int, base: dict[str, Any], folder: Path, options: argparse.Namespace) -> list[Row]:

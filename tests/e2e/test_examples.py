@@ -160,6 +160,14 @@ def test_the_classes_of_reviews_are_learned_and_the_best_checkpoint_is_known(run
 
 
 @pytest.mark.long
+def test_a_recommender_ranks_what_a_user_takes_above_random_items(runs: dict[str, Run]) -> None:
+    ended = runs["recommender/job.yaml"]
+    assert ended.status["progress"]["step"] == 2 * 782
+    assert ended.final["examples"] == 40_000
+    assert ended.final["metrics"]["auc"] > 0.7, "the popularity of items alone reaches 0.68"
+
+
+@pytest.mark.long
 def test_a_lost_worker_costs_a_restart_and_no_example(runs: dict[str, Run]) -> None:
     ended = runs["resume/job.yaml"]
     assert ended.status["restarts"]["counted"] == 1
