@@ -59,7 +59,7 @@ def test_training_by_rows_is_that_by_whole_tables(one: "ReplicaGroup", optimizer
 def test_a_step_exchanges_rows_with_the_parameter_server_and_not_the_table(
     launch_roles: "Launch", tmp_path: Path
 ) -> None:
-    # given: a proxy between the parameter server and the others
+    # given: proxies before worker and parameter server, as each of them fetches what the other has
     config = {"batchSizePerReplica": BATCH, "epochs": 1}
     job = {
         "strategy": "ParameterServer",
@@ -67,17 +67,19 @@ def test_a_step_exchanges_rows_with_the_parameter_server_and_not_the_table(
         "training": {"program": "support.embedding_program:Table", "config": config},
     }
     gang = launch_roles({"chief": 1, "worker": 1, "ps": 1}, config={}, job=job, absent=range(3))
-    gang.start(SERVER)
-    wait_for("the parameter server", lambda: is_listening(gang.addresses[SERVER]), context=lambda: gang.outputs)
-    with proxy(f"tcp://{gang.addresses[SERVER]}") as between:
-        for index in (CHIEF, WORKER):
-            tf_config = json.loads(gang.environs[index]["TF_CONFIG"])
-            tf_config["cluster"]["ps"] = [between.address.removeprefix("https://")]
-            gang.environs[index]["TF_CONFIG"] = json.dumps(tf_config)
-            gang.start(index)
+    for index in (WORKER, SERVER):
+        gang.start(index)
+    servers = [gang.addresses[index] for index in (WORKER, SERVER)]
+    wait_for("both servers", lambda: all(map(is_listening, servers)), context=lambda: gang.outputs)
+    with proxy(f"tcp://{servers[0]}") as worker, proxy(f"tcp://{servers[1]}") as server:
+        tf_config = json.loads(gang.environs[CHIEF]["TF_CONFIG"])
+        tf_config["cluster"]["worker"] = [worker.address.removeprefix("https://")]
+        tf_config["cluster"]["ps"] = [server.address.removeprefix("https://")]
+        gang.environs[CHIEF]["TF_CONFIG"] = json.dumps(tf_config)  # the others learn the addresses from the chief
         # when
-        assert [gang.processes[index].wait(300) for index in (CHIEF, WORKER)] == [0, 0], gang.outputs
-        exchanged = between.forwarded_bytes
+        gang.start(CHIEF)
+        assert gang.processes[CHIEF].wait(300) == 0, gang.outputs
+        exchanged = worker.forwarded_bytes + server.forwarded_bytes
     # then: the initial values, and what the checkpoint has
     assert gang.termination().step == STEPS
     assert exchanged < 0.1 * 2 * STEPS * embedding_program.TABLE_BYTES
