@@ -92,7 +92,7 @@ OTHER_FILES: dict[str, tuple[bytes, str]] = {
     ),
     "UTF-16 without a mark": (GOOD_TEXT.encode("utf-16-le"), "; it seems to be UTF-16 text: convert it to UTF-8"),
     "semicolons": (GOOD_TEXT.replace(",", ";").encode(), "separated by ';': separate them by commas"),
-    "tabs": (GOOD_TEXT.replace(",", "\t").encode(), "separated by '\\t': separate them by commas"),
+    "tabs": (GOOD_TEXT.replace(",", "\t").encode(), "separated by '\\t': set data.format: tsv"),
     "a pointer": (
         b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 5\n",
         "fetch the file with git lfs pull",
@@ -231,6 +231,7 @@ WRONG_COMPRESSION: dict[str, tuple[bool, Any, str]] = {
         "decompressed content begins like a GZIP file",
     ),
     "CSV": (False, lambda _: b"text,label\n" + b"a,0\n" * 20, "text file: if it is CSV, set data.format: csv"),
+    "TSV": (False, lambda _: b"text\tlabel\n" + b"a\t0\n" * 20, "text file: if it is TSV, set data.format: tsv"),
     "JSON lines": (False, lambda _: b'{"text": "a", "label": 0}\n' * 20, "if it is JSON lines, set data.format: jsonl"),
     "an image": (False, lambda _: b"\x89PNG\r\n\x1a\n" + bytes(60), "begins like a PNG file: set data.format"),
 }

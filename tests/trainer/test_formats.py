@@ -93,6 +93,10 @@ def test_idx_images_find_their_file_of_labels(tmp_path: Path) -> None:
         ("a.npz", "npz"),
         ("a.csv", "csv"),
         ("a.csv.gz", "csv"),
+        ("a.tsv", "tsv"),
+        ("a.tsv.gz", "tsv"),
+        ("pos/1.txt", "text"),
+        ("pos/1.txt.gz", "text"),
         ("a.jsonl.gz", "jsonl"),
         ("a.ndjson", "jsonl"),
         ("a.snappy.parquet", "parquet"),
@@ -154,8 +158,10 @@ def write(kind: str, path: Path, ids: Array) -> None:
     from tfdist_trainer.data import tfrecord
 
     columns: dict[str, Array] = {"id": ids, "x": ids / 2, "kind": np.where(ids % 5 == 4, "bad", "a")}
-    if kind == "csv":
-        write_lines(path, "id,x,kind", *(f"{i},{x},{k}" for i, x, k in zip(*columns.values(), strict=True)))
+    if kind in {"csv", "tsv"}:
+        rows = zip(*(values.tolist() for values in columns.values()), strict=True)
+        lines = [",".join(columns), *(",".join(map(str, row)) for row in rows)]
+        write_lines(path, *(line.replace(",", "\t") if kind == "tsv" else line for line in lines))
     elif kind == "jsonl":
         rows = zip(*(values.tolist() for values in columns.values()), strict=True)
         write_lines(path, *(json.dumps(dict(zip(columns, row, strict=True))) for row in rows))
@@ -169,7 +175,7 @@ def write(kind: str, path: Path, ids: Array) -> None:
 
 
 @pytest.mark.trainer
-@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet", "npz", "tfrecord", "tfrecord.gz"])
+@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "parquet", "npz", "tfrecord", "tfrecord.gz"])
 @pytest.mark.parametrize(("sizes", "pipelines"), [([7, 0, 16], 3), ([7, 6, 10], 2)], ids=["by file", "by record"])
 def test_every_good_record_is_read_once_and_bad_ones_are_counted_once(
     ending: str, sizes: list[int], pipelines: int, tmp_path: Path

@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 import pytest
 import tensorflow as tf
 
 from tfdist.contract import ExitCode
 from tfdist_trainer.data.files import Shard, Split
 from tfdist_trainer.data.pipeline import EpochRange, stream
+from tfdist_trainer.data.tfrecord import example
 from tfdist_trainer.errors import ConfigurationError, classify
 from tfdist_trainer.programs import choose
 from tfdist_trainer.programs.base import Program
@@ -82,6 +84,29 @@ def test_a_right_program_passes(program: Callable[..., Program]) -> None:
     use(program())
 
 
+def test_features_of_any_length_in_records_become_examples_of_one_shape(
+    program: Callable[..., Program], tmp_path: Path
+) -> None:
+    path = str(tmp_path / "x.tfrecord")
+    lengths = [0, 1, 3, 5, 2, 0, 4, 3]
+    with tf.io.TFRecordWriter(path) as writer:
+        for length in lengths:
+            writer.write(example({"items": np.arange(1, length + 1), "label": float(length)}))
+
+    def dataset() -> tf.data.Dataset:
+        features = {"items": tf.io.RaggedFeature(tf.int64), "label": tf.io.FixedLenFeature([1], tf.float32)}
+
+        def padded(records: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            columns = tf.io.parse_example(records, features)
+            return columns["items"].to_tensor(shape=[None, 3]), columns["label"]
+
+        return tf.data.TFRecordDataset(path).batch(3).map(padded).unbatch()
+
+    use(program(dataset=dataset, model=lambda: keras.Sequential([keras.layers.Input([3]), keras.layers.Dense(1)])))
+    found = [items.tolist() for items, _ in dataset().as_numpy_iterator()]
+    assert found == [[*range(1, min(n, 3) + 1), *[0] * (3 - n)] for n in lengths]
+
+
 def failing(error: Exception, *, known: bool = False) -> Callable[[], tf.data.Dataset]:
     """Return the data set of a generator that raises `error` after four examples."""
 
@@ -128,7 +153,10 @@ WRONG: dict[str, tuple[dict[str, Callable[[], Any]], str]] = {
         {"dataset": lambda: line().map(lambda x, y: (tf.tile(x, [2]), y))},
         r"dataset\(\) returns features of shape \(2,\), and model\(\) .* \(1,\) .*; make the shapes equal$",
     ),
-    "ragged": ({"dataset": ragged}, r"dataset\(\) returns examples with a RaggedTensor; return dense"),
+    "ragged": (
+        {"dataset": ragged},
+        r"dataset\(\) returns examples with a RaggedTensor; return dense tensors of one shape",
+    ),
     "no label": ({"dataset": lambda: line().map(lambda x, _: {"x": x})}, r"dataset\(\) returns examples that are a"),
     "no data set": ({"dataset": lambda: [1, 2]}, r"dataset\(\) returns a list; return a tf.data.Dataset"),
     "generator": ({"dataset": failing(KeyError("price"))}, r"dataset\(\) raises KeyError: 'price'$"),
@@ -136,7 +164,7 @@ WRONG: dict[str, tuple[dict[str, Callable[[], Any]], str]] = {
         {"dataset": failing(ValueError("bad\nrow"), known=True)},
         r"dataset\(\) raises ValueError: bad row$",
     ),
-    "sizes": ({"dataset": sizes}, r"dataset\(\) returns examples of shape \(None,\), .* pad examples"),
+    "sizes": ({"dataset": sizes}, r"dataset\(\) returns examples of shape \(None,\), .* pad or truncate"),
     "raises": ({"model": raises(NameError("no x"))}, r"model\(\) raises NameError: no x$"),
     "no model": ({"model": lambda: None}, r"model\(\) returns a NoneType; return a Keras model"),
     "name of an optimizer": (

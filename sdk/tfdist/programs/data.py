@@ -17,7 +17,7 @@ OBJECT_STORES: Final = ("gs://", "s3://")
 
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/]*)/?(.*)", re.DOTALL)
 
-Format = Literal["npz", "tfrecord", "csv", "jsonl", "parquet", "idx"]
+Format = Literal["npz", "tfrecord", "csv", "tsv", "jsonl", "parquet", "text", "idx"]
 
 WORKER: Final = re.compile(r"\{worker(?::0([1-9]))?\}")
 """Placeholder for the index of a worker in a pattern; `{worker:05}` is padded to five digits."""
@@ -82,9 +82,10 @@ class DataConfig(StrictModel, defer_build=True):
     eval: Files | None = None
     """Evaluation files, as `train`."""
     format: Format | None = None
-    """`npz`, `tfrecord`, `csv`, `jsonl` (JSON lines), `parquet` (needs pyarrow in the image) or `idx`. By default
-    detected from the end of the name: `.npz`, `.parquet`; `.csv`, `.jsonl`, `.ndjson`, `ubyte` or `.idx`, also with
-    `.gz`; anything else is TFRecord."""
+    """`npz`, `tfrecord`, `csv`, `tsv`, `jsonl` (JSON lines), `parquet` (needs pyarrow in the image), `text` (an example
+    in each file, in the folder of its class) or `idx`. By default detected from the end of the name: `.npz`,
+    `.parquet`; `.csv`, `.tsv`, `.jsonl`, `.ndjson`, `.txt`, `ubyte` or `.idx`, also with `.gz`; anything else is
+    TFRecord."""
     compression: Literal["None", "GZIP"] | None = None
     """Compression of TFRecord files. By default `GZIP` for names that end in `.gz`."""
     weight: ColumnName | None = None

@@ -17,9 +17,10 @@ _FORMER_MODELS = {"pooling": "averagePooling"}
 class TextClassificationConfig(FilesConfig):
     """Text classification.
 
-    The columns are a text and a label, in CSV, JSON lines, Parquet, `.npz` or TFRecord files. Texts become words as by
-    default in `keras.layers.TextVectorization` (`lower_and_strip_punctuation`): ASCII letters are converted to lower
-    case, ASCII punctuation is removed, and the rest is split at whitespace. So `don't` is the word `dont`.
+    The columns are a text and a label, in CSV, TSV, JSON lines, Parquet, `.npz` or TFRecord files; or each text is a
+    file in the folder of its class (format `text`), as for `keras.utils.text_dataset_from_directory`. Texts become
+    words as by default in `keras.layers.TextVectorization` (`lower_and_strip_punctuation`): ASCII letters are converted
+    to lower case, ASCII punctuation is removed, and the rest is split at whitespace. So `don't` is the word `dont`.
     """
 
     text: ColumnName = "text"

@@ -1,20 +1,17 @@
-"""The records of a CSV file with the number of their first line. A malformed record costs no other record.
+"""The records of a CSV or TSV file with the number of their first line. A malformed record costs no other record.
 
 A double quote that is not closed makes the parser read on to the next double quote, or to the end of the file. So after
 an error the parser starts again at the second line of the malformed record.
 """
 
 import csv
-import re
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from tfdist_trainer.data.text_files import first_undecoded, not_utf8
-
-_LINE_END: Final = re.compile("\r\n|\r|\n")
+from tfdist_trainer.data.text_files import first_undecoded, line_ends, not_utf8
 
 
 class Record(NamedTuple):
@@ -55,6 +52,13 @@ def records(file: Iterable[str]) -> Iterator[Record]:
         first += 1
 
 
+def tab_separated(file: Iterable[str]) -> Iterator[Record]:
+    """Yield the lines `file` as records of fields that are separated by tabs, empty lines excluded."""
+    for number, line in enumerate(file, 1):
+        if text := line.rstrip("\r\n"):
+            yield Record(number, text.split("\t"))
+
+
 def _kept(source: Iterator[str], again: deque[str], record: list[str]) -> Iterator[str]:
     """Yield the lines of `again`, then those of `source`, and append each to `record`."""
     while again:
@@ -72,7 +76,7 @@ def undecoded(record: Record, place: int) -> tuple[int, str] | None:
     if found is None:
         return None
     before = "".join((*record.fields[:place], text[: found.start()]))
-    return record.line + len(_LINE_END.findall(before)), not_utf8(found)
+    return record.line + line_ends(before), not_utf8(found)
 
 
 def _problem(error: csv.Error) -> str:

@@ -1,10 +1,13 @@
-"""Columns of CSV files with a header, plain or gzip. Needs only NumPy.
+"""Columns of CSV and TSV files with a header, plain or gzip. Needs only NumPy.
 
-RFC 4180: commas, double quotes, UTF-8. A missing value, or a value that is not a number in a numeric column, is an
-error with its line: how to replace it is for the author of the data to decide.
+CSV as in RFC 4180: commas, double quotes, UTF-8. TSV as in the registration of text/tab-separated-values at IANA: a
+record is a line, its fields have no tabs, and a double quote is a character like any other. A missing value, or a value
+that is not a number in a numeric column, is an error with its line: how to replace it is for the author of the data to
+decide.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from functools import partial
 from typing import IO, Any, Final, NamedTuple
 
 import numpy as np
@@ -12,12 +15,18 @@ import numpy as np
 from tfdist.messages import count
 from tfdist_trainer.data import text_rows
 from tfdist_trainer.data.columns import Array, BadRecords, Column, Converted, shown
-from tfdist_trainer.data.csv_records import Record, records, undecoded, unlimited_fields
+from tfdist_trainer.data.csv_records import Record, records, tab_separated, undecoded, unlimited_fields
 from tfdist_trainer.data.text_files import first_undecoded
 from tfdist_trainer.data.text_rows import Row, Syntax
 from tfdist_trainer.errors import ColumnAbsentError, ConfigurationError, DataMalformedError
 
-_OTHER_SEPARATORS: Final = ("\t", ";", "|")
+_REMEDIES: Final = {
+    ",": "set data.format: csv",
+    "\t": "set data.format: tsv",
+    ";": "separate them by commas",
+    "|": "separate them by commas",
+}
+"""What to do about fields with another separator than that of the format."""
 _LONGEST_NUMBER: Final = 64
 """Characters of a field up to which all fields of a column are converted at once, as an array of that width."""
 
@@ -30,18 +39,30 @@ def read(name: str, columns: Sequence[Column], bad: BadRecords) -> dict[str, Arr
         ColumnAbsentError: its header lacks a column.
         ConfigurationError: a column is a list of numbers.
     """
-    return text_rows.read(name, columns, bad, _SYNTAX)
+    return text_rows.read(name, columns, bad, _CSV)
 
 
-def _rows(name: str, file: IO[str], columns: Sequence[Column]) -> Generator[Row, None, None]:
+def read_tsv(name: str, columns: Sequence[Column], bad: BadRecords) -> dict[str, Array]:
+    """Return the given columns of the TSV file `name`; see `read`."""
+    return text_rows.read(name, columns, bad, _TSV)
+
+
+def _rows(
+    kind: str,
+    parse: Callable[[Iterable[str]], Iterator[Record]],
+    name: str,
+    file: IO[str],
+    columns: Sequence[Column],
+) -> Generator[Row, None, None]:
+    """Return the rows of a file of the format `kind`, whose lines `parse` divides into records."""
     for column in columns:
         if column.shape:
             raise ConfigurationError(
-                f"{name}: {column.name!r} is an array of {list(column.shape)}, and a field of CSV is one value: "
+                f"{name}: {column.name!r} is an array of {list(column.shape)}, and a field of {kind} is one value: "
                 "configure a column for each number, or convert the file to JSON lines"
             )
     with unlimited_fields():
-        found = records(file)
+        found = parse(file)
         places = _places(name, next(found, Record(1, [])), columns)
         for record in found:
             yield _row(record, columns, places)
@@ -70,9 +91,9 @@ def _header_hint(header: Sequence[str], missing: Sequence[str]) -> str:
     """Return why a header may lack columns: another encoding, or another separator; "" if that is not known."""
     if any("\0" in field for field in header):
         return "; it seems to be UTF-16 text: convert it to UTF-8"
-    for separator in _OTHER_SEPARATORS:
+    for separator, remedy in _REMEDIES.items():
         if len(header) == 1 and set(missing) <= {field.strip(' "') for field in header[0].split(separator)}:
-            return f"; its fields are separated by {separator!r}: separate them by commas"
+            return f"; its fields are separated by {separator!r}: {remedy}"
     return ""
 
 
@@ -92,8 +113,8 @@ def _row(record: Record, columns: Sequence[Column], places: _Places) -> Row:
     return Row(record.line, values)
 
 
-def _convert(texts: list[Any], column: Column) -> Converted:
-    """Return the values of the fields `texts` of a column."""
+def convert(texts: list[Any], column: Column) -> Converted:
+    """Return the values of the strings `texts`, one for each row, as those of a column."""
     if column.kind == "string":
         # As objects: in an array of type str each text takes the space of the longest one.
         return Converted(np.asarray(texts, object), {})
@@ -116,4 +137,5 @@ def _number(text: str, kind: type[np.int64] | type[np.float64]) -> np.int64 | np
         return None
 
 
-_SYNTAX: Final = Syntax("CSV", "", _rows, _convert)
+_CSV: Final = Syntax("CSV", "", partial(_rows, "CSV", records), convert)
+_TSV: Final = Syntax("TSV", "", partial(_rows, "TSV", tab_separated), convert)

@@ -12,8 +12,10 @@ def format_of(name: str) -> Format:
     plain = name.removesuffix(".gz")
     if plain.endswith(".npz"):
         return "npz"
-    if plain.endswith(".csv"):
-        return "csv"
+    if plain.endswith((".csv", ".tsv")):
+        return "tsv" if plain.endswith(".tsv") else "csv"
+    if plain.endswith(".txt"):
+        return "text"
     if plain.endswith((".jsonl", ".ndjson")):
         return "jsonl"
     return "idx" if plain.endswith(("ubyte", ".idx")) else "tfrecord"

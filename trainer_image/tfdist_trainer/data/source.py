@@ -1,6 +1,6 @@
 """The examples of one split in one pipeline, for all file formats.
 
-`npz`, `csv`, `jsonl`, `parquet` and `idx` files are read into memory once; batches are gathered by index. TFRecord
+Files of all formats but TFRecord are read into memory once; batches are gathered by index. TFRecord
 files are read in each epoch, or kept in memory as serialized records with `cache`.
 """
 
@@ -15,7 +15,7 @@ import tensorflow as tf
 from tfdist.programs.data import Format
 from tfdist_trainer import log
 from tfdist_trainer.autograph import do_not_convert, graph
-from tfdist_trainer.data import csvs, idx, json_lines, npz, parquet, tfrecord
+from tfdist_trainer.data import csvs, idx, json_lines, npz, parquet, text_examples, tfrecord
 from tfdist_trainer.data.batches import BatchOrder, indexed_batches, streamed_batches
 from tfdist_trainer.data.columns import Array, BadRecords, Column
 from tfdist_trainer.data.files import FileAssignment, still_readable
@@ -26,6 +26,8 @@ Read = Callable[[str, Sequence[Column], BadRecords], dict[str, Array]]
 READERS: Final[Mapping[str, Read]] = {
     "npz": npz.read,
     "csv": csvs.read,
+    "tsv": csvs.read_tsv,
+    "text": text_examples.read,
     "jsonl": json_lines.read,
     "parquet": parquet.read,
     "idx": idx.read_columns,

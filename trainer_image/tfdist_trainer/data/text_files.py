@@ -14,6 +14,7 @@ UNREADABLE: Final = (OSError, EOFError, zlib.error)
 """Errors of a file that cannot be read, or whose compression is damaged."""
 _ENCODING: Final = "utf-8-sig"
 _ON_WRONG_BYTE: Final = "surrogateescape"
+_LINE_END: Final = re.compile("\r\n|\r|\n")
 _UNDECODED: Final = re.compile("[\udc80-\udcff]")
 """A byte that is not UTF-8, as the error handler `surrogateescape` decodes it."""
 
@@ -37,6 +38,11 @@ def open_text(name: str, kind: str, newline: str) -> IO[str]:
         return gzip.open(path, "rt", encoding=_ENCODING, errors=_ON_WRONG_BYTE, newline=newline)
     _check_kind(name, kind, start, "it")
     return Path(path).open(encoding=_ENCODING, errors=_ON_WRONG_BYTE, newline=newline)
+
+
+def line_ends(text: str) -> int:
+    """Return the number of line ends in `text`."""
+    return len(_LINE_END.findall(text))
 
 
 def first_undecoded(text: str) -> re.Match[str] | None:

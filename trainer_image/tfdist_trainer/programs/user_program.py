@@ -118,9 +118,10 @@ def _check_dataset(dataset: Any) -> None:
     for spec in tf.nest.flatten(element):
         if not isinstance(spec, tf.TensorSpec):
             kind = type(spec).__name__.removesuffix("Spec")
-            raise _returned("dataset", f"examples with a {kind}; return dense tensors, for example with to_tensor()")
+            remedy = "return dense tensors of one shape, for example with RaggedTensor.to_tensor(shape=...)"
+            raise _returned("dataset", f"examples with a {kind}; {remedy}")
         if not spec.shape.is_fully_defined():
-            remedy = "return one example at a time, without batch(), and pad examples of different sizes"
+            remedy = "return one example at a time, without batch(), and pad or truncate examples of different sizes"
             raise _returned("dataset", f"examples of shape {spec.shape}, of which every size must be known; {remedy}")
     weight = element[-1].shape if parts == max(_OPTIONAL_WEIGHT) else tf.TensorShape([])
     if not weight.is_compatible_with([]):
