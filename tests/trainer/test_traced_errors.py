@@ -208,7 +208,6 @@ def test_a_loss_that_branches_on_tensors_and_is_a_metric_too_is_traced(program: 
 def test_an_ensemble_reports_the_errors_of_its_members(program: Callable[..., Program]) -> None:
     with pytest.raises(ConfigurationError, match=r"^training.program: loss\(\) raises ValueError: bad$"):
         evaluate_ensemble(Ensemble([program(loss=raising(ValueError("bad")))]))
-
     with pytest.raises(ConfigurationError, match=r"^training.program: ensemble\(\) raises TypeError: bad$"):
         evaluate_ensemble(Ensemble([WithoutMean(program().config)]))
 
