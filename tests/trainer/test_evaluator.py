@@ -266,6 +266,18 @@ def check_scores(directory: Path, data: Path, best: dict[str, Any]) -> None:
     assert any(b"confusion_matrix" in content and b"PNG" in content for content in events)
 
 
+def test_a_wrong_field_of_the_evaluation_is_reported_as_by_validation(training: EvaluatedTraining) -> None:
+    from tfdist_trainer.evaluator import best_policy_of
+
+    wrong = {"metric": 3, "earlyStopping": {"patience": "many"}}
+    with pytest.raises(ConfigurationError) as caught:
+        best_policy_of(training.context(wrong))
+    assert str(caught.value) == (
+        "evaluation.metric: Invalid value: 3: must be a string; quote numbers and booleans; "
+        'evaluation.earlyStopping.patience: Invalid value: "many": must be an integer'
+    )
+
+
 def test_an_unknown_metric_is_reported_with_the_known_ones(
     training: EvaluatedTraining, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -115,6 +115,10 @@ def test_data_that_is_partitioned_already_is_read_by_its_worker(tmp_path: Path) 
     pattern, every = (Pattern(f"{tmp_path}/{name}", "data.train") for name in ("part-{worker:03}.npz", "*"))
     parts = [file_assignment([pattern], Shard(worker, 3)) for worker in range(3)]
     assert parts == [FileAssignment((f"{tmp_path}/part-{worker:03}.npz",), 1, 0) for worker in range(3)]
+    of_chief = file_assignment([pattern], Shard(0, 1, workers=3))
+    assert of_chief.files == tuple(f"{tmp_path}/part-{worker:03}.npz" for worker in range(3))
+    with pytest.raises(ConfigurationError, match=r"data.train: .*part-002.npz is for worker 2, and the last of 2"):
+        file_assignment([pattern], Shard(0, 1, workers=2))
     with pytest.raises(ConfigurationError, match=r"data.train: .*part-002.npz is for worker 2, and the last of 2"):
         file_assignment([pattern], Shard(0, 2))
     with pytest.raises(DataMissingError, match=r"no file matches '.*part-003.npz'"):

@@ -76,6 +76,19 @@ def test_the_number_of_examples_is_exact_if_the_files_of_the_workers_differ_in_s
     assert "a part of their records" in event[2]
 
 
+def test_each_worker_trains_on_its_own_files_if_the_pattern_has_its_index(
+    launch_roles: "Launch", uneven: dict[str, Any], tmp_path: Path
+) -> None:
+    config = uneven | {"data": {"train": f"{tmp_path}/train-{{worker}}.tfrecord"}, "epochs": 3}
+    gang = launch_roles(ROLES, config=config, job=job(tmp_path / "ckpt"))
+    assert set(gang.wait()) == {0}, gang.outputs
+    assert counts_of(final_cursor(tmp_path / "ckpt")) == (3 * STEPS, 3 * (SMALL + LARGE))
+    event = re.search(r"input-uneven examples=(\S+) message=(.*)", gang.output())
+    assert event, gang.output()
+    assert event[1] == f"{SMALL},{LARGE}"
+    assert "used more often" in event[2]
+
+
 def test_the_number_of_examples_is_exact_if_the_program_divides_them_unevenly(
     launch_roles: "Launch", tmp_path: Path
 ) -> None:

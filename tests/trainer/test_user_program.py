@@ -67,6 +67,14 @@ class Diverges(Line):
     def loss(self, labels, predictions):
         return super().loss(labels, predictions) / 0.0
 
+class Raises(Line):
+    def loss(self, labels, predictions):
+        raise ValueError("no such label")
+
+class Weightless(Line):
+    def dataset(self, split, shard):
+        return super().dataset(split, shard).map(lambda x, y, _: (x, y, 0.0))
+
 class OneBad(Line):
     """Its last example, which the second of two workers has, is no number."""
 
@@ -199,6 +207,20 @@ def test_a_loss_that_is_no_number_ends_training_or_is_skipped(launch: "Launch", 
     assert "steps-skipped" in skipped.output()
     assert of_one.wait() == [ExitCode.DATA_MALFORMED] * 2, "what one has, all see"
     assert [of_one.termination(rank).reason for rank in range(2)] == ["NotFinite"] * 2
+
+
+@pytest.mark.usefixtures("source")
+def test_an_error_of_the_loss_ends_every_worker_as_an_error_of_the_configuration(launch: "Launch") -> None:
+    gang = launch(2, config={}, job=job("mine:Raises", {}))
+    assert gang.wait() == [ExitCode.CONFIGURATION] * 2, gang.outputs
+    assert gang.termination(1).message == "training.program: loss() raises ValueError: no such label"
+
+
+@pytest.mark.usefixtures("source")
+def test_examples_that_all_weigh_nothing_are_reported(launch: "Launch") -> None:
+    replica = launch(1, config={}, job=job("mine:Weightless", {"epochs": 2}))
+    assert replica.wait() == [ExitCode.DATA_MALFORMED], replica.output()
+    assert replica.termination().message.startswith("epoch 1: all 128 examples have the weight 0, so nothing is tr")
 
 
 @pytest.mark.usefixtures("source")

@@ -43,7 +43,8 @@ class Context:
     @property
     def shard(self) -> Shard:
         """The shard that this member's input pipeline reads."""
-        return Shard(index=self.member.rank, count=self.member.size)
+        workers = len(self.member.cluster["worker"]) if self.member.cluster else None
+        return Shard(index=self.member.rank, count=self.member.size, workers=workers)
 
     @property
     def scale(self) -> float:

@@ -89,12 +89,15 @@ def best_policy_of(context: Context) -> BestPolicy:
     Raises:
         ConfigurationError: a field is wrong.
     """
+    given = context.member.job.evaluation or {}
     try:
-        return BestPolicy.model_validate(context.member.job.evaluation or {})
+        return BestPolicy.model_validate(given)
     except pydantic.ValidationError as error:
-        first = error.errors()[0]
-        path = ".".join(["evaluation", *map(str, first["loc"])])
-        raise ConfigurationError(f"{path}: {first['msg']}, not {first['input']!r}") from None
+        # Imported here: only an error needs validation, which has the texts of `tfdist validate`.
+        from tfdist.validation.config_errors import config_errors  # noqa: PLC0415
+
+        errors = config_errors(error, BestPolicy, given, "evaluation", "check its spelling")
+        raise ConfigurationError("; ".join(map(str, errors))) from None
 
 
 class Evaluator:

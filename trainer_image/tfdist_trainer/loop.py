@@ -20,7 +20,7 @@ from tfdist_trainer.errors import ConfigurationError, Preempted, cause_of, one_l
 from tfdist_trainer.gang_times import GangTimes
 from tfdist_trainer.input_pipeline import InputPipeline
 from tfdist_trainer.loop_decision import LoopDecision, agree
-from tfdist_trainer.non_finite import check_steps, variable_error
+from tfdist_trainer.non_finite import check_steps, check_weight, variable_error
 from tfdist_trainer.program_model import export_checkpoint, new_state
 from tfdist_trainer.programs.config import last_epoch
 from tfdist_trainer.resume import resume_cursor
@@ -70,6 +70,7 @@ class Training:
         self._times = GangTimes(context.member.rank, context.member.size)
         self._xla = XlaAutotuner("Off" if context.settings.deterministic else context.settings.xla)
         self._saver = Saver(context.checkpoint, context.gang, state, context.reporter)
+        self._skips = context.config.non_finite_policy == "SkipStep"
         self._iterator: object = None
         self._stopped_early = False
         self._logged_at = 0.0
@@ -145,6 +146,7 @@ class Training:
         """Log the metrics of the current epoch and start the next one, if its steps are done."""
         if self._input.steps_left(self._cursor) > 0:
             return
+        check_weight(self._cursor.metric_sums, self._cursor.epoch + 1, skip=self._skips)
         results = self._sums.results(np.asarray(self._cursor.metric_sums))
         log.event("epoch", epoch=self._cursor.epoch + 1, step=self._cursor.step, **results)
         start = {"epoch": self._cursor.epoch + 1, "step_in_epoch": 0, "metric_sums": tuple(self._sums.zeros())}
@@ -194,8 +196,7 @@ class Training:
         taken = int(stats.done)
         self._advance(stats, taken)
         self._report(stats, taken, seconds)
-        skip = self._config.non_finite_policy == "SkipStep"
-        check_steps(int(stats.not_finite), self._cursor.step, skip=skip)
+        check_steps(int(stats.not_finite), self._cursor.step, skip=self._skips)
 
     def _compute(self, decision: LoopDecision) -> StepStats | None:
         """Return the statistics of the steps; None if XLA cannot compile them, and nothing has changed."""
@@ -218,8 +219,8 @@ class Training:
     def _steps_of(self, *, compiled: bool) -> TrainStep:
         if compiled not in self._steps:
             context, state = self._context, self._state
-            skip, timed = self._config.non_finite_policy == "SkipStep", not context.settings.deterministic
-            options = StepOptions(skip=skip, compiled=compiled, timed=timed)
+            timed = not context.settings.deterministic
+            options = StepOptions(skip=self._skips, compiled=compiled, timed=timed)
             self._steps[compiled] = TrainStep(self._gang, context.program, state.model, state.optimizer, options)
         return self._steps[compiled]
 

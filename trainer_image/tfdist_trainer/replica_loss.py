@@ -80,12 +80,19 @@ def add_to_sums(sums: tf.Tensor, additional: tf.Tensor | None) -> tf.Tensor:
     return tf.concat([examples, loss + weighted, weight, rest], axis=0)
 
 
-def per_example(losses: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+def per_example(losses: Any, weights: tf.Tensor) -> tf.Tensor:
     """Return `losses` as float32 after checking that they have one value per example.
 
     Raises:
-        ConfigurationError: the shape is not [batch].
+        ConfigurationError: they are no tensor, or the shape is not [batch].
     """
+    try:
+        losses = tf.convert_to_tensor(losses)
+    except (TypeError, ValueError):
+        raise ConfigurationError(
+            f"training.program: loss() returns a {type(losses).__name__}; return one value for each example, float32 "
+            "[batch]"
+        ) from None
     if losses.shape.rank != 1 or losses.shape[0] != weights.shape[0]:
         raise ConfigurationError(
             f"training.program: loss() returns shape {losses.shape}, expected {weights.shape}: one value for each "
@@ -95,6 +102,12 @@ def per_example(losses: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
 
 
 def as_float32(predictions: Any) -> Any:
-    """Cast half-precision predictions to float32, the type in which losses and metrics are computed."""
+    """Cast half-precision predictions to float32, the type in which losses and metrics are computed.
+
+    Raises:
+        ConfigurationError: there are none.
+    """
+    if predictions is None:
+        raise ConfigurationError("training.program: call() of the model returns a NoneType; return the predictions")
     half = (tf.float16, tf.bfloat16)
     return tf.nest.map_structure(lambda t: tf.cast(t, tf.float32) if t.dtype in half else t, predictions)

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import keras
 import tensorflow as tf
 
-from tfdist_trainer.autograph import autograph_converted, graph
+from tfdist_trainer.autograph import graph
 from tfdist_trainer.data.pipeline import Batch
 from tfdist_trainer.keras import seeds
 from tfdist_trainer.keras_compat import raw
@@ -20,6 +20,7 @@ from tfdist_trainer.kernels import adam, batch_normalization, embedding
 from tfdist_trainer.metrics.additive import WeightedMean
 from tfdist_trainer.metrics.collection import MetricCollection
 from tfdist_trainer.programs.base import Program
+from tfdist_trainer.programs.traced import CALL, traced
 from tfdist_trainer.replica_loss import (
     add_to_sums,
     additional_loss,
@@ -42,7 +43,8 @@ _LOSS_SUMS: Final = 3
 
 def metric_sums(program: Program) -> MetricCollection:
     """Return the metrics that the steps of `program` sum up, the loss first."""
-    return MetricCollection([WeightedMean("loss", program.loss), *program.metrics()])
+    loss = WeightedMean("loss", traced(program, "loss()", program.loss))
+    return MetricCollection([loss, *program.metrics()], lambda name, sums: traced(program, name, sums))
 
 
 class StepStats(NamedTuple):
@@ -81,9 +83,9 @@ class TrainStep:
 
     def __init__(self, gang: ReplicaGroup, program: Program, model: Any, optimizer: Any, options: StepOptions) -> None:
         self._gang = gang
-        self._loss = autograph_converted(program.loss)
+        self._loss = traced(program, "loss()", program.loss)
         self._model = model
-        self._predict = autograph_converted(model)
+        self._predict = traced(program, f"{CALL} with training=True", model)
         self._optimizer = optimizer
         self._options = options
         self._sums = metric_sums(program)
@@ -263,7 +265,7 @@ class EvaluateStep:
     def __init__(self, gang: ReplicaGroup, program: Program, model: keras.Model) -> None:
         self._gang = gang
         self._model = model
-        self._predict = autograph_converted(model)
+        self._predict = traced(program, CALL, model)
         self._sums = metric_sums(program)
         self.run = graph(self._execute)
         """(iterator, number of steps) -> the sums of these steps over all replicas, float64 [sums.size]."""

@@ -36,6 +36,8 @@ class Shard:
 
     index: int
     count: int
+    workers: int | None = None
+    """Of the chief of `ParameterServer`, whose only pipeline is for the examples of all workers: their number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,8 @@ def file_assignment(
 ) -> FileAssignment:
     """Return the assignment of pipeline `shard` among the `wanted` files that match `patterns`.
 
-    `{worker}` in the patterns means that the data is already partitioned: each pipeline reads its own files whole.
+    `{worker}` in the patterns means that the data is already partitioned: each pipeline reads its own files whole, and
+    that of a chief those of all workers.
 
     Raises:
         ConfigurationError: only some patterns have `{worker}`, or there are files for more workers than exist.
@@ -102,6 +105,9 @@ def file_assignment(
         return assign_files(tuple(filter(wanted, expand(patterns))), shard, by_record=by_record)
     if not all(own):
         raise ConfigurationError(f"{patterns[own.index(False)].where}: give {{worker}} in all patterns or in none")
+    if shard.workers:
+        parts = [file_assignment(patterns, Shard(index, shard.workers), wanted) for index in range(shard.workers)]
+        return FileAssignment(files=tuple(name for part in parts for name in part.files), stride=1, offset=0)
     for pattern in patterns:
         if extra := _matches(_named(pattern.text, shard.count), pattern.where):
             raise ConfigurationError(

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from tfdist_trainer.autograph import autograph_converted
+from tfdist_trainer.errors import ConfigurationError
 
 Sums = npt.NDArray[np.float64]
 
@@ -68,7 +69,7 @@ class WeightedMean(Metric):
 
     def sums(self, labels: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
         """Return float64 [2]: the weighted sum of the value, and the sum of weights."""
-        values = tf.cast(self.value(labels, predictions), tf.float64)
+        values = tf.cast(_of_examples(self.name, self.value(labels, predictions), weights), tf.float64)
         weights = spread(weights, values)
         if self.mask is not None:
             weights = weights * tf.cast(self.mask(labels, predictions), tf.float64)
@@ -79,6 +80,18 @@ class WeightedMean(Metric):
     def result(self, sums: Sums) -> float:
         """Return the mean; not a number when nothing was weighed."""
         return float(sums[0] / sums[1]) if sums[1] else float("nan")
+
+
+def _of_examples(name: str, values: Any, weights: tf.Tensor) -> Any:
+    """Return `values` after checking that they begin with the axis of the examples, as `weights`, [batch]."""
+    shape = None if values is None else tf.convert_to_tensor(values).shape
+    if shape is None or shape.rank == 0 or not shape[:1].is_compatible_with(weights.shape):
+        found = "a NoneType" if shape is None else f"shape {shape}"
+        raise ConfigurationError(
+            f"training.program: metric {name!r} returns {found}; return one value for each example, "
+            f"{weights.shape}, or each position, without reducing the first axis"
+        )
+    return values
 
 
 def spread(weights: tf.Tensor, values: tf.Tensor) -> tf.Tensor:

@@ -1,7 +1,7 @@
 """All metrics of a program as one vector of sums, so that one collective adds them over the replicas."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -13,6 +13,8 @@ from tfdist_trainer.errors import ConfigurationError
 from tfdist_trainer.metrics.additive import Metric, Sums
 from tfdist_trainer.metrics.keras_metrics import KerasMetric
 
+SumsOfBatch = Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor]
+"""labels, predictions, weights -> sums: `Metric.sums`."""
 Sizes = tuple[tuple[str, int], ...]
 """Name and number of sums of metrics, in the order of their sums."""
 
@@ -22,11 +24,19 @@ class MetricCollection:
 
     A Keras metric is accepted if its state is additive.
 
+    Args:
+        metrics: in the order of their sums.
+        traced: prepares the function of the part of that name for a graph, and may report its errors.
+
     Raises:
         ConfigurationError: the state of a Keras metric is not additive, or two metrics have one name.
     """
 
-    def __init__(self, metrics: Sequence[Metric | keras.metrics.Metric]) -> None:
+    def __init__(
+        self,
+        metrics: Sequence[Metric | keras.metrics.Metric],
+        traced: Callable[[str, SumsOfBatch], SumsOfBatch] = lambda _name, sums: autograph_converted(sums),
+    ) -> None:
         self.metrics = tuple(metric if isinstance(metric, Metric) else KerasMetric(metric) for metric in metrics)
         names = Counter(metric.name for metric in self.metrics)
         if repeated := [name for name, count in names.items() if count > 1]:
@@ -35,7 +45,7 @@ class MetricCollection:
                 "and 'loss' is that of loss()"
             )
         self.size = 1 + sum(metric.size for metric in self.metrics)
-        self._sums = [autograph_converted(metric.sums) for metric in self.metrics]
+        self._sums = [traced(f"metric {metric.name!r}", metric.sums) for metric in self.metrics]
 
     def sums(self, labels: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor, valid_mask: tf.Tensor) -> tf.Tensor:
         """Return float64 [size]: the number of valid examples, then the sums of each metric in turn."""

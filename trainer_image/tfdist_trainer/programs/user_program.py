@@ -40,8 +40,8 @@ _OPTIONAL_WEIGHT: Final = (2, 3)
 def checked(program: Program) -> Program:
     """Return `program` with methods that check what the user's methods return.
 
-    They raise a ConfigurationError that names the method for an error of its code, and for a wrong result. The methods
-    of `loss` and the metrics are traced with the step, and are not among them.
+    They raise a ConfigurationError that names the method for an error of its code, and for a wrong result. What a
+    step traces, such as `loss`, is not among them: see `traced`.
     """
     features: list[Any] = []
 
@@ -73,7 +73,7 @@ def _guarded(name: str, method: Callable[..., Any], check: Callable[[Any], None]
             result = method(*arguments, **options)
         except _ERRORS as error:
             traceback.print_exc()
-            raise _failed(name, type(error).__name__, cause_of(str(error))) from None
+            raise raised(f"{name}()", type(error).__name__, cause_of(str(error))) from None
         check(result)
         return result
 
@@ -96,11 +96,12 @@ def dataset_error(error: tf.errors.OpError) -> ConfigurationError | None:
     kind = getattr(builtins, found[1], None)
     if isinstance(kind, type) and issubclass(kind, OSError | MemoryError):
         return None
-    return _failed("dataset", found[1], found[2])
+    return raised("dataset()", found[1], found[2])
 
 
-def _failed(method: str, kind: str, text: str) -> ConfigurationError:
-    return ConfigurationError(f"{FIELD}: {method}() raises {kind}: {one_line(text)}")
+def raised(part: str, kind: str, text: str) -> ConfigurationError:
+    """Return the error for an exception of type `kind` with the message `text`, which `part` of a program raises."""
+    return ConfigurationError(f"{FIELD}: {part} raises {kind}: {one_line(text)}")
 
 
 def _returned(method: str, text: str) -> ConfigurationError:
