@@ -281,5 +281,5 @@ class RuntimeSpec(ApiModel):
     collective: Literal["Auto", "Ring", "NCCL"] = "Auto"
     """Implementation of collective communication: `NCCL` between NVIDIA GPUs, `Ring` over the network, or `Auto` for
     TensorFlow's choice."""
-    network: NetworkSpec = Field(default_factory=NetworkSpec)
+    network: NetworkSpec = NetworkSpec()
     """Network of NCCL. Works with every program, because the controller sets it as environment variables."""
