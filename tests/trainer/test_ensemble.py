@@ -192,35 +192,21 @@ def test_a_member_that_cannot_be_evaluated_is_named(
     assert gang.termination().message.startswith(text)
 
 
-def test_members_that_read_other_labels_are_rejected(launch: "Launch", tmp_path: Path, line: str) -> None:
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        ({"slope": 3.0}, "the members read different labels for the same example"),
+        ({"points": 44}, "the members read different examples, 45 and 44"),
+    ],
+)
+def test_members_that_read_other_examples_are_rejected(
+    launch: "Launch", tmp_path: Path, line: str, other: Json, message: str
+) -> None:
     config = {"slope": 2.0, "epochs": 1}
     trained = train(launch, tmp_path / "one", config, line)
 
-    gang = evaluate(
-        launch,
-        1,
-        tmp_path / "e",
-        config,
-        [{"checkpoint": trained}, {"checkpoint": trained, "config": {"slope": 3.0}}],
-        line,
-    )
+    members: list[Json] = [{"checkpoint": trained}, {"checkpoint": trained, "config": other}]
+    gang = evaluate(launch, 1, tmp_path / "ensemble", config, members, line)
 
     assert gang.wait() == [ExitCode.CONFIGURATION], gang.outputs
-    assert "the members read different labels for the same example" in gang.termination().message
-
-
-def test_members_that_read_another_number_of_examples_are_rejected(launch: "Launch", tmp_path: Path, line: str) -> None:
-    config = {"slope": 2.0, "epochs": 1}
-    trained = train(launch, tmp_path / "one", config, line)
-
-    gang = evaluate(
-        launch,
-        1,
-        tmp_path / "e",
-        config,
-        [{"checkpoint": trained}, {"checkpoint": trained, "config": {"points": 44}}],
-        line,
-    )
-
-    assert gang.wait() == [ExitCode.CONFIGURATION], gang.outputs
-    assert "read different examples, 45 and 44" in gang.termination().message
+    assert message in gang.termination().message
