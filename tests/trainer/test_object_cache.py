@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from support.faulty_server import Fault, FaultyServer, faulty_server
+from support.object_download import download_together
 from support.object_servers import ObjectServer
 
 from tfdist.contract import ExitCode
@@ -189,15 +189,6 @@ def test_a_broken_copy_is_downloaded_again(url: str, open_cache: Callable[..., O
     assert open_cache().path(url).read_bytes() == CONTENT
 
 
-def _download(names: list[str], directory: str, ready: Any, results: Any) -> None:
-    cache = ObjectCache(Path(directory))
-    for name in names:
-        cache.matches(name)
-    ready.wait(60)
-    cache.download(names)
-    results.put([cache.path(name).read_bytes() == CONTENT + name.encode() for name in names])
-
-
 def test_processes_that_start_together_download_each_object_once(
     object_server: ObjectServer, url: str, proxy: FaultyServer, tmp_path: Path
 ) -> None:
@@ -209,10 +200,10 @@ def test_processes_that_start_together_download_each_object_once(
     started = multiprocessing.get_context("spawn")
     ready, results = started.Barrier(3), started.Queue()
     given = (names, str(tmp_path / "cache"), ready, results)
-    processes = [started.Process(target=_download, args=given) for _ in range(3)]
+    processes = [started.Process(target=download_together, args=given) for _ in range(3)]
     for process in processes:
         process.start()
-    assert [results.get(timeout=120) for _ in processes] == [[True] * len(names)] * 3
+    assert [results.get(timeout=120) for _ in processes] == [[CONTENT + name.encode() for name in names]] * 3
     for process in processes:
         process.join()
     assert gets(proxy) == len(names)
