@@ -11,8 +11,8 @@ from tfdist.contract import ReplicaJob
 from tfdist.contract_model import ContractModel
 from tfdist_trainer import preprocessing_state, programs
 from tfdist_trainer.checkpoint import Record
-from tfdist_trainer.errors import ConfigurationError, DataMissingError
-from tfdist_trainer.initial_checkpoint import read_named
+from tfdist_trainer.errors import ConfigurationError
+from tfdist_trainer.initial_checkpoint import existing_checkpoint
 from tfdist_trainer.programs.base import Program
 from tfdist_trainer.programs.ensemble import FIELD, Ensemble
 
@@ -56,13 +56,9 @@ def checkpoints(job: ReplicaJob, found: Sequence[Member]) -> list[tuple[Path, Re
         DataMissingError: a checkpoint does not exist.
         StorageError: it is damaged.
     """
-    result = []
-    for number, member in enumerate(found):
-        path, field = _path(job, member), f"{FIELD}[{number}].checkpoint"
-        if not path.is_dir():
-            raise DataMissingError(f"{field}: {path} does not exist; give a checkpoint directory")
-        result.append((path, read_named(path, field)))
-    return result
+    return [
+        existing_checkpoint(_path(job, member), f"{FIELD}[{number}].checkpoint") for number, member in enumerate(found)
+    ]
 
 
 def _path(job: ReplicaJob, member: Member) -> Path:

@@ -22,7 +22,7 @@ from tfdist_trainer.data.files import Split
 from tfdist_trainer.errors import ConfigurationError, DataMissingError
 from tfdist_trainer.evaluation_store import EvaluationResult, EvaluationStore
 from tfdist_trainer.evaluation_summaries import EvaluationSummaries
-from tfdist_trainer.initial_checkpoint import LATEST, read_named, share_record
+from tfdist_trainer.initial_checkpoint import LATEST, existing_checkpoint, share_record
 from tfdist_trainer.input_pipeline import open_input_pipeline
 from tfdist_trainer.loop_decision import LoopDecision, agree
 from tfdist_trainer.programs.models import new_model
@@ -170,10 +170,7 @@ def _find(context: Context, settings: CheckpointSettings) -> tuple[Path, Record]
     """
     gang, directory = context.gang, Path(settings.directory)
     if settings.restore != LATEST:
-        path = directory / settings.restore  # an absolute `restore` replaces the directory
-        if not path.is_dir():
-            raise DataMissingError(f"checkpoint.restore: {path} does not exist; give a checkpoint directory")
-        return path, read_named(path)
+        return existing_checkpoint(directory / settings.restore)  # an absolute `restore` replaces the directory
     reader = CheckpointReader(directory)
     final = reader.final(context.member.job.uid) if gang.member.is_chief else None
     step = round(gang.broadcast_from_chief(final.step + 1 if final else 0)) - 1

@@ -11,7 +11,7 @@ from typing import Final
 
 from tfdist.contract import CheckpointSettings
 from tfdist_trainer.checkpoint import CheckpointReader, CheckpointWriter, Record, read_record
-from tfdist_trainer.errors import StorageError
+from tfdist_trainer.errors import DataMissingError, StorageError
 from tfdist_trainer.strategies.replica_group import ReplicaGroup
 
 LATEST: Final = "Latest"
@@ -56,6 +56,18 @@ def read_named(path: Path, field: str = "checkpoint.restore") -> Record:
         return read_record(path)
     except StorageError as error:
         raise StorageError(f"{field}: {error}") from None
+
+
+def existing_checkpoint(path: Path, field: str = "checkpoint.restore") -> tuple[Path, Record]:
+    """Return the checkpoint at `path`, the value of `field`, that an evaluation needs.
+
+    Raises:
+        DataMissingError: it does not exist.
+        StorageError: it is damaged.
+    """
+    if not path.is_dir():
+        raise DataMissingError(f"{field}: {path} does not exist; give a checkpoint directory")
+    return path, read_named(path, field)
 
 
 def share_record(gang: ReplicaGroup, reader: CheckpointReader, chosen: Record | None) -> Record | None:

@@ -1,6 +1,6 @@
 """Options and arguments that commands share."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -30,4 +30,8 @@ Context = Annotated[
 Kubeconfig = Annotated[
     str | None,
     typer.Option(metavar="FILE", help="By default KUBECONFIG, then ~/.kube/config.", show_default=False),
+]
+DryRun = Annotated[
+    Literal["client", "server"] | None,
+    typer.Option(help="`client` prints the objects; `server` has the API server check them.", show_default=False),
 ]

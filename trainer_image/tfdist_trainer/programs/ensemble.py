@@ -49,8 +49,8 @@ class Ensemble(Program):
         return parts.map(lambda *examples: (tuple(each[0] for each in examples), *examples[0][1:]))
 
     def loss(self, labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
-        """Return the loss of each example, without regularization; that of the first member replaces this method."""
-        raise NotImplementedError
+        """Return the loss of each example as the first member does; its method replaces this one."""
+        return self._members[0].loss(labels, predictions)
 
     def examples(self, split: Split, shard: Shard) -> ExampleSource:
         """Return the examples of pipeline `shard` in `split`, counted, with the features of each program.
@@ -129,4 +129,5 @@ def _decoded(sources: Sequence[ExampleSource], elements: Sequence[Any]) -> tuple
 
 
 def _as_float32(predictions: Any) -> Any:
+    """Return `predictions` in the one type that those of all members can be averaged in."""
     return tf.nest.map_structure(lambda part: tf.cast(part, tf.float32), predictions)

@@ -1,12 +1,12 @@
 """The command that starts a job for another one: `evaluate`."""
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 import typer
 
 from tfdist.cli import completion
 from tfdist.cli.cluster import connect
-from tfdist.cli.options import Context, Kubeconfig, Namespace
+from tfdist.cli.options import Context, DryRun, Kubeconfig, Namespace
 
 evaluate: Final = typer.Typer()
 
@@ -45,10 +45,7 @@ def _evaluate(
     workers: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Workers that evaluate; by default as many as trained.")
     ] = None,
-    dry_run: Annotated[
-        Literal["client", "server"] | None,
-        typer.Option(help="`client` prints the objects; `server` has the API server check them.", show_default=False),
-    ] = None,
+    dry_run: DryRun = None,
     follow: Annotated[bool, typer.Option("--follow", help="Follow the new job to its end.")] = False,
     namespace: Namespace = None,
     context: Context = None,

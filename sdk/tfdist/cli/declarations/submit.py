@@ -1,13 +1,13 @@
 """Commands that start a job: `submit` and `run`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from tfdist.cli.cluster import connect
 from tfdist.cli.command_line import COMMAND, WithCommand
-from tfdist.cli.options import Context, Kubeconfig, Namespace
+from tfdist.cli.options import Context, DryRun, Kubeconfig, Namespace
 
 if TYPE_CHECKING:
     from tfdist.cli.commands.submit import Request
@@ -48,10 +48,7 @@ def _submit(
     code: Code = None,
     env: Env = None,
     set_: Set = None,
-    dry_run: Annotated[
-        Literal["client", "server"] | None,
-        typer.Option(help="`client` prints the objects; `server` has the API server check them.", show_default=False),
-    ] = None,
+    dry_run: DryRun = None,
     follow: Annotated[bool, typer.Option("--follow", help="Follow the job to its end, as `tfdist run` does.")] = False,
     namespace: Namespace = None,
     context: Context = None,

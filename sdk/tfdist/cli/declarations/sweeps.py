@@ -6,7 +6,7 @@ import typer
 
 from tfdist.cli import completion
 from tfdist.cli.cluster import connect
-from tfdist.cli.options import Context, Kubeconfig, Namespace
+from tfdist.cli.options import Context, DryRun, Kubeconfig, Namespace
 
 sweeps: Final = typer.Typer(rich_markup_mode=None)
 
@@ -27,10 +27,7 @@ Output = Annotated[
 def submit(
     file: File,
     *,
-    dry_run: Annotated[
-        Literal["client", "server"] | None,
-        typer.Option(help="`client` prints the objects; `server` has the API server check them.", show_default=False),
-    ] = None,
+    dry_run: DryRun = None,
     namespace: Namespace = None,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
