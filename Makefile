@@ -87,7 +87,7 @@ REPORTS := .state/reports
 BUILD_PROGRAMS = $(CLUSTER) tools kube kwok helm versitygw fake-gcs-server
 SUITE = @mkdir -p $(REPORTS); $(PYTEST) --durations=20 --durations-min=2 --junitxml=$(REPORTS)/$(subst test-,,$@).xml
 
-.PHONY: test test-unit test-trainer test-gpu test-launch test-integration test-helm test-smoke test-e2e test-e2e-clean test-long test-long-processes test-long-pods
+.PHONY: test test-unit test-trainer test-gpu test-launch test-integration test-helm test-smoke test-e2e test-e2e-clean test-long test-long-processes test-long-training test-long-control test-long-pods
 test: ## Runs every suite that needs no container, in 12 minutes on two cores; prints a table of their times
 	@rm -rf $(REPORTS); status=0; \
 	  $(BUILD_PROGRAMS) > /dev/null 2>&1 & builds=$$!; trap "kill $$builds 2> /dev/null || true" EXIT; \
@@ -112,17 +112,24 @@ test-e2e: pods ## Each behaviour once on real pods, on the cluster of KUBECONFIG
 	$(SUITE) tests/e2e -m "not long"
 test-e2e-clean: ## Removes what tests that were killed have left in the cluster of KUBECONFIG
 	@PYTHONPATH=cluster python3 -m tfdist_demo.borrowed clean
-test-long: ## What takes minutes, each in about an hour: processes, then pods
-	@status=0; $(MAKE) --no-print-directory test-long-processes || status=$$?; \
-	  $(MAKE) --no-print-directory test-long-pods || status=$$?; exit $$status
-test-long-processes: setup programs ## Of it: thousands of histories, each phase of a kill, examples, gang schedulers of other projects
-	$(SUITE) tests --ignore=tests/e2e -m long
-test-long-pods: pods ## Of it: all examples, lost nodes, recovery of the cluster
-	$(SUITE) tests/e2e -m long
+test-long: ## What takes minutes: processes, then pods; prints a table of their times
+	@rm -rf $(REPORTS); status=0; $(MAKE) --no-print-directory test-long-processes || status=$$?; \
+	  $(MAKE) --no-print-directory test-long-pods || status=$$?; python3 tests/suite_times.py $(REPORTS); exit $$status
+test-long-processes: setup programs schedulers ## Of it: thousands of histories, each phase of a kill, examples, gang schedulers of other projects
+	@$(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target test-long-training test-long-control
+test-long-training: setup # of TensorFlow processes; with the packages of two examples
+	@.venv/bin/pip install --quiet --require-hashes --no-deps -r requirements/search.txt
+	$(SUITE) tests/trainer tests/keras3 -m long
+test-long-control: setup programs schedulers # of all else without a container
+	$(SUITE) tests --ignore=tests/e2e --ignore=tests/trainer --ignore=tests/keras3 --ignore=tests/images/test_built_images.py -m long
+test-long-pods: pods ## Of it: the images, all examples, lost nodes, recovery of the cluster
+	$(SUITE) tests/images/test_built_images.py tests/e2e -m long
 
-.PHONY: pods programs
+.PHONY: pods programs schedulers
 programs: ## Builds the servers and tools that the tests with an API server run, where they are not cached
 	@$(BUILD_PROGRAMS) > /dev/null
+schedulers: programs ## Builds the schedulers of other projects, a quarter of an hour where they are not cached
+	@$(CLUSTER) tools kueue vc-scheduler vc-controller-manager coscheduling > /dev/null
 pods: setup
 	@PYTHONPATH=cluster python3 -m tfdist_demo.borrowed check
 	@[ -n "$${KUBECONFIG:-}" ] || $(CLUSTER) up

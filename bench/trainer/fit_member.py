@@ -100,7 +100,8 @@ def main(contestant: str, allowed: str) -> None:
         program = choice.create() if form == "arrays" else OfDataSet(config, images, labels)
         train(Context(gang, program, config, None, reporter, preemption, settings))
     else:
-        _fit(_module(name), gang, FORMS[form](images, labels, batch), speed, len(images))
+        program = None if config.model == "mlp" else choice.create()
+        _fit(_module(name), gang, program, FORMS[form](images, labels, batch), speed, len(images))
 
 
 def _module(name: str) -> Any:
@@ -113,9 +114,12 @@ def _module(name: str) -> Any:
     return keras
 
 
-def _fit(module: Any, gang: ReplicaGroup, data: dict[str, Any], speed: Speed, epoch: int) -> None:
+def _fit(
+    module: Any, gang: ReplicaGroup, program: Program | None, data: dict[str, Any], speed: Speed, epoch: int
+) -> None:
+    """Train the model of `program`, or the perceptron, for as many epochs as `speed` lets it."""
     with gang.strategy.scope():
-        model = fits.compiled(module)
+        model = fits.compiled(module, program and program.model())
 
     def after_epoch(number: int, _logs: Any) -> None:
         speed.reached((number + 1) * epoch)

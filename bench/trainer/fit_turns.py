@@ -1,4 +1,4 @@
-"""`fit` of Keras 3 by two processes, compared with `tf_keras` and with the trainer's own loop.
+"""`fit` of Keras 3, compared with `tf_keras` and with the trainer's own loop.
 
 Each contestant is a gang of its own, which waits while others have their turn. Several loops in one process would
 share its threads, and those that wait held up the others: one epoch in three took ten times as long.
@@ -21,6 +21,8 @@ FORMS: Final = ("arrays", "data set")
 SPEED: Final = "speed "
 """Begins a line with a speed, in the output of `fit_member`."""
 CONTESTANTS: Final = tuple(f"{name} of {form}" for form in FORMS for name in ("own", "fit", "tf_keras"))
+MODELS: Final = ("cnn", "resnet")
+"""Further models of the program, of which the two loops are compared, each with one process and two."""
 THREE_TIMES: Final = Target(ratio=1 / 3, text="<= a third")
 TWENTY_PERCENT: Final = Target(ratio=1.2, text="<= 20 % more")
 
@@ -46,6 +48,21 @@ def run(config: dict[str, Any], folder: Path) -> list[Row]:
     return rows
 
 
+def loops(model: str, processes: int, config: dict[str, Any], folder: Path) -> list[Row]:
+    """Return the time of an example of `model` by `fit`, compared with the trainer's own loop."""
+    samples = Samples()
+    with contextlib.ExitStack() as started:
+        gangs = {}
+        for name in ("own", "fit"):
+            gangs[name] = started.enter_context(Contestant(f"{name} of arrays", config, folder / name, processes))
+            gangs[name].speed(WARM_EPOCHS)
+        for number in range(ROUNDS):
+            order = ("own", "fit") if number % 2 else ("fit", "own")
+            samples.add({name: 1e6 / gangs[name].speed(1) for name in order})
+    title = f"fit: {model}, {processes} process{'es' if processes > 1 else ''}, arrays"
+    return [_row(f"{title}: compared with the trainer's own loop on the same", samples, "fit", "own", TWENTY_PERCENT)]
+
+
 def _row(title: str, samples: Samples, ours: str, peer: str, target: Target) -> Row:
     note = f"{samples.spread(ours)} and {samples.spread(peer)} us"
     return Row(
@@ -56,13 +73,13 @@ def _row(title: str, samples: Samples, ours: str, peer: str, target: Target) -> 
 class Contestant(contextlib.AbstractContextManager["Contestant"]):
     """A gang that trains for as many epochs as its turns have."""
 
-    def __init__(self, name: str, config: dict[str, Any], folder: Path) -> None:
+    def __init__(self, name: str, config: dict[str, Any], folder: Path, processes: int = PROCESSES) -> None:
         self._epochs = 0
         self._allowed = folder.with_suffix(".allowed")
-        folder.parent.mkdir(exist_ok=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
         self._allow(WARM_EPOCHS)
         command = ["-m", "bench.trainer.fit_member", name, str(self._allowed)]
-        self._gang = ProcessGroup(PROCESSES, config, folder, command)
+        self._gang = ProcessGroup(processes, config, folder, command)
 
     def __exit__(self, *error: object) -> None:
         self._gang.__exit__(*error)

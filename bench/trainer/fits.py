@@ -1,4 +1,4 @@
-"""What `fit` trains here: the perceptron of the program `image_classification`, with nothing set for speed."""
+"""What `fit` trains here: the models of the program `image_classification`, with nothing set for speed."""
 
 from typing import Any, Final
 
@@ -22,12 +22,16 @@ def as_data_set(images: npt.NDArray[Any], labels: npt.NDArray[Any], batch: int) 
     return {"x": data.prefetch(tf.data.AUTOTUNE)}
 
 
-def compiled(keras: Any) -> Any:
-    """Return the perceptron, compiled, by a module `keras` or `tf_keras`."""
+def compiled(keras: Any, model: Any = None) -> Any:
+    """Return `model`, or the perceptron of a module `keras` or `tf_keras`, compiled."""
+    model = model or _perceptron(keras)
+    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
+    return model
+
+
+def _perceptron(keras: Any) -> Any:
     layers = keras.layers
     image = keras.Input(SHAPE, dtype="uint8")
     hidden = layers.Flatten()(layers.Rescaling(1 / 255)(image))
     hidden = layers.ReLU()(layers.Dense(HIDDEN_UNITS)(hidden))
-    model = keras.Model(image, layers.Dense(CLASSES)(hidden))
-    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
-    return model
+    return keras.Model(image, layers.Dense(CLASSES)(hidden))

@@ -105,8 +105,12 @@ def _measured(options: argparse.Namespace, base: dict[str, Any], folder: Path) -
 
 def _fit(base: dict[str, Any], folder: Path) -> list[Row]:
     with console.step("fit"):
-        turns = fit_turns.run(base | MODELS["mlp"].config | {"steps": 10**9}, folder / "fit")
-        return turns + fit_alone.run(base["data"]["train"])
+        rows = fit_turns.run(base | MODELS["mlp"].config | {"steps": 10**9}, folder / "fit")
+        for model in fit_turns.MODELS:
+            for size in (1, 2):
+                config = base | MODELS[model].config | {"steps": 10**9}
+                rows += fit_turns.loops(MODELS[model].title, size, config, folder / f"fit-{model}-{size}")
+        return rows + fit_alone.run(base["data"]["train"])
 
 
 def _evaluator_cost(base: dict[str, Any], folder: Path) -> list[Row]:

@@ -102,6 +102,7 @@ def assert_each_long_line_once(output: str, pods: list[str], lines: int) -> None
         assert_same_lines(found[replica], [text(pod, number, LONG) for number in range(lines)])
 
 
+@pytest.mark.long
 def test_a_process_that_is_stopped_until_all_buffers_are_full_shows_each_line_once(cluster: Cluster) -> None:
     """Given a stopped process and more lines than buffers take; when it goes on, then each line is shown once."""
     pods = running_pair(cluster)
@@ -117,6 +118,7 @@ def test_a_process_that_is_stopped_until_all_buffers_are_full_shows_each_line_on
     assert_each_long_line_once(command.output, pods, lines)
 
 
+@pytest.mark.long
 def test_a_process_whose_connections_end_while_it_is_stopped_shows_each_line_once(
     cluster: Cluster, connection: Proxy
 ) -> None:

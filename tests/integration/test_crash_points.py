@@ -135,6 +135,7 @@ def dying(api: Api, folder: pathlib.Path, points: range) -> Iterator[list[Run]]:
             yield runs
 
 
+@pytest.mark.long
 def test_a_controller_killed_before_any_of_its_changes_leaves_no_trace_of_that(
     api: Api, tmp_path: pathlib.Path
 ) -> None:

@@ -111,6 +111,7 @@ def why_invalid(api: Api, namespace: str, name: str) -> str:
     return next((c["reason"] for c in conditions if c["type"] == "Invalid" and c["status"] == "True"), "")
 
 
+@pytest.mark.long
 def test_the_controller_survives_and_reports_exactly_the_invalid_jobs(
     api: Api, namespace: str, controller: controllers.Controller
 ) -> None:

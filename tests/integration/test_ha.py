@@ -124,6 +124,7 @@ def test_a_leader_that_receives_sigterm_hands_over_at_once(api: Api, namespace: 
     assert_one_pod_for_each_replica(api, namespace, 20)
 
 
+@pytest.mark.long
 def test_a_standby_whose_watch_of_pods_is_cut_off_does_not_restart_a_gang_when_it_takes_over(
     api: Api, namespace: str, replicas: Replicas
 ) -> None:
@@ -167,6 +168,7 @@ def test_a_leader_that_is_cut_off_ends_before_another_can_lead(api: Api, namespa
     assert_one_pod_for_each_replica(api, namespace, 62)
 
 
+@pytest.mark.long
 def test_a_frozen_leader_does_nothing_when_it_wakes_up(api: Api, namespace: str, replicas: Replicas) -> None:
     leader, standby = replicas.pair()
     leader.process.send_signal(signal.SIGSTOP)
@@ -194,6 +196,7 @@ def restart_control_plane() -> None:
     subprocess.run(command, cwd=CLUSTER, check=True)
 
 
+@pytest.mark.long
 def test_a_restart_of_the_control_plane_under_load_is_survived(
     api: Api, namespace: str, tmp_path: pathlib.Path
 ) -> None:
@@ -215,6 +218,7 @@ def restart_events(api: Api, namespace: str) -> list[str]:
     return [event["metadata"]["name"] for event in items]
 
 
+@pytest.mark.long
 def test_two_controllers_that_act_on_one_job_record_a_failure_once(
     api: Api, namespace: str, tmp_path: pathlib.Path
 ) -> None:

@@ -39,6 +39,7 @@ def phase(api: Api, namespace: str, name: str) -> str:
     return next((p for p in ("Invalid", "Running", "Pending") if f'"phase":"{p}"' in text), "")
 
 
+@pytest.mark.long
 def test_deeply_nested_jobs_are_invalid_and_others_run(api: Api, namespace: str, tmp_path: pathlib.Path) -> None:
     in_config = new("in-config", namespace)
     in_config["spec"]["training"]["config"] = {"deep": "DEEP"}
