@@ -19,12 +19,12 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Final, TypeVar
 
-from tfdist_trainer.data import object_urls
-from tfdist_trainer.data.object_failures import InterruptedResponseError
-from tfdist_trainer.data.object_store import Bucket
 from tfdist_trainer.data.object_transfer import Transfer
-from tfdist_trainer.data.object_urls import StoredObject
 from tfdist_trainer.errors import ConfigurationError, DataMissingError, StorageError, TrainerError
+from tfdist_trainer.storage import object_urls
+from tfdist_trainer.storage.object_failures import InterruptedResponseError
+from tfdist_trainer.storage.object_store import Bucket
+from tfdist_trainer.storage.object_urls import StoredObject
 
 DIRECTORY_ENV: Final = "TFDIST_DATA_CACHE"
 """Environment variable with the cache directory; by default `tfdist-objects` in the temporary directory."""

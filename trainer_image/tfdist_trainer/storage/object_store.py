@@ -13,9 +13,9 @@ from datetime import timedelta
 from importlib import import_module
 from typing import Any, Final
 
-from tfdist_trainer.data.object_failures import Place, of_settings, typed
-from tfdist_trainer.data.object_urls import StoredObject
 from tfdist_trainer.errors import ConfigurationError, StorageError, TrainerError
+from tfdist_trainer.storage.object_failures import Place, of_settings, typed
+from tfdist_trainer.storage.object_urls import StoredObject
 
 READ_TIMEOUT: Final = timedelta(seconds=30)
 """A response from which nothing arrives for so long is requested again."""
