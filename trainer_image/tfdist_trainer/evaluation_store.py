@@ -21,6 +21,7 @@ import pydantic
 from tfdist.contract_model import ContractModel
 from tfdist.contract_reports import EvaluationReport
 from tfdist_trainer import log
+from tfdist_trainer.errors import StorageError
 from tfdist_trainer.storage.folder import DamagedError, Folder
 from tfdist_trainer.storage.locations import Location, open_folder
 
@@ -179,9 +180,13 @@ def early_stop_reason(directory: Location, job: str, step: int) -> str:
     """Return why the evaluator of `job` asks to end training; "" if it does not.
 
     `step` is the current step of training. It may be before the evaluated step, if that checkpoint was lost since;
-    training then continues to it.
+    training then continues to it. A failure of the storage is logged: training does not end for it.
     """
-    found = _read(open_folder(directory), STOP, CheckpointReference)
+    try:
+        found = _read(open_folder(directory), STOP, CheckpointReference)
+    except StorageError as error:
+        log.event("file-unreadable", reason=str(error))
+        return ""
     return found.reason if found is not None and found.job == job and found.step <= step else ""
 
 

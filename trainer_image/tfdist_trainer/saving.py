@@ -1,5 +1,6 @@
 """Saves and restores the state of a training run: the training loop's side of checkpoints."""
 
+import time
 from collections.abc import Callable
 
 from tfdist.contract import CheckpointSettings, Phase
@@ -31,6 +32,9 @@ class Saver:
         self._schedule = SaveSchedule(settings) if settings else None
         self._writer: CheckpointWriter | None = None
         self._saved: CheckpointReport | None = None
+        self._stop_reason = ""
+        self._next_poll = 0.0
+        """Time of `time.monotonic` at which the request to stop is read again."""
 
     @property
     def can_save(self) -> bool:
@@ -112,7 +116,11 @@ class Saver:
         job = self._gang.member.job
         if self._writer is None or not (job.evaluation or {}).get("earlyStopping"):
             return ""
-        return evaluation_store.early_stop_reason(self._writer.folder, job.uid, step)
+        now = time.monotonic()
+        if not self._stop_reason and now >= self._next_poll:
+            self._next_poll = now + self._writer.folder.poll_seconds
+            self._stop_reason = evaluation_store.early_stop_reason(self._writer.folder, job.uid, step)
+        return self._stop_reason
 
     def finish(self, total_steps: int, export: Callable[[StoredCheckpoint, int], None]) -> None:
         """On the chief, `export` the model of the last checkpoint, and name the checkpoint in `final.json`."""

@@ -64,7 +64,7 @@ class Record(ContractModel):
     writer: Writer
     files: dict[str, FileRecord]
     version: str | None = None
-    """Name of the folder of the files in an object store; None in a file system, where they are beside this one."""
+    """Name of the folder of the files in an object store; None in a file system, where they are in the same one."""
 
 
 class StoredCheckpoint:

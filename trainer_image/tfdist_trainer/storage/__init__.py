@@ -1,1 +1,1 @@
-"""Folders that training writes to and reads from: in a file system (`FileFolder`)."""
+"""Folders that training writes to: in a file system (`FileFolder`) or an object store (`ObjectFolder`)."""

@@ -99,6 +99,25 @@ class FileFolder:
             temporary.mkdir()
             yield _StagedFiles(temporary, self.path / name, self.tag)
 
+    @contextmanager
+    def replaced(self, name: str) -> Iterator[Path]:
+        """See `Folder`."""
+        target = self.path / name
+        temporary = target.with_name(f"{atomic.TEMPORARY_PREFIX}{name}")
+        former = target.with_name(f"{atomic.TEMPORARY_PREFIX}{name}-former")
+        with self._typed_errors():
+            for leftover in (temporary, former):
+                shutil.rmtree(leftover, ignore_errors=True)
+            temporary.mkdir(parents=True)
+            yield temporary
+            for path in temporary.rglob("*"):
+                atomic.sync(path)
+            if target.exists():
+                target.rename(former)
+            temporary.rename(target)
+            atomic.sync(self.path)
+            shutil.rmtree(former, ignore_errors=True)
+
     def move_folder(self, name: str, target: Folder, marker: str) -> None:  # noqa: ARG002  a directory moves as a whole
         """See `Folder`."""
         with self._typed_errors():

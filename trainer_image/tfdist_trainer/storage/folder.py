@@ -85,6 +85,12 @@ class Folder(Protocol):
     def staged(self, name: str) -> AbstractContextManager[Staged]:
         """Return what a subfolder `name` is written to, to be published in the block."""
 
+    def replaced(self, name: str) -> AbstractContextManager[Path]:
+        """Return a new folder of this machine, whose content replaces the subfolder `name` at the end of the block.
+
+        An object store replaces object by object, the files at the top of a SavedModel last.
+        """
+
     def move_folder(self, name: str, target: "Folder", marker: str) -> None:
         """Move the subfolder `name` into another folder of the same storage, in place of one of its name there."""
 
