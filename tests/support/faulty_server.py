@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPResponse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Literal
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 _PIECE = 1 << 16
 _HOP_BY_HOP = frozenset({"connection", "keep-alive", "transfer-encoding"})
@@ -15,14 +15,18 @@ _HOP_BY_HOP = frozenset({"connection", "keep-alive", "transfer-encoding"})
 
 @dataclass
 class Fault:
-    """What happens to the next `times` requests whose path and query contain `target`."""
+    """What happens to the next `times` requests whose method, path and query contain `target`."""
 
-    kind: Literal["status", "cut", "stall"]
+    kind: Literal["status", "cut", "stall", "cut upload", "lose answer", "hold"]
+    """`cut upload`: the connection ends within the body of the request. `lose answer`: it ends after the server has
+    answered. `hold`: the request is not forwarded until the proxy ends."""
     times: int
     target: str = ""
     status: int = 503
     after_bytes: int = 0
     """Of the body, for `cut` and `stall`."""
+    after_requests: int = 0
+    """Number of such requests that come first, and have no fault."""
 
 
 @dataclass
@@ -33,6 +37,8 @@ class FaultyServer:
     faults: list[Fault] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
     """Method, path and query of each, in order."""
+    held: threading.Event = field(default_factory=threading.Event)
+    """Set when a request is held."""
     stopped: threading.Event = field(default_factory=threading.Event)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -45,9 +51,13 @@ class FaultyServer:
         with self._lock:
             self.requests.append(request)
             for fault in self.faults:
-                if fault.times > 0 and fault.target in request:
-                    fault.times -= 1
-                    return fault
+                if fault.times == 0 or fault.target not in request:
+                    continue
+                if fault.after_requests > 0:
+                    fault.after_requests -= 1
+                    continue
+                fault.times -= 1
+                return fault
         return None
 
 
@@ -78,8 +88,16 @@ def faulty_server(server: str, *, keep_host: bool) -> Iterator[FaultyServer]:
 def _handler(proxy: FaultyServer, target: str, *, keep_host: bool) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            fault = proxy.next_fault(f"{self.command} {self.path}")
+            fault = proxy.next_fault(f"{self.command} {unquote(self.path)}")
             self.close_connection = True
+            if fault is not None and fault.kind == "cut upload":
+                self.rfile.read(1)
+                return
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            if fault is not None and fault.kind == "hold":
+                proxy.held.set()
+                proxy.stopped.wait(60)
+                return
             if fault is not None and fault.kind == "status":
                 self.send_response(fault.status)
                 self.send_header("Content-Length", "0")
@@ -89,12 +107,14 @@ def _handler(proxy: FaultyServer, target: str, *, keep_host: bool) -> type[BaseH
             connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
             for name, value in self.headers.items():
                 connection.putheader(name, target if name.lower() == "host" and not keep_host else value)
-            connection.endheaders()
+            connection.endheaders(body or None)
             with suppress(ConnectionError):  # of a client that is gone
-                self._answer(connection.getresponse(), fault)
+                response = connection.getresponse()
+                if fault is None or fault.kind != "lose answer":
+                    self._answer(response, fault)
             connection.close()
 
-        do_HEAD = do_GET  # noqa: N815  the name that the library calls
+        do_HEAD = do_PUT = do_POST = do_DELETE = do_GET  # noqa: N815  the names that the library calls
 
         def _answer(self, response: HTTPResponse, fault: Fault | None) -> None:
             self.send_response(response.status)

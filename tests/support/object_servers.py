@@ -1,5 +1,6 @@
 """Object stores of this machine: Versity's gateway with the protocol of Amazon S3, and a server like Google's."""
 
+import json
 import socket
 import urllib.parse
 import urllib.request
@@ -10,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
+from support.gcs_xml import xml_interface
 from support.ports import free_ports
 from support.schedulers.program import running
 
@@ -32,6 +34,24 @@ class ObjectServer:
             return {"GOOGLE_BASE_URL": address, "GOOGLE_SKIP_SIGNATURE": "true"} | changes
         keys = {"AWS_ACCESS_KEY_ID": _KEY, "AWS_SECRET_ACCESS_KEY": _SECRET, "AWS_REGION": "us-east-1"}
         return {"AWS_ENDPOINT_URL": address} | keys | changes
+
+    def writable_environment(self, url: str) -> Mapping[str, str]:
+        """Return the variables of a client that writes, of the server or proxy at `url`."""
+        if self.scheme != "gs":
+            return self.environment(url)
+        # Requests without a token need the permission of a key: reads alone need none.
+        unsigned = {"gcs_base_url": url, "disable_oauth": True, "client_email": "", "private_key": "",
+                    "private_key_id": ""}  # fmt: skip
+        return {"GOOGLE_BASE_URL": url, "GOOGLE_SERVICE_ACCOUNT_KEY": json.dumps(unsigned)}
+
+    @contextmanager
+    def writable(self) -> Iterator[str]:
+        """Give the URL of this server for clients that write."""
+        if self.scheme == "gs":
+            with xml_interface(self.url) as url:
+                yield url
+        else:
+            yield self.url
 
     def put(self, key: str, content: bytes) -> str:
         """Write an object, and return its URL."""

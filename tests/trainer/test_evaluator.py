@@ -14,7 +14,7 @@ from trainer.numpy_reference import evaluation_set, metrics_by_numpy
 
 from tfdist.contract import Phase, Role
 from tfdist.contract_reports import CheckpointReport, ProgressReport
-from tfdist_trainer.checkpoint import CheckpointWriter, DataCursor, FinalRecord, Record
+from tfdist_trainer.checkpoint import CheckpointWriter, DataCursor, FinalRecord, Record, StoredCheckpoint
 from tfdist_trainer.errors import ConfigurationError, StorageError
 from tfdist_trainer.evaluation_store import BestPolicy, EvaluationResult
 from tfdist_trainer.fence import Writer
@@ -69,7 +69,7 @@ class EvaluatedTraining:
         writer = SimpleNamespace(host="evaluator-0")
         return SimpleNamespace(checkpoint=settings, member=member, writer=writer, reporter=self.reporter)
 
-    def _evaluate(self, path: Path, record: Record) -> Any:
+    def _evaluate(self, path: StoredCheckpoint, record: Record) -> Any:
         step = record.cursor.step
         self.before(step)
         if not path.exists():

@@ -16,8 +16,8 @@ from support.object_servers import ObjectServer
 
 from tfdist.contract import ExitCode
 from tfdist_trainer.data.object_cache import DIRECTORY_ENV, ObjectCache
-from tfdist_trainer.data.object_store import Bucket
 from tfdist_trainer.errors import ConfigurationError, DataMissingError, StorageError
+from tfdist_trainer.storage.object_store import Bucket
 
 CONTENT = np.arange(750_000, dtype="<u4").tobytes()  # no two parts are equal
 GIB = 2**30

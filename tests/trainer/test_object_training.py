@@ -1,19 +1,21 @@
 """Gangs that train and evaluate on data in object stores, as on files."""
 
 import re
-from collections.abc import Mapping
+import signal
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+from support.faulty_server import Fault, FaultyServer, faulty_server
 from support.object_servers import ObjectServer
-from support.polling import wait_for
+from support.polling import WAIT_SECONDS, wait_for
 from trainer.numpy_reference import model_variables
 
 from tfdist.contract import ExitCode
-from tfdist_trainer.checkpoint import FinalRecord
+from tfdist_trainer.checkpoint import CheckpointReader, FinalRecord
 from tfdist_trainer.data.object_cache import DIRECTORY_ENV
 
 if TYPE_CHECKING:
@@ -86,3 +88,58 @@ def test_a_bad_record_ends_the_job_with_the_url_of_its_object(
     url = re.escape(in_store["data"]["train"]).replace(r"\*", "[0-2]")
     message = failed.termination().message
     assert re.fullmatch(rf"{url}: record \d+: 'label' is 3, expected 0 to 2", message), message
+
+
+@pytest.fixture
+def checkpoints(
+    object_server: ObjectServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[str, FaultyServer]]:
+    """The URL of a checkpoint directory in the server, and the proxy to it that the environment of replicas names."""
+    with object_server.writable() as url, faulty_server(url, keep_host=object_server.scheme == "s3") as proxy:
+        for name, value in object_server.writable_environment(proxy.url).items():
+            monkeypatch.setenv(name, value)
+        yield object_server.address(f"{tmp_path.name}/checkpoints"), proxy
+
+
+@pytest.mark.parametrize(
+    "object_server", ["s3", pytest.param("gs", marks=pytest.mark.long)], indirect=True, scope="session"
+)
+def test_a_training_that_is_killed_in_an_upload_ends_and_is_evaluated_as_one_with_files(
+    launch: "Launch", config: dict[str, Any], checkpoints: tuple[str, FaultyServer], tmp_path: Path
+) -> None:
+    url, proxy = checkpoints
+    given, exact = (
+        config | {"epochs": 1},
+        {"runtime": {"deterministic": True, "intraOpThreads": 1, "interOpThreads": 1}},
+    )
+
+    def settings(directory: str, **fields: Any) -> dict[str, Any]:
+        return {"checkpoint": {"directory": directory, "everySteps": 5, "keep": 1}} | exact | fields
+
+    # given: it is killed while it uploads the variables of its second checkpoint
+    proxy.faults = [Fault("hold", 1000, "variables.data", after_requests=1)]
+    killed = launch(config=given, job=settings(url))
+    wait_for("the upload", proxy.held.is_set, context=lambda: killed.outputs)
+    killed.processes[0].send_signal(signal.SIGKILL)
+    killed.processes[0].wait(WAIT_SECONDS)
+    proxy.faults = []
+    # when: the next attempt, and a training with files
+    resumed = launch(config=given, job=settings(url, attempt=1))
+    undisturbed = launch(config=given, job=settings(str(tmp_path / "files")))
+    assert resumed.wait() == [0], resumed.outputs
+    assert undisturbed.wait() == [0], undisturbed.outputs
+    assert f"restored step=5 path={url}/checkpoint-000000005" in resumed.outputs
+    # then
+    records = [CheckpointReader(directory).newest() for directory in (url, str(tmp_path / "files"))]
+    (stored, files) = [(each.cursor, each.files) for each in records if each is not None]
+    assert stored == files, "also the checksums of all files"
+    final = CheckpointReader(url).final("uid-1")
+    assert final is not None
+    evaluated = launch(config=config, job={"checkpoint": {"directory": url}, "task": "Evaluate"})
+    of_files = launch(config=config, job={"checkpoint": {"directory": str(tmp_path / "files")}, "task": "Evaluate"})
+    assert (evaluated.wait(), of_files.wait()) == ([0], [0]), evaluated.outputs + of_files.outputs
+    reports = [each.termination().evaluation for each in (evaluated, of_files)]
+    (stored_report, files_report) = [(each.metrics, each.examples, each.step) for each in reports if each is not None]
+    assert stored_report == files_report
+    assert reports[0] is not None
+    assert reports[0].checkpoint == final.path == f"{url}/checkpoint-{final.step:09d}"

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tfdist.programs.data import url_problem
-from tfdist_trainer.data.object_urls import joined, matches
 from tfdist_trainer.errors import ConfigurationError
 from tfdist_trainer.programs import choose
+from tfdist_trainer.storage.object_urls import joined, matches
 
 NAMES = ["a.csv", "b.csv", ".hidden.csv", "x/a.csv", "x/y/a.csv", "x/.h/a.csv", "x/[1].csv", "a.txt", "ab/c.csv"]
 

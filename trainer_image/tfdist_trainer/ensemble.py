@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from pydantic import Field
@@ -10,11 +9,13 @@ from pydantic import Field
 from tfdist.contract import ReplicaJob
 from tfdist.contract_model import ContractModel
 from tfdist_trainer import preprocessing_state, programs
-from tfdist_trainer.checkpoint import Record
+from tfdist_trainer.checkpoint import Record, StoredCheckpoint
 from tfdist_trainer.errors import ConfigurationError
 from tfdist_trainer.initial_checkpoint import existing_checkpoint
 from tfdist_trainer.programs.base import Program
 from tfdist_trainer.programs.ensemble import FIELD, Ensemble
+from tfdist_trainer.programs.preprocessing import FILE
+from tfdist_trainer.storage.locations import joined, open_folder, parent
 
 
 class Member(ContractModel):
@@ -39,17 +40,16 @@ def create(job: ReplicaJob, found: Sequence[Member]) -> Ensemble:
     made: dict[tuple[str, str], Program] = {}
     order = []
     for number, member in enumerate(found):
-        state = preprocessing_state.path_in(_path(job, member).parent)
-        content = state.read_text(encoding="utf-8", errors="replace") if state.is_file() else ""
-        key = json.dumps(member.config, sort_keys=True), content
+        folder = open_folder(parent(_path(job, member)))
+        key = json.dumps(member.config, sort_keys=True), folder.read_text(FILE) or ""
         if key not in made:
             made[key] = _program(job, member, number)
-            preprocessing_state.restore(made[key], state)
+            preprocessing_state.restore(made[key], folder)
         order.append(made[key])
     return Ensemble(order)
 
 
-def checkpoints(job: ReplicaJob, found: Sequence[Member]) -> list[tuple[Path, Record]]:
+def checkpoints(job: ReplicaJob, found: Sequence[Member]) -> list[tuple[StoredCheckpoint, Record]]:
     """Return the checkpoint of each of the members `found`, with its record.
 
     Raises:
@@ -61,9 +61,9 @@ def checkpoints(job: ReplicaJob, found: Sequence[Member]) -> list[tuple[Path, Re
     ]
 
 
-def _path(job: ReplicaJob, member: Member) -> Path:
-    """Return the path of a checkpoint; an absolute one replaces the directory."""
-    return Path(job.checkpoint.directory if job.checkpoint else "", member.checkpoint)
+def _path(job: ReplicaJob, member: Member) -> str:
+    """Return path or URL of a checkpoint; an absolute one replaces the directory."""
+    return joined(job.checkpoint.directory if job.checkpoint else "", member.checkpoint)
 
 
 def _program(job: ReplicaJob, member: Member, number: int) -> Program:

@@ -8,7 +8,6 @@ the checkpoint directory (`evaluation_store`) and to the TensorBoard run `evalua
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
@@ -16,7 +15,7 @@ import tensorflow as tf
 from tfdist.contract import CheckpointSettings, Phase
 from tfdist.contract_reports import EvaluationReport
 from tfdist_trainer import ensemble, log
-from tfdist_trainer.checkpoint import CheckpointReader, Record, read_record
+from tfdist_trainer.checkpoint import CheckpointReader, Record, StoredCheckpoint
 from tfdist_trainer.context import Context
 from tfdist_trainer.data.files import Split
 from tfdist_trainer.errors import ConfigurationError, DataMissingError
@@ -29,6 +28,7 @@ from tfdist_trainer.programs.models import new_model
 from tfdist_trainer.state import restore_model
 from tfdist_trainer.step import EvaluateStep, metric_sums
 from tfdist_trainer.steps_per_execution import StepsPerExecutionTuner
+from tfdist_trainer.storage.locations import joined
 from tfdist_trainer.summaries import folder_of
 from tfdist_trainer.timestamps import now_text
 
@@ -78,9 +78,7 @@ def checkpoint_settings_of(context: Context) -> CheckpointSettings:
 
 def evaluation_store_of(context: Context) -> EvaluationStore:
     """Return the store for the results of this member."""
-    return EvaluationStore(
-        Path(checkpoint_settings_of(context).directory), context.member.job.uid, tag=context.writer.host
-    )
+    return EvaluationStore(checkpoint_settings_of(context).directory, context.member.job.uid, tag=context.writer.host)
 
 
 def evaluation_summaries_of(context: Context) -> EvaluationSummaries:
@@ -116,7 +114,7 @@ class CheckpointEvaluator:
         """Names of the metrics in a result."""
         return tuple(self._sums.results(self._sums.zeros()))
 
-    def evaluate(self, *checkpoints: tuple[Path, Record]) -> Evaluation:
+    def evaluate(self, *checkpoints: tuple[StoredCheckpoint, Record]) -> Evaluation:
         """Evaluate a checkpoint, or one for each member of an ensemble, over all examples of all members; a collective.
 
         Raises:
@@ -124,10 +122,10 @@ class CheckpointEvaluator:
         """
         models = getattr(self._model, "members", (self._model,))
         size = self._context.member.size
-        for model, (path, _) in zip(models, checkpoints, strict=True):
-            restore_model(model, path)
-            log.event("evaluate-start", checkpoint=path, examples=sum(self._input.counts), members=size)
-        path, last = max(checkpoints, key=lambda found: found[1].cursor.step)
+        for model, (checkpoint, _) in zip(models, checkpoints, strict=True):
+            restore_model(model, checkpoint)
+            log.event("evaluate-start", checkpoint=checkpoint, examples=sum(self._input.counts), members=size)
+        of_last, last = max(checkpoints, key=lambda found: found[1].cursor.step)
         cursor = last.cursor
         self._context.reporter.update(
             phase=Phase.EVALUATING, step=cursor.step, total_steps=cursor.step, epoch=cursor.epoch
@@ -136,7 +134,7 @@ class CheckpointEvaluator:
         values = dict(self._sums.results(sums)) | ({"skipped_records": self._skipped} if self._skipped else {})
         result = EvaluationResult(
             step=cursor.step,
-            checkpoint=str(path) if len(checkpoints) == 1 else None,
+            checkpoint=str(of_last) if len(checkpoints) == 1 else None,
             metrics=values,
             examples=self._sums.examples(sums),
             time=now_text(),
@@ -161,22 +159,22 @@ class CheckpointEvaluator:
         return total
 
 
-def _find(context: Context, settings: CheckpointSettings) -> tuple[Path, Record]:
+def _find(context: Context, settings: CheckpointSettings) -> tuple[StoredCheckpoint, Record]:
     """Return the checkpoint to evaluate: the given path, or this job's final one, or the newest complete one.
 
     Raises:
         DataMissingError: there is no checkpoint.
         StorageError: the checkpoint is damaged.
     """
-    gang, directory = context.gang, Path(settings.directory)
+    gang = context.gang
     if settings.restore != LATEST:
-        return existing_checkpoint(directory / settings.restore)  # an absolute `restore` replaces the directory
-    reader = CheckpointReader(directory)
+        return existing_checkpoint(joined(settings.directory, settings.restore))
+    reader = CheckpointReader(settings.directory)
     final = reader.final(context.member.job.uid) if gang.member.is_chief else None
     step = round(gang.broadcast_from_chief(final.step + 1 if final else 0)) - 1
     if step >= 0:
-        return reader.path_of(step), read_record(reader.path_of(step))
+        return reader.path_of(step), reader.path_of(step).record()
     record = share_record(gang, reader, reader.newest() if gang.member.is_chief else None)
     if record is None:
-        raise DataMissingError(f"checkpoint.directory: {directory} holds no checkpoint to evaluate")
+        raise DataMissingError(f"checkpoint.directory: {reader.folder} holds no checkpoint to evaluate")
     return reader.path_of(record.cursor.step), record

@@ -13,15 +13,17 @@ when it removes old ones (`CheckpointWriter`). This module does not import Tenso
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from pathlib import PurePosixPath
 from typing import Any, Final, TypeVar
 
 import pydantic
 
 from tfdist.contract_model import ContractModel
 from tfdist.contract_reports import EvaluationReport
-from tfdist_trainer import atomic, log
+from tfdist_trainer import log
+from tfdist_trainer.errors import StorageError
+from tfdist_trainer.storage.folder import DamagedError, Folder
+from tfdist_trainer.storage.locations import Location, open_folder
 
 DIRECTORY: Final = "evaluation"
 IN_PROGRESS: Final = "evaluating.json"
@@ -105,44 +107,50 @@ class BestPolicy(ContractModel):
         return f"{self.metric} has not improved for {worse} checkpoints in a row"
 
 
-@dataclass(frozen=True, slots=True)
 class EvaluationStore:
     """The files of one job's evaluations under one checkpoint directory.
+
+    Args:
+        directory: a path or URL.
+        job: UID of the job.
+        tag: distinguishes the temporary files of two writers.
 
     Raises (every method that writes):
         CheckpointUnwritableError: the directory cannot be written.
         StorageError: the storage failed.
     """
 
-    directory: Path
-    job: str
-    tag: str
-    """Distinguishes the temporary files of two writers."""
+    def __init__(self, directory: Location, job: str, *, tag: str) -> None:
+        self.folder = open_folder(directory, tag=tag)
+        self._results = self.folder.folder(DIRECTORY)
+        self._job = job
 
     def results(self) -> dict[int, EvaluationResult]:
         """Return this job's results by step; damaged files are ignored."""
         found: dict[int, EvaluationResult] = {}
-        for path in (self.directory / DIRECTORY).glob("*.json"):
-            result = _read(path, EvaluationResult) if path.stem.isdecimal() else None
-            if result is not None and result.job == self.job:
+        for name in self._results.names():
+            path = PurePosixPath(name)
+            if path.suffix != ".json" or not path.stem.isdecimal():
+                continue
+            result = _read(self._results, name, EvaluationResult)
+            if result is not None and result.job == self._job:
                 found[result.step] = result
         return found
 
     def begin(self, step: int) -> None:
         """Record that the checkpoint at `step` is being evaluated, so that it is kept."""
-        self._write(self.directory / DIRECTORY / IN_PROGRESS, CheckpointReference(step=step, job=self.job).to_json())
+        self._write(IN_PROGRESS, CheckpointReference(step=step, job=self._job).to_json())
 
     def end(self) -> None:
         """Record that no checkpoint is being evaluated."""
-        (self.directory / DIRECTORY / IN_PROGRESS).unlink(missing_ok=True)
+        self._results.remove(IN_PROGRESS)
 
     def record(self, result: EvaluationResult, details: Mapping[str, Mapping[str, Any]]) -> None:
         """Write a result, its details first: if the result exists, so do the details."""
-        path = self.directory / DIRECTORY / f"{result.step}.json"
         if details:
             text = json.dumps({"step": result.step, "examples": result.examples} | dict(details))
-            self._write(path.with_name(f"{result.step}-details.json"), text)
-        self._write(path, result.to_json())
+            self._write(f"{result.step}-details.json", text)
+        self._write(f"{result.step}.json", result.to_json())
 
     def update_best(
         self, policy: BestPolicy, results: Mapping[int, EvaluationResult], exists: Callable[[EvaluationResult], bool]
@@ -151,51 +159,69 @@ class EvaluationStore:
         best = next((result for result in policy.ranked(results.values()) if exists(result)), None)
         if best is not None:
             stored = Best(**best.model_dump(), metric=policy.metric, goal=policy.goal)
-            if _read(self.directory / BEST, Best) != stored:
-                self._write(self.directory / BEST, stored.to_json())
+            if _read(self.folder, BEST, Best) != stored:
+                self.folder.create()
+                self.folder.write_text(BEST, stored.to_json())
         return best
 
     def request_stop(self, step: int, reason: str) -> None:
         """Ask the chief to end training, after the evaluation of the checkpoint at `step`."""
-        if not early_stop_reason(self.directory, self.job, step):
-            self._write(self.directory / STOP, CheckpointReference(step=step, job=self.job, reason=reason).to_json())
+        if not early_stop_reason(self.folder, self._job, step):
+            text = CheckpointReference(step=step, job=self._job, reason=reason).to_json()
+            self.folder.create()
+            self.folder.write_text(STOP, text)
 
-    def _write(self, path: Path, text: str) -> None:
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            atomic.write_text(path, text, tag=self.tag)
-        except OSError as error:
-            raise atomic.storage_failure(error, path.parent) from error
+    def _write(self, name: str, text: str) -> None:
+        self._results.create()
+        self._results.write_text(name, text)
 
 
-def early_stop_reason(directory: Path, job: str, step: int) -> str:
+def early_stop_reason(directory: Location, job: str, step: int) -> str:
     """Return why the evaluator of `job` asks to end training; "" if it does not.
 
     `step` is the current step of training. It may be before the evaluated step, if that checkpoint was lost since;
-    training then continues to it.
+    training then continues to it. A failure of the storage is logged: training does not end for it.
     """
-    found = _read(directory / STOP, CheckpointReference)
+    try:
+        found = _read(open_folder(directory), STOP, CheckpointReference)
+    except StorageError as error:
+        log.event("file-unreadable", reason=str(error))
+        return ""
     return found.reason if found is not None and found.job == job and found.step <= step else ""
 
 
-def protected_steps(directory: Path) -> frozenset[int] | None:
+def protected_steps(directory: Location) -> frozenset[int] | None:
     """Return the steps of the checkpoints that must be kept: the best, and the one being evaluated.
 
     None if the files cannot be read now.
     """
-    paths = (directory / BEST, directory / DIRECTORY / IN_PROGRESS)
-    found = [_read(path, CheckpointReference) for path in paths]
-    if any(reference is None and path.exists() for reference, path in zip(found, paths, strict=True)):
+    folder = open_folder(directory)
+    files = ((folder, BEST), (folder.folder(DIRECTORY), IN_PROGRESS))
+    try:
+        found = [_parsed(where, name, CheckpointReference) for where, name in files]
+    except DamagedError as error:
+        log.event("file-damaged", reason=str(error))
         return None
     return frozenset(reference.step for reference in found if reference is not None)
 
 
-def _read(path: Path, model: type[Model]) -> Model | None:
-    """Return the content of `path`; None if it does not exist. A file that cannot be read is logged."""
+def _read(folder: Folder, name: str, model: type[Model]) -> Model | None:
+    """Return the content of a file; None if it does not exist. A file that cannot be read is logged."""
     try:
-        return model.model_validate_json(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+        return _parsed(folder, name, model)
+    except DamagedError as error:
+        log.event("file-damaged", path=folder.place(name), reason=str(error))
         return None
-    except (OSError, pydantic.ValidationError) as error:
-        log.event("file-damaged", path=path, reason=type(error).__name__)
-        return None
+
+
+def _parsed(folder: Folder, name: str, model: type[Model]) -> Model | None:
+    """Return the content of a file; None if it does not exist.
+
+    Raises:
+        DamagedError: it cannot be read.
+    """
+    text = folder.read_text(name)
+    try:
+        return None if text is None else model.model_validate_json(text)
+    except pydantic.ValidationError as error:
+        raise DamagedError(f"{folder.place(name)}: {error.errors()[0]['msg']}") from None

@@ -8,7 +8,6 @@ checkpoint that is damaged, or removed while it is read; only the last one must 
 
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Final
 
 import pydantic
@@ -18,7 +17,7 @@ from tfdist.api.training import EvaluationMode
 from tfdist.contract import Phase
 from tfdist.contract_reports import EvaluationReport
 from tfdist_trainer import log
-from tfdist_trainer.checkpoint import RECORD, CheckpointReader, FinalRecord, Record, read_record
+from tfdist_trainer.checkpoint import CheckpointReader, FinalRecord, Record, StoredCheckpoint
 from tfdist_trainer.context import Context
 from tfdist_trainer.errors import ConfigurationError, StorageError
 from tfdist_trainer.evaluate import (
@@ -31,20 +30,23 @@ from tfdist_trainer.evaluate import (
 from tfdist_trainer.evaluation_store import BestPolicy, EvaluationResult
 from tfdist_trainer.program_model import export_checkpoint
 from tfdist_trainer.step import metric_sums
+from tfdist_trainer.stored_checkpoint import stored_checkpoint
 
 POLL_SECONDS: Final = 1.0
 """Interval at which the directory is read; each read opens a small file for each checkpoint."""
 
 ENDLESS: Final = range(2**31 - 1)
 
+Evaluate = Callable[[StoredCheckpoint, Record], Evaluation]
+
 
 def wait_for_checkpoint(context: Context, sleep: Callable[[float], None] = time.sleep) -> None:
     """Return when there is a checkpoint to evaluate."""
-    reader, job = CheckpointReader(Path(checkpoint_settings_of(context).directory)), context.member.job.uid
-    log.event("waiting", message=f"for the first checkpoint in {reader.directory}")
+    reader, job = CheckpointReader(checkpoint_settings_of(context).directory), context.member.job.uid
+    log.event("waiting", message=f"for the first checkpoint in {reader.folder}")
     context.reporter.update(phase=Phase.EVALUATING)
     while reader.final(job) is None and not any(record.writer.job == job for record in reader.records()):
-        sleep(POLL_SECONDS)
+        sleep(max(POLL_SECONDS, reader.folder.poll_seconds))
 
 
 def evaluate_continuously(context: Context, sleep: Callable[[float], None] = time.sleep) -> None:
@@ -60,7 +62,7 @@ def evaluate_continuously(context: Context, sleep: Callable[[float], None] = tim
     _check_metric(policy, checkpoint_evaluator.metrics)
     evaluator = Evaluator(context, policy, lambda *checkpoint: checkpoint_evaluator.evaluate(checkpoint))
     while not evaluator.evaluate_pending():
-        sleep(POLL_SECONDS)
+        sleep(evaluator.poll_seconds)
 
 
 def check_metric(context: Context) -> None:
@@ -109,12 +111,11 @@ class Evaluator:
         evaluate: evaluates one checkpoint; see `CheckpointEvaluator.evaluate`.
     """
 
-    def __init__(self, context: Context, policy: BestPolicy, evaluate: Callable[[Path, Record], Evaluation]) -> None:
-        directory = Path(checkpoint_settings_of(context).directory)
+    def __init__(self, context: Context, policy: BestPolicy, evaluate: Evaluate) -> None:
         self._context = context
         self._job = context.member.job.uid
         self._reporter = context.reporter
-        self._reader = CheckpointReader(directory)
+        self._reader = CheckpointReader(checkpoint_settings_of(context).directory)
         self._store = evaluation_store_of(context)
         self._summaries = evaluation_summaries_of(context)
         self._policy = policy
@@ -122,6 +123,11 @@ class Evaluator:
         self._results = self._store.results()
         self._unreadable: set[tuple[int, str]] = set()
         self._apply_policy()
+
+    @property
+    def poll_seconds(self) -> float:
+        """Interval at which the directory is read."""
+        return max(POLL_SECONDS, self._reader.folder.poll_seconds)
 
     def evaluate_pending(self) -> bool:
         """Evaluate all pending checkpoints; return whether the last checkpoint of the job is evaluated.
@@ -144,7 +150,7 @@ class Evaluator:
         self._store.end()
         best = self._update_best()
         if best is not None and best.checkpoint:
-            export_checkpoint(self._context, ExportedModel.BEST, Path(best.checkpoint), best.step)
+            export_checkpoint(self._context, ExportedModel.BEST, stored_checkpoint(best.checkpoint), best.step)
         self._report(Phase.FINISHED, final, best)
         return True
 
@@ -165,12 +171,12 @@ class Evaluator:
     def _evaluate_one(self, record: Record, *, required: bool) -> None:
         """Evaluate a checkpoint; skip it if it is removed or damaged, unless it is `required`."""
         step = record.cursor.step
-        path = self._reader.path_of(step)
+        checkpoint = self._reader.path_of(step)
         self._store.begin(step)
         try:
-            evaluation = self._evaluate(path, read_record(path))
+            evaluation = self._evaluate(checkpoint, checkpoint.record())
         except StorageError as error:
-            if not (path / RECORD).exists() and not required:
+            if not checkpoint.exists() and not required:
                 log.event("checkpoint-removed", step=step)
                 return
             if required:

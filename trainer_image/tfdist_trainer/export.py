@@ -4,11 +4,10 @@
                      /saved_model/    format `SavedModel`
                /best/...              the same of the best evaluation
 
-A folder is written under a temporary name, flushed, and renamed. A former folder, such as that of an earlier job of the
-same name, is replaced as a whole.
+A folder of a file system is written under a temporary name, flushed, and renamed. A former folder, such as that of an
+earlier job of the same name, is replaced as a whole; in an object store object by object.
 """
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -16,8 +15,9 @@ from typing import Any, Final
 from tfdist.api.export import ExportedModel, ExportFormat
 from tfdist.contract import ExportSettings
 from tfdist.contract_reports import ExportReport
-from tfdist_trainer import atomic, log
+from tfdist_trainer import log
 from tfdist_trainer.errors import ConfigurationError, one_line
+from tfdist_trainer.storage.locations import open_folder
 
 FIELD: Final = "training.export"
 KERAS_FILE: Final = "model.keras"
@@ -52,26 +52,11 @@ def export(settings: ExportSettings, which: ExportedModel, model: Any, step: int
         ConfigurationError: the model cannot be saved in a format.
         StorageError: the storage failed.
     """
-    directory = Path(settings.directory)
-    target = directory / which.lower()
-    temporary = target.with_name(f"{atomic.TEMPORARY_PREFIX}{target.name}")
-    former = target.with_name(f"{atomic.TEMPORARY_PREFIX}{target.name}-former")
-    try:
-        for leftover in (temporary, former):
-            shutil.rmtree(leftover, ignore_errors=True)
-        temporary.mkdir(parents=True)
+    directory = open_folder(settings.directory, field=f"{FIELD}.directory")
+    with directory.replaced(which.lower()) as folder:
         for name in settings.formats:
-            _save(name, model, temporary)
-        for path in temporary.rglob("*"):
-            atomic.sync(path)
-        if target.exists():
-            target.rename(former)
-        temporary.rename(target)
-        atomic.sync(directory)
-        shutil.rmtree(former, ignore_errors=True)
-    except OSError as error:
-        raise atomic.storage_failure(error, directory, field=f"{FIELD}.directory") from error
-    log.event("exported", which=which, step=step, path=target)
+            _save(name, model, folder)
+    log.event("exported", which=which, step=step, path=directory.place(which.lower()))
     return ExportReport(which=which, step=step)
 
 

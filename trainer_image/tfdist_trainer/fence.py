@@ -3,7 +3,8 @@
 A pod on a node that does not respond may continue to train while its successor trains. Each chief claims the directory
 in `fence.json` before its first step, and checks the claim before every write; a chief that finds a later claim stops.
 The window between check and rename is short, and a file system without locks allows no better: the successor has read
-the directory before, and a checkpoint of the old attempt is still valid.
+the directory before, and a checkpoint of the old attempt is still valid. An object store compares and writes the claim
+at once, so that of two writers that claim at the same time the second finds the claim of the first.
 
 Another job may claim the directory only after its writer has ended (`writer_heartbeat`). A job of the same name has
 replaced the former: Kubernetes allows one job of a name at a time.
@@ -12,15 +13,15 @@ replaced the former: Kubernetes allows one job of a name at a time.
 import socket
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 import pydantic
 
 from tfdist.contract import ReplicaJob, Role, replica_name
 from tfdist.contract_model import ContractModel
-from tfdist_trainer import atomic, log, writer_heartbeat
+from tfdist_trainer import log, writer_heartbeat
 from tfdist_trainer.errors import CheckpointUnwritableError, ConfigurationError, StorageError
+from tfdist_trainer.storage.locations import Location, open_folder
 
 FILE: Final = "fence.json"
 
@@ -67,11 +68,11 @@ def writer_of(job: ReplicaJob, round_number: int) -> Writer:
 class Fence:
     """The claim of one writer on a directory."""
 
-    def __init__(self, directory: Path, writer: Writer, pause: Callable[[float], object] = time.sleep) -> None:
-        self._path = directory / FILE
+    def __init__(self, directory: Location, writer: Writer, pause: Callable[[float], object] = time.sleep) -> None:
+        self._folder = open_folder(directory, tag=f"{writer.attempt}-{writer.host}")
         self._writer = writer
         self._pause = pause
-        self._heartbeat = writer_heartbeat.WriterHeartbeat(directory, writer.job)
+        self._heartbeat = writer_heartbeat.WriterHeartbeat(self._folder, writer.job)
 
     def claim(self) -> None:
         """Claim the directory for this writer, after the end of another job that writes there.
@@ -80,21 +81,24 @@ class Fence:
             CheckpointUnwritableError: a later attempt of the same job has claimed the directory.
             ConfigurationError: another job writes there.
         """
-        holder = self._holder()
+        found = self._folder.read_text(FILE)
+        holder = self._holder(found)
         if holder is not None and not self._writer.replaces(holder):
             self._await_end(holder)
-            holder = self._holder()  # a third job may have claimed it meanwhile, and is noticed by the next check
+            found = self._folder.read_text(FILE)
+            holder = self._holder(found)  # a third job may have claimed it meanwhile: the next check finds that
         if holder is not None and holder.job == self._writer.job and _rank(holder) > _rank(self._writer):
             raise self._fenced_off(holder)
         # First the heartbeat: a claim without one counts as that of a job that has ended.
-        writer_heartbeat.remove_others(self._path.parent, self._writer.job)
+        writer_heartbeat.remove_others(self._folder, self._writer.job)
         self._heartbeat.start()
-        tag = f"{self._writer.attempt}-{self._writer.host}"
-        atomic.write_text(self._path, self._writer.to_json(), tag=tag)
+        if not self._folder.swap_text(FILE, self._writer.to_json(), expected=found):
+            self._heartbeat.stop()
+            self.claim()
 
     def check(self) -> None:
         """Raise `CheckpointUnwritableError` if another attempt, or another job, has claimed the directory since."""
-        holder = self._holder()
+        holder = self._holder(self._folder.read_text(FILE))
         if holder is not None and (holder.job, *_rank(holder)) != (self._writer.job, *_rank(self._writer)):
             raise self._fenced_off(holder)
 
@@ -103,25 +107,26 @@ class Fence:
         self._heartbeat.stop()
 
     def _await_end(self, holder: Writer) -> None:
-        where = f"checkpoint.directory: {self._path.parent}"
+        where = f"checkpoint.directory: {self._folder}"
         log.event("checking-writer", message=f"{where} was last written by {holder}")
-        if not writer_heartbeat.has_ended(self._path.parent, holder.job, self._pause):
+        if not writer_heartbeat.has_ended(self._folder, holder.job, self._pause):
             raise ConfigurationError(
                 f"{where} is written by {holder}, which is running; wait for its end, delete it, or choose another "
                 "directory"
             )
 
-    def _holder(self) -> Writer | None:
-        try:
-            return Writer.model_validate_json(self._path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
+    def _holder(self, text: str | None) -> Writer | None:
+        if text is None:
             return None
+        try:
+            return Writer.model_validate_json(text)
         except pydantic.ValidationError as error:
-            raise StorageError(f"{self._path}: not the record of a writer: {error.errors()[0]['msg']}") from None
+            where = self._folder.place(FILE)
+            raise StorageError(f"{where}: not the record of a writer: {error.errors()[0]['msg']}") from None
 
     def _fenced_off(self, holder: Writer) -> CheckpointUnwritableError:
         return CheckpointUnwritableError(
-            f"checkpoint.directory: {self._path.parent} belongs to {holder}; this is {self._writer}, "
+            f"checkpoint.directory: {self._folder} belongs to {holder}; this is {self._writer}, "
             "which must not write there any more"
         )
 

@@ -10,18 +10,20 @@ from pathlib import Path
 from typing import Final
 
 from tfdist.contract import CheckpointSettings
-from tfdist_trainer.checkpoint import CheckpointReader, CheckpointWriter, Record, read_record
+from tfdist_trainer.checkpoint import CheckpointReader, CheckpointWriter, Record, StoredCheckpoint
 from tfdist_trainer.errors import DataMissingError, StorageError
+from tfdist_trainer.storage.locations import joined
+from tfdist_trainer.stored_checkpoint import stored_checkpoint
 from tfdist_trainer.strategies.replica_group import ReplicaGroup
 
 LATEST: Final = "Latest"
 NOTHING: Final = "None"
 
 
-def find_initial_checkpoint(
+def initial_checkpoint(
     gang: ReplicaGroup, settings: CheckpointSettings, job: str, writer: CheckpointWriter | None = None
-) -> tuple[Path | None, Record | None]:
-    """Return the initial checkpoint as the chief sees it, or (None, None); a collective.
+) -> tuple[StoredCheckpoint, Record] | None:
+    """Return the initial checkpoint as the chief sees it, and its record; None if there is none. A collective.
 
     The `writer` of the chief first claims the directory, and then moves what is not to be resumed from.
 
@@ -32,42 +34,51 @@ def find_initial_checkpoint(
     """
     if writer is not None:
         writer.claim()
-    reader = CheckpointReader(Path(settings.directory))
+    reader = CheckpointReader(settings.directory)
     own = None
     if gang.member.is_chief:
         own = reader.newest() if settings.restore == LATEST else reader.newest(written_by=job)
     record = share_record(gang, reader, own)
-    path = reader.path_of(record.cursor.step) if record else None
+    found = (reader.path_of(record.cursor.step), record) if record else None
     if record is None and settings.restore not in {LATEST, NOTHING}:
-        path = Path(settings.directory, settings.restore)  # an absolute path replaces the directory
-        record = read_named(path)
+        checkpoint = stored_checkpoint(joined(settings.directory, settings.restore))
+        found = checkpoint, read_named(checkpoint)
     if writer is not None and settings.restore != LATEST:
         writer.set_aside(above=record.cursor.step if record else -1)
-    return path, record
+    return found
 
 
-def read_named(path: Path, field: str = "checkpoint.restore") -> Record:
-    """Return the record of the checkpoint at `path`, the value of `field`.
+def find_initial_checkpoint(
+    gang: ReplicaGroup, settings: CheckpointSettings, job: str, writer: CheckpointWriter | None = None
+) -> tuple[Path | None, Record | None]:
+    """Return the folder of this machine that has the initial checkpoint, and its record; as `initial_checkpoint`."""
+    found = initial_checkpoint(gang, settings, job, writer)
+    return (found[0].path(), found[1]) if found else (None, None)
+
+
+def read_named(checkpoint: StoredCheckpoint, field: str = "checkpoint.restore") -> Record:
+    """Return the record of a checkpoint, the value of `field`.
 
     Raises:
         StorageError: the checkpoint does not exist or is damaged.
     """
     try:
-        return read_record(path)
+        return checkpoint.record()
     except StorageError as error:
         raise StorageError(f"{field}: {error}") from None
 
 
-def existing_checkpoint(path: Path, field: str = "checkpoint.restore") -> tuple[Path, Record]:
-    """Return the checkpoint at `path`, the value of `field`, that an evaluation needs.
+def existing_checkpoint(path: str, field: str = "checkpoint.restore") -> tuple[StoredCheckpoint, Record]:
+    """Return the checkpoint at `path`, a path or URL and the value of `field`, that an evaluation needs.
 
     Raises:
         DataMissingError: it does not exist.
         StorageError: it is damaged.
     """
-    if not path.is_dir():
+    checkpoint = stored_checkpoint(path)
+    if not checkpoint.folder.names():
         raise DataMissingError(f"{field}: {path} does not exist; give a checkpoint directory")
-    return path, read_named(path, field)
+    return checkpoint, read_named(checkpoint, field)
 
 
 def share_record(gang: ReplicaGroup, reader: CheckpointReader, chosen: Record | None) -> Record | None:
@@ -80,4 +91,4 @@ def share_record(gang: ReplicaGroup, reader: CheckpointReader, chosen: Record | 
     step = round(gang.broadcast_from_chief(chosen.cursor.step + 1 if chosen else 0)) - 1
     if step < 0 or chosen is not None:
         return chosen
-    return read_record(reader.path_of(step))
+    return reader.path_of(step).record()

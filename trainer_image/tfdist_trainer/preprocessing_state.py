@@ -6,17 +6,18 @@ The checkpoints are valid only with it; later attempts and evaluations load it.
 import hashlib
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from tfdist.contract import Task
-from tfdist_trainer import atomic, log
+from tfdist_trainer import log
 from tfdist_trainer.context import Context
 from tfdist_trainer.data.files import Split
 from tfdist_trainer.errors import ConfigurationError, StorageError
 from tfdist_trainer.input_pipeline import example_counts
 from tfdist_trainer.programs.base import Program
 from tfdist_trainer.programs.preprocessing import FILE, AdaptableProgram, Reducer
+from tfdist_trainer.storage.folder import DamagedError, Folder
+from tfdist_trainer.storage.locations import open_folder
 
 
 def prepare(context: Context) -> None:
@@ -32,54 +33,51 @@ def prepare(context: Context) -> None:
     if not isinstance(program, AdaptableProgram):
         return
     settings = context.checkpoint
-    path = path_in(Path(settings.directory)) if settings is not None else None
+    folder = open_folder(settings.directory, tag=context.writer.host) if settings is not None else None
     digest = _digest(program)
     evaluates = context.member.job.task is Task.EVALUATE
-    wanted = path is not None and (evaluates or settings is None or settings.restore != "None")
-    found = _stored(path, digest, strict=evaluates) if path and wanted and context.member.is_chief else None
-    if path is not None and context.gang.broadcast_from_chief(float(found is not None)):
-        state = found if found is not None else _stored(path, digest, strict=True)
-        log.event("preprocessing-restored", path=path)
+    wanted = evaluates or settings is None or settings.restore != "None"
+    found = _stored(folder, digest, strict=evaluates) if folder and wanted and context.member.is_chief else None
+    if folder is not None and context.gang.broadcast_from_chief(float(found is not None)):
+        state = found if found is not None else _stored(folder, digest, strict=True)
+        log.event("preprocessing-restored", path=folder.place(FILE))
     else:
         source = program.source(Split.TRAIN, context.shard)
         # Before adapting: later attempts would load a stored state of no examples.
         example_counts(context.gang, source, "training.config.data.train")
         reducer = Reducer(context.gang.all_reduce_sum, context.member.rank, context.member.size)
         state = program.adapt(source.batches, reducer)
-        if path is not None and context.member.is_chief:
-            _store(path, digest, state, tag=context.writer.host)
+        if folder is not None and context.member.is_chief:
+            folder.create()
+            folder.write_text(FILE, json.dumps({"settings": digest, "learned": state}))
         log.event("preprocessing-adapted", examples=source.count)
     program.load(state or {})
 
 
-def restore(program: Program, path: Path) -> None:
-    """Load the state in `path`, if `program` has preprocessing that is adapted to data.
+def restore(program: Program, folder: Folder) -> None:
+    """Load the state in a checkpoint directory, if `program` has preprocessing that is adapted to data.
 
     Raises:
         StorageError: the file cannot be read.
         ConfigurationError: the configuration differs from that of the training.
     """
     if isinstance(program, AdaptableProgram):
-        program.load(_stored(path, _digest(program), strict=True) or {})
-
-
-def path_in(directory: Path) -> Path:
-    """Return the path of the state in a checkpoint directory."""
-    return directory / FILE
+        program.load(_stored(folder, _digest(program), strict=True) or {})
 
 
 def _digest(program: AdaptableProgram) -> str:
     return hashlib.sha256(json.dumps(program.fingerprint(), sort_keys=True).encode()).hexdigest()
 
 
-def _stored(path: Path, digest: str, *, strict: bool) -> Mapping[str, Any] | None:
-    """Return the state in `path` if it was adapted with the same settings; otherwise None, or an error if `strict`."""
+def _stored(folder: Folder, digest: str, *, strict: bool) -> Mapping[str, Any] | None:
+    """Return the stored state if it was adapted with the same settings; otherwise None, or an error if `strict`."""
+    path = folder.place(FILE)
     try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
+        stored = json.loads(folder.read_text(FILE) or "")
         if stored["settings"] == digest:
             state: Mapping[str, Any] = stored["learned"]
             return state
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (DamagedError, ValueError, KeyError, TypeError) as error:
         if strict:
             raise StorageError(
                 f"{path}: cannot be read ({type(error).__name__}): training writes it to its checkpoint directory"
@@ -90,11 +88,3 @@ def _stored(path: Path, digest: str, *, strict: bool) -> Mapping[str, Any] | Non
             f"training.config: differs from the configuration that {path} was created with; use that of the training"
         )
     return None
-
-
-def _store(path: Path, digest: str, state: Mapping[str, Any], *, tag: str) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        atomic.write_text(path, json.dumps({"settings": digest, "learned": state}), tag=tag)
-    except OSError as error:
-        raise atomic.storage_failure(error, path.parent) from error

@@ -1,12 +1,12 @@
 """The model of a program: a new one with its optimizer, to be trained, and one from a checkpoint, to be exported."""
 
-from pathlib import Path
 from typing import Any
 
 import keras
 
 from tfdist.api.export import ExportedModel
 from tfdist.contract import Phase, Role
+from tfdist_trainer.checkpoint import StoredCheckpoint
 from tfdist_trainer.context import Context
 from tfdist_trainer.data.files import Split
 from tfdist_trainer.errors import ConfigurationError
@@ -44,8 +44,8 @@ def _with_loss_scale(optimizer: Any) -> keras.optimizers.Optimizer:
     return keras.optimizers.LossScaleOptimizer(optimizer)
 
 
-def export_checkpoint(context: Context, which: ExportedModel, path: Path, step: int) -> None:
-    """Export the model in the checkpoint `path` if the job asks for `which`, and report it; on one member only.
+def export_checkpoint(context: Context, which: ExportedModel, checkpoint: StoredCheckpoint, step: int) -> None:
+    """Export the model in a checkpoint if the job asks for `which`, and report it; on one member only.
 
     The model is a new one in this process alone: those of training are copies on several replicas, or on servers.
 
@@ -60,6 +60,6 @@ def export_checkpoint(context: Context, which: ExportedModel, path: Path, step: 
     reporter.update(phase=Phase.CHECKPOINTING)
     split = Split.EVAL if context.member.job.role is Role.EVALUATOR else Split.TRAIN
     model = new_model(context.program, split, context.shard)
-    restore_model(model, path)
+    restore_model(model, checkpoint)
     exported = export(settings, which, context.program.serving_model(model), step)
     reporter.update(exports=[*reporter.current.exports, exported])

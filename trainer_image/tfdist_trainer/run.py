@@ -17,6 +17,7 @@ from tfdist_trainer.errors import ConfigurationError, UsageError
 from tfdist_trainer.preemption import PreemptionHandler
 from tfdist_trainer.programs.config import batch_size, files
 from tfdist_trainer.reporter import Reporter
+from tfdist_trainer.storage.object_urls import is_url
 from tfdist_trainer.strategies import peers
 
 
@@ -67,9 +68,10 @@ def check(member: Member) -> programs.Choice:
     files(config, Split.EVAL if job.task is Task.EVALUATE else Split.TRAIN)
     if _evaluates_later(member):
         files(config, Split.EVAL)
-    if job.checkpoint is not None and not Path(job.checkpoint.directory).is_absolute():
+    directory = job.checkpoint.directory if job.checkpoint is not None else "/"
+    if not is_url(directory) and not Path(directory).is_absolute():
         raise ConfigurationError(
-            f"checkpoint.directory: {job.checkpoint.directory!r} is not an absolute path of a file system"
+            f"checkpoint.directory: {directory!r} is neither an absolute path nor s3://bucket/key or gs://bucket/key"
         )
     if job.checkpoint is None and job.task is Task.EVALUATE:
         raise ConfigurationError("checkpoint: is absent; an evaluation needs checkpoint.directory")

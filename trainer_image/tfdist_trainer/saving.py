@@ -1,19 +1,20 @@
 """Saves and restores the state of a training run: the training loop's side of checkpoints."""
 
+import time
 from collections.abc import Callable
-from pathlib import Path
 
 from tfdist.contract import CheckpointSettings, Phase
 from tfdist.contract_reports import CheckpointReport
 from tfdist_trainer import evaluation_store, log
-from tfdist_trainer.checkpoint import CheckpointReader, CheckpointWriter, DataCursor
+from tfdist_trainer.checkpoint import CheckpointReader, CheckpointWriter, DataCursor, StoredCheckpoint
 from tfdist_trainer.errors import StorageError
 from tfdist_trainer.fence import writer_of
-from tfdist_trainer.initial_checkpoint import find_initial_checkpoint
+from tfdist_trainer.initial_checkpoint import initial_checkpoint
 from tfdist_trainer.reporter import Reporter
 from tfdist_trainer.save_schedule import SaveSchedule
 from tfdist_trainer.state import State
 from tfdist_trainer.steps_per_execution import MAX_STEPS_PER_EXECUTION
+from tfdist_trainer.stored_checkpoint import stored_checkpoint
 from tfdist_trainer.strategies.replica_group import ReplicaGroup
 from tfdist_trainer.timestamps import now_text
 
@@ -31,6 +32,9 @@ class Saver:
         self._schedule = SaveSchedule(settings) if settings else None
         self._writer: CheckpointWriter | None = None
         self._saved: CheckpointReport | None = None
+        self._stop_reason = ""
+        self._next_poll = 0.0
+        """Time of `time.monotonic` at which the request to stop is read again."""
 
     @property
     def can_save(self) -> bool:
@@ -51,18 +55,19 @@ class Saver:
             return None
         if self._gang.member.is_chief:
             writer = writer_of(job, self._gang.member.round)
-            self._writer = CheckpointWriter(Path(settings.directory), keep=settings.keep, writer=writer)
-        path, record = find_initial_checkpoint(self._gang, settings, job.uid, self._writer)
-        if path is None or record is None:
+            self._writer = CheckpointWriter(settings.directory, keep=settings.keep, writer=writer)
+        found = initial_checkpoint(self._gang, settings, job.uid, self._writer)
+        if found is None:
             if required:
                 raise StorageError("checkpoint: there is none from which this standby process could start")
             return None
-        self._state.restore(path)
+        checkpoint, record = found
+        self._state.restore(checkpoint)
         if self._schedule is not None:
             self._schedule.saved(record.cursor.step)
-        self._saved = CheckpointReport(step=record.cursor.step, path=str(path), time=record.time)
+        self._saved = CheckpointReport(step=record.cursor.step, path=str(checkpoint), time=record.time)
         self._reporter.update(last_checkpoint=self._saved)
-        log.event("restored", step=record.cursor.step, path=path, writer=record.writer)
+        log.event("restored", step=record.cursor.step, path=checkpoint, writer=record.writer)
         return record.cursor
 
     def begin(self) -> None:
@@ -98,8 +103,7 @@ class Saver:
             self._saved = self._state.save(self._writer, cursor)
             log.event("checkpoint", step=cursor.step, path=self._saved.path)
         else:
-            path = CheckpointReader(Path(self._settings.directory)).path_of(cursor.step)
-            self._saved = CheckpointReport(step=cursor.step, path=str(path), time=now_text())
+            self._saved = CheckpointReport(step=cursor.step, path=self._path_of(cursor.step), time=now_text())
         self._schedule.saved(cursor.step)
         self._reporter.update(phase=phase, last_checkpoint=self._saved)
 
@@ -112,16 +116,24 @@ class Saver:
         job = self._gang.member.job
         if self._writer is None or not (job.evaluation or {}).get("earlyStopping"):
             return ""
-        return evaluation_store.early_stop_reason(self._writer.directory, job.uid, step)
+        now = time.monotonic()
+        if not self._stop_reason and now >= self._next_poll:
+            self._next_poll = now + self._writer.folder.poll_seconds
+            self._stop_reason = evaluation_store.early_stop_reason(self._writer.folder, job.uid, step)
+        return self._stop_reason
 
-    def finish(self, total_steps: int, export: Callable[[Path, int], None]) -> None:
+    def finish(self, total_steps: int, export: Callable[[StoredCheckpoint, int], None]) -> None:
         """On the chief, `export` the model of the last checkpoint, and name the checkpoint in `final.json`."""
         if self._writer is not None and self._saved is not None:
-            export(Path(self._saved.path), self._saved.step)
+            export(stored_checkpoint(self._saved.path), self._saved.step)
             self._writer.finish(self._saved, total_steps)
 
     def _is_saved(self, cursor: DataCursor) -> bool:
         """Return whether the directory itself has a checkpoint at `cursor`; a restored one may be elsewhere."""
         if self._saved is None or self._settings is None:
             return False
-        return self._saved.step == cursor.step and Path(self._saved.path).parent == Path(self._settings.directory)
+        return self._saved.step == cursor.step and self._saved.path == self._path_of(cursor.step)
+
+    def _path_of(self, step: int) -> str:
+        """Return the path or URL of the checkpoint at `step`."""
+        return str(CheckpointReader(self._settings.directory).path_of(step)) if self._settings else ""

@@ -106,7 +106,7 @@ class ScriptEvaluations:
                 self._newest = kept
             self._is_reported = False
             results = dict(enumerate(self._results))
-        reader = CheckpointReader(self._store.directory)
+        reader = CheckpointReader(self._store.folder)
         self._store.update_best(self._policy, results, lambda each: reader.has(each.step, each.saved_at))
 
     def report(self) -> None:

@@ -2,7 +2,6 @@
 
 import errno
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import keras
@@ -10,9 +9,11 @@ import tensorflow as tf
 
 from tfdist.contract import ExitCode
 from tfdist.contract_reports import CheckpointReport
-from tfdist_trainer.checkpoint import VARIABLES, CheckpointWriter, DataCursor
+from tfdist_trainer.checkpoint import VARIABLES, CheckpointWriter, DataCursor, StoredCheckpoint
 from tfdist_trainer.errors import StorageError, classify, one_line
 from tfdist_trainer.keras_compat import raw
+from tfdist_trainer.storage.locations import Location
+from tfdist_trainer.stored_checkpoint import stored_checkpoint
 from tfdist_trainer.strategies import initial_values
 from tfdist_trainer.strategies.replica_group import ReplicaGroup
 from tfdist_trainer.timestamps import now_text
@@ -88,25 +89,26 @@ class State:
 
         return writer.write(cursor, now_text(), write)
 
-    def restore(self, path: Path) -> None:
-        """Set all variables from the checkpoint directory `path`.
+    def restore(self, where: Location | StoredCheckpoint) -> None:
+        """Set all variables from a checkpoint, given as such or by its path or URL.
 
         Raises:
             StorageError: as `restore_model`.
             tf.errors.OpError: a parameter server is lost.
         """
         # Checkpoints of earlier versions have no random seeds.
-        known = tf.train.Checkpoint(**self._objects) if not _has_random_seeds(path) else self._checkpoint
-        _read(known, path, whole=True)
+        stored = stored_checkpoint(where)
+        known = tf.train.Checkpoint(**self._objects) if not _has_random_seeds(stored) else self._checkpoint
+        _read(known, stored, whole=True)
 
 
-def restore_model(model: keras.Model, path: Path) -> None:
-    """Set only the variables of `model` from the checkpoint directory `path`.
+def restore_model(model: keras.Model, where: Location | StoredCheckpoint) -> None:
+    """Set only the variables of `model` from a checkpoint, given as such or by its path or URL.
 
     Raises:
         StorageError: the checkpoint cannot be read or belongs to another model.
     """
-    _read(tf.train.Checkpoint(model=model), path, whole=False)
+    _read(tf.train.Checkpoint(model=model), stored_checkpoint(where), whole=False)
 
 
 def _random_seeds(model: Any) -> dict[str, list[Any]]:
@@ -116,18 +118,18 @@ def _random_seeds(model: Any) -> dict[str, list[Any]]:
     return {_SEEDS: seeds} if seeds else {}
 
 
-def _has_random_seeds(path: Path) -> bool:
+def _has_random_seeds(stored: StoredCheckpoint) -> bool:
     """Return whether the checkpoint has random seeds; also where it cannot be read, which is reported then."""
     try:
-        names = tf.train.load_checkpoint(str(path / VARIABLES)).get_variable_to_shape_map()
+        names = tf.train.load_checkpoint(str(stored.path() / VARIABLES)).get_variable_to_shape_map()
     except (tf.errors.OpError, ValueError):
         return True
     return any(name.startswith(f"{_SEEDS}/") for name in names)
 
 
-def _read(checkpoint: tf.train.Checkpoint, path: Path, *, whole: bool) -> None:
+def _read(checkpoint: tf.train.Checkpoint, stored: StoredCheckpoint, *, whole: bool) -> None:
     try:
-        status = checkpoint.read(str(path / VARIABLES))
+        status = checkpoint.read(str(stored.path() / VARIABLES))
         status.assert_existing_objects_matched()
         if whole:
             status.assert_consumed()
@@ -135,12 +137,12 @@ def _read(checkpoint: tf.train.Checkpoint, path: Path, *, whole: bool) -> None:
             status.expect_partial()
     except (AssertionError, ValueError) as error:
         raise StorageError(
-            f"{path}: is a checkpoint of another model; use the configuration that it was trained with, "
+            f"{stored}: is a checkpoint of another model; use the configuration that it was trained with, "
             f"or another checkpoint.directory ({one_line(str(error))[:200]})"
         ) from None
     except tf.errors.OpError as error:
         _raise_if_a_peer_is_lost(error)
-        raise StorageError(f"{path}: cannot be read: {one_line(error.message)}") from None
+        raise StorageError(f"{stored}: cannot be read: {one_line(error.message)}") from None
 
 
 def _raise_if_a_peer_is_lost(error: tf.errors.OpError) -> None:

@@ -21,6 +21,7 @@ from tfdist_trainer import log
 from tfdist_trainer.environment import Member
 from tfdist_trainer.errors import ConfigurationError, one_line
 from tfdist_trainer.keras_compat import raw
+from tfdist_trainer.storage.object_urls import is_url
 
 DIRECTORY: Final = "tensorboard"
 TRAIN_RUN: Final = "train"
@@ -141,10 +142,15 @@ def own_times(report: ProgressReport) -> dict[str, float | None]:
 
 
 def folder_of(log_directory: str | None, checkpoint: CheckpointSettings | None) -> str | None:
-    """Return where the runs of a job are, a path or URL; None if none is configured."""
+    """Return where the runs of a job are, a path or URL; None if none is configured, or only an object store.
+
+    TensorFlow has no file system for `s3://`, and one for `gs://` with other credentials than those of checkpoints.
+    """
     if log_directory is not None:
         return log_directory
-    return str(Path(checkpoint.directory, DIRECTORY)) if checkpoint else None
+    if checkpoint is None or is_url(checkpoint.directory):
+        return None
+    return str(Path(checkpoint.directory, DIRECTORY))
 
 
 def new_writer(folder: str) -> tf.summary.SummaryWriter:

@@ -11,8 +11,11 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
+
+from tfdist_trainer.errors import TrainerError
+from tfdist_trainer.storage.folder import Folder
+from tfdist_trainer.storage.locations import Location, open_folder
 
 PERIOD_SECONDS: Final = 5.0
 POLL_SECONDS: Final = 1.0
@@ -28,70 +31,70 @@ _SUFFIX: Final = ".heartbeat"
 class WriterHeartbeat:
     """The heartbeat of this process in one directory."""
 
-    def __init__(self, directory: Path, job: str) -> None:
-        self._path = directory / f"{_PREFIX}{job}{_SUFFIX}"
+    def __init__(self, directory: Location, job: str) -> None:
+        self._folder = open_folder(directory)
+        self._name = _name(job)
         self._count = 0
         self._stopped = threading.Event()
 
     def start(self) -> None:
-        """Create the file and start the thread that increments the counter.
-
-        Raises:
-            OSError: the directory cannot be written.
-        """
-        self._path.write_text("0", encoding="ascii")
-        threading.Thread(target=self._run, name="writer-heartbeat", daemon=True).start()
+        """Create the file and start the thread that increments the counter; errors as of `Folder`."""
+        self._count = 0
+        self._stopped = threading.Event()
+        self._folder.write_text(self._name, "0")
+        threading.Thread(target=self._run, args=(self._stopped,), name="writer-heartbeat", daemon=True).start()
 
     def beat(self) -> None:
-        """Increment the counter.
+        """Increment the counter; errors as of `Folder`.
 
         Raises:
             FileNotFoundError: another writer has removed the file, because the directory is its own now.
         """
         self._count += 1
-        with self._path.open("r+", encoding="ascii") as file:
-            file.write(str(self._count))
+        if not self._folder.overwrite_text(self._name, str(self._count)):
+            raise FileNotFoundError(self._folder.place(self._name))
 
     def stop(self) -> None:
         """Stop the thread and remove the file: this job writes no more."""
         self._stopped.set()
-        with contextlib.suppress(OSError):
-            self._path.unlink()
+        with contextlib.suppress(TrainerError):
+            self._folder.remove(self._name)
 
-    def _run(self) -> None:
-        while not self._stopped.wait(PERIOD_SECONDS):
+    def _run(self, stopped: threading.Event) -> None:
+        while not stopped.wait(PERIOD_SECONDS):
             try:
                 self.beat()
             except FileNotFoundError:
                 return
-            except OSError:
+            except TrainerError:
                 continue  # the storage fails for a moment; a failure that lasts is reported by the next checkpoint
 
 
-def has_ended(directory: Path, job: str, pause: Callable[[float], object] = time.sleep) -> bool:
+def has_ended(directory: Location, job: str, pause: Callable[[float], object] = time.sleep) -> bool:
     """Wait for the end of the job with this UID; return False if it still runs after `WAIT_POLLS` polls."""
-    last, unchanged = _read(directory, job), 0
+    folder = open_folder(directory)
+    last, unchanged = _read(folder, job), 0
     for _ in range(WAIT_POLLS):
         if last is None or unchanged >= STALE_POLLS:
             return True
         pause(POLL_SECONDS)
-        current = _read(directory, job)
+        current = _read(folder, job)
         last, unchanged = current, unchanged + 1 if current == last else 0
     return last is None
 
 
-def remove_others(directory: Path, job: str) -> None:
+def remove_others(folder: Folder, job: str) -> None:
     """Remove the heartbeats of all jobs but this one."""
-    for path in directory.glob(f"{_PREFIX}*{_SUFFIX}"):
-        if path.name != f"{_PREFIX}{job}{_SUFFIX}":
-            path.unlink(missing_ok=True)
+    for name in folder.names():
+        if name.startswith(_PREFIX) and name.endswith(_SUFFIX) and name != _name(job):
+            folder.remove(name)
 
 
-def _read(directory: Path, job: str) -> str | None:
+def _name(job: str) -> str:
+    return f"{_PREFIX}{job}{_SUFFIX}"
+
+
+def _read(folder: Folder, job: str) -> str | None:
     """Return the content of a job's heartbeat; None if there is none."""
     # Listed, not composed: the UID is from a file on shared storage, and could name a path elsewhere.
-    for path in directory.glob(f"{_PREFIX}*{_SUFFIX}"):
-        if path.name == f"{_PREFIX}{job}{_SUFFIX}":
-            with contextlib.suppress(FileNotFoundError):
-                return path.read_text(encoding="ascii", errors="replace")
-    return None
+    return folder.read_text(_name(job)) if _name(job) in folder.names() else None

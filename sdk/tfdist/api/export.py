@@ -28,16 +28,18 @@ class ExportSpec(ApiModel):
 
     cross_field_rules = (
         CrossFieldRule(
-            "!has(self.directory) || self.directory.startsWith('/')",
-            "directory must be an absolute path; mount a volume there, or remove it",
+            "!has(self.directory) || self.directory.startsWith('/') || self.directory.startsWith('s3://') || "
+            "self.directory.startsWith('gs://')",
+            "directory must be an absolute path or a URL (s3, gs); mount a volume there, or remove it",
             ".directory",
-            lambda self: self.directory is None or self.directory.startswith("/"),
+            lambda self: self.directory is None or self.directory.startswith(("/", "s3://", "gs://")),
         ),
     )
 
     directory: Directory | None = None
-    """Absolute path on a volume of the pods, which gets the folders `final` and `best`. `{name}`, `{namespace}` and
-    `{uid}` are replaced by the metadata of the job. Defaults to the folder `export` in `checkpoint.directory`."""
+    """Absolute path on a volume of the pods, or a URL of an object store such as `s3://bucket/models/{name}`, which
+    gets the folders `final` and `best`. `{name}`, `{namespace}` and `{uid}` are replaced by the metadata of the job.
+    Defaults to the folder `export` in `checkpoint.directory`."""
     formats: Annotated[list[ExportFormat], Field(min_length=1, max_length=2, json_schema_extra=SET), distinct()] = [
         ExportFormat.KERAS
     ]

@@ -60,6 +60,8 @@ class Stricter:
 
 _UP: Final = r"(^|/)\.\.(/|$)"
 _UP_IN_SOURCE: Final = r"^([^/].*/)?\.\.(/|$)"
+_OTHER_SCHEME: Final = "^([^/gs]|g[^s]|gs[^:]|s[^3]|s3[^:]|(gs|s3)://(/|$))"
+"""Of a path or URL: another scheme than `gs` or `s3`, or no bucket. RE2 has no negative lookahead."""
 _INSIDE: Final = "must be a path within the source, without .."
 STRICTER: Final = (
     Stricter(
@@ -70,6 +72,7 @@ STRICTER: Final = (
     Stricter("training.script", _UP_IN_SOURCE, _INSIDE),
     Stricter("training.source.git.directory", _UP, _INSIDE),
     Stricter("training.source.persistentVolumeClaim.directory", _UP, _INSIDE),
+    Stricter("checkpoint.directory", _OTHER_SCHEME, "must be an absolute path, s3://bucket/key or gs://bucket/key"),
 )
 """Applied by `tfdist.validation` to every job, and by the API server to new values."""
 

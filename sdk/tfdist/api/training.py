@@ -101,9 +101,10 @@ class CheckpointSpec(ApiModel):
     )
 
     directory: Directory
-    """Absolute path on storage shared by all pods, or a URL that TensorFlow can open, such as `gs://bucket/{name}`.
-    `{name}`, `{namespace}` and `{uid}` are replaced by the metadata of the job. A new job of the same name continues
-    from the checkpoints of the last one, unless the directory contains `{uid}`."""
+    """Absolute path on storage shared by all pods, or a URL of an object store, such as `s3://bucket/{name}` or
+    `gs://bucket/{name}`, with `training.program`. `{name}`, `{namespace}` and `{uid}` are replaced by the metadata of
+    the job. A new job of the same name continues from the checkpoints of the last one, unless the directory contains
+    `{uid}`."""
     volume: Annotated[dict[str, Any] | None, Field(json_schema_extra=OPEN_OBJECT)] = None
     """Volume for the checkpoints, a volume source as in a pod: `persistentVolumeClaim: {claimName: ckpt}`. It is
     mounted in every role at `directory`, or at the part before its first placeholder, and requires `directory` to be a
@@ -119,7 +120,7 @@ class CheckpointSpec(ApiModel):
     restore: Path = "Latest"
     """Checkpoint from which training starts, or that task `Evaluate` evaluates. `Latest`: the newest complete
     checkpoint in `directory`, if any; `None`: no checkpoint; otherwise the path of a checkpoint, absolute or relative
-    to `directory`."""
+    to `directory`, or its URL."""
 
 
 class EvaluationMode(StrEnum):
@@ -154,7 +155,7 @@ class EnsembleMember(ApiModel):
     """A trained model whose predictions are averaged with those of the other members."""
 
     checkpoint: Path
-    """Path of its checkpoint, absolute or relative to `checkpoint.directory`."""
+    """Path of its checkpoint, absolute or relative to `checkpoint.directory`, or its URL."""
     config: Annotated[dict[str, Any] | None, Field(json_schema_extra=OPEN_OBJECT)] = None
     """Fields of `training.config` that have other values for this model, such as its number of units. Defaults to
     none."""

@@ -26,6 +26,7 @@ from tfdist.validation.api_server_rules import api_server_problems
 from tfdist.validation.environment import environment_problems
 from tfdist.validation.errors import FieldError
 from tfdist.validation.field_source import INIT_CONTAINERS, source_path
+from tfdist.validation.object_stores import object_store_problems
 from tfdist.validation.programs import program_problems
 from tfdist.validation.schedulers import scheduler_problems
 from tfdist.validation.security_rules import security_problems
@@ -67,6 +68,7 @@ def merged_problems(job: TFDistJob, pod_defaults: Mapping[str, Any], *, programs
     yield from _gpus(job, templates)
     yield from _standby(job, templates)
     yield from _shared_checkpoints(job, templates)
+    yield from object_store_problems(job)
     yield from _kept_exports(job, templates)
     yield from _patterns(job)
     yield from scheduler_problems(job)
@@ -252,7 +254,7 @@ def _shared_checkpoints(job: TFDistJob, templates: Mapping[Role, Template]) -> I
 def _kept_exports(job: TFDistJob, templates: Mapping[Role, Template]) -> Iterator[FieldError]:
     """Yield an error for an export directory that is removed with its pod."""
     export = job.spec.training.export if job.spec.training else None
-    if export is None or export.directory is None:
+    if export is None or export.directory is None or not export.directory.startswith("/"):
         return
     if place := _ephemeral_storage(templates, export.directory):
         text = f"the directory is {place}, which is deleted with the pod; mount a volume there, or remove it"

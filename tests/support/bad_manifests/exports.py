@@ -36,10 +36,10 @@ CASES: Final = (
     value("an export in no format", "formats", [], "must have at least 1 item", FEW),
     value("an export of no model", "which", [], "must have at least 1 item", FEW),
     rule(
-        "an export to a URL",
+        "an export to a URL of another scheme",
         PATH,
-        "directory must be an absolute path; mount a volume there, or remove it",
-        **training(directory="gs://bucket/models"),
+        "directory must be an absolute path or a URL (s3, gs); mount a volume there, or remove it",
+        **training(directory="hdfs://cluster/models"),
     ),
     rule(
         "an export without checkpoints",

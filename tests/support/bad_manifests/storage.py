@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from support.bad_manifests.case import Bad, pod
+from support.bad_manifests.case import Bad, pod, rule
 
 DIRECTORY: Final[dict[str, Any]] = {"checkpoint": {"directory": "/ckpt/{name}"}}
 NOT_SHARED: Final = "which is not shared by the pods; set checkpoint.volume, for example to a persistentVolumeClaim"
@@ -18,7 +18,27 @@ def pattern(name: str, text: str, reason: str) -> Bad:
     return pod(name, ".failurePolicy.rules[0].onMessagePattern", message, failurePolicy={"rules": rules})
 
 
+IN_STORE: Final[dict[str, Any]] = {"checkpoint": {"directory": "s3://bucket/{name}"}}
+URL: Final = "must be an absolute path, s3://bucket/key or gs://bucket/key"
 CASES: Final[tuple[Bad, ...]] = (
+    *(
+        rule(f"checkpoints in {url}", ".checkpoint.directory", URL, checkpoint={"directory": url})
+        for url in ("hdfs://cluster/a", "g://a/b", "s4://bucket/a", "https://server/a", "s3:///a", "gs://")
+    ),
+    pod(
+        "checkpoints of a script in an object store",
+        ".checkpoint.directory",
+        "a script saves to file systems only; mount a volume, or use training.program",
+        training={"script": "/app/train.py"},
+        **IN_STORE,
+    ),
+    pod(
+        "event files in the object store of the checkpoints",
+        ".tensorBoard.logDirectory",
+        "checkpoints in an object store have no event files; set logDirectory, for example to a path on a volume",
+        tensorBoard={},
+        **IN_STORE,
+    ),
     pod(
         "checkpoints in the container",
         ".checkpoint.directory",

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from tfdist_trainer.data.files import Pattern
 from tfdist_trainer.data.object_cache import local
-from tfdist_trainer.data.object_urls import is_url, joined
 from tfdist_trainer.errors import DataMalformedError, DataMissingError, TrainerError
+from tfdist_trainer.storage.object_urls import is_url, joined
 
 
 def read_list(name: str, field: str) -> tuple[Pattern, ...]:

@@ -15,8 +15,8 @@ from typing import Final
 
 from tfdist.programs.data import WORKER, url_problem
 from tfdist_trainer.data.object_cache import local, objects
-from tfdist_trainer.data.object_urls import is_url
 from tfdist_trainer.errors import ConfigurationError, DataMalformedError, DataMissingError, TrainerError
+from tfdist_trainer.storage.object_urls import is_url
 
 MANY_FILES: Final = 10
 """Files per pipeline from which on an uneven number of files is accepted: the largest pipeline has at most a tenth more

@@ -12,31 +12,24 @@ import os
 import re
 import shutil
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import IO, Final, TypeVar
+from typing import IO, Final
 
-from tfdist_trainer.data import object_urls
-from tfdist_trainer.data.object_failures import InterruptedResponseError
-from tfdist_trainer.data.object_store import Bucket
 from tfdist_trainer.data.object_transfer import Transfer
-from tfdist_trainer.data.object_urls import StoredObject
 from tfdist_trainer.errors import ConfigurationError, DataMissingError, StorageError, TrainerError
+from tfdist_trainer.storage import object_urls
+from tfdist_trainer.storage.object_store import Bucket, repeated
+from tfdist_trainer.storage.object_store import download as download_object
+from tfdist_trainer.storage.object_urls import StoredObject
 
 DIRECTORY_ENV: Final = "TFDIST_DATA_CACHE"
 """Environment variable with the cache directory; by default `tfdist-objects` in the temporary directory."""
 
-_PART: Final = 64 << 20
-"""Bytes of one request: the retries of the library are those of a request."""
-_ATTEMPTS: Final = 5
-"""Number of interrupted responses without a byte between them."""
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]")
 _NAME_LENGTH: Final = 80
-
-T = TypeVar("T")
 
 
 class ObjectCache:
@@ -115,10 +108,10 @@ class ObjectCache:
                     yield from self._walk(bucket, f"{folder.rstrip('/')}/", rest)
 
     def _list_folder(self, bucket: str, prefix: str) -> tuple[list[StoredObject], list[str]]:
-        return _repeated(lambda: self._open_bucket(bucket).folder(prefix))
+        return repeated(lambda: self._open_bucket(bucket).folder(prefix))
 
     def _list_tree(self, bucket: str, prefix: str) -> list[StoredObject]:
-        return _repeated(lambda: self._open_bucket(bucket).tree(prefix))
+        return repeated(lambda: self._open_bucket(bucket).tree(prefix))
 
     def _path(self, wanted: StoredObject) -> Path:
         identity = "\0".join([wanted.url, wanted.version, str(wanted.size)])
@@ -137,30 +130,14 @@ class ObjectCache:
         try:
             with _locked(path.with_name(f"{path.name}.partial")) as (file, partial):
                 if not self._is_complete(wanted):
-                    self._write(wanted, file, received)
+                    bucket, _ = object_urls.split(wanted.url)
+                    download_object(self._open_bucket(bucket), wanted, file, received)
                     partial.rename(path)
                 else:
                     received(wanted.size)
                     partial.unlink()
         except OSError as error:
             raise self._write_failure(error, wanted) from None
-
-    def _write(self, wanted: StoredObject, file: IO[bytes], received: Callable[[int], None]) -> None:
-        bucket, _ = object_urls.split(wanted.url)
-        position = failures = 0
-        file.truncate(0)
-        while (start := position) < wanted.size:
-            try:
-                for part in self._open_bucket(bucket).read(wanted, start, min(start + _PART, wanted.size)):
-                    position += file.write(part)
-                    received(len(part))
-            except InterruptedResponseError:
-                failures = 1 if position > start else failures + 1
-                if failures == _ATTEMPTS:
-                    raise
-                time.sleep(_pause(failures))
-        file.flush()
-        os.fsync(file.fileno())
 
     def _require_space(self, missing: Sequence[StoredObject]) -> None:
         """Raise if the file system of the cache has no space for the `missing` objects."""
@@ -227,21 +204,6 @@ def _locked(path: Path) -> Iterator[tuple[IO[bytes], Path]]:
             if current:  # otherwise the one before has renamed or removed it
                 yield file, path
                 return
-
-
-def _repeated(call: Callable[[], T]) -> T:
-    """Return the result of `call`, which is repeated if its response was interrupted."""
-    for attempt in range(1, _ATTEMPTS):
-        try:
-            return call()
-        except InterruptedResponseError:
-            time.sleep(_pause(attempt))
-    return call()
-
-
-def _pause(failures: int) -> float:
-    """Return the seconds to wait after so many failures: 0.2, 0.4, 0.8, ..."""
-    return float(0.1 * 2**failures)
 
 
 def _size(number: int) -> str:

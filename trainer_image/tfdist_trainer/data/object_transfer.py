@@ -7,7 +7,7 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import Final
 
 from tfdist_trainer import log
-from tfdist_trainer.data.object_urls import StoredObject
+from tfdist_trainer.storage.object_urls import StoredObject
 
 _THREADS: Final = 8
 _LOG_SECONDS: Final = 5.0

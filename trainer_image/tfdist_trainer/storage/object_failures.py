@@ -1,4 +1,4 @@
-"""Typed errors for the errors of the library that reads object stores: what is wrong, and what to do."""
+"""Typed errors for the errors of the library that object stores are used by: what is wrong, and what to do."""
 
 import re
 from dataclasses import dataclass
@@ -9,9 +9,15 @@ from tfdist_trainer.errors import ConfigurationError, DataMissingError, StorageE
 
 _REMEDIES: Final = {
     "s3": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY from a Secret by envFrom, or give the pod a ServiceAccount "
-    "with a role; it needs s3:ListBucket and s3:GetObject",
+    "with a role; it needs {rights}",
     "gs": "mount a key from a Secret and set GOOGLE_APPLICATION_CREDENTIALS to its path, or give the pod a "
-    "ServiceAccount with Workload Identity; it needs storage.objects.list and storage.objects.get",
+    "ServiceAccount with Workload Identity; it needs {rights}",
+}
+_RIGHTS: Final = {
+    ("s3", False): "s3:ListBucket and s3:GetObject",
+    ("s3", True): "s3:ListBucket, s3:GetObject, s3:PutObject and s3:DeleteObject",
+    ("gs", False): "storage.objects.list and storage.objects.get",
+    ("gs", True): "storage.objects.list, get, create and delete",
 }
 _STATUS: Final = re.compile(r"status code: (\d{3})")
 _REQUESTED: Final = re.compile(r"Error performing \w+ (\S+) in")
@@ -41,6 +47,13 @@ class Place:
     bucket: str
     server: str
     """The server, for messages."""
+    writes: bool = False
+    """Whether objects are written there too."""
+
+    @property
+    def remedy(self) -> str:
+        """What to do where access is denied."""
+        return _REMEDIES[self.scheme].format(rights=_RIGHTS[self.scheme, self.writes])
 
 
 def typed(error: Exception, place: Place) -> TrainerError:
@@ -54,9 +67,9 @@ def typed(error: Exception, place: Place) -> TrainerError:
     answer = " ".join(filter(None, [f"HTTP {status}" if status else None, code, f"({reason})" if reason else None]))
     requested = _found(_REQUESTED, text)
     if requested is not None and place.bucket not in unquote(requested) and status < _SERVER_ERROR:
-        return ConfigurationError(f"{place.url}: no credentials were found; {_REMEDIES[place.scheme]}")
+        return ConfigurationError(f"{place.url}: no credentials were found; {place.remedy}")
     if status in _FORBIDDEN or code in _UNKNOWN_KEYS:
-        return ConfigurationError(f"{place.url}: access is denied: {answer}; {_REMEDIES[place.scheme]}")
+        return ConfigurationError(f"{place.url}: access is denied: {answer}; {place.remedy}")
     if status == _NOT_FOUND or isinstance(error, FileNotFoundError):
         missing = "bucket" if code == "NoSuchBucket" or not isinstance(error, FileNotFoundError) else "object"
         return DataMissingError(f"{place.url}: there is no such {missing}; check its name and {place.server}")
@@ -68,13 +81,14 @@ def typed(error: Exception, place: Place) -> TrainerError:
     if retried is None and not status:
         return InterruptedResponseError(f"{place.url}: the response was cut off; check {place.server}")
     retries = f", {retried[0]}" if retried else ""
-    return StorageError(f"{place.url}: cannot be read{retries}: {answer or 'no answer'}; check {place.server}")
+    failed = "a request has failed" if place.writes else "cannot be read"
+    return StorageError(f"{place.url}: {failed}{retries}: {answer or 'no answer'}; check {place.server}")
 
 
 def of_settings(error: Exception, place: Place) -> ConfigurationError:
     """Return the error for settings that the library rejects."""
     text = one_line(str(error).partition(_DEBUG)[0])
-    return ConfigurationError(f"{place.url}: {text}; {_REMEDIES[place.scheme]}")
+    return ConfigurationError(f"{place.url}: {text}; {place.remedy}")
 
 
 def _found(pattern: re.Pattern[str], text: str) -> str | None:

@@ -1,0 +1,1 @@
+"""Folders that training writes to: in a file system (`FileFolder`) or an object store (`ObjectFolder`)."""

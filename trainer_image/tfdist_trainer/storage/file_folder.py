@@ -1,0 +1,174 @@
+"""A folder of a file system. A file or subfolder is written under a temporary name, flushed, and renamed."""
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tfdist_trainer import atomic
+from tfdist_trainer.storage.folder import DamagedError, Folder
+
+
+@dataclass(frozen=True, slots=True)
+class FileFolder:
+    """See `Folder`."""
+
+    path: Path
+    tag: str = ""
+    """Distinguishes the temporary names of two writers."""
+    field: str = "checkpoint.directory"
+    """The field of the job that names it or a folder above it, for messages."""
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    @property
+    def poll_seconds(self) -> float:
+        """See `Folder`."""
+        return 0.0
+
+    @property
+    def local_path(self) -> Path:
+        """See `Folder`."""
+        return self.path
+
+    def place(self, name: str) -> str:
+        """See `Folder`."""
+        return str(self.path / name)
+
+    def folder(self, name: str) -> "FileFolder":
+        """See `Folder`."""
+        return FileFolder(self.path / name, self.tag, self.field)
+
+    def create(self) -> None:
+        """See `Folder`."""
+        with self._typed_errors():
+            self.path.mkdir(parents=True, exist_ok=True)
+
+    def names(self) -> list[str]:
+        """See `Folder`."""
+        try:
+            return sorted(path.name for path in self.path.iterdir())
+        except OSError:
+            return []
+
+    def read_text(self, name: str) -> str | None:
+        """See `Folder`."""
+        path = self.path / name
+        try:
+            return path.read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise DamagedError(f"{path}: cannot be read: {error.strerror or error}") from None
+
+    def write_text(self, name: str, text: str) -> None:
+        """See `Folder`."""
+        with self._typed_errors():
+            atomic.write_text(self.path / name, text, tag=self.tag)
+
+    def swap_text(self, name: str, text: str, expected: str | None) -> bool:
+        """See `Folder`: not atomic, because file systems cannot."""
+        if self.read_text(name) != expected:
+            return False
+        self.write_text(name, text)
+        return True
+
+    def overwrite_text(self, name: str, text: str) -> bool:
+        """See `Folder`: in place, because a renamed file would bring back one that another writer has removed."""
+        with self._typed_errors():
+            try:
+                with (self.path / name).open("r+", encoding="utf-8") as file:
+                    file.write(text)
+            except FileNotFoundError:
+                return False
+        return True
+
+    def remove(self, name: str) -> None:
+        """See `Folder`."""
+        with self._typed_errors():
+            (self.path / name).unlink(missing_ok=True)
+
+    @contextmanager
+    def staged(self, name: str) -> "Iterator[_StagedFiles]":
+        """See `Folder`."""
+        with self._typed_errors():
+            temporary = self.path / f"{atomic.TEMPORARY_PREFIX}{name}-{self.tag}"
+            shutil.rmtree(temporary, ignore_errors=True)
+            temporary.mkdir()
+            yield _StagedFiles(temporary, self.path / name, self.tag)
+
+    @contextmanager
+    def replaced(self, name: str) -> Iterator[Path]:
+        """See `Folder`."""
+        target = self.path / name
+        temporary = target.with_name(f"{atomic.TEMPORARY_PREFIX}{name}")
+        former = target.with_name(f"{atomic.TEMPORARY_PREFIX}{name}-former")
+        with self._typed_errors():
+            for leftover in (temporary, former):
+                shutil.rmtree(leftover, ignore_errors=True)
+            temporary.mkdir(parents=True)
+            yield temporary
+            for path in temporary.rglob("*"):
+                atomic.sync(path)
+            if target.exists():
+                target.rename(former)
+            temporary.rename(target)
+            atomic.sync(self.path)
+            shutil.rmtree(former, ignore_errors=True)
+
+    def move_folder(self, name: str, target: Folder, marker: str) -> None:  # noqa: ARG002  a directory moves as a whole
+        """See `Folder`."""
+        with self._typed_errors():
+            folder = Path(str(target))
+            folder.mkdir(exist_ok=True)
+            shutil.rmtree(folder / name, ignore_errors=True)
+            (self.path / name).rename(folder / name)
+
+    def remove_folder(self, name: str, marker: str) -> None:  # noqa: ARG002  as `move_folder`
+        """See `Folder`."""
+        removed = self.path / f"{atomic.TEMPORARY_PREFIX}{name}-gone"
+        with self._typed_errors():
+            (self.path / name).rename(removed)
+        shutil.rmtree(removed, ignore_errors=True)
+
+    def remove_unfinished(
+        self,
+        prefix: str,
+        marker: str,  # noqa: ARG002  they have temporary names
+        version_of: Callable[[str], str | None],  # noqa: ARG002
+    ) -> None:
+        """See `Folder`."""
+        for leftover in self.path.glob(f"{atomic.TEMPORARY_PREFIX}{prefix}*"):
+            shutil.rmtree(leftover, ignore_errors=True)
+
+    def fetch(self, version: str | None, sizes: Mapping[str, int]) -> "FileFolder":  # noqa: ARG002  they are here
+        """See `Folder`."""
+        return self
+
+    @contextmanager
+    def _typed_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise atomic.storage_failure(error, self.path, self.field) from error
+
+
+@dataclass(frozen=True, slots=True)
+class _StagedFiles:
+    path: Path
+    final: Path
+    tag: str
+    version: None = None
+
+    def complete(self, marker: str, text: str) -> None:
+        """See `Staged`."""
+        atomic.write_text(self.path / marker, text, tag=self.tag)
+
+    def publish(self) -> None:
+        """See `Staged`."""
+        # A damaged checkpoint of the same step may exist; a complete one is replaced by an equal one.
+        shutil.rmtree(self.final, ignore_errors=True)
+        self.path.rename(self.final)
+        atomic.sync(self.final.parent)

@@ -1,0 +1,122 @@
+"""The folder of a checkpoint store, wherever it is: small texts, and subfolders that appear as a whole.
+
+A subfolder that is written as a whole has a marker, a file that names all others: without it the subfolder does not
+exist for readers.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Protocol
+
+from tfdist_trainer.errors import StorageError
+
+
+class DamagedError(StorageError):
+    """A file is damaged, absent, or cannot be read; others may be whole."""
+
+
+class Staged(Protocol):
+    """The content of a subfolder before it appears."""
+
+    @property
+    def path(self) -> Path:
+        """Folder of this machine to which its files are written, without the marker."""
+
+    @property
+    def version(self) -> str | None:
+        """Name that the storage gives to the files of this write, which the marker must have; None if it needs none."""
+
+    def complete(self, marker: str, text: str) -> None:
+        """Bring all files, and the `text` of the marker, to the storage, where they are not visible yet."""
+
+    def publish(self) -> None:
+        """Let the subfolder appear, in place of a former one of its name."""
+
+
+class Folder(Protocol):
+    """A folder; `str` of it is its path or URL.
+
+    Raises (every method):
+        CheckpointUnwritableError: the file system cannot be written, for a lasting reason such as permissions.
+        ConfigurationError: a setting of an object store is wrong, or its credentials.
+        DamagedError: a file of a file system cannot be read.
+        StorageError: the storage failed.
+    """
+
+    @property
+    def poll_seconds(self) -> float:
+        """The shortest reasonable interval between two reads of the same file in a loop."""
+
+    @property
+    def local_path(self) -> Path | None:
+        """Its path, if it is a folder of a file system."""
+
+    def place(self, name: str) -> str:
+        """Return path or URL of `name` in this folder."""
+
+    def folder(self, name: str) -> "Folder":
+        """Return the subfolder `name`, which need not exist."""
+
+    def create(self) -> None:
+        """Create the folder if it does not exist."""
+
+    def names(self) -> list[str]:
+        """Return the names of the files and folders in it, sorted; none if it does not exist."""
+
+    def read_text(self, name: str) -> str | None:
+        """Return the content of a file; None if it does not exist."""
+
+    def write_text(self, name: str, text: str) -> None:
+        """Create or replace a file atomically."""
+
+    def swap_text(self, name: str, text: str, expected: str | None) -> bool:
+        """Replace a file whose content is `expected`, None for a file that does not exist; return whether it was.
+
+        Atomic where the storage can compare and write at once.
+        """
+
+    def overwrite_text(self, name: str, text: str) -> bool:
+        """Overwrite a file that exists with a text that is not shorter; return whether it exists."""
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if it exists."""
+
+    def staged(self, name: str) -> AbstractContextManager[Staged]:
+        """Return what a subfolder `name` is written to, to be published in the block."""
+
+    def replaced(self, name: str) -> AbstractContextManager[Path]:
+        """Return a new folder of this machine, whose content replaces the subfolder `name` at the end of the block.
+
+        An object store replaces object by object, the files at the top of a SavedModel last.
+        """
+
+    def move_folder(self, name: str, target: "Folder", marker: str) -> None:
+        """Move the subfolder `name` into another folder of the same storage, in place of one of its name there."""
+
+    def remove_folder(self, name: str, marker: str) -> None:
+        """Remove a subfolder, so that a reader finds all of it or nothing."""
+
+    def remove_unfinished(self, prefix: str, marker: str, version_of: Callable[[str], str | None]) -> None:
+        """Remove what interrupted writes of subfolders with this `prefix` have left.
+
+        Args:
+            prefix: beginning of their names.
+            marker: name of their marker.
+            version_of: returns the version in the text of a marker.
+        """
+
+    def fetch(self, version: str | None, sizes: Mapping[str, int]) -> "Fetched":
+        """Return files of this folder, by name with their `sizes` in bytes, as files of this machine.
+
+        Raises:
+            FileNotFoundError: one does not exist.
+        """
+
+
+class Fetched(Protocol):
+    """Files of this machine; those that were copied exist as long as this does."""
+
+    @property
+    def path(self) -> Path:
+        """Their folder."""

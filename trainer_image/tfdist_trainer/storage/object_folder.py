@@ -1,0 +1,289 @@
+"""A folder of an object store: a key prefix. What cannot be renamed there appears by its marker, which is written last.
+
+    <folder>/<subfolder>/<marker>            names the version
+    <folder>/<subfolder>/<version>/<file>    files of one write
+
+Each write has a version of its own, so that a new content replaces the former one in one request, that of the marker.
+"""
+
+import errno
+import re
+import secrets
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tfdist_trainer.errors import ConfigurationError, DataMissingError, StorageError
+from tfdist_trainer.storage import object_urls
+from tfdist_trainer.storage.folder import DamagedError, Folder
+from tfdist_trainer.storage.object_store import WRITE_TIMEOUT, Bucket, download, repeated
+from tfdist_trainer.storage.object_urls import StoredObject
+
+POLL_SECONDS: Final = 5.0
+"""Each request has a price."""
+_CONFLICTS: Final = 5
+"""Writes that another one precedes each time."""
+_VERSION: Final = re.compile(r"(.*-)?[0-9a-f]{16}")
+_UNSAFE: Final = frozenset({"", ".", ".."})
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectFolder:
+    """See `Folder`."""
+
+    bucket: Bucket
+    key: str
+    """Of the folder, without a slash at its end; "" for the whole bucket."""
+    tag: str = ""
+    """Part of the versions of a writer."""
+    field: str = "checkpoint.directory"
+    """The field of the job that names it or a folder above it, for messages."""
+
+    def __str__(self) -> str:
+        return f"{self.bucket.url}/{self.key}".rstrip("/")
+
+    @property
+    def poll_seconds(self) -> float:
+        """See `Folder`."""
+        return POLL_SECONDS
+
+    @property
+    def local_path(self) -> None:
+        """See `Folder`."""
+        return
+
+    def place(self, name: str) -> str:
+        """See `Folder`."""
+        return f"{self}/{name}"
+
+    def folder(self, name: str) -> "ObjectFolder":
+        """See `Folder`."""
+        return ObjectFolder(self.bucket, self._key(name), self.tag, self.field)
+
+    def create(self) -> None:
+        """See `Folder`: a prefix needs none."""
+
+    def names(self) -> list[str]:
+        """See `Folder`."""
+        prefix = self._key("")
+        with self._errors_of_field():
+            objects, folders = repeated(lambda: self.bucket.folder(prefix))
+        return sorted(each.rstrip("/")[len(prefix) :] for each in [*folders, *(found.key for found in objects)])
+
+    def read_text(self, name: str) -> str | None:
+        """See `Folder`."""
+        found = self._get(name)
+        return found[0] if found else None
+
+    def write_text(self, name: str, text: str) -> None:
+        """See `Folder`."""
+        self._put(name, text.encode())
+
+    def swap_text(self, name: str, text: str, expected: str | None) -> bool:
+        """See `Folder`."""
+        found = self._get(name)
+        if (found[0] if found else None) != expected:
+            return False
+        if self._put_if(name, text, found[1] if found else None):
+            return True
+        return self.read_text(name) == text  # the answer to a first request may have been lost
+
+    def overwrite_text(self, name: str, text: str) -> bool:
+        """See `Folder`."""
+        for _ in range(_CONFLICTS):
+            found = self._get(name)
+            if found is None:
+                return False
+            if self._put_if(name, text, found[1]):
+                break
+        return True
+
+    def remove(self, name: str) -> None:
+        """See `Folder`."""
+        self._delete([self._key(name)])
+
+    @contextmanager
+    def staged(self, name: str) -> "Iterator[_StagedObjects]":
+        """See `Folder`."""
+        with self._temporary() as path:
+            yield _StagedObjects(self, name, path, f"{self.tag}-{secrets.token_hex(8)}".lstrip("-"))
+
+    @contextmanager
+    def replaced(self, name: str) -> Iterator[Path]:
+        """See `Folder`."""
+        target = self.folder(name)
+        with self._temporary() as path:
+            yield path
+            files = [each for each in path.rglob("*") if each.is_file()]
+            # The deepest first: readers of a SavedModel take its `saved_model.pb` for the sign that it is there.
+            for each in sorted(files, key=lambda file: -len(file.parts)):
+                target.upload(each, each.relative_to(path).as_posix())
+            kept = {target._key(each.relative_to(path).as_posix()) for each in files}  # noqa: SLF001  same class
+            self.delete_all([each for each in target.tree() if each.key not in kept])
+
+    def move_folder(self, name: str, target: Folder, marker: str) -> None:
+        """See `Folder`: copies the objects, the marker last, and then removes them."""
+        if not isinstance(target, ObjectFolder):
+            raise TypeError(f"{target} is not in an object store")
+        target.remove_folder(name, marker)
+        source = self.folder(name)
+        objects = sorted(source.tree(), key=lambda each: each.key == source._key(marker))  # noqa: SLF001  same class
+        with self._errors_of_field():
+            for each in objects:
+                below = each.key.removeprefix(self._key(""))
+                self.bucket.copy(each, target._key(below))  # noqa: SLF001  same class
+        self.remove_folder(name, marker)
+
+    def remove_folder(self, name: str, marker: str) -> None:
+        """See `Folder`: the marker first."""
+        source = self.folder(name)
+        source.remove(marker)
+        source.delete_all(source.tree())
+
+    def remove_unfinished(self, prefix: str, marker: str, version_of: Callable[[str], str | None]) -> None:
+        """See `Folder`."""
+        for name in self.names():
+            if name.startswith(prefix):
+                source = self.folder(name)
+                text = source.read_text(marker)
+                version = version_of(text) if text is not None else None
+                if text is None or version is not None:
+                    source.keep_only(version)
+
+    def fetch(self, version: str | None, sizes: Mapping[str, int]) -> "_FetchedObjects":
+        """See `Folder`."""
+        source = self.folder(version) if version else self
+        known = {each.key: each for each in source.tree()} if version not in _UNSAFE else {}
+        path = Path(tempfile.mkdtemp(prefix="tfdist-download-"))
+        fetched = _FetchedObjects(path)
+        for name in sizes:
+            wanted = known.get(source._key(name))  # noqa: SLF001  same class
+            if wanted is None or "/" in name or name in _UNSAFE:
+                raise FileNotFoundError(errno.ENOENT, f"there is no {name}")
+            self._download(wanted, path / name)
+        return fetched
+
+    def tree(self) -> list[StoredObject]:
+        """Return all objects in this folder and those below it."""
+        with self._errors_of_field():
+            return repeated(lambda: self.bucket.tree(self._key("")))
+
+    def delete_all(self, objects: list[StoredObject]) -> None:
+        """Delete objects."""
+        self._delete([each.key for each in objects])
+
+    def keep_only(self, version: str | None) -> None:
+        """Delete the files of all versions of this subfolder but one, and no other objects."""
+        prefix = self._key("")
+        self.delete_all([each for each in self.tree() if _version_of(each.key[len(prefix) :]) not in {None, version}])
+
+    def upload(self, path: Path, name: str) -> None:
+        """Write a file of this machine as the object `name`."""
+        self._put(name, path)
+
+    @contextmanager
+    def _temporary(self) -> Iterator[Path]:
+        """Give a folder of this machine for files that are to be uploaded."""
+        path = Path(tempfile.mkdtemp(prefix="tfdist-upload-"))
+        try:
+            yield path
+        except OSError as error:
+            raise self._local_failure(error, path) from error
+        finally:
+            shutil.rmtree(path, ignore_errors=True)
+
+    def _key(self, name: str) -> str:
+        return f"{self.key}/{name}" if self.key else name
+
+    def _get(self, name: str) -> tuple[str, Mapping[str, str]] | None:
+        with self._errors_of_field():
+            found = repeated(lambda: self.bucket.get(self._key(name)))
+        return (found[0].decode(errors="replace"), found[1]) if found else None
+
+    def _put(self, name: str, content: bytes | Path) -> None:
+        with self._errors_of_field():
+            repeated(lambda: self.bucket.put(self._key(name), content))
+
+    def _put_if(self, name: str, text: str, version: Mapping[str, str] | None) -> bool:
+        with self._errors_of_field():
+            return repeated(lambda: self.bucket.put_if(self._key(name), text.encode(), version))
+
+    def _delete(self, keys: list[str]) -> None:
+        with self._errors_of_field():
+            repeated(lambda: self.bucket.delete(keys))
+
+    def _download(self, wanted: StoredObject, path: Path) -> None:
+        try:
+            with path.open("wb") as file, self._errors_of_field():
+                try:
+                    download(self.bucket, wanted, file, lambda _: None)
+                except DataMissingError:
+                    raise DamagedError(f"{wanted.url}: was removed while it was read") from None
+        except OSError as error:
+            raise self._local_failure(error, path.parent) from error
+
+    @contextmanager
+    def _errors_of_field(self) -> Iterator[None]:
+        """Raise errors for the field that names the bucket: one that does not exist is no missing data."""
+        try:
+            yield
+        except (ConfigurationError, DataMissingError) as error:
+            raise ConfigurationError(f"{self.field}: {error}") from None
+        except StorageError as error:
+            raise type(error)(f"{self.field}: {error}") from None
+
+    def _local_failure(self, error: OSError, path: Path) -> StorageError:
+        return StorageError(
+            f"{self.field}: cannot write {path}, where the files of {self} are on this machine: "
+            f"{error.strerror or error}; mount a larger volume there, or set TMPDIR to the path of one"
+        )
+
+
+@dataclass(slots=True)
+class _StagedObjects:
+    folder: ObjectFolder
+    name: str
+    path: Path
+    version: str
+    _marker: tuple[str, str] = ("", "")
+    _former: str | None = None
+
+    def complete(self, marker: str, text: str) -> None:
+        """See `Staged`."""
+        target = self.folder.folder(self.name)
+        self._marker, self._former = (marker, text), target.read_text(marker)
+        for path in sorted(self.path.iterdir()):
+            target.upload(path, f"{self.version}/{path.name}")
+
+    def publish(self) -> None:
+        """See `Staged`."""
+        target, (marker, text) = self.folder.folder(self.name), self._marker
+        if not target.swap_text(marker, text, expected=self._former):
+            raise StorageError(f"{target}: another writer has replaced it meanwhile")
+        if self._former is not None:
+            target.keep_only(self.version)
+
+
+class _FetchedObjects:
+    """Copies of objects, deleted with this."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        weakref.finalize(self, shutil.rmtree, path, ignore_errors=True)
+
+
+def _version_of(name: str) -> str | None:
+    """Return the version whose file has this name in its subfolder; None if it is no such file."""
+    version, separator, _ = name.partition("/")
+    return version if separator and _VERSION.fullmatch(version) else None
+
+
+def open_object_folder(url: str, tag: str, field: str) -> ObjectFolder:
+    """Return the folder with the URL `s3://bucket/key` or `gs://bucket/key`."""
+    bucket, key = object_urls.split(url)
+    return ObjectFolder(Bucket(bucket, read_timeout=WRITE_TIMEOUT, writes=True), key.rstrip("/"), tag, field)

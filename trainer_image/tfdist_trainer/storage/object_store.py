@@ -1,0 +1,241 @@
+"""A bucket of Amazon S3, of another server with its protocol, or of Google Cloud Storage, used by obstore.
+
+obstore is optional, and imported for the first URL. It finds endpoint and credentials as the providers' own tools do:
+in environment variables, files that these name, and the metadata of the pod. It repeats a request after an error of the
+server or of the connection, up to ten times in three minutes; a body that was cut off goes on where it ended. An error
+that it does not repeat is raised as `InterruptedResponseError`.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from datetime import timedelta
+from importlib import import_module
+from pathlib import Path
+from typing import IO, Any, Final, TypeVar
+
+from tfdist_trainer.errors import ConfigurationError, DataMissingError, StorageError, TrainerError
+from tfdist_trainer.storage.object_failures import InterruptedResponseError, Place, of_settings, typed
+from tfdist_trainer.storage.object_urls import StoredObject
+
+READ_TIMEOUT: Final = timedelta(seconds=30)
+"""A response from which nothing arrives for so long is requested again."""
+_REQUEST_TIMEOUT: Final = timedelta(minutes=30)
+_ENDPOINTS: Final = {"s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"), "gs": ("GOOGLE_BASE_URL",)}
+_CHUNK: Final = 1 << 20
+_PART: Final = 64 << 20
+"""Bytes of one request of a download: the retries of the library are those of a request."""
+_ATTEMPTS: Final = 5
+"""Number of interrupted responses without a byte between them."""
+WRITE_TIMEOUT: Final = timedelta(seconds=120)
+"""Of a bucket that is written to: the answer to a part comes after its upload."""
+_UPLOAD_PART: Final = 8 << 20
+_UPLOAD_PARTS: Final = 9000
+"""The largest number of parts of an object; Amazon S3 takes 10,000."""
+_UPLOADS: Final = 4
+"""Parts at a time."""
+_COPY_LIMIT: Final = 5 << 30
+"""Bytes of the largest object that Amazon S3 copies in one request."""
+
+_VERSION: Final = ("e_tag", "version")
+_NO_BUCKET: Final = "NoSuchBucket"
+_NOT_IMPLEMENTED: Final = "501 Not Implemented"
+
+T = TypeVar("T")
+
+
+class Bucket:
+    """A bucket. May be used by several threads at a time.
+
+    Args:
+        url: `s3://name` or `gs://name`.
+        read_timeout: see `READ_TIMEOUT`.
+        retry: obstore's `RetryConfig`.
+        writes: whether objects are written too, for messages.
+
+    Raises:
+        ConfigurationError: obstore is not installed, or a setting in the environment is wrong.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        read_timeout: timedelta = READ_TIMEOUT,
+        retry: Mapping[str, Any] | None = None,
+        writes: bool = False,
+    ) -> None:
+        self.url = url
+        self._obstore = _obstore(url)
+        scheme, _, name = url.partition("://")
+        variable = next((each for each in _ENDPOINTS[scheme] if os.environ.get(each)), None)
+        server = f"the server, {variable}={os.environ[variable]}" if variable else "the network"
+        self._place = Place(url, scheme, name, server, writes)
+        client: dict[str, Any] = {"timeout": _REQUEST_TIMEOUT, "read_timeout": read_timeout}
+        if variable and os.environ[variable].startswith("http://"):
+            client["allow_http"] = True  # otherwise the library rejects it
+        try:
+            kind = self._obstore.store.S3Store if scheme == "s3" else self._obstore.store.GCSStore
+            self._store = kind(name, client_options=client, retry_config=retry)
+        except Exception as error:  # its types differ between settings
+            raise of_settings(error, self._place) from None
+
+    def folder(self, prefix: str) -> tuple[list[StoredObject], list[str]]:
+        """Return the objects directly in the folder `prefix`, and the prefixes of its folders; errors as of `read`."""
+        with self._typed_errors(self.url):
+            found = self._obstore.list_with_delimiter(self._store, prefix or None)
+            return [self._object(each) for each in found["objects"]], list(found["common_prefixes"])
+
+    def tree(self, prefix: str) -> list[StoredObject]:
+        """Return all objects below the folder `prefix`; errors as of `read`."""
+        with self._typed_errors(self.url):
+            return [self._object(each) for each in self._obstore.list(self._store, prefix or None).collect()]
+
+    def read(self, wanted: StoredObject, start: int, end: int) -> Iterator[Any]:
+        """Yield the bytes from `start` to before `end` of an object, as buffers.
+
+        Raises:
+            DataMissingError: the object or the bucket does not exist.
+            ConfigurationError: access is denied, or the request is wrong.
+            InterruptedResponseError: the response has ended early.
+            StorageError: the server has failed after all retries, or the object has changed.
+        """
+        with self._typed_errors(wanted.url):
+            result = self._obstore.get(self._store, wanted.key, options={"range": (start, end)})
+            if (result.meta["size"], _version(result.meta)) != (wanted.size, wanted.version):
+                raise StorageError(
+                    f"{wanted.url}: has changed since it was listed; a restarted job reads the new object"
+                )
+            yield from result.stream(min_chunk_size=_CHUNK)
+
+    def get(self, key: str) -> tuple[bytes, Mapping[str, str]] | None:
+        """Return a small object and its version, see `put_if`; None if it does not exist. Errors as of `read`."""
+        with self._typed_errors(f"{self.url}/{key}"):
+            try:
+                result = self._obstore.get(self._store, key)
+                return bytes(result.bytes()), {name: result.meta[name] for name in _VERSION if result.meta[name]}
+            except FileNotFoundError as error:
+                if _NO_BUCKET in str(error):
+                    raise
+                return None
+
+    def put(self, key: str, content: bytes | Path) -> None:
+        """Create or replace an object, a large file in several parts; errors as of `read`."""
+        size = content.stat().st_size if isinstance(content, Path) else len(content)
+        part = max(_UPLOAD_PART, -(-size // _UPLOAD_PARTS))
+        with self._typed_errors(f"{self.url}/{key}"), self._writing():
+            self._obstore.put(self._store, key, content, chunk_size=part, max_concurrency=_UPLOADS)
+
+    def put_if(self, key: str, content: bytes, version: Mapping[str, str] | None) -> bool:
+        """Write an object if it still has the `version` that `get` gave, None for no object; return whether it had.
+
+        A store without conditional writes always writes. Errors as of `read`.
+        """
+        errors = self._obstore.exceptions
+        with self._typed_errors(f"{self.url}/{key}"), self._writing():
+            try:
+                self._obstore.put(self._store, key, content, mode="create" if version is None else dict(version))
+            except (errors.AlreadyExistsError, errors.PreconditionError):
+                return False
+            except (errors.NotSupportedError, errors.GenericError, NotImplementedError) as error:
+                if _NOT_IMPLEMENTED not in str(error) and not isinstance(error, errors.NotSupportedError):
+                    raise
+                self._obstore.put(self._store, key, content)
+        return True
+
+    def delete(self, keys: Sequence[str]) -> None:
+        """Delete objects, if they exist; errors as of `read`."""
+        with self._typed_errors(self.url):
+            if self._place.scheme == "s3" and keys:
+                self._obstore.delete(self._store, list(keys))
+                return
+            for key in keys:  # Google's answer for one that does not exist is an error, which ends a list
+                with suppress(FileNotFoundError):
+                    self._obstore.delete(self._store, key)
+
+    def copy(self, source: StoredObject, key: str) -> None:
+        """Copy an object within the bucket; errors as of `read`."""
+        with self._typed_errors(source.url):
+            if source.size > _COPY_LIMIT:
+                self._obstore.put(self._store, key, self._obstore.get(self._store, source.key).stream(_UPLOAD_PART))
+            else:
+                self._obstore.copy(self._store, source.key, key)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Raise an error for the bucket where a store answers that it has not found a new object."""
+        try:
+            yield
+        except FileNotFoundError:
+            text = f"{self.url}: there is no such bucket; check its name and {self._place.server}"
+            raise DataMissingError(text) from None
+
+    @contextmanager
+    def _typed_errors(self, url: str) -> Iterator[None]:
+        place = replace(self._place, url=url)
+        try:
+            yield
+        except TrainerError:
+            raise
+        except (self._obstore.exceptions.BaseError, OSError, ValueError) as error:
+            raise typed(error, place) from None
+
+    def _object(self, meta: Mapping[str, Any]) -> StoredObject:
+        return StoredObject(f"{self.url}/{meta['path']}", meta["path"], meta["size"], _version(meta))
+
+
+def _obstore(url: str) -> Any:
+    """Return the module `obstore` with its submodules."""
+    try:
+        import_module("obstore.store")
+        import_module("obstore.exceptions")
+        return import_module("obstore")
+    except ModuleNotFoundError:
+        raise ConfigurationError(
+            f"{url} is read by obstore, which is not installed: install obstore in the image, "
+            "or use files of a mounted volume"
+        ) from None
+
+
+def _version(meta: Mapping[str, Any]) -> str:
+    """Return the version of an object. Some servers have quotes around an ETag in one kind of answer only."""
+    tag: str | None = meta["e_tag"]
+    return tag.removeprefix("W/").strip('"') if tag else str(meta["last_modified"])
+
+
+def download(bucket: Bucket, wanted: StoredObject, file: IO[bytes], received: Callable[[int], None]) -> None:
+    """Write an object to a file, in place of its content; call `received` with numbers of bytes.
+
+    Errors as of `Bucket.read`.
+    """
+    position = failures = 0
+    file.truncate(0)
+    while (start := position) < wanted.size:
+        try:
+            for part in bucket.read(wanted, start, min(start + _PART, wanted.size)):
+                position += file.write(part)
+                received(len(part))
+        except InterruptedResponseError:
+            failures = 1 if position > start else failures + 1
+            if failures == _ATTEMPTS:
+                raise
+            time.sleep(_pause(failures))
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def repeated(call: Callable[[], T]) -> T:
+    """Return the result of `call`, which is repeated if its response was interrupted."""
+    for attempt in range(1, _ATTEMPTS):
+        try:
+            return call()
+        except InterruptedResponseError:
+            time.sleep(_pause(attempt))
+    return call()
+
+
+def _pause(failures: int) -> float:
+    """Return the seconds to wait after so many failures: 0.2, 0.4, 0.8, ..."""
+    return float(0.1 * 2**failures)
