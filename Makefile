@@ -166,6 +166,10 @@ bench-trainer: setup ## Compares the trainer with a plain TensorFlow loop, and f
 bench-recovery: setup ## Measures how long training pauses after a kill, minutes: bench/recovery.json
 	@PYTHONPATH=tests python -m bench.recovery
 
+.PHONY: bench-gpu
+bench-gpu: setup ## Compares ResNet-50 with Keras' fit on a GPU, and measures recovery on it, at most ten minutes a part: bench/gpu.json
+	@PYTHONPATH=cluster:tests python -m bench.gpu $(BENCH)
+
 .PHONY: bench-pods
 bench-pods: setup ## Compares recovery on real pods with the training operator, a quarter of an hour: bench/results.json
 	@[ -n "$${KUBECONFIG:-}" ] || $(CLUSTER) up
