@@ -87,7 +87,7 @@ REPORTS := .state/reports
 BUILD_PROGRAMS = $(CLUSTER) tools kube kwok helm versitygw fake-gcs-server
 SUITE = @mkdir -p $(REPORTS); $(PYTEST) --durations=20 --durations-min=2 --junitxml=$(REPORTS)/$(subst test-,,$@).xml
 
-.PHONY: test test-unit test-trainer test-gpu test-launch test-integration test-helm test-smoke test-e2e test-e2e-clean test-long test-long-processes test-long-training test-long-control test-long-pods
+.PHONY: test test-unit test-trainer test-gpu test-gpu-devices test-gpu-jobs test-launch test-integration test-helm test-smoke test-e2e test-e2e-clean test-long test-long-processes test-long-training test-long-control test-long-pods
 test: ## Runs every suite that needs no container, in 12 minutes on two cores; prints a table of their times
 	@rm -rf $(REPORTS); status=0; \
 	  $(BUILD_PROGRAMS) > /dev/null 2>&1 & builds=$$!; trap "kill $$builds 2> /dev/null || true" EXIT; \
@@ -98,8 +98,13 @@ test-unit: setup ## Pure code, on all cores
 	$(SUITE) tests/unit tests/property tests/conformance tests/cluster tests/images -m "not long" --numprocesses=auto
 test-trainer: setup ## TensorFlow processes of this machine
 	$(SUITE) tests/trainer tests/keras3 tests/gpu -m "not long"
-test-gpu: setup ## On a machine with NVIDIA GPUs: settings of devices, precision, XLA and Mirrored; skips what needs more GPUs
-	$(SUITE) tests/gpu -k GPU
+test-gpu: setup ## On a machine with NVIDIA GPUs, in two parts of some minutes (test-gpu-devices, test-gpu-jobs); skips what needs more GPUs
+	@status=0; $(MAKE) --no-print-directory test-gpu-devices || status=$$?; \
+	  $(MAKE) --no-print-directory test-gpu-jobs || status=$$?; exit $$status
+test-gpu-devices: setup ## Of it: settings of devices, memory, precision, XLA, kernels and Mirrored
+	$(SUITE) tests/gpu/test_devices.py -k GPU
+test-gpu-jobs: setup ## Of it: a job that is killed and resumed, workers and scripts that share a GPU
+	$(SUITE) tests/gpu/test_jobs.py tests/gpu/test_scripts.py -k GPU
 test-launch: setup ## Launchers and what they start, as processes of this machine
 	$(SUITE) tests/launch -m "not long"
 test-integration: setup programs ## The controller against a real API server
@@ -167,6 +172,10 @@ bench-trainer: setup ## Compares the trainer with a plain TensorFlow loop, and f
 .PHONY: bench-recovery
 bench-recovery: setup ## Measures how long training pauses after a kill, minutes: bench/recovery.json
 	@PYTHONPATH=tests python -m bench.recovery
+
+.PHONY: bench-gpu
+bench-gpu: setup ## Compares ResNet-50 with Keras' fit on a GPU, and measures recovery on it, at most ten minutes a part: bench/gpu.json
+	@PYTHONPATH=cluster:tests python -m bench.gpu $(BENCH)
 
 .PHONY: bench-pods
 bench-pods: setup ## Compares recovery on real pods with the training operator, a quarter of an hour: bench/results.json

@@ -22,7 +22,8 @@ RECOVERY: Final = "recovery"
 COMMAND_LINE: Final = "command line"
 FIT: Final = "fit"
 EMBEDDING: Final = "embedding"
-SECTIONS: Final = (TRAINER, EVALUATOR, RECOVERY, COMMAND_LINE, FIT, EMBEDDING)
+NETWORKS: Final = "networks"
+SECTIONS: Final = (TRAINER, EVALUATOR, RECOVERY, COMMAND_LINE, FIT, EMBEDDING, NETWORKS)
 """Keys of results in the file, and before `results` in the page's marks; the controller's have none."""
 
 _GIB: Final = 1024**3

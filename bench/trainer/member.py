@@ -44,7 +44,7 @@ def main() -> None:
     turns: dict[str, Turn] = {"ours": _ours(context), "plain": _plain(context)}
     if wanted["reporting"]:
         turns["reporting"] = _reporting(gang, settings, wanted["folder"])
-    steps = {name: _warm(gang, turn, wanted["seconds"]) for name, turn in turns.items()}
+    steps = {name: warm(gang, turn, wanted["seconds"]) for name, turn in turns.items()}
     batch = batch_size(context.config, gang.replicas) * gang.replicas
     found: dict[str, list[float]] = {name: [] for name in turns}
     for number in range(wanted["rounds"]):
@@ -120,7 +120,7 @@ def _reporting(gang: ReplicaGroup, settings: Any, folder: str) -> Turn:
     return _ours(context)
 
 
-def _warm(gang: ReplicaGroup, turn: Turn, seconds: float) -> int:
+def warm(gang: ReplicaGroup, turn: Turn, seconds: float) -> int:
     """Return how many steps `seconds` have, after tracing, once executions have their final number of steps."""
     wanted, speeds = 1, [0.0]
     while True:

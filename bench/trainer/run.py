@@ -5,7 +5,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -14,7 +14,7 @@ import numpy as np
 
 from bench import report
 from bench.results import Row, Samples, Target
-from bench.trainer import embedding, evaluator_cost, fit_alone, fit_turns, resume, saving, start
+from bench.trainer import contest, embedding, evaluator_cost, fit_alone, fit_turns, resume, saving, start
 from bench.trainer.processes import ProcessGroup
 from tfdist_cluster import console
 
@@ -34,6 +34,10 @@ MODELS: Final = {
     "cnn": Model("small cnn, batch 128", {"model": "cnn", "batchSizePerReplica": 128}),
     "resnet": Model("resnet of 8 layers, batch 64", {"model": "resnet", "resnetBlocks": 1, "batchSizePerReplica": 64}),
 }
+NETWORKS: Final = {
+    "resnet50": ("ResNet-50, 64 pixels, batch 16", contest.Contest("resnet50", 64, 16)),
+    "transformer": ("transformer of 2 layers, 64 tokens, batch 64", contest.Contest("transformer", 64, 64)),
+}
 AS_FAST: Final = Target(ratio=1.0, text="<= the plain loop")
 ONE_PERCENT: Final = Target(ratio=1.01, text="<= 1 % more")
 
@@ -44,6 +48,8 @@ def main(arguments: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="tfdist-bench-") as name:
         base = _data(Path(name))
         _store(options, report.TRAINER, lambda: _measured(options, base, Path(name)))
+        if networks := [name for name in NETWORKS if name in options.only]:
+            _store(options, report.NETWORKS, lambda: _networks(networks, options))
         if "fit" in options.only:
             _store(options, report.FIT, lambda: _fit(base, Path(name)))
         if "evaluator" in options.only:
@@ -65,7 +71,7 @@ def _store(options: argparse.Namespace, section: str, measure: Callable[[], list
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="bench.trainer", description="Measures the trainer and a plain loop")
-    choices = [*MODELS, "fit", "saving", "start", "resume", "evaluator", "embedding"]
+    choices = [*MODELS, *NETWORKS, "fit", "saving", "start", "resume", "evaluator", "embedding"]
     parser.add_argument("--only", nargs="+", choices=choices, default=choices, help="default: all")
     parser.add_argument("--processes", nargs="+", type=int, default=[1, 2], help="default: 1 2")
     parser.add_argument(
@@ -100,6 +106,17 @@ def _measured(options: argparse.Namespace, base: dict[str, Any], folder: Path) -
     if "resume" in options.only:
         with console.step("resume"):
             rows += resume.run(folder / "resume")
+    return rows
+
+
+def _networks(names: Sequence[str], options: argparse.Namespace) -> list[Row]:
+    rows = []
+    for name in names:
+        title, chosen = NETWORKS[name]
+        with console.step(name):
+            chosen = replace(chosen, rounds=options.rounds, seconds=options.seconds)
+            text = f"train: {title}, 1 process: compared with fit of Keras"
+            rows.append(contest.run(chosen, text, {"CUDA_VISIBLE_DEVICES": "-1"}))
     return rows
 
 

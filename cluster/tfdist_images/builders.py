@@ -200,12 +200,18 @@ def _common(
     context: Path, recipe: Recipe, name: str, arguments: Mapping[str, str], base_image: str
 ) -> list[str | Path]:
     """Return the arguments that docker and buildah share."""
-    pairs = {"BASE_IMAGE": base_image, **arguments}
+    pairs = build_arguments(recipe, base_image, arguments)
     target = [f"--target={recipe.target}"] if recipe.target else []
     return [
         *(f"--build-arg={key}={value}" for key, value in pairs.items()),
         *target, f"--file={context / recipe.dockerfile}", f"--tag={name}", context,
     ]  # fmt: skip
+
+
+def build_arguments(recipe: Recipe, base_image: str, more: Mapping[str, str]) -> dict[str, str]:
+    """Return the build arguments of an image; a target of the trainer installs what its device needs."""
+    device = {"DEVICE": recipe.target} if recipe.target else {}
+    return {"BASE_IMAGE": base_image, **device, **more}
 
 
 def _word(name: str) -> str:

@@ -168,6 +168,22 @@ def test_a_recommender_ranks_what_a_user_takes_above_random_items(runs: dict[str
 
 
 @pytest.mark.long
+def test_a_residual_network_learns_from_encoded_images(runs: dict[str, Run]) -> None:
+    ended = runs["resnet50/job.yaml"]
+    assert ended.status["progress"]["step"] == 470
+    assert ended.final["examples"] == 2_000
+    assert ended.final["metrics"]["accuracy"] > 5 * CHANCE_OF_TEN
+    assert ended.final["metrics"]["top_5"] > ended.final["metrics"]["accuracy"]
+
+
+@pytest.mark.long
+def test_a_transformer_learns_the_classes_of_reviews(runs: dict[str, Run]) -> None:
+    final = runs["transformer/job.yaml"].final
+    assert final["examples"] == 2_699
+    assert final["metrics"]["auc"] > 0.65, "chance is 0.5"
+
+
+@pytest.mark.long
 def test_a_lost_worker_costs_a_restart_and_no_example(runs: dict[str, Run]) -> None:
     ended = runs["resume/job.yaml"]
     assert ended.status["restarts"]["counted"] == 1

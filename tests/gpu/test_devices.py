@@ -6,17 +6,14 @@ its devices once.
 
 import functools
 import json
-import os
-import shutil
 import subprocess
 import sys
 from typing import Any
 
 import numpy as np
 import pytest
+from gpu.jobs import environ, skip_without_gpus
 from support import device_probe
-
-from tfdist_trainer.strategies.devices import LOGICAL_CPUS_ENV
 
 pytestmark = pytest.mark.trainer
 
@@ -25,26 +22,13 @@ TIMEOUT_SECONDS = 300
 
 
 @functools.cache
-def number_of_gpus() -> int:
-    """Return how many GPUs the driver of this machine reports."""
-    program = shutil.which("nvidia-smi")
-    if program is None:
-        return 0
-    listed = subprocess.run([program, "--list-gpus"], capture_output=True, text=True, check=False)
-    return len(listed.stdout.splitlines()) if listed.returncode == 0 else 0
-
-
-@functools.cache
 def probed(kind: str, count: int, runtime: str, *, xla: bool, mib: int) -> dict[str, Any]:
     """Return what a process reports that has trained with these settings; equal ones train once."""
     given = {"kind": kind, "count": count, "runtime": json.loads(runtime), "xla": xla, "allocate_mib": mib}
-    environ = dict(os.environ)
-    if kind == "CPU":
-        environ |= {"CUDA_VISIBLE_DEVICES": "-1", LOGICAL_CPUS_ENV: str(count)}
-    elif environ.get("CUDA_VISIBLE_DEVICES") == "-1":  # of the suites that run on CPUs only
-        del environ["CUDA_VISIBLE_DEVICES"]
     command = [sys.executable, device_probe.__file__, json.dumps(given)]
-    made = subprocess.run(command, env=environ, capture_output=True, text=True, check=False, timeout=TIMEOUT_SECONDS)
+    made = subprocess.run(
+        command, env=environ(kind, count), capture_output=True, text=True, check=False, timeout=TIMEOUT_SECONDS
+    )
     assert made.returncode == 0, made.stderr[-4000:]
     result: dict[str, Any] = json.loads(made.stdout.splitlines()[-1])
     return result
@@ -52,10 +36,7 @@ def probed(kind: str, count: int, runtime: str, *, xla: bool, mib: int) -> dict[
 
 def run(kind: str, count: int = 1, *, xla: bool = False, mib: int = SMALL_MIB, **runtime: Any) -> dict[str, Any]:
     """Train on `count` devices; skip the test where the machine has fewer GPUs."""
-    if kind == "GPU" and number_of_gpus() < count:
-        pytest.skip(
-            f"needs {count} or more NVIDIA GPUs, and nvidia-smi finds {number_of_gpus() or 'none'} on this machine"
-        )
+    skip_without_gpus(kind, count)
     result = probed(kind, count, json.dumps(runtime, sort_keys=True), xla=xla, mib=mib)
     assert len(result["used"]) == count
     assert all(f"device:{kind}:" in name for name in result["used"]), "no fallback to another device"
@@ -113,3 +94,17 @@ def test_tensor_float32_changes_products_of_gpus_that_have_it_only(kind: str) ->
 def test_a_limit_of_gpu_memory_bounds_gpus_and_nothing_else(kind: str, limit: dict[str, Any], mib: int) -> None:
     assert run(kind, mib=mib if kind == "GPU" else 1 << 10, **limit)["allocated"] is (kind == "CPU")
     assert run(kind)["allocated"] is True
+
+
+@pytest.mark.parametrize("kind", ["GPU"])
+@pytest.mark.parametrize("grows", [True, False])
+def test_a_gpu_is_reserved_as_needed_or_at_the_start(kind: str, grows: bool) -> None:
+    reserved = run(kind, gpuMemoryGrowth=grows)["reserved"]
+    assert (reserved > 0.7) is not grows
+
+
+@KINDS
+def test_kernels_compute_what_keras_does(kind: str) -> None:
+    kernels = run(kind, tensorFloat32=False)["kernels"]
+    assert kernels.keys() == {"adam", "adamw", "batchNormalization", "gradientOfBatchNormalization"}
+    assert all(0 <= error < 1e-4 for error in kernels.values()), kernels

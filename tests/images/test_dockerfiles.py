@@ -7,6 +7,7 @@ from typing import Final
 import pytest
 
 from tfdist_cluster.paths import REPOSITORY
+from tfdist_images import builders
 from tfdist_images.content import RECIPES, Recipe
 
 DOCKERFILES: Final = [REPOSITORY / "Dockerfile", REPOSITORY / "trainer_image/Dockerfile"]
@@ -27,7 +28,7 @@ def dockerfile(request: pytest.FixtureRequest) -> Path:
 def test_the_base_is_an_argument_with_a_public_default(dockerfile: Path) -> None:
     assert instructions(dockerfile, "ARG")[0] == "BASE_IMAGE=python:3.11-slim-bookworm"
     others = [stage for stage in instructions(dockerfile, "FROM") if not stage.startswith("${BASE_IMAGE}")]
-    assert all(re.match(r"(dependencies(-cpu|-gpu)?|cpu|scratch)\b", stage) for stage in others)
+    assert all(re.match(r"(dependencies|cpu|scratch)\b", stage) for stage in others)
 
 
 def test_every_image_runs_as_a_number_that_is_not_root(dockerfile: Path) -> None:
@@ -68,6 +69,17 @@ def test_labels(dockerfile: Path) -> None:
 @pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
 def test_a_recipe_hashes_the_files_that_its_dockerfile_copies(recipe: Recipe) -> None:
     copies = [line.split() for line in instructions(REPOSITORY / recipe.dockerfile, "COPY") if "--from" not in line]
-    copied = {source for *sources, _ in copies for source in sources}
-    other_target = {"requirements/trainer-cpu.txt", "requirements/trainer-gpu.txt"} - set(recipe.inputs)
-    assert copied - other_target == set(recipe.inputs) - {recipe.dockerfile}
+    copied = {source.replace("${DEVICE}", str(recipe.target)) for *sources, _ in copies for source in sources}
+    assert copied == set(recipe.inputs) - {recipe.dockerfile}
+
+
+def test_nothing_is_built_by_two_copies_of_the_same_commands(dockerfile: Path) -> None:
+    runs = instructions(dockerfile, "RUN")
+    assert len(set(runs)) == len(runs)
+
+
+def test_a_build_has_the_device_of_its_target_installed() -> None:
+    names = {recipe.name: builders.build_arguments(recipe, "base", {}) for recipe in RECIPES.values()}
+    assert names["trainer"]["DEVICE"] == "cpu"
+    assert names["trainer-gpu"]["DEVICE"] == "gpu"
+    assert "DEVICE" not in names["controller"]
