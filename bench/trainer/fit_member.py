@@ -100,8 +100,8 @@ def main(contestant: str, allowed: str) -> None:
         program = choice.create() if form == "arrays" else OfDataSet(config, images, labels)
         train(Context(gang, program, config, None, reporter, preemption, settings))
     else:
-        program = None if config.model == "mlp" else choice.create()
-        _fit(_module(name), gang, program, FORMS[form](images, labels, batch), speed, len(images))
+        network = None if config.model == "mlp" else choice.create()
+        _fit(_module(name), gang, network, FORMS[form](images, labels, batch), speed, len(images))
 
 
 def _module(name: str) -> Any:

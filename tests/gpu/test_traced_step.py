@@ -14,7 +14,6 @@ pytestmark = pytest.mark.trainer
 
 TIMEOUT_SECONDS = 300
 REPLICAS = pytest.mark.parametrize("replicas", [1, 2])
-PREDICATE = "step.py, TrainStep._execute: `wanted` reads `not_finite`, which each step computes on the device"
 CLOCK = "strategies/reduction.py, timed_all_reduce_mean: `time_after` copies a number before and after the exchange"
 
 
@@ -41,7 +40,6 @@ def test_no_operation_of_a_step_calls_python(graphs: dict[str, dict[str, Any]], 
     assert graphs[str(replicas)]["python"] == []
 
 
-@pytest.mark.xfail(strict=True, reason=PREDICATE)
 @REPLICAS
 def test_the_host_starts_the_next_step_without_a_result_of_the_last_one(
     graphs: dict[str, dict[str, Any]], replicas: int

@@ -13,16 +13,22 @@ _REMEDY: Final = (
 
 
 def check_steps(not_finite: int, step: int, *, skip: bool) -> None:
-    """Log the number of skipped steps before `step`, if any.
+    """Log the number of skipped steps until `step`, if any.
+
+    Args:
+        not_finite: number of steps with a non-finite loss or gradient; without `skip` all from the first one on.
+        step: the last step.
+        skip: whether such steps have changed nothing.
 
     Raises:
-        NotFiniteError: some of the steps were `not_finite`, and the program does not `skip` such steps.
+        NotFiniteError: some of the steps were not finite, and were not skipped.
     """
     if not not_finite:
         return
     if not skip:
+        first = step - not_finite + 1
         raise NotFiniteError(
-            f"step {step}: the loss or its gradient is not finite, and this step was not saved; {_REMEDY}"
+            f"step {first}: the loss or its gradient is not finite, and this step was not saved; {_REMEDY}"
         )
     log.event("steps-skipped", count=not_finite, until=step, reason="loss or gradient not finite")
 

@@ -56,8 +56,8 @@ class StepStats(NamedTuple):
     """Global norm of the gradient of the mean loss in the last step, float32 []. Only that step computes it, unless
     `skip` needs it in every step: for small models the norm takes longer than the gradient."""
     not_finite: Any
-    """Steps with a non-finite loss or gradient, int32 []. With `skip` they have changed nothing. Without it the
-    execution ends at the first non-finite loss; a non-finite gradient is detected only in the last step."""
+    """Steps with a non-finite loss or gradient, float32 [], so that it stays on a GPU. With `skip` they have changed
+    nothing. Without it all steps from the first one on count; a gradient alone is checked only in the last step."""
     done: Any
     """Finished steps, int32 []."""
     input_wait: Any
@@ -111,10 +111,6 @@ class TrainStep:
         return StepStats(*(part.numpy() for part in self.graph(iterator, tf.constant(steps))))
 
     def _execute(self, iterator: Any, steps: tf.Tensor, last_size: tf.Tensor | None = None) -> StepStats:
-        def wanted(stats: StepStats) -> tf.Tensor:
-            more = stats.done < steps
-            return more if self._options.skip else tf.logical_and(more, tf.equal(stats.not_finite, 0))
-
         def step(stats: StepStats) -> tuple[StepStats]:
             if self._options.timed:
                 batch, seconds = timed_next(iterator, after=stats.sums)
@@ -127,13 +123,17 @@ class TrainStep:
             sums, norm, finite = (self._gang.local(result) for result in results[:-1])
             # The local replica that computes longest waits least; a member is as slow as its slowest replica.
             waited = tf.reduce_min(self._gang.strategy.experimental_local_results(results[-1]))
-            bad = stats.not_finite + tf.cast(tf.logical_not(finite), tf.int32)
+            wrong = tf.logical_not(finite)
+            if not self._options.skip:
+                wrong = tf.logical_or(wrong, stats.not_finite > 0)
+            bad = stats.not_finite + tf.cast(wrong, tf.float32)
             waits = (stats.input_wait + seconds, stats.exchange_wait + waited)
             return (StepStats(stats.sums + sums, norm, bad, done, *waits),)
 
-        zero, no_wait = tf.constant(0), tf.constant(0.0, tf.float64)
-        none = StepStats(tf.zeros([self._sums.size], tf.float64), tf.constant(0.0), zero, zero, no_wait, no_wait)
-        (stats,) = tf.while_loop(wanted, step, (none,))
+        zero, no_wait = tf.constant(0.0), tf.constant(0.0, tf.float64)
+        none = StepStats(tf.zeros([self._sums.size], tf.float64), zero, zero, tf.constant(0), no_wait, no_wait)
+        # The condition reads no result of a step: on a GPU the host would wait for each one.
+        (stats,) = tf.while_loop(lambda stats: stats.done < steps, step, (none,))
         return StepStats(*stats)
 
     def _replica(self, batch: Batch, last: tf.Tensor) -> tuple[tf.Tensor, ...]:
