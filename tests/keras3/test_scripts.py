@@ -9,11 +9,11 @@ from .expected import EXPECTED, SCRIPTS, Equal
 from .workers import assert_close, cluster, results
 
 RUNNER: Final = Path(__file__).with_name("run_script.py")
-QUICK: Final = {"custom_train_step", "image_classifier", "uneven_sizes"}
+QUICK: Final = {"custom_train_step", "image_classifier"}
 
 
 def scripts() -> list[Any]:
-    """Return the names of the scripts; `make test` runs three of them."""
+    """Return the names of the scripts; `make test` runs two of them."""
     marks = {name: () if name in QUICK else (pytest.mark.long,) for name in EXPECTED}
     return [pytest.param(name, marks=marks[name], id=name) for name in EXPECTED]
 

@@ -85,6 +85,7 @@ def kernels(name: str) -> dict[str, float]:
 
     from tfdist_trainer.keras_compat import keras  # noqa: PLC0415
 
+    keras.config.set_dtype_policy("float32")  # the kernels compute in it, whatever the models of this process do
     with tf.device(name):
         optimizers = {"adam": keras.optimizers.Adam, "adamw": keras.optimizers.AdamW}
         return {kind: error_of_updates(make) for kind, make in optimizers.items()} | errors_of_normalization()

@@ -143,10 +143,15 @@ def numbers(part: Any, seed: int | None, steps: int, epochs: range, skip: int = 
 
 
 @pytest.mark.trainer
-@pytest.mark.parametrize("kind", ["npz", "tfrecord.gz", pytest.param("tfrecord", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "kind", ["npz", *(pytest.param(k, marks=pytest.mark.long) for k in ("tfrecord.gz", "tfrecord"))]
+)
 @pytest.mark.parametrize(
     ("sizes", "pipelines"),
-    [([7, 0, 16], 3), ([7, 6, 10], 2), ([23], 1), pytest.param([1], 3, marks=pytest.mark.long)],
+    [
+        ([7, 0, 16], 3),
+        *(pytest.param(*case, marks=pytest.mark.long) for case in (([7, 6, 10], 2), ([23], 1), ([1], 3))),
+    ],
 )
 def test_an_epoch_has_every_example_once_also_after_a_restart(
     kind: str, sizes: list[int], pipelines: int, tmp_path: Path

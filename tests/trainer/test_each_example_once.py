@@ -132,7 +132,7 @@ def each_is_there_once_an_epoch(job: Counted) -> None:
         assert sorted(numbers) == list(range(EXAMPLES)), f"epoch {epoch}"
 
 
-@pytest.mark.parametrize("name", [*MANNERS, *UNEVEN])
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.long) for name in (*MANNERS, *UNEVEN)])
 def test_of_a_training_that_is_not_disturbed(counted: Counted) -> None:
     assert set(counted.run()) == {0}, counted.attempts[-1].outputs
     each_is_there_once_an_epoch(counted)

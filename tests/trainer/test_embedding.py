@@ -43,7 +43,9 @@ def weights_after_training(gang: "ReplicaGroup", optimizer: str) -> list[Any]:
     return [tf.convert_to_tensor(variable).numpy() for variable in model.trainable_variables]
 
 
-@pytest.mark.parametrize("optimizer", ["Adam", "AdamW", "SGD", "Adagrad", "Ftrl"])
+@pytest.mark.parametrize(
+    "optimizer", ["Adam", "SGD", *(pytest.param(name, marks=pytest.mark.long) for name in ("AdamW", "Adagrad", "Ftrl"))]
+)
 def test_training_by_rows_is_that_by_whole_tables(one: "ReplicaGroup", optimizer: str) -> None:
     # given: a gang with parameter servers, as far as the step sees it
     from tfdist_trainer.strategies.replica_group import ReplicaGroup
@@ -56,6 +58,7 @@ def test_training_by_rows_is_that_by_whole_tables(one: "ReplicaGroup", optimizer
         np.testing.assert_allclose(mine, expected, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.long
 def test_a_step_exchanges_rows_with_the_parameter_server_and_not_the_table(
     launch_roles: "Launch", tmp_path: Path
 ) -> None:

@@ -198,7 +198,7 @@ def test_files_of_other_formats_are_rejected_by_the_field(tmp_path: Path) -> Non
 AUGMENTATION: Final = ["RandomResizedCrop", "RandomFlip"]
 
 
-@pytest.mark.parametrize("buffer", [5, 0])
+@pytest.mark.parametrize("buffer", [5, pytest.param(0, marks=pytest.mark.long)])
 def test_augmentation_differs_by_epoch_and_worker_and_is_the_same_after_a_restart(buffer: int, tmp_path: Path) -> None:
     same = [png(pixels(40, 40))] * 13
     made = program(write(tmp_path / "x", same), augmentation=AUGMENTATION, shuffleBuffer=buffer)

@@ -146,6 +146,7 @@ def test_probabilities_are_averaged_and_each_example_is_counted_once(
     assert len(list((tmp_path / "ensemble/evaluation").glob("*.json"))) == 1
 
 
+@pytest.mark.long
 def test_numbers_of_a_users_program_are_averaged(launch: "Launch", tmp_path: Path, line: str) -> None:
     # given
     config = {"slope": 2.0, "epochs": 3, "learningRate": 0.1}

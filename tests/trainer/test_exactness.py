@@ -107,9 +107,9 @@ def details(directory: Path) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("program", "make", "better"),
     [
-        ("tabular", flowers, ("accuracy", 0.5)),
+        pytest.param("tabular", flowers, ("accuracy", 0.5), marks=pytest.mark.long),
         ("tabular", houses, ("r2", 0.5)),
-        ("text_classification", reviews, ("accuracy", 0.8)),
+        pytest.param("text_classification", reviews, ("accuracy", 0.8), marks=pytest.mark.long),
     ],
     ids=["flowers", "houses", "reviews"],
 )

@@ -112,6 +112,7 @@ def test_a_chief_killed_while_it_saves_and_a_torn_checkpoint_cost_no_example(
     assert (cursor.step, cursor.examples) == (200 * 13, 200 * 203)
 
 
+@pytest.mark.long
 def test_a_frozen_worker_does_not_hold_the_others_for_ever(
     launch: "Launch", config: dict[str, Any], tmp_path: Path
 ) -> None:

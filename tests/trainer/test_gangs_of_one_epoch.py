@@ -199,6 +199,7 @@ def epochs_of(log: str) -> list[dict[str, float]]:
     ]
 
 
+@pytest.mark.long
 def test_two_then_three_then_one_worker_use_each_example_of_an_epoch_once(launch: "Launch", tmp_path: Path) -> None:
     # given two workers that are preempted in the first epoch
     job = Job(launch, tmp_path)

@@ -25,11 +25,21 @@ START: Final = (
 )
 """What `tfdist_trainer_keras.pth` does in a replica before a script runs."""
 EQUAL: Final = (
-    *("data_set", "arrays", "class_weight", "sum_of_losses", "mean_over_weights", "masked", "accumulation"),
-    *("loss_scale", "moving_average", "steps_per_execution", "jit_compile", "run_eagerly", "own_train_step"),
-    *("each_batch", "embedding", "unknown_length", "decision_of_one_worker"),
+    *("data_set", "class_weight", "masked", "accumulation", "own_train_step", "embedding", "decision_of_one_worker"),
+    *(
+        pytest.param(way, marks=pytest.mark.long)
+        for way in (
+            *("arrays", "sum_of_losses", "mean_over_weights", "loss_scale", "moving_average", "steps_per_execution"),
+            *("jit_compile", "run_eagerly", "each_batch", "unknown_length"),
+        )
+    ),
 )
 """Ways to train in which the mathematics of two workers is that of one process."""
+OTHERS: Final = (
+    *("generator", "predict", "sharded_by_file", "batch_normalization", "decision_of_one_worker", "files"),
+    "compiled_outside",
+)
+"""What further tests ask for."""
 ENVIRON: Final = os.environ | {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "2"}
 Results = dict[str, dict[str, Any]]
 
@@ -50,14 +60,17 @@ def workers(arguments: list[list[str]]) -> list[subprocess.Popen[str]]:
 
 
 @pytest.fixture(scope="module")
-def outputs(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Results, str, int]]:
-    """Results, output and exit code of both workers, and of one process without a strategy."""
+def outputs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Results, str, int]]:
+    """Results, output and exit code of both workers, and of one process without a strategy, for the tests that run."""
+    own = [item for item in request.session.items if item.path == request.path and isinstance(item, pytest.Function)]
+    ways = [item.callspec.params["way"] for item in own if hasattr(item, "callspec")]
+    cases = ",".join(dict.fromkeys((*ways, *OTHERS)))
     folder = tmp_path_factory.mktemp("fits")
     files = [folder / f"{name}.json" for name in ("first", "second", "alone")]
     (folder / "alone").mkdir()
     files[2] = folder / "alone/results.json"
-    running = workers([[str(files[0]), "--fail"], [str(files[1]), "--fail"]])
-    alone = Fork(ENVIRON, folder / "alone.txt", [str(PROGRAM), str(files[2]), "--alone"])
+    running = workers([[str(files[0]), cases, "--fail"], [str(files[1]), cases, "--fail"]])
+    alone = Fork(ENVIRON, folder / "alone.txt", [str(PROGRAM), str(files[2]), cases, "--alone"])
     texts = [process.communicate()[0] for process in running]
     codes = [*(process.returncode for process in running), alone.wait(WAIT_SECONDS)]
     texts.append((folder / "alone.txt").read_text())

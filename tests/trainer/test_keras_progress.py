@@ -19,7 +19,7 @@ PROGRAM = Path(__file__).parents[1] / "support/programs/fits.py"
 Fits = dict[str, list[dict[str, Any]]]
 
 
-@pytest.fixture(scope="module", params=["0", "1"], ids=["keras", "tf_keras"])
+@pytest.fixture(scope="module", params=["0", pytest.param("1", marks=pytest.mark.long)], ids=["keras", "tf_keras"])
 def legacy(request: pytest.FixtureRequest) -> str:
     value: str = request.param
     return value

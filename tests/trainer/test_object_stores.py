@@ -252,5 +252,7 @@ def test_without_obstore_the_error_has_the_remedy(monkeypatch: pytest.MonkeyPatc
     for name in [name for name in sys.modules if name.startswith("obstore.")]:
         monkeypatch.delitem(sys.modules, name)
     object_cache.objects.cache_clear()
-    message = f"{FIELD}: s3://bucket is read by obstore, which is not installed: install obstore in the image, or mount"
+    message = (
+        f"{FIELD}: s3://bucket is read by obstore, which is not installed: install obstore in the image, or use files"
+    )
     fails_with(ExitCode.CONFIGURATION, message, "s3://bucket/a.csv")

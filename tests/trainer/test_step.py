@@ -115,6 +115,8 @@ OPTIMIZERS: dict[str, Callable[[], Any]] = {
     "adam-averaged": lambda: keras.optimizers.Adam(use_ema=True, ema_momentum=0.5),
     "scaled": lambda: keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam(), initial_scale=8.0),
 }
+QUICK = {"adam", "adamw-scheduled"}
+"""What `make test` runs."""
 
 
 class OfTheUser(keras.optimizers.Adam):  # type: ignore[misc]  # Keras ships no types
@@ -152,7 +154,9 @@ def updated(
     return [on_replicas(gang, variable) for variable in variables], kernels
 
 
-@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.long) for name in OPTIMIZERS]
+)
 def test_one_operation_changes_a_variable_as_keras_does_it_on_all_replicas(
     name: str, gang: ReplicaGroup, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -79,6 +79,7 @@ def test_a_lost_parameter_server_ends_the_chief(launch_roles: "Launch", config: 
     assert gang.termination().reason == "PeerLost"
 
 
+@pytest.mark.long
 def test_an_embedding_is_divided_over_the_parameter_servers_and_evaluated_exactly(
     launch_roles: "Launch", launch: "Launch", tmp_path: Path
 ) -> None:
