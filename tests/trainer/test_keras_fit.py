@@ -63,7 +63,7 @@ def workers(arguments: list[list[str]]) -> list[subprocess.Popen[str]]:
 def outputs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Results, str, int]]:
     """Results, output and exit code of both workers, and of one process without a strategy, for the tests that run."""
     own = [item for item in request.session.items if item.path == request.path and isinstance(item, pytest.Function)]
-    ways = [item.callspec.params["way"] for item in own if hasattr(item, "callspec")]
+    ways = [str(item.callspec.params["way"]) for item in own if hasattr(item, "callspec")]
     cases = ",".join(dict.fromkeys((*ways, *OTHERS)))
     folder = tmp_path_factory.mktemp("fits")
     files = [folder / f"{name}.json" for name in ("first", "second", "alone")]
