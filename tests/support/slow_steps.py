@@ -2,6 +2,7 @@
 
 import os
 import time
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -11,9 +12,9 @@ from tensorflow.python.data.experimental.ops import testing
 from tfdist_trainer import slow_member
 
 SECONDS: Final = "STEP_SECONDS"
-"""Environment variable: duration of the computation of one step."""
-EXAMPLE_SECONDS: Final = "EXAMPLE_SECONDS"
-"""Environment variable: duration of reading an example, of each worker in turn, or of all; separated by commas."""
+"""Environment variable: duration of the computation of one step, or a file of `set_pace`."""
+PACES: Final = "PACES"
+"""Environment variable: folder with a file for each worker, which has the microseconds of reading an example."""
 HURRY: Final = "HURRY"
 """Environment variable: the rule names a member after some executions instead of seconds."""
 
@@ -25,10 +26,25 @@ def wait_in(losses: tf.Tensor) -> tf.Tensor:
         return tf.identity(losses)
 
 
-def asleep(data: tf.data.Dataset, worker: int) -> tf.data.Dataset:
+def set_pace(folder: Path, worker: int, seconds: float) -> None:
+    """Have a worker read each example, or compute each step, in so many seconds from now on."""
+    new = folder / f"{worker}.new"
+    new.write_text(str(round(1e6 * seconds)))
+    new.rename(folder / str(worker))
+
+
+def paced(data: tf.data.Dataset, worker: int) -> tf.data.Dataset:
     """Return `data` with the time of each example; its graph can be sent to another process."""
-    seconds = [float(each) for each in os.environ[EXAMPLE_SECONDS].split(",")]
-    return data.apply(testing.sleep(round(1e6 * seconds[min(worker, len(seconds) - 1)])))
+    file = f"{os.environ[PACES]}/{worker}"
+
+    def slow(*example: Any) -> tf.data.Dataset:
+        # Read for each example: TensorFlow reads a file whose name is constant once.
+        nothing = tf.strings.substr(tf.strings.as_string(tf.reshape(example[0], [-1])[0]), 0, 0)
+        microseconds = tf.strings.to_number(tf.io.read_file(tf.strings.join([file, nothing])), tf.int64)
+        # It sleeps before the example, and before the end.
+        return tf.data.Dataset.from_tensors(example).apply(testing.sleep(microseconds // 2))
+
+    return data.flat_map(slow).apply(tf.data.experimental.assert_cardinality(data.cardinality()))
 
 
 def hurry() -> None:
@@ -38,5 +54,6 @@ def hurry() -> None:
 
 
 def _wait(losses: Any) -> Any:
-    time.sleep(float(os.environ[SECONDS]))
+    seconds = os.environ[SECONDS]
+    time.sleep(float(Path(seconds).read_text()) / 1e6 if "/" in seconds else float(seconds))
     return np.asarray(losses)

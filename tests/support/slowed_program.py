@@ -1,13 +1,16 @@
 """Programs for the trainer whose step takes longer on one member."""
 
 import os
-from typing import Any
+from typing import Any, Final
 
 import tensorflow as tf
 
 from support.held_program import Line as HeldLine
-from support.slow_steps import asleep, hurry, wait_in
+from support.slow_steps import hurry, paced, wait_in
 from tfdist.contract import JOB_ENV
+
+REPETITIONS: Final = 100
+"""Of the examples in an epoch, so that executions may take half a second."""
 
 
 class Line(HeldLine):
@@ -18,10 +21,10 @@ class Line(HeldLine):
 
 
 class Paced(HeldLine):
-    """Fits a line; its examples take as long as the environment states, for each worker."""
+    """Fits a line; its examples take as long as a file of the worker states."""
 
     def dataset(self, split: Any, shard: Any) -> tf.data.Dataset:
-        return asleep(super().dataset(split, shard), shard.index)
+        return paced(super().dataset(split, shard).repeat(REPETITIONS), shard.index)
 
 
 if JOB_ENV in os.environ:

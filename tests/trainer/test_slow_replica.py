@@ -1,17 +1,14 @@
 """A replica whose steps take longer than those of the others is named in the report of the leader, and no other is."""
 
-import contextlib
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from support.forked import Fork, Running
+from support.forked import Fork
 from support.polling import wait_for
-from support.slow_steps import EXAMPLE_SECONDS, HURRY, SECONDS
+from support.slow_steps import HURRY, PACES, SECONDS, set_pace
 
 from tfdist.contract import Role
 
@@ -23,14 +20,16 @@ pytestmark = pytest.mark.trainer
 SCRIPT: Final = Path(__file__).parents[1] / "support/programs/slowed_fit.py"
 ENDLESS: Final = 1_000_000
 ROLES: Final = {"chief": 1, "worker": 3, "ps": 1}
-PACE: Final = {EXAMPLE_SECONDS: "0.01"}
+PACE: Final = 0.05
+"""Seconds in which a worker reads an example, or computes a step: more than the load of other processes costs."""
+WORKERS: Final = 3
 
 
-def started(launch: "Launch", folder: Path, environs: dict[int, dict[str, str]], program: str = "Line") -> "Replicas":
+def started(launch: "Launch", folder: Path, environs: dict[int, dict[str, str]]) -> "Replicas":
     """Start workers with these environments."""
-    config = {"batchSizePerReplica": 2, "epochs": ENDLESS}
+    config = {"batchSizePerReplica": 2, "epochs": ENDLESS, "shuffleBuffer": 1}
     job = {
-        "training": {"program": f"support.slowed_program:{program}", "config": config},
+        "training": {"program": "support.slowed_program:Line", "config": config},
         "logDirectory": str(folder),
         "checkpoint": None,
     }
@@ -46,19 +45,23 @@ def scripts(launch: "Launch", folder: Path, environs: dict[int, dict[str, str]])
     return gang
 
 
-def servers(launch_roles: "Launch", folder: Path, pace: dict[str, str]) -> "Replicas":
-    """Start a chief, workers and a parameter server; all have this environment."""
+def servers(launch_roles: "Launch", folder: Path, environ: dict[str, str]) -> "Replicas":
+    """Start a chief with this environment, workers and a parameter server."""
     job = {
         "strategy": "ParameterServer",
         "training": {
             "program": "support.slowed_program:Paced",
-            "config": {"batchSizePerReplica": 2, "epochs": ENDLESS},
+            "config": {"batchSizePerReplica": 2, "epochs": ENDLESS, "shuffleBuffer": 1},
         },
         "logDirectory": str(folder),
         "checkpoint": None,
     }
-    environs = dict.fromkeys(range(sum(ROLES.values())), pace)
-    return launch_roles(ROLES, config={}, job=job, environs=environs)
+    return launch_roles(ROLES, config={}, job=job, environs={0: environ})
+
+
+def paces(folder: Path) -> dict[int, dict[str, str]]:
+    """Return the environments of workers that compute at the paces in `folder`."""
+    return {index: {SECONDS: f"{folder}/{index}"} for index in range(WORKERS)}
 
 
 def in_hurry(*seconds: float) -> dict[int, dict[str, str]]:
@@ -101,7 +104,9 @@ def check_named(gang: "Replicas", folder: Path) -> None:
 
 def test_the_worker_whose_closures_take_longest_is_named_with_its_times(launch_roles: "Launch", tmp_path: Path) -> None:
     """Given parameter servers, and three workers of which one reads four times as long; then the chief names it."""
-    gang = servers(launch_roles, tmp_path, {EXAMPLE_SECONDS: "0.005,0.02,0.005", HURRY: "1"})
+    for worker in range(WORKERS):
+        set_pace(tmp_path, worker, 0.02 if worker == 1 else 0.005)
+    gang = servers(launch_roles, tmp_path, {PACES: str(tmp_path), HURRY: "1"})
     slow = gang.progress_when(lambda found: found.slow_replica is not None).slow_replica
     assert slow is not None
     assert (slow.role, slow.index) == (Role.WORKER, 1)
@@ -117,9 +122,9 @@ def written(run: Path) -> bytes:
 
 
 WAYS: Final[dict[str, Callable[..., "Replicas"]]] = {
-    "own loop": lambda launch, _, folder: started(launch, folder, dict.fromkeys(range(3), PACE), "Paced"),
-    "fit": lambda launch, _, folder: scripts(launch, folder, dict.fromkeys(range(3), PACE)),
-    "parameter servers": lambda _, launch_roles, folder: servers(launch_roles, folder, PACE),
+    "own loop": lambda launch, _, folder: started(launch, folder, paces(folder)),
+    "fit": lambda launch, _, folder: scripts(launch, folder, paces(folder)),
+    "parameter servers": lambda _, launch_roles, folder: servers(launch_roles, folder, {PACES: str(folder)}),
 }
 
 
@@ -129,34 +134,15 @@ def test_a_worker_slowed_to_half_is_named_and_none_before(
     launch: "Launch", launch_roles: "Launch", tmp_path: Path, way: str
 ) -> None:
     """Given a healthy gang in which none is named; when one worker has half its speed; then it is named."""
+    for worker in range(WORKERS):
+        set_pace(tmp_path, worker, PACE)
     gang = WAYS[way](launch, launch_roles, tmp_path)
-    first = 1 if way == "parameter servers" else 0
     begin = gang.progress_when(lambda found: (found.step or 0) > 0).step or 0
-    healthy = gang.progress_when(lambda found: found.slow_replica is not None or (found.step or 0) >= begin + 1000)
+    healthy = gang.progress_when(lambda found: found.slow_replica is not None or (found.step or 0) >= begin + 200)
     assert healthy.slow_replica is None
-    with slowed(gang.processes[first + 1]):
-        began = time.monotonic()
-        slow = gang.progress_when(lambda found: found.slow_replica is not None).slow_replica
-        print(f"{way}: named after {time.monotonic() - began:.1f} s")
+    began = time.monotonic()
+    set_pace(tmp_path, 1, 2 * PACE)
+    slow = gang.progress_when(lambda found: found.slow_replica is not None).slow_replica
+    print(f"{way}: named after {time.monotonic() - began:.1f} s")
     assert slow is not None
     assert (slow.role, slow.index) == (Role.WORKER, 1)
-
-
-@contextlib.contextmanager
-def slowed(process: Running, period_seconds: float = 1.0) -> Iterator[None]:
-    """Stop a process for half of each period inside."""
-    over = threading.Event()
-
-    def alternate() -> None:
-        while not over.wait(period_seconds / 2):
-            process.send_signal(signal.SIGSTOP)
-            over.wait(period_seconds / 2)
-            process.send_signal(signal.SIGCONT)
-
-    thread = threading.Thread(target=alternate)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
