@@ -2,12 +2,14 @@
 
 import re
 import signal
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from support.closures_program import UNFINISHED
+from support.slow_steps import PACES, set_pace
 from trainer.conftest import CLASSES, SHAPE, examples
 
 from tfdist.contract import ExitCode
@@ -152,3 +154,29 @@ def test_batches_are_full_over_the_end_of_a_pass_and_have_every_example(data: Pa
     labels = np.concatenate([batch.labels for batch in found])
     for number in range(3):
         assert sorted(labels[5 * number : 5 * number + 5]) == list(range(5)), "a pass has each example once"
+
+
+@pytest.mark.long  # steps of half a second
+def test_four_workers_take_more_than_three_times_as_many_steps_as_one(launch_roles: "Launch", tmp_path: Path) -> None:
+    """Given steps that wait half a second for their input, with closures in flight; then workers hardly wait."""
+    one, four = (steps_per_second(launch_roles, tmp_path / str(workers), workers) for workers in (1, 4))
+    print(f"steps a second: {one:.2f} of one worker, {four:.2f} of four; {four / one:.2f} times as many")
+    assert four / one >= 3.5
+
+
+def steps_per_second(launch_roles: "Launch", folder: Path, workers: int) -> float:
+    """Return the steps a second of so many workers, of which a step takes 0.5 s."""
+    training = {"program": "support.slowed_program:Paced", "config": LINE | {"epochs": 1_000_000, "shuffleBuffer": 1}}
+    description = {"strategy": "ParameterServer", "training": training, "logDirectory": str(folder), "checkpoint": None}
+    roles = {"chief": 1, "worker": workers, "ps": 1}
+    folder.mkdir()
+    for number in range(workers):
+        set_pace(folder, number, 0.25)
+    environs = {0: {PACES: str(folder)}}  # of the chief, which makes the data sets
+    gang = launch_roles(roles, config={}, job=description, environs=environs)
+    first = gang.progress_when(lambda found: (found.step or 0) >= 6 * workers).step or 0
+    began = time.monotonic()
+    last = gang.progress_when(lambda found: (found.step or 0) >= first + 20 * workers).step or 0
+    speed = (last - first) / (time.monotonic() - began)
+    gang.stop()
+    return speed

@@ -47,6 +47,14 @@ def test_the_message_about_a_replica_that_waits_for_its_input_states_so(story: L
     assert event.message.endswith("190 ms of it waits for its input: check its storage")
 
 
+def test_the_message_about_a_worker_of_parameter_servers_states_no_wait_of_others() -> None:
+    pods = "chief-0:R worker-0:R worker-1:R ps-0:R"
+    servers = {"strategy": "ParameterServer", "chief": {}, "worker": {"replicas": 2}, "ps": {"replicas": 1}}
+    story = Lifecycle(pods, image="a", command=["b"], **servers)
+    (event,) = story.reconcile(pods, report=slow()).events
+    assert "the other replicas take 200 ms: check the load" in event.message
+
+
 def test_a_replica_that_is_no_longer_slow_is_removed_from_the_status(story: Lifecycle) -> None:
     story.reconcile(BOTH, report=slow())
     assert event_reasons(story.reconcile(BOTH, report=report(6))) == []

@@ -13,7 +13,10 @@ from typing import Any, Final
 import numpy as np
 import tensorflow as tf
 
+from tfdist_trainer.autograph import graph
 from tfdist_trainer.step import StepStats
+from tfdist_trainer.step_clock import time_when
+from tfdist_trainer.upstream.coordinator import per_worker_index
 
 PER_WORKER: Final = 2
 """Closures in flight for each worker: one that it computes, and one that it computes next."""
@@ -29,20 +32,36 @@ class Closure:
     """Examples of the last step; every other step has a full batch."""
 
 
+@dataclass(frozen=True, slots=True)
+class FinishedClosure:
+    """A closure that a worker has computed."""
+
+    closure: Closure
+    stats: StepStats
+    """In NumPy types."""
+    worker: int
+    """Index of the worker."""
+    seconds: float
+    """Duration on the worker; 0 if it is not measured."""
+
+
 class ClosureQueue:
     """Schedules closures on the workers, and returns their statistics in the order in which they finish.
 
     Args:
         coordinator: `tf.distribute.coordinator.ClusterCoordinator`.
-        graph: see `TrainStep.graph`.
+        steps: see `TrainStep.graph`.
         iterator: its first argument, another one on each worker.
+        timed: whether to measure the closures.
     """
 
-    def __init__(self, coordinator: Any, graph: Callable[..., Any], iterator: object) -> None:
+    def __init__(self, coordinator: Any, steps: Callable[..., Any], iterator: object, *, timed: bool) -> None:
         self._coordinator = coordinator
-        self._graph = graph
-        self._iterator = iterator
-        self._finished: SimpleQueue[tuple[Closure, Any, StepStats | tf.errors.OpError]] = SimpleQueue()
+        self._steps = steps
+        self._timed = timed
+        self._graph = graph(self._run)
+        self._of_worker = per_worker_index(coordinator), iterator
+        self._finished: SimpleQueue[tuple[Closure, Any, FinishedClosure | tf.errors.OpError]] = SimpleQueue()
         self.in_flight = 0
         """Closures that are scheduled and whose statistics were not returned yet."""
 
@@ -53,13 +72,13 @@ class ClosureQueue:
             tf.errors.OpError: another closure has failed.
         """
         sizes = (tf.constant(closure.steps), tf.constant(closure.last_size))
-        value = self._coordinator.schedule(self._graph, args=(self._iterator, *sizes))
+        value = self._coordinator.schedule(self._graph, args=(*self._of_worker, *sizes))
         self.in_flight += 1
         # A daemon, since a closure that never ends must not keep a failed chief from its exit.
         threading.Thread(target=self._await, args=(closure, value), daemon=True).start()
 
-    def next_finished(self) -> tuple[Closure, StepStats]:
-        """Wait for a closure, and return it with its statistics in NumPy types.
+    def next_finished(self) -> FinishedClosure:
+        """Wait for a closure, and return it.
 
         Raises:
             tf.errors.OpError: a closure has failed.
@@ -69,15 +88,34 @@ class ClosureQueue:
             # Raises the error of a failed closure. Without one the worker was lost after its last step, before its
             # statistics arrived, and another worker has taken the steps again.
             self._coordinator.join()
-            result = StepStats(*value.fetch())
+            result = _finished(closure, value)
         self.in_flight -= 1
-        return closure, result
+        return result
 
     def _await(self, closure: Closure, value: Any) -> None:
         try:
-            self._finished.put((closure, value, StepStats(*value.fetch())))
+            self._finished.put((closure, value, _finished(closure, value)))
         except tf.errors.OpError as error:
             self._finished.put((closure, value, error))
+
+    def _run(self, worker: tf.Tensor, *arguments: Any) -> tuple[StepStats, tf.Tensor, tf.Tensor]:
+        """Run a closure on a worker; return the statistics of its steps, the worker, and the seconds, float64 []."""
+        if not self._timed:
+            return self._steps(*arguments), worker, tf.constant(0.0, tf.float64)
+        began = tf.timestamp()
+        with tf.control_dependencies([began]):
+            stats = self._steps(*arguments)
+        return stats, worker, time_when(stats) - began
+
+
+def _finished(closure: Closure, value: Any) -> FinishedClosure:
+    """Wait for the `value` of a closure.
+
+    Raises:
+        tf.errors.OpError: the closure has failed.
+    """
+    stats, worker, seconds = value.fetch()
+    return FinishedClosure(closure, StepStats(*stats), int(worker), float(seconds))
 
 
 def added(parts: list[StepStats], workers: int) -> StepStats:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from tfdist.contract_reports import SlowReplica
 from tfdist_trainer.environment import Member
-from tfdist_trainer.slow_member import SlowMemberRule
+from tfdist_trainer.slow_member import SlowMemberRule, slow_replica
 
 MAX_SHARED: Final = 512
 """Members that share their times in one exchange: 8 KiB. Those of a larger gang take turns."""
@@ -48,14 +48,7 @@ class GangTimes:
         slow = self._rule.named
         if slow is None:
             return None
-        role, index = member.place_of(slow.rank)
-        return SlowReplica(
-            role=role,
-            index=index,
-            own_millis=1000 * slow.seconds,
-            others_millis=1000 * slow.others_seconds,
-            input_wait_millis=1000 * slow.input_seconds,
-        )
+        return slow_replica(slow, *member.place_of(slow.rank))
 
     def observe(self, steps: int, seconds: float, *, input_wait: float, exchange_wait: float) -> None:
         """Record an execution of `steps` steps; the first one does not count, because it includes tracing.

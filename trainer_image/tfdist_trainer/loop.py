@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from tfdist.api.export import ExportedModel
 from tfdist.contract import Phase
+from tfdist.contract_reports import SlowReplica
 from tfdist_trainer import log
 from tfdist_trainer.checkpoint import DataCursor
 from tfdist_trainer.context import Context
@@ -32,9 +33,8 @@ from tfdist_trainer.steps_per_execution import MAX_STEPS_PER_EXECUTION, StepsPer
 from tfdist_trainer.summaries import Summaries, folder_of
 from tfdist_trainer.timestamps import now_text
 from tfdist_trainer.training_input import open_training_input
+from tfdist_trainer.training_log import TrainingLog
 from tfdist_trainer.xla_autotuner import XlaAutotuner
-
-LOG_SECONDS = 5.0
 
 
 def train(context: Context) -> None:
@@ -73,7 +73,7 @@ class Training:
         self._skips = context.config.non_finite_policy == "SkipStep"
         self._iterator: object = None
         self._stopped_early = False
-        self._logged_at = 0.0
+        self._log = TrainingLog()
         self._cursor = DataCursor(step=0, metric_sums=tuple(self._sums.zeros()))
         folder = folder_of(context.member.job.log_directory, context.checkpoint)
         self._summaries = Summaries(context.member, folder, context.config.profile)
@@ -239,8 +239,7 @@ class Training:
 
     def _report(self, stats: StepStats, taken: int, seconds: float) -> None:
         """Report and summarize the progress, and log it every few seconds."""
-        cursor = self._cursor
-        metrics = dict(self._sums.results(np.asarray(cursor.metric_sums)))
+        metrics = dict(self._sums.results(np.asarray(self._cursor.metric_sums)))
         self._reporter.update(
             phase=Phase.TRAINING,
             **self._progress,
@@ -249,22 +248,16 @@ class Training:
             step_time_millis=1000 * seconds / taken,
             input_wait_millis=1000 * float(stats.input_wait) / taken,
             exchange_wait_millis=1000 * float(stats.exchange_wait) / taken if stats.exchange_wait else None,
-            slow_replica=self._times.slow_replica(self._context.member),
+            slow_replica=self._slow_replica(),
             step_at=now_text(),
         )
         recent, learning_rate = self._sums.results(stats.sums), self._state.optimizer.learning_rate
         self._summaries.write(self._reporter.current, recent, stats.gradient_norm, learning_rate)
-        if time.monotonic() - self._logged_at < LOG_SECONDS:
-            return
-        self._logged_at = time.monotonic()
-        log.event(
-            "train",
-            step=f"{cursor.step}/{self._total_steps}",
-            epoch=cursor.epoch + 1,
-            examplesPerSecond=self._reporter.current.examples_per_second,
-            stepMillis=self._reporter.current.step_time_millis,
-            **metrics,
-        )
+        self._log.write(self._reporter.current)
+
+    def _slow_replica(self) -> SlowReplica | None:
+        """Return the replica for which the others wait; only at the chief."""
+        return self._times.slow_replica(self._context.member)
 
     def _first_cursor(self) -> DataCursor:
         """Restore the initial checkpoint, if any, and return the cursor at which training starts."""

@@ -13,8 +13,10 @@ from typing import Any
 
 import tensorflow as tf
 
+from tfdist.contract_reports import SlowReplica
 from tfdist_trainer import log
-from tfdist_trainer.closures import PER_WORKER, Closure, ClosureQueue, added
+from tfdist_trainer.closure_times import ClosureTimes
+from tfdist_trainer.closures import PER_WORKER, Closure, ClosureQueue, FinishedClosure, added
 from tfdist_trainer.context import Context
 from tfdist_trainer.data.files import Split
 from tfdist_trainer.input_pipeline import InputPipeline, open_input_pipeline
@@ -63,7 +65,8 @@ class AsynchronousTraining(Training):
         self._workers = len(context.member.cluster["worker"])
         self._ahead = self._cursor
         """The data cursor after all scheduled closures; only its step and epoch are kept."""
-        self._uncounted: list[tuple[Closure, StepStats]] = []
+        self._closure_times = ClosureTimes(self._workers)
+        self._uncounted: list[FinishedClosure] = []
         """Finished closures of later epochs than the current one."""
         self._counted_at = 0.0
 
@@ -82,7 +85,8 @@ class AsynchronousTraining(Training):
             return full_batches(sources[worker], batch_size=size, seed=seed, epoch=cursor.epoch, skip_steps=skip)
 
         iterator = per_worker_iterator(self._coordinator, dataset_of)
-        self._closures = ClosureQueue(self._coordinator, self._steps_of(compiled=False).graph, iterator)
+        steps, timed = self._steps_of(compiled=False).graph, not self._context.settings.deterministic
+        self._closures = ClosureQueue(self._coordinator, steps, iterator, timed=timed)
 
     def _epoch(self) -> None:
         """Save or stop if decided, then count finished closures of the current epoch."""
@@ -144,18 +148,24 @@ class AsynchronousTraining(Training):
         self._record(stats, seconds)
         self._end_epoch()
 
+    def _slow_replica(self) -> SlowReplica | None:
+        """Return the slow worker."""
+        return self._closure_times.slow_replica()
+
     def _next(self, until: int) -> StepStats:
         """Return the statistics of the next finished closure of the current epoch."""
-        for index, (closure, stats) in enumerate(self._uncounted):
-            if closure.epoch == self._cursor.epoch:
+        for index, finished in enumerate(self._uncounted):
+            if finished.closure.epoch == self._cursor.epoch:
                 del self._uncounted[index]
-                return stats
+                return finished.stats
         while True:
             self._schedule(until)
-            closure, stats = self._closures.next_finished()
-            if closure.epoch == self._cursor.epoch:
+            finished = self._closures.next_finished()
+            stats = finished.stats
+            self._closure_times.observe(finished.worker, int(stats.done), finished.seconds, float(stats.input_wait))
+            if finished.closure.epoch == self._cursor.epoch:
                 return stats
-            self._uncounted.append((closure, stats))
+            self._uncounted.append(finished)
 
     def _schedule(self, until: int) -> None:
         """Schedule closures until enough are in flight, or all up to the step `until`.

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Final
 
 from tfdist.contract import JOB_ENV, REPORT_PORT_ENV, Phase, Role
-from tfdist.contract_reports import CheckpointReport, ExportReport, ProgressReport
+from tfdist.contract_reports import CheckpointReport, ExportReport, ProgressReport, SlowReplica
 from tfdist_trainer import environment, errors, heartbeat, log, report_server, termination
 from tfdist_trainer.reporter import Reporter, first_report
 from tfdist_trainer.scalars import count, finite_number, finite_numbers
@@ -126,6 +126,15 @@ def report_checkpoint(checkpoint: CheckpointReport | None) -> None:
     """Report the newest checkpoint, if there is one."""
     if checkpoint is not None and current_report().last_checkpoint != checkpoint:
         _script().report(last_checkpoint=checkpoint)
+
+
+def report_times(
+    *, slow_replica: SlowReplica | None, input_wait_millis: float | None, exchange_wait_millis: float | None
+) -> None:
+    """Report the waits of this replica in a step, and as the leader the slow replica."""
+    _script().report(
+        slow_replica=slow_replica, input_wait_millis=input_wait_millis, exchange_wait_millis=exchange_wait_millis
+    )
 
 
 def report_exports(exported: Sequence[ExportReport]) -> None:

@@ -1,4 +1,4 @@
-"""The rule that names a slow member of a synchronous gang, from the members' own times of a step. Pure: no clock.
+"""The rule that names a slow member of a gang, from the members' own times of a step. Pure: no clock.
 
 The own time of a member is the duration of its step without the all-reduce, in which it waits for slower members. All
 members have equal steps; their own times differ. A member is slow if the median of its own times exceeds that of the
@@ -11,6 +11,9 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+
+from tfdist.contract import Role
+from tfdist.contract_reports import SlowReplica
 
 WINDOW_SECONDS: Final = 10.0
 """Age of the oldest sample in a median: shorter pauses of a member, such as those of its node, do not change it."""
@@ -108,6 +111,17 @@ class SlowMemberRule:
             if own[rank] > factor * others and own[rank] - others > RELEVANT_SHARE * step_seconds:
                 return rank
         return None
+
+
+def slow_replica(slow: SlowMember, role: Role, index: int) -> SlowReplica:
+    """Return the report about `slow`, the replica with this role and index."""
+    return SlowReplica(
+        role=role,
+        index=index,
+        own_millis=1000 * slow.seconds,
+        others_millis=1000 * slow.others_seconds,
+        input_wait_millis=1000 * slow.input_seconds,
+    )
 
 
 def _others(own: npt.NDArray[np.float64], rank: int) -> float:

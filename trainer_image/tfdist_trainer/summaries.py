@@ -56,12 +56,18 @@ class Summaries:
 
     def write(self, report: ProgressReport, recent: Mapping[str, Any], gradient_norm: Any, learning_rate: Any) -> None:
         """Write the values of the steps since the last call; `recent` are the metrics of these alone."""
-        step = report.step or 0
-        self._scalars(self._own_run, step, own_times(report))
+        self.write_times(report)
         if self._member.is_chief:
+            step = report.step or 0
             speed = {"examples_per_second": report.examples_per_second}
             gradient = {"gradient_norm": float(gradient_norm), "learning_rate": _number(learning_rate)}
             self._scalars(TRAIN_RUN, step, {**recent, **speed, **gradient})
+
+    def write_times(self, report: ProgressReport) -> None:
+        """Write the times of this member, and as the chief the slow replica, which it logs."""
+        step = report.step or 0
+        self._scalars(self._own_run, step, own_times(report))
+        if self._member.is_chief:
             self._slow_replica(step, report.slow_replica)
 
     def limit(self, step: int, steps: int) -> int:

@@ -3,6 +3,7 @@
 from typing import Final
 
 from tfdist.api.status import ConditionType
+from tfdist.contract import Role
 from tfdist.contract_reports import SlowReplica
 from tfdist.observed.gang_state import GangState
 from tfdist.planner.context import PlanContext
@@ -36,11 +37,12 @@ def slow_replica_event(context: PlanContext, state: GangState) -> Event | None:
 
 def _text(state: GangState, slow: SlowReplica) -> str:
     pod = next((p for p in state.pods if (p.role, p.index) == (slow.role, slow.index)), None)
+    waits = "" if any(member.role is Role.PS for member in state.gang.members) else " and wait for it"
     who = Member(slow.role, slow.index).name
     where = f" (pod {pod.name}, node {pod.node})" if pod else ""
     text = (
         f"{who}{where} takes {_millis(slow.own_millis)} for its part of a step, the other replicas take "
-        f"{_millis(slow.others_millis)} and wait for it"
+        f"{_millis(slow.others_millis)}{waits}"
     )
     if slow.input_wait_millis > _INPUT_SHARE * (slow.own_millis - slow.others_millis):
         return f"{text}; {_millis(slow.input_wait_millis)} of it waits for its input: check its storage"

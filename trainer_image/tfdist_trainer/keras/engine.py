@@ -21,6 +21,7 @@ from tfdist_trainer.keras.compiled_step import train_step
 from tfdist_trainer.keras.decisions import TEST_BATCH, TRAIN_BATCH, FollowChief, batch_callbacks, listed, on_worker
 from tfdist_trainer.keras.epochs import Batches
 from tfdist_trainer.keras.files import by_chief, when_written
+from tfdist_trainer.keras.fit_times import FitTimes
 from tfdist_trainer.keras.replica_step import current
 from tfdist_trainer.keras.step_function import StepFunction
 from tfdist_trainer.upstream import iterator_deletion, keras_epochs, keras_fit
@@ -80,7 +81,11 @@ def _fit(original: Callable[..., Any]) -> Callable[..., Any]:
         mine = [each for callback in callbacks for each in on_worker(callback, worker)]
         follow = FollowChief(worker, self.distribute_strategy, each_batch=bool(sees_each))
         bound.arguments["callbacks"] = [*mine, follow]
-        return process_exit.noting_failure(original, *bound.args, **bound.kwargs)
+        times = self.train_function.times
+        times.begin(callbacks)
+        result = process_exit.noting_failure(original, *bound.args, **bound.kwargs)
+        times.end()
+        return result
 
     return fit
 
@@ -124,12 +129,10 @@ def _step_function(kind: str, original: Callable[..., Any]) -> Callable[..., Any
         if worker is None:
             return original(self, force)
         if force or getattr(self, f"{kind}_function") is None:
-            step = train_step(self) if kind == "train" else self.test_step
-            setattr(
-                self,
-                f"{kind}_function",
-                StepFunction(self, step, worker),
-            )
+            if kind == "train":
+                self.train_function = StepFunction(self, train_step(self), worker, FitTimes(worker))
+            else:
+                self.test_function = StepFunction(self, self.test_step, worker)
         return None
 
     return make

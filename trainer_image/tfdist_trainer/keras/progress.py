@@ -18,7 +18,7 @@ from tfdist_trainer.script import clear, evaluations, report
 _VALIDATION: Final = "val_"
 """Prefix of metrics of the validation data."""
 
-_LOCK: Final = threading.Lock()
+REPORT_LOCK: Final = threading.Lock()
 """Held by a hook: Keras 3 calls the ends of batches from threads, and there is one report in a process."""
 
 
@@ -43,7 +43,7 @@ def _safe(hook: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(hook)
     def call(self: "ProgressHooks", *args: Any, **kwargs: Any) -> None:
         try:
-            with _LOCK:
+            with REPORT_LOCK:
                 hook(self, *args, **kwargs)
         except Exception as error:  # a report never fails a script
             if not self.has_failed:

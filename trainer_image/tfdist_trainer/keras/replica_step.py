@@ -17,7 +17,8 @@ from typing import Any, Final
 
 import tensorflow as tf
 
-from tfdist_trainer.strategies.reduction import all_reduce_mean, all_reduce_sum
+from tfdist_trainer.step_clock import time_after
+from tfdist_trainer.strategies.reduction import all_reduce_sum, timed_all_reduce_mean
 
 _active: Final = threading.local()
 
@@ -25,7 +26,9 @@ _active: Final = threading.local()
 class ReplicaStep:
     """The step that a replica is computing; tensors inside the graph."""
 
-    def __init__(self, examples: tf.Tensor, replicas: int, replica: tf.Tensor, *, may_be_empty: bool) -> None:
+    def __init__(
+        self, examples: tf.Tensor, replicas: int, replica: tf.Tensor, *, may_be_empty: bool, timed: bool = False
+    ) -> None:
         """Begin a step on a batch.
 
         Args:
@@ -33,6 +36,7 @@ class ReplicaStep:
             replicas: number of replicas of all workers.
             replica: number of this replica, from 0, int32 [].
             may_be_empty: whether `examples` can be 0.
+            timed: whether to measure the exchanges of gradients.
         """
         self.examples = examples
         self.replica = replica
@@ -47,6 +51,17 @@ class ReplicaStep:
         self.has_joined_rows = False
         """Whether sparse gradients have been exchanged, the rows of which differ in number from step to step."""
         self._is_compiling = False
+        self._timed = timed
+        self._waits: list[tf.Tensor] = []
+        """Seconds in each exchange, float64 []."""
+
+    @property
+    def exchange_wait(self) -> tf.Tensor:
+        """Seconds in the exchanges so far, float64 []; 0 if one is in another graph, such as in a `tf.cond`."""
+        current = tf.compat.v1.get_default_graph()
+        if not self._waits or any(getattr(each, "graph", current) is not current for each in self._waits):
+            return tf.constant(0.0, tf.float64)
+        return tf.add_n(self._waits)
 
     def weigh(self, loss: Any, optimizer: Any) -> Any:
         """Return the `loss` of the local batch with its weight, for gradients that `optimizer` applies."""
@@ -68,18 +83,29 @@ class ReplicaStep:
         weighted = [
             tf.ensure_shape(_weighted(each, weight), variable.shape) for each, variable in pairs if _is_dense(each)
         ]
-        *means, total = all_reduce_mean([*weighted, self.examples[None], self.examples], self._replicas)
-        dense = iter(means)
-        return [
-            next(dense) if _is_dense(each) else each if each is None else self._joined(each, weight, total[0])
+        parts = [*weighted, self.examples[None], self.examples]
+        (*means, total), wait = timed_all_reduce_mean(parts, self._replicas, timed=self._timed)
+        dense, waits = iter(means), [wait]
+        result = [
+            next(dense) if _is_dense(each) else each if each is None else self._joined(each, weight, total[0], waits)
             for each in gradients
         ]
+        if self._timed:
+            self._waits.append(tf.reduce_max(waits))  # at the same time
+        return result
 
-    def _joined(self, rows: tf.IndexedSlices, weight: tf.Tensor | None, total: tf.Tensor) -> tf.IndexedSlices:
-        """Return the `rows` of all replicas, for the mean over `total` examples; a collective."""
+    def _joined(
+        self, rows: tf.IndexedSlices, weight: tf.Tensor | None, total: tf.Tensor, waits: list[tf.Tensor]
+    ) -> tf.IndexedSlices:
+        """Return the `rows` of all replicas, for the mean over `total` examples; a collective, added to the `waits`."""
         self.has_joined_rows = True
-        weighted = tf.IndexedSlices(_weighted(rows.values, weight), rows.indices, rows.dense_shape)
+        values = _weighted(rows.values, weight)
+        started = time_after([values]) if self._timed else None
+        with tf.control_dependencies([] if started is None else [started]):
+            weighted = tf.IndexedSlices(tf.identity(values), rows.indices, rows.dense_shape)
         joined = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, weighted)
+        if started is not None:
+            waits.append(time_after([joined.values]) - started)
         means = tf.math.divide_no_nan(joined.values, tf.cast(total, joined.values.dtype))
         return tf.IndexedSlices(means, joined.indices, rows.dense_shape)
 

@@ -11,7 +11,9 @@ import tensorflow as tf
 
 from tfdist_trainer.autograph import graph
 from tfdist_trainer.keras.epochs import Block, StepsPerExecution
+from tfdist_trainer.keras.fit_times import FitTimes
 from tfdist_trainer.keras.replica_step import ReplicaStep, computing, examples_in
+from tfdist_trainer.step_clock import has_clock, time_when
 from tfdist_trainer.strategies.reduction import all_reduce_sum
 from tfdist_trainer.upstream.keras_fit import metric_results, overrides, statistics, without_optionals
 from tfdist_trainer.upstream.strategy_worker import Worker, local_updates
@@ -33,12 +35,13 @@ class CallObserver(Protocol):
 class StepFunction:
     """Runs the steps of a `Block`, as Keras calls it: `function(block)` returns the logs."""
 
-    def __init__(self, model: Any, step: Callable[[Any], Any], worker: Worker) -> None:
-        """Use `step`, the model's `train_step` or `test_step`."""
+    def __init__(self, model: Any, step: Callable[[Any], Any], worker: Worker, times: FitTimes | None = None) -> None:
+        """Use `step`, the model's `train_step` or `test_step`; measure with `times`, of training."""
         self.steps_per_execution = StepsPerExecution(None)
         self.missing = 0
         """Steps that the last call lacks because the data ended, if their number is tuned."""
         self.observer: CallObserver | None = None
+        self.times = times
         self._model = model
         self._step = without_optionals(model, step)
         self._worker = worker
@@ -70,7 +73,7 @@ class StepFunction:
         if not isinstance(iterator, Block):
             outputs = None
             for batch in iterator:
-                outputs = self._one(batch, may_be_empty=True)
+                outputs, _ = self._one(batch, may_be_empty=True)
             logs: Mapping[str, Any] = self._results(outputs, tf.zeros([2]))[0]
             return logs
         iterator.source.steps_per_execution = self.steps_per_execution
@@ -78,21 +81,29 @@ class StepFunction:
             self.observer.before_call()
         started = time.monotonic()
         run = self._in_one_call if self._fits_one_call(iterator) else self._one_by_one
-        logs, states, means, done = run(iterator)
+        logs, states, means, done, waits = run(iterator)
         iterator.finished = done
         self.missing = 0 if self.steps_per_execution.fixed else iterator.steps - done
         if not done:
             raise StopIteration
-        seconds, flagged = means.numpy()
+        seconds, flagged, *shared = means.numpy()
         self.steps_per_execution.observe(float(seconds))
-        self._seconds = (time.monotonic() - started) / done
+        elapsed = time.monotonic() - started
+        self._seconds = elapsed / done
+        if self.times is not None:
+            self.times.receive(shared, done * float(seconds))
+            self.times.observe(done, elapsed, *waits.numpy())
         if self.observer is not None:
             self.observer.after_call(done, flagged > 0, states)
         return logs
 
     def _of_this_worker(self) -> tf.Tensor:
-        """Return what is averaged over all workers, float32 [2]: seconds of a step of the last call, and the flag."""
-        return tf.constant([self._seconds, float(self.observer is not None and self.observer.flag())])
+        """Return what is averaged over all workers, float32 [n].
+
+        It is the seconds of a step of the last call, the flag, and what `FitTimes` shares.
+        """
+        flag = float(self.observer is not None and self.observer.flag())
+        return tf.constant([self._seconds, flag, *(self.times.shared() if self.times is not None else ())])
 
     def _fits_one_call(self, block: Block) -> bool:
         """Return whether several steps can be one graph.
@@ -109,46 +120,65 @@ class StepFunction:
         """Return one step on the batches of `iterator` as a graph."""
         return self._one.get_concrete_function(iterator.element_spec, may_be_empty=may_be_empty)  # type: ignore[attr-defined]
 
-    def _in_one_call(self, block: Block) -> tuple[Mapping[str, Any], Sequence[Any], Any, int]:
-        *results, done = self._several(
+    def _in_one_call(self, block: Block) -> "_CallResults":
+        *results, done, waits = self._several(
             block.iterator, tf.constant(block.steps), self._of_this_worker(), block.source.may_be_empty
         )
-        return *results, int(done)
+        return *results, int(done), waits
 
-    def _one_by_one(self, block: Block) -> tuple[Mapping[str, Any], Sequence[Any], Any, int]:
-        outputs, done = None, 0
+    def _one_by_one(self, block: Block) -> "_CallResults":
+        outputs, done, waits = None, 0, [tf.zeros([2], tf.float64)]
+        began = time.monotonic()
         # The range first: it ends the block without taking a batch of the next one.
         for done, batch in zip(range(1, block.steps + 1), block.iterator, strict=False):  # noqa: B007  the last one
-            outputs = self._one(batch, may_be_empty=block.source.may_be_empty)
-        return *self._results(outputs, self._of_this_worker()), done
+            waited = time.monotonic() - began
+            outputs, exchange = self._one(batch, may_be_empty=block.source.may_be_empty)
+            waits.append(tf.stack([tf.constant(waited, tf.float64), exchange]))
+            began = time.monotonic()
+        return *self._results(outputs, self._of_this_worker()), done, tf.add_n(waits)
 
     def _steps_on(self, iterator: Any, steps: tf.Tensor, of_worker: tf.Tensor, may_be_empty: bool) -> Any:
-        """Run up to `steps` steps; return the results as `_results_of`, and the number of steps.
+        """Run up to `steps` steps; return the results as `_results_of`, the number of steps, and the waits.
+
+        The waits are seconds for the input and in the exchange of gradients, float64 [2].
 
         The end of the data is a condition of the loop: an error within the graph would cut off the updates of the step
         before, and run those of the next one that do not depend on the batch.
         """
-        carried = _Carried(self._trace(iterator, may_be_empty))
+        carried = _Carried(self._trace(iterator, may_be_empty).structured_outputs[0])
+        timed = self._is_timed()
 
         def wanted(done: tf.Tensor, batch: Any, *_: tf.Tensor) -> tf.Tensor:
             return tf.logical_and(done < steps, batch.has_value())
 
-        def one(done: tf.Tensor, batch: Any, *_: tf.Tensor) -> tuple[Any, ...]:
-            outputs = self._one(batch.get_value(), may_be_empty=may_be_empty)
+        def one(done: tf.Tensor, batch: Any, waits: tf.Tensor, *_: tf.Tensor) -> tuple[Any, ...]:
+            outputs, exchange = self._one(batch.get_value(), may_be_empty=may_be_empty)
             following = tf.cond(done + 1 < steps, iterator.get_next_as_optional, lambda: batch)
-            return (done + 1, following, *carried.tensors(outputs))
+            if timed:  # The next batch is fetched during the step.
+                ended = time_when(exchange)
+                waits += tf.stack([time_when((following, ended)) - ended, exchange])
+            return (done + 1, following, waits, *carried.tensors(outputs))
 
+        began = tf.timestamp() if timed else None
         first = iterator.get_next_as_optional()
-        done, _, *last = tf.while_loop(wanted, one, (tf.constant(0), first, *carried.zeros()))
-        return *self._results_of(carried.outputs(last), of_worker), done
+        waits = tf.stack([time_when(first) - began, 0.0]) if timed else tf.zeros([2], tf.float64)
+        done, _, waits, *last = tf.while_loop(wanted, one, (tf.constant(0), first, waits, *carried.zeros()))
+        return *self._results_of(carried.outputs(last), of_worker), done, waits
 
-    def _step_on(self, batch: Any, *, may_be_empty: bool) -> Any:
+    def _is_timed(self) -> bool:
+        return self.times is not None and has_clock()
+
+    def _step_on(self, batch: Any, *, may_be_empty: bool) -> tuple[Any, tf.Tensor]:
+        """Return what `_replica` returns on each replica, and the seconds in the exchange of gradients, float64 []."""
         with local_updates(self._strategy):
-            return self._strategy.run(self._replica, args=(batch, may_be_empty))
+            *outputs, waited = self._strategy.run(self._replica, args=(batch, may_be_empty))
+        # The local replica that computes longest waits least; a worker is as slow as its slowest replica.
+        return tuple(outputs), tf.reduce_min(self._strategy.experimental_local_results(waited))
 
-    def _replica(self, batch: Any, may_be_empty: bool) -> tuple[Any, tf.Tensor]:
-        """Run one step on one replica; return what the model's step returns, and the number of examples.
+    def _replica(self, batch: Any, may_be_empty: bool) -> tuple[Any, tf.Tensor, tf.Tensor]:
+        """Run one step on one replica.
 
+        Return what the model's step returns, the number of examples, and the seconds in the exchange of gradients.
         Keras' own steps return the results of all metrics, which `_results_of` computes once for several steps.
         """
         context = tf.distribute.get_replica_context()
@@ -158,6 +188,7 @@ class StepFunction:
             self._worker.replicas,
             tf.cast(context.replica_id_in_sync_group, tf.int32),
             may_be_empty=may_be_empty,
+            timed=self._is_timed(),
         )
         before = self._state() if may_be_empty else {}
         with computing(step):
@@ -166,7 +197,7 @@ class StepFunction:
         self._has_joined_rows = step.has_joined_rows
         if may_be_empty:
             self._restore_empty(before, examples)
-        return outputs if self._returns_more else None, examples
+        return outputs if self._returns_more else None, examples, step.exchange_wait
 
     def _restore_empty(self, before: Mapping[int, tf.Tensor], examples: tf.Tensor) -> None:
         """Undo what a step without `examples` did to metrics, and to statistics that are not finite after it.
@@ -220,11 +251,15 @@ class StepFunction:
         return tf.nest.map_structure(lambda each: self._strategy.experimental_local_results(each)[0], value)
 
 
+_CallResults = tuple[Mapping[str, Any], Sequence[Any], Any, int, Any]
+"""Logs, states of metrics, means over all workers, number of steps, and waits, of a call."""
+
+
 class _Carried:
     """The outputs of a step as variables of a loop, which need values before the first step."""
 
-    def __init__(self, step: Any) -> None:
-        self._structure = step.structured_outputs
+    def __init__(self, structure: Any) -> None:
+        self._structure = structure
         self._specs = tf.nest.flatten(self._structure, expand_composites=True)
 
     def zeros(self) -> list[tf.Tensor]:

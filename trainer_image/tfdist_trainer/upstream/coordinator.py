@@ -1,10 +1,11 @@
-"""Private hooks of `ClusterCoordinator`: an iterator on each worker over a data set of its own.
+"""Private hooks of `ClusterCoordinator`: an iterator on each worker over a data set of its own, and its number.
 
 `ClusterCoordinator.create_per_worker_dataset` is public, and gives all workers the same data set. The functions here do
 what its iterator does (`PerWorkerDatasetFromDatasetFunction.__iter__`), with another data set for each worker.
 """
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import tensorflow as tf
@@ -31,12 +32,12 @@ WORKERS: Final = _hook(
 )
 RESOURCE: Final = _hook(
     "coordinator.cluster_coordinator:Worker.create_resource",
-    "Creates an iterator on one worker, and again when that worker comes back.",
+    "Creates an iterator or a number on one worker, and again when that worker comes back.",
     *("self", "function", "args", "kwargs"),
 )
 TYPE_SPEC: Final = _hook(
     "coordinator.values:RemoteValueImpl()._type_spec",
-    "A function is traced with the type of the remote iterator, which TensorFlow cannot infer.",
+    "A function is traced with the type of the remote iterator or number, which TensorFlow cannot infer.",
 )
 ITERATOR: Final = _hook(
     "coordinator.values:PerWorkerDistributedIterator",
@@ -73,9 +74,7 @@ def per_worker_iterator(
     Raises:
         ConfigurationError: TensorFlow lacks a hook.
     """
-    workers = getattr(getattr(coordinator, "_cluster", None), "workers", None)
-    if workers is None:
-        reject(WORKERS)
+    workers = _workers(coordinator)
     for module, hook in ((values, ITERATOR), (values, SERIALIZE), (values, DESERIALIZE), (input_lib, ITERATOR_SPEC)):
         if not hasattr(module, hook.attribute):
             reject(hook)
@@ -86,6 +85,32 @@ def per_worker_iterator(
         remote._type_spec = spec
         iterators.append(remote)
     return values.PerWorkerDistributedIterator(tuple(iterators))
+
+
+def per_worker_index(coordinator: tf.distribute.coordinator.ClusterCoordinator) -> object:
+    """Return an argument for `coordinator.schedule` that is the index of the worker, int32 [], on each worker.
+
+    Raises:
+        ConfigurationError: TensorFlow lacks a hook.
+    """
+    indices = []
+    for index, worker in enumerate(_workers(coordinator)):
+        remote = worker.create_resource(functools.partial(tf.constant, index))
+        remote._type_spec = tf.TensorSpec([], tf.int32)
+        indices.append(remote)
+    return tf.distribute.experimental.coordinator.PerWorkerValues(tuple(indices))
+
+
+def _workers(coordinator: tf.distribute.coordinator.ClusterCoordinator) -> Sequence[Any]:
+    """Return the workers of `coordinator` in order.
+
+    Raises:
+        ConfigurationError: TensorFlow has other names.
+    """
+    workers: Sequence[Any] | None = getattr(getattr(coordinator, "_cluster", None), "workers", None)
+    if workers is None:
+        reject(WORKERS)
+    return workers
 
 
 def _iterator(strategy: tf.distribute.Strategy, dataset: tf.data.Dataset) -> tuple[Callable[[], Any], Any]:
