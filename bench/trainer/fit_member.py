@@ -1,7 +1,7 @@
-"""One process of a contest of `fit_turns`: `fit_member.py CONTESTANT ALLOWED` trains, and waits where it must.
+"""One process of a contest of `fit_turns`: `fit_member.py CONTESTANT ALLOWED EXAMPLES` trains, and waits where it must.
 
 The chief prints a line for each epoch, or as many examples: how many a second. The file ALLOWED has the number of
-epochs after which all wait until it has a larger one.
+epochs after which all wait until it has a larger one. `fit` takes the first EXAMPLES, or all.
 """
 
 import os
@@ -82,7 +82,7 @@ class SpeedReporter(Reporter):
             self._speed.reached(changes["step"] * self._batch)
 
 
-def main(contestant: str, allowed: str) -> None:
+def main(contestant: str, allowed: str, examples: str) -> None:
     """Train: for instance with the trainer's own loop on arrays as `own of arrays`, or `tf_keras of data set`."""
     member = environment.read_member(os.environ)
     gang = join(member, runtime.read(member.job.runtime))
@@ -90,7 +90,7 @@ def main(contestant: str, allowed: str) -> None:
     choice = programs.choose(member.job.training.program, member.job.training.config)
     config: Any = choice.config
     with np.load(config.data.train[0]) as arrays:
-        images, labels = arrays["image"], arrays["label"]
+        images, labels = (arrays[name][: int(examples) if examples else None] for name in ("image", "label"))
     batch = batch_size(config, gang.replicas) * gang.replicas
     speed = Speed(len(images), Path(allowed))
     name, form = contestant.split(" of ")

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from support.polling import wait_for
 
-from bench.results import Row, Samples, Target
+from bench.results import NO_TARGET, Row, Samples, Target
 from bench.trainer.processes import ProcessGroup
 
 PROCESSES: Final = 2
@@ -21,8 +21,9 @@ FORMS: Final = ("arrays", "data set")
 SPEED: Final = "speed "
 """Begins a line with a speed, in the output of `fit_member`."""
 CONTESTANTS: Final = tuple(f"{name} of {form}" for form in FORMS for name in ("own", "fit", "tf_keras"))
-MODELS: Final = ("cnn", "resnet")
-"""Further models of the program, of which the two loops are compared, each with one process and two."""
+MODELS: Final = {"cnn": 20_000, "resnet": 4_000}
+"""Further models of the program, of which the two loops are compared, each with one process and two: their examples in
+an epoch, which is a turn."""
 THREE_TIMES: Final = Target(ratio=1 / 3, text="<= a third")
 TWENTY_PERCENT: Final = Target(ratio=1.2, text="<= 20 % more")
 
@@ -48,19 +49,21 @@ def run(config: dict[str, Any], folder: Path) -> list[Row]:
     return rows
 
 
-def loops(model: str, processes: int, config: dict[str, Any], folder: Path) -> list[Row]:
-    """Return the time of an example of `model` by `fit`, compared with the trainer's own loop."""
+def loops(model: str, title: str, processes: int, config: dict[str, Any], folder: Path) -> Row:
+    """Return the time of an example of a model of `MODELS` by `fit`, compared with the trainer's own loop."""
     samples = Samples()
     with contextlib.ExitStack() as started:
         gangs = {}
         for name in ("own", "fit"):
-            gangs[name] = started.enter_context(Contestant(f"{name} of arrays", config, folder / name, processes))
+            gangs[name] = started.enter_context(
+                Contestant(f"{name} of arrays", config, folder / name, processes, MODELS[model])
+            )
             gangs[name].speed(WARM_EPOCHS)
         for number in range(ROUNDS):
             order = ("own", "fit") if number % 2 else ("fit", "own")
             samples.add({name: 1e6 / gangs[name].speed(1) for name in order})
-    title = f"fit: {model}, {processes} process{'es' if processes > 1 else ''}, arrays"
-    return [_row(f"{title}: compared with the trainer's own loop on the same", samples, "fit", "own", TWENTY_PERCENT)]
+    which = f"fit: {title}, {processes} process{'es' if processes > 1 else ''}, arrays"
+    return _row(f"{which}: compared with the trainer's own loop on the same", samples, "fit", "own", NO_TARGET)
 
 
 def _row(title: str, samples: Samples, ours: str, peer: str, target: Target) -> Row:
@@ -73,12 +76,14 @@ def _row(title: str, samples: Samples, ours: str, peer: str, target: Target) -> 
 class Contestant(contextlib.AbstractContextManager["Contestant"]):
     """A gang that trains for as many epochs as its turns have."""
 
-    def __init__(self, name: str, config: dict[str, Any], folder: Path, processes: int = PROCESSES) -> None:
+    def __init__(
+        self, name: str, config: dict[str, Any], folder: Path, processes: int = PROCESSES, examples: int | None = None
+    ) -> None:
         self._epochs = 0
         self._allowed = folder.with_suffix(".allowed")
         folder.parent.mkdir(parents=True, exist_ok=True)
         self._allow(WARM_EPOCHS)
-        command = ["-m", "bench.trainer.fit_member", name, str(self._allowed)]
+        command = ["-m", "bench.trainer.fit_member", name, str(self._allowed), str(examples or "")]
         self._gang = ProcessGroup(processes, config, folder, command)
 
     def __exit__(self, *error: object) -> None:

@@ -126,7 +126,7 @@ def _fit(base: dict[str, Any], folder: Path) -> list[Row]:
         for model in fit_turns.MODELS:
             for size in (1, 2):
                 config = base | MODELS[model].config | {"steps": 10**9}
-                rows += fit_turns.loops(MODELS[model].title, size, config, folder / f"fit-{model}-{size}")
+                rows.append(fit_turns.loops(model, MODELS[model].title, size, config, folder / f"fit-{model}-{size}"))
         return rows + fit_alone.run(base["data"]["train"])
 
 
