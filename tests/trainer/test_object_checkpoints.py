@@ -1,12 +1,12 @@
 """Checkpoints in object stores, without TensorFlow: complete or absent, whatever the server and a kill do."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.faulty_server import Fault, FaultyServer, faulty_server
+from support.faulty_server import Fault, FaultyServer
 from support.object_servers import BUCKET, ObjectServer
 
 from tfdist.contract import ExitCode, Role
@@ -30,15 +30,6 @@ RETRY = {
     "retry_timeout": timedelta(seconds=60),
     "backoff": {"init_backoff": timedelta(milliseconds=5)},
 }
-
-
-@pytest.fixture
-def proxy(object_server: ObjectServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyServer]:
-    """A proxy to the server, which the environment of this process names."""
-    with object_server.writable() as url, faulty_server(url, keep_host=object_server.scheme == "s3") as made:
-        for name, value in object_server.writable_environment(made.url).items():
-            monkeypatch.setenv(name, value)
-        yield made
 
 
 @pytest.fixture

@@ -2,14 +2,14 @@
 
 import re
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
-from support.faulty_server import Fault, FaultyServer, faulty_server
+from support.faulty_server import Fault, FaultyServer
 from support.object_servers import ObjectServer
 from support.polling import WAIT_SECONDS, wait_for
 from trainer.numpy_reference import model_variables
@@ -90,24 +90,13 @@ def test_a_bad_record_ends_the_job_with_the_url_of_its_object(
     assert re.fullmatch(rf"{url}: record \d+: 'label' is 3, expected 0 to 2", message), message
 
 
-@pytest.fixture
-def checkpoints(
-    object_server: ObjectServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[tuple[str, FaultyServer]]:
-    """The URL of a checkpoint directory in the server, and the proxy to it that the environment of replicas names."""
-    with object_server.writable() as url, faulty_server(url, keep_host=object_server.scheme == "s3") as proxy:
-        for name, value in object_server.writable_environment(proxy.url).items():
-            monkeypatch.setenv(name, value)
-        yield object_server.address(f"{tmp_path.name}/checkpoints"), proxy
-
-
 @pytest.mark.parametrize(
     "object_server", ["s3", pytest.param("gs", marks=pytest.mark.long)], indirect=True, scope="session"
 )
 def test_a_training_that_is_killed_in_an_upload_ends_and_is_evaluated_as_one_with_files(
-    launch: "Launch", config: dict[str, Any], checkpoints: tuple[str, FaultyServer], tmp_path: Path
+    launch: "Launch", config: dict[str, Any], store: str, proxy: FaultyServer, tmp_path: Path
 ) -> None:
-    url, proxy = checkpoints
+    url = f"{store}/checkpoints"
     given, exact = (
         config | {"epochs": 1},
         {"runtime": {"deterministic": True, "intraOpThreads": 1, "interOpThreads": 1}},

@@ -11,7 +11,6 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, NoReturn
 
 from tfdist.api.export import ExportedModel
@@ -27,6 +26,7 @@ from tfdist_trainer.keras.resumable_fit import ResumableFit, Resumed
 from tfdist_trainer.keras.script_checkpoints import ScriptCheckpoints, Written
 from tfdist_trainer.keras.step_function import StepFunction
 from tfdist_trainer.keras.stop_request import StopRequest
+from tfdist_trainer.stored_checkpoint import stored_checkpoint
 from tfdist_trainer.strategies.replica_group import ReplicaGroup
 from tfdist_trainer.upstream import keras_epochs, keras_fit
 from tfdist_trainer.upstream.strategy_worker import worker_of
@@ -212,8 +212,8 @@ class ScriptTraining:
             exported.append(export(settings, ExportedModel.FINAL, model, self.step))
         best = script.evaluations().best
         if ExportedModel.BEST in settings.which and best is not None and best.checkpoint:
-            path = Path(best.checkpoint)
-            training_state.restore_model(f"model/{self.models.index(model)}", model, path)
+            checkpoint = stored_checkpoint(best.checkpoint)
+            training_state.restore_model(f"model/{self.models.index(model)}", model, checkpoint)
             exported.append(export(settings, ExportedModel.BEST, model, best.step))
         script.report_exports(exported)
 
