@@ -2,6 +2,7 @@
 
 import re
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,26 @@ def test_a_script_that_is_killed_in_an_upload_ends_as_with_files(
     assert result == undisturbed
     assert script.exit_codes == [[-signal.SIGKILL], [0]]
     assert f"path={store}/checkpoints/checkpoint-" in (script.folder / "1-0.txt").read_text(), script.outputs()
+
+
+@pytest.mark.long
+def test_no_worker_leaves_for_sigterm_before_the_chief_has_saved(
+    store: str, proxy: FaultyServer, tmp_path: Path
+) -> None:
+    # given: SIGTERM arrives at one worker while the chief uploads a checkpoint
+    script = Script(tmp_path / "run", "SIGTERM@6@1", workers=2, store=store)
+    proxy.faults = [Fault("hold", 1000, "variables.npz")]
+    script.start()
+    wait_for("the upload", proxy.held.is_set, context=script.outputs)
+    wait_for("SIGTERM", lambda: "preempted" in (script.folder / "0-1.txt").read_text(), context=script.outputs)
+    # then
+    with pytest.raises(subprocess.TimeoutExpired):
+        script.forks[1].wait(1.0)
+    # when: the server answers again
+    proxy.faults = []
+    proxy.stopped.set()
+    # then
+    assert [fork.wait(WAIT_SECONDS) for fork in script.forks] == [ExitCode.PREEMPTED] * 2, script.outputs()
 
 
 @S3_OR_LONG
