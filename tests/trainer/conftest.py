@@ -17,6 +17,7 @@ from support.local_runs import LocalRuns
 from support.object_servers import ObjectServer
 from support.ports import free_ports
 from trainer.replicas import Launch, Replicas
+from trainer.resumed_scripts import Script
 
 if TYPE_CHECKING:
     from tfdist_trainer.strategies.replica_group import ReplicaGroup
@@ -223,3 +224,10 @@ def proxy(object_server: ObjectServer, monkeypatch: pytest.MonkeyPatch) -> Itera
 def store(object_server: ObjectServer, proxy: FaultyServer, tmp_path: Path) -> str:  # noqa: ARG001  environment
     """The URL of a folder of the test in the server, behind the proxy."""
     return object_server.address(tmp_path.name)
+
+
+@pytest.fixture(scope="session")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+    """What a script on one worker writes that is left alone (`resumed_scripts`)."""
+    [result] = Script(tmp_path_factory.mktemp("undisturbed") / "run").until_done()
+    return result  # type: ignore[no-any-return]

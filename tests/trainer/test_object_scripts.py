@@ -4,9 +4,11 @@ import re
 import signal
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.faulty_server import Fault, FaultyServer
+from support.object_servers import GS_IS_LONG
 from support.polling import WAIT_SECONDS, wait_for
 from trainer.resumed_scripts import STEPS, Script
 
@@ -16,11 +18,6 @@ from tfdist_trainer.evaluation_store import protected_steps
 from tfdist_trainer.storage.locations import open_folder
 
 pytestmark = pytest.mark.trainer
-
-
-S3_OR_LONG = pytest.mark.parametrize(
-    "object_server", ["s3", pytest.param("gs", marks=pytest.mark.long)], indirect=True, scope="session"
-)
 
 
 @pytest.mark.long
@@ -47,11 +44,10 @@ def test_two_workers_that_are_killed_resume_from_the_bucket_and_end_as_with_file
     assert open_folder(f"{store}/models/best").names() == ["model.keras", "saved_model"]
 
 
-@S3_OR_LONG
+@GS_IS_LONG
 def test_a_script_that_is_killed_in_an_upload_ends_as_with_files(
-    store: str, proxy: FaultyServer, tmp_path: Path
+    undisturbed: list[Any], store: str, proxy: FaultyServer, tmp_path: Path
 ) -> None:
-    [undisturbed] = Script(tmp_path / "files").until_done()
     # given: it is killed while it uploads the variables of its second checkpoint
     script = Script(tmp_path / "run", store=store)
     proxy.faults = [Fault("hold", 1000, "variables.npz", after_requests=1)]
@@ -87,7 +83,7 @@ def test_no_worker_leaves_for_sigterm_before_the_chief_has_saved(
     assert [fork.wait(WAIT_SECONDS) for fork in script.forks] == [ExitCode.PREEMPTED] * 2, script.outputs()
 
 
-@S3_OR_LONG
+@GS_IS_LONG
 def test_a_store_that_denies_access_ends_a_script_with_its_exit_code(
     store: str, proxy: FaultyServer, tmp_path: Path
 ) -> None:

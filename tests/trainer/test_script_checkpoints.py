@@ -17,12 +17,6 @@ from tfdist_trainer.evaluation_store import protected_steps
 pytestmark = pytest.mark.trainer
 
 
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
-    [result] = Script(tmp_path_factory.mktemp("undisturbed") / "run").until_done()
-    return result  # type: ignore[no-any-return]
-
-
 def test_a_script_that_is_killed_and_preempted_ends_with_the_history_of_one_left_alone(
     undisturbed: list[Any], tmp_path: Path
 ) -> None:
