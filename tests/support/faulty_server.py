@@ -9,6 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Literal
 from urllib.parse import unquote, urlsplit
 
+from support.gcs_xml import POLL_SECONDS
+
 _PIECE = 1 << 16
 _HOP_BY_HOP = frozenset({"connection", "keep-alive", "transfer-encoding"})
 
@@ -74,7 +76,7 @@ def faulty_server(server: str, *, keep_host: bool) -> Iterator[FaultyServer]:
     listener = ThreadingHTTPServer(("127.0.0.1", 0), _handler(made, urlsplit(server).netloc, keep_host=keep_host))
     listener.daemon_threads = True
     made.url = f"http://127.0.0.1:{listener.server_port}"
-    thread = threading.Thread(target=listener.serve_forever)
+    thread = threading.Thread(target=listener.serve_forever, args=(POLL_SECONDS,))
     thread.start()
     try:
         yield made

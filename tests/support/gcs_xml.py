@@ -8,7 +8,10 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Final
+
+POLL_SECONDS: Final = 0.02
+"""Interval in which a server checks whether it is to stop."""
 
 
 @contextmanager
@@ -16,7 +19,7 @@ def xml_interface(server: str) -> Iterator[str]:
     """Give the URL of a server with this interface to the fake-gcs-server at `server`, until the block ends."""
     listener = ThreadingHTTPServer(("127.0.0.1", 0), _handler(server))
     listener.daemon_threads = True
-    thread = threading.Thread(target=listener.serve_forever)
+    thread = threading.Thread(target=listener.serve_forever, args=(POLL_SECONDS,))
     thread.start()
     try:
         yield f"http://127.0.0.1:{listener.server_port}"

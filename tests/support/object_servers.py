@@ -11,11 +11,17 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
+
 from support.gcs_xml import xml_interface
 from support.ports import free_ports
 from support.schedulers.program import running
 
 BUCKET: Final = "training-data"
+GS_IS_LONG: Final = pytest.mark.parametrize(
+    "object_server", ["s3", pytest.param("gs", marks=pytest.mark.long)], indirect=True, scope="session"
+)
+"""Of a test that `make test` runs on one of the servers only."""
 _KEY, _SECRET = "an-access-key", "a-secret-key"
 
 

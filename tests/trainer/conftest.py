@@ -12,10 +12,12 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from support import object_servers
+from support.faulty_server import FaultyServer, faulty_server
 from support.local_runs import LocalRuns
 from support.object_servers import ObjectServer
 from support.ports import free_ports
 from trainer.replicas import Launch, Replicas
+from trainer.resumed_scripts import Script
 
 if TYPE_CHECKING:
     from tfdist_trainer.strategies.replica_group import ReplicaGroup
@@ -207,3 +209,25 @@ def object_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
     """A server with the protocol of Amazon S3, and one with that of Google Cloud Storage."""
     with object_servers.object_server(request.param, tmp_path_factory.mktemp(request.param)) as server:
         yield server
+
+
+@pytest.fixture
+def proxy(object_server: ObjectServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyServer]:
+    """A proxy to the server, which the environment of this process names."""
+    with object_server.writable() as url, faulty_server(url, keep_host=object_server.scheme == "s3") as made:
+        for name, value in object_server.writable_environment(made.url).items():
+            monkeypatch.setenv(name, value)
+        yield made
+
+
+@pytest.fixture
+def store(object_server: ObjectServer, proxy: FaultyServer, tmp_path: Path) -> str:  # noqa: ARG001  environment
+    """The URL of a folder of the test in the server, behind the proxy."""
+    return object_server.address(tmp_path.name)
+
+
+@pytest.fixture(scope="session")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+    """What a script on one worker writes that is left alone (`resumed_scripts`)."""
+    [result] = Script(tmp_path_factory.mktemp("undisturbed") / "run").until_done()
+    return result  # type: ignore[no-any-return]

@@ -1,13 +1,13 @@
 """Checkpoints in object stores, without TensorFlow: complete or absent, whatever the server and a kill do."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.faulty_server import Fault, FaultyServer, faulty_server
-from support.object_servers import BUCKET, ObjectServer
+from support.faulty_server import Fault, FaultyServer
+from support.object_servers import BUCKET, GS_IS_LONG, ObjectServer
 
 from tfdist.contract import ExitCode, Role
 from tfdist_trainer import errors, writer_heartbeat
@@ -30,15 +30,6 @@ RETRY = {
     "retry_timeout": timedelta(seconds=60),
     "backoff": {"init_backoff": timedelta(milliseconds=5)},
 }
-
-
-@pytest.fixture
-def proxy(object_server: ObjectServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyServer]:
-    """A proxy to the server, which the environment of this process names."""
-    with object_server.writable() as url, faulty_server(url, keep_host=object_server.scheme == "s3") as made:
-        for name, value in object_server.writable_environment(made.url).items():
-            monkeypatch.setenv(name, value)
-        yield made
 
 
 @pytest.fixture
@@ -126,30 +117,33 @@ def test_the_newest_is_found_and_older_ones_than_wanted_are_removed_except_for_t
     assert final.path == report.path
 
 
-def test_a_kill_between_any_two_requests_of_a_write_loses_nothing(url: str, proxy: FaultyServer) -> None:
+@GS_IS_LONG
+@pytest.mark.parametrize("replaces", [True, pytest.param(False, marks=pytest.mark.long)])
+def test_a_kill_between_any_two_requests_of_a_write_loses_nothing(
+    replaces: bool, url: str, proxy: FaultyServer
+) -> None:
     """The write replaces the only checkpoint, or removes it for a later one."""
     write(store(url, keep=1), 1)
-    for replaces in (True, False):
-        for number in range(100):
-            writer, step = store(url, keep=1), newest(url)
-            assert step is not None
-            complete = [name for found in CheckpointReader(url).records() for name in files_of(found.cursor.step)]
-            assert objects(url) == sorted([*CLAIM, *complete]), "a claim removes what a killed write has left"
-            fault = Fault("status", 1000, status=403, after_requests=number)
-            proxy.faults = [fault]
-            try:
-                write(writer, step if replaces else step + 1)
-                break
-            except ConfigurationError:
-                pass
-            finally:
-                proxy.faults = []
-            assert newest(url) in {step, step + (not replaces)}
-        else:
-            raise AssertionError("no write has ended")
-        assert number > 8, "each request has failed once"
+    for number in range(100):
+        writer, step = store(url, keep=1), newest(url)
+        assert step is not None
+        complete = [name for found in CheckpointReader(url).records() for name in files_of(found.cursor.step)]
+        assert objects(url) == sorted([*CLAIM, *complete]), "a claim removes what a killed write has left"
+        proxy.faults = [Fault("status", 1000, status=403, after_requests=number)]
+        try:
+            write(writer, step if replaces else step + 1)
+            break
+        except ConfigurationError:
+            pass
+        finally:
+            proxy.faults = []
+        assert newest(url) in {step, step + (not replaces)}
+    else:
+        raise AssertionError("no write has ended")
+    assert number > 8, "each request has failed once"
 
 
+@GS_IS_LONG
 def test_a_read_that_fails_is_no_damage_which_would_restart_training_from_an_earlier_step(
     url: str, proxy: FaultyServer
 ) -> None:
@@ -173,7 +167,18 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
+LONG_FAULTS = {"the lost answer to the claim"}
+"""Second ones of their kind."""
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(fault, id=name, marks=[pytest.mark.long] if name in LONG_FAULTS else [])
+        for name, fault in FAULTS.items()
+    ],
+)
+@GS_IS_LONG
 def test_a_checkpoint_is_written_and_read_in_spite_of(fault: Fault, url: str, proxy: FaultyServer) -> None:
     proxy.faults = [Fault(**vars(fault))]
     write(store(url), 1, 2)
@@ -181,7 +186,11 @@ def test_a_checkpoint_is_written_and_read_in_spite_of(fault: Fault, url: str, pr
     assert proxy.faults[0].times == 0
 
 
-@pytest.mark.parametrize("damage", ["flip", "cut", "missing", "no record", "torn record"])
+@pytest.mark.parametrize(
+    "damage",
+    ["flip", "no record", *(pytest.param(each, marks=pytest.mark.long) for each in ("cut", "missing", "torn record"))],
+)
+@GS_IS_LONG
 def test_a_damaged_checkpoint_is_reported_with_its_url_and_skipped(
     damage: str, url: str, object_server: ObjectServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -203,6 +212,7 @@ def test_a_damaged_checkpoint_is_reported_with_its_url_and_skipped(
         read_record(f"{url}/checkpoint-000000002")
 
 
+@GS_IS_LONG
 def test_an_earlier_attempt_cannot_write_any_more(url: str) -> None:
     old = store(url)
     write(old, 1)
@@ -212,6 +222,7 @@ def test_an_earlier_attempt_cannot_write_any_more(url: str) -> None:
     assert newest(url) == 1
 
 
+@GS_IS_LONG
 def test_a_claim_during_an_upload_is_respected_and_its_objects_are_removed(url: str) -> None:
     old = store(url)
 
@@ -240,6 +251,7 @@ def test_of_two_claims_at_the_same_time_one_holds(url: str, monkeypatch: pytest.
         Fence(url, by(attempt=0)).claim()
 
 
+@GS_IS_LONG
 def test_a_folder_is_replaced_with_all_that_is_below_it(url: str) -> None:
     folder = open_folder(url, field="training.export.directory")
     for names in (["model.keras", "saved_model/saved_model.pb", "saved_model/variables/1"], ["model.keras"]):
@@ -263,6 +275,7 @@ class Running:
             self.heartbeat.beat()
 
 
+@GS_IS_LONG
 def test_a_directory_whose_writer_runs_is_rejected_and_one_that_was_killed_hands_it_over(url: str) -> None:
     Fence(url, by()).claim()
     with pytest.raises(ConfigurationError) as caught:
@@ -275,6 +288,7 @@ def test_a_directory_whose_writer_runs_is_rejected_and_one_that_was_killed_hands
         late.heartbeat.beat()
 
 
+@GS_IS_LONG
 def test_checkpoints_of_others_that_are_further_are_set_aside_and_can_be_named(url: str, tmp_path: Path) -> None:
     write(store(url, writer=by(name="old")), 10, 20)
     ended(url, "old")
@@ -289,6 +303,7 @@ def test_checkpoints_of_others_that_are_further_are_set_aside_and_can_be_named(u
     assert newest(str(tmp_path / "files")) == 5, "the same writer saves to files"
 
 
+@GS_IS_LONG
 def test_a_local_copy_is_deleted_when_nothing_uses_its_checkpoint_any_more(url: str) -> None:
     write(store(url), 1)
     checkpoint = stored_checkpoint(f"{url}/checkpoint-000000001")
@@ -298,6 +313,7 @@ def test_a_local_copy_is_deleted_when_nothing_uses_its_checkpoint_any_more(url: 
     assert not path.exists()
 
 
+@GS_IS_LONG
 def test_a_record_cannot_name_a_file_elsewhere(url: str, object_server: ObjectServer) -> None:
     write(store(url), 1)
     _, key = split(url)
@@ -310,6 +326,7 @@ def test_a_record_cannot_name_a_file_elsewhere(url: str, object_server: ObjectSe
     assert newest(url) is None
 
 
+@GS_IS_LONG
 def test_the_chief_reads_the_request_of_the_evaluator_to_stop(url: str, proxy: FaultyServer) -> None:
     evaluations = EvaluationStore(url, "uid-1", tag="evaluator-0")
     evaluations.begin(20)
@@ -323,6 +340,7 @@ def test_the_chief_reads_the_request_of_the_evaluator_to_stop(url: str, proxy: F
     assert early_stop_reason(failing, "uid-1", 30) == "", "a training does not end for it"
 
 
+@GS_IS_LONG
 def test_a_store_that_denies_writing_is_an_error_of_the_configuration(url: str, proxy: FaultyServer) -> None:
     proxy.faults = [Fault("status", 1, "PUT", status=403)]
     message = rf"^checkpoint\.directory: {url}/.*: access is denied: HTTP 403; .* it needs .*"
@@ -331,6 +349,7 @@ def test_a_store_that_denies_writing_is_an_error_of_the_configuration(url: str, 
     assert errors.classify(caught.value).exit_code is ExitCode.CONFIGURATION
 
 
+@GS_IS_LONG
 def test_a_bucket_that_does_not_exist_is_an_error_of_the_configuration(url: str) -> None:
     folder = open_folder(url.replace(BUCKET, "no-such-bucket"))
     message = r"^checkpoint\.directory: ..://no-such-bucket: there is no such bucket; check its name and the server, "
@@ -338,6 +357,7 @@ def test_a_bucket_that_does_not_exist_is_an_error_of_the_configuration(url: str)
         folder.write_text("fence.json", "{}")
 
 
+@GS_IS_LONG
 def test_a_claim_removes_nothing_that_others_have_stored_there(
     url: str, object_server: ObjectServer, tmp_path: Path
 ) -> None:
@@ -348,6 +368,7 @@ def test_a_claim_removes_nothing_that_others_have_stored_there(
     assert objects(url) == sorted([*CLAIM, *keys])
 
 
+@GS_IS_LONG
 def test_a_server_that_fails_until_the_last_retry_is_a_failure_of_storage(url: str, proxy: FaultyServer) -> None:
     bucket, key = split(url)
     writer = store(ObjectFolder(Bucket(bucket, retry=RETRY, writes=True), key))
@@ -362,6 +383,7 @@ def test_a_server_that_fails_until_the_last_retry_is_a_failure_of_storage(url: s
     assert newest(url) == 3
 
 
+@GS_IS_LONG
 def test_a_full_temporary_directory_is_named(url: str) -> None:
     writer = store(url)
 

@@ -1,16 +1,16 @@
-"""Gangs that train and evaluate on data in object stores, as on files."""
+"""Gangs that train and evaluate on data and with checkpoints in object stores, as with files."""
 
 import re
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
-from support.faulty_server import Fault, FaultyServer, faulty_server
-from support.object_servers import ObjectServer
+from support.faulty_server import Fault, FaultyServer
+from support.object_servers import GS_IS_LONG, ObjectServer
 from support.polling import WAIT_SECONDS, wait_for
 from trainer.numpy_reference import model_variables
 
@@ -32,9 +32,14 @@ def in_store(
     for name, value in object_server.environment().items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv(DIRECTORY_ENV, str(tmp_path / "cache"))
+    return stored(object_server, config, data, tmp_path.name)
+
+
+def stored(object_server: ObjectServer, config: dict[str, Any], data: Path, prefix: str) -> dict[str, Any]:
+    """Return `config` with its files in the folder `prefix` of the server."""
     for path in data.glob("*.tfrecord"):
-        object_server.put(f"{tmp_path.name}/{path.name}", path.read_bytes())
-    names = {split: object_server.address(f"{tmp_path.name}/{split}-*.tfrecord") for split in ("train", "eval")}
+        object_server.put(f"{prefix}/{path.name}", path.read_bytes())
+    names = {split: object_server.address(f"{prefix}/{split}-*.tfrecord") for split in ("train", "eval")}
     return config | {"data": names}
 
 
@@ -47,6 +52,7 @@ def variables(directory: Path) -> Mapping[tuple[int, ...], npt.NDArray[Any]]:
     return model_variables(Path(final.path))
 
 
+@pytest.mark.long
 def test_two_workers_train_on_objects_as_on_files(
     launch: "Launch", config: dict[str, Any], in_store: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -66,6 +72,7 @@ def test_two_workers_train_on_objects_as_on_files(
     assert report.examples == 101
 
 
+@pytest.mark.long
 def test_the_workers_of_parameter_servers_have_copies_of_their_own(
     launch_roles: "Launch", in_store: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -80,6 +87,7 @@ def test_the_workers_of_parameter_servers_have_copies_of_their_own(
     assert gang.wait() == [0, 0, 0], gang.outputs
 
 
+@GS_IS_LONG
 def test_a_bad_record_ends_the_job_with_the_url_of_its_object(
     launch: "Launch", in_store: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -90,49 +98,41 @@ def test_a_bad_record_ends_the_job_with_the_url_of_its_object(
     assert re.fullmatch(rf"{url}: record \d+: 'label' is 3, expected 0 to 2", message), message
 
 
-@pytest.fixture
-def checkpoints(
-    object_server: ObjectServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[tuple[str, FaultyServer]]:
-    """The URL of a checkpoint directory in the server, and the proxy to it that the environment of replicas names."""
-    with object_server.writable() as url, faulty_server(url, keep_host=object_server.scheme == "s3") as proxy:
-        for name, value in object_server.writable_environment(proxy.url).items():
-            monkeypatch.setenv(name, value)
-        yield object_server.address(f"{tmp_path.name}/checkpoints"), proxy
-
-
-@pytest.mark.parametrize(
-    "object_server", ["s3", pytest.param("gs", marks=pytest.mark.long)], indirect=True, scope="session"
-)
+@GS_IS_LONG
 def test_a_training_that_is_killed_in_an_upload_ends_and_is_evaluated_as_one_with_files(
-    launch: "Launch", config: dict[str, Any], checkpoints: tuple[str, FaultyServer], tmp_path: Path
+    launch: "Launch",
+    config: dict[str, Any],
+    data: Path,
+    object_server: ObjectServer,
+    store: str,
+    proxy: FaultyServer,
+    tmp_path: Path,
 ) -> None:
-    url, proxy = checkpoints
-    given, exact = (
-        config | {"epochs": 1},
-        {"runtime": {"deterministic": True, "intraOpThreads": 1, "interOpThreads": 1}},
-    )
+    url = f"{store}/checkpoints"
+    given = config | {"epochs": 1}
+    in_objects = stored(object_server, given, data, f"{tmp_path.name}/data")
+    exact = {"runtime": {"deterministic": True, "intraOpThreads": 1, "interOpThreads": 1}}
 
     def settings(directory: str, **fields: Any) -> dict[str, Any]:
         return {"checkpoint": {"directory": directory, "everySteps": 5, "keep": 1}} | exact | fields
 
     # given: it is killed while it uploads the variables of its second checkpoint
     proxy.faults = [Fault("hold", 1000, "variables.data", after_requests=1)]
-    killed = launch(config=given, job=settings(url))
+    killed = launch(config=in_objects, job=settings(url))
     wait_for("the upload", proxy.held.is_set, context=lambda: killed.outputs)
     killed.processes[0].send_signal(signal.SIGKILL)
     killed.processes[0].wait(WAIT_SECONDS)
     proxy.faults = []
     # when: the next attempt, and a training with files
-    resumed = launch(config=given, job=settings(url, attempt=1))
+    resumed = launch(config=in_objects, job=settings(url, attempt=1))
     undisturbed = launch(config=given, job=settings(str(tmp_path / "files")))
     assert resumed.wait() == [0], resumed.outputs
     assert undisturbed.wait() == [0], undisturbed.outputs
     assert f"restored step=5 path={url}/checkpoint-000000005" in resumed.outputs
     # then
     records = [CheckpointReader(directory).newest() for directory in (url, str(tmp_path / "files"))]
-    (stored, files) = [(each.cursor, each.files) for each in records if each is not None]
-    assert stored == files, "also the checksums of all files"
+    (objects, files) = [(each.cursor, each.files) for each in records if each is not None]
+    assert objects == files, "also the checksums of all files"
     final = CheckpointReader(url).final("uid-1")
     assert final is not None
     evaluated = launch(config=config, job={"checkpoint": {"directory": url}, "task": "Evaluate"})

@@ -46,11 +46,11 @@ def save(prefix: str) -> None:
 
 def start(directory: Path, restore: str) -> tuple[str, int] | None:
     """Return the writer of the checkpoint that job `new` restores, and its step."""
-    from tfdist_trainer.initial_checkpoint import find_initial_checkpoint  # noqa: PLC0415  it imports TensorFlow
+    from tfdist_trainer.initial_checkpoint import initial_checkpoint  # noqa: PLC0415  it imports TensorFlow
 
     gang: Any = Alone()
-    _, record = find_initial_checkpoint(gang, CheckpointSettings(directory=str(directory), restore=restore), "new")
-    return (record.writer.job, record.cursor.step) if record else None
+    found = initial_checkpoint(gang, CheckpointSettings(directory=str(directory), restore=restore), "new")
+    return (found[1].writer.job, found[1].cursor.step) if found else None
 
 
 @pytest.mark.parametrize(

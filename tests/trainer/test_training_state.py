@@ -13,6 +13,7 @@ import tensorflow as tf
 from tfdist_trainer.errors import StorageError
 from tfdist_trainer.keras import training_state
 from tfdist_trainer.keras.training_state import CallbackState, Snapshot
+from tfdist_trainer.stored_checkpoint import stored_checkpoint
 
 pytestmark = pytest.mark.trainer
 
@@ -37,7 +38,7 @@ def test_what_a_callback_has_changed_is_restored_and_what_it_was_given_is_not(tm
     Snapshot({f"a/{name}": array for name, array in arrays.items()}, values).write(str(tmp_path / "variables"))
     # when the script is run again, with another patience
     after = Mine(patience=7)
-    read = training_state.read(tmp_path / "variables")
+    read = training_state.read(stored_checkpoint(tmp_path))
     CallbackState(after).restore(read.values, {name.removeprefix("a/"): array for name, array in read.arrays.items()})
     # then
     assert (after.patience, after.best, after.file) == (7, 0.5, None)
@@ -69,9 +70,9 @@ def dense(units: int, dtype: str = "float32") -> Any:
 def test_variables_of_each_type_are_restored(dtype: str, tmp_path: Path) -> None:
     # given
     before, after = dense(3, dtype), dense(3, dtype)
-    Snapshot(dict(training_state.variables("model/0", before, before.variables)), {}).write(str(tmp_path / "v"))
+    Snapshot(dict(training_state.variables("model/0", before, before.variables)), {}).write(str(tmp_path / "variables"))
     # when
-    training_state.assign("model/0", after, after.variables, training_state.read(tmp_path / "v"), tmp_path)
+    training_state.assign("model/0", after, after.variables, training_state.read(stored_checkpoint(tmp_path)), "here")
     # then
     for one, other in zip(before.get_weights(), after.get_weights(), strict=True):
         np.testing.assert_array_equal(one, other)
@@ -95,12 +96,12 @@ def test_a_checkpoint_of_another_model_is_an_error_with_the_remedy(tmp_path: Pat
     model, other = dense(3), dense(4)
     snapshot = Snapshot(dict(training_state.variables("model/0", model, model.variables)), {})
     with pytest.raises(StorageError, match=r"is a checkpoint of another model, .* use another checkpoint\.directory"):
-        training_state.assign("model/0", other, other.variables, snapshot, tmp_path)
+        training_state.assign("model/0", other, other.variables, snapshot, str(tmp_path))
 
 
 def test_a_checkpoint_of_a_program_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="is no checkpoint of a script"):
-        training_state.read(tmp_path / "variables")
+        training_state.read(stored_checkpoint(tmp_path))
 
 
 def test_all_optimizers_of_a_model_are_found_and_built_again() -> None:

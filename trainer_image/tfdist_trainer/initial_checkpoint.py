@@ -6,7 +6,6 @@ checkpoint, and `None` selects none. Checkpoints of other jobs with a later step
 would count as the newest, and the checkpoints of this job would be removed as the oldest.
 """
 
-from pathlib import Path
 from typing import Final
 
 from tfdist.contract import CheckpointSettings
@@ -46,14 +45,6 @@ def initial_checkpoint(
     if writer is not None and settings.restore != LATEST:
         writer.set_aside(above=record.cursor.step if record else -1)
     return found
-
-
-def find_initial_checkpoint(
-    gang: ReplicaGroup, settings: CheckpointSettings, job: str, writer: CheckpointWriter | None = None
-) -> tuple[Path | None, Record | None]:
-    """Return the folder of this machine that has the initial checkpoint, and its record; as `initial_checkpoint`."""
-    found = initial_checkpoint(gang, settings, job, writer)
-    return (found[0].path(), found[1]) if found else (None, None)
 
 
 def read_named(checkpoint: StoredCheckpoint, field: str = "checkpoint.restore") -> Record:

@@ -102,9 +102,8 @@ class CheckpointSpec(ApiModel):
 
     directory: Directory
     """Absolute path on storage shared by all pods, or a URL of an object store, such as `s3://bucket/{name}` or
-    `gs://bucket/{name}`, with `training.program`. `{name}`, `{namespace}` and `{uid}` are replaced by the metadata of
-    the job. A new job of the same name continues from the checkpoints of the last one, unless the directory contains
-    `{uid}`."""
+    `gs://bucket/{name}`. `{name}`, `{namespace}` and `{uid}` are replaced by the metadata of the job. A new job of the
+    same name continues from the checkpoints of the last one, unless the directory contains `{uid}`."""
     volume: Annotated[dict[str, Any] | None, Field(json_schema_extra=OPEN_OBJECT)] = None
     """Volume for the checkpoints, a volume source as in a pod: `persistentVolumeClaim: {claimName: ckpt}`. It is
     mounted in every role at `directory`, or at the part before its first placeholder, and requires `directory` to be a

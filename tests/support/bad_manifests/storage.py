@@ -26,13 +26,6 @@ CASES: Final[tuple[Bad, ...]] = (
         for url in ("hdfs://cluster/a", "g://a/b", "s4://bucket/a", "https://server/a", "s3:///a", "gs://")
     ),
     pod(
-        "checkpoints of a script in an object store",
-        ".checkpoint.directory",
-        "a script saves to file systems only; mount a volume, or use training.program",
-        training={"script": "/app/train.py"},
-        **IN_STORE,
-    ),
-    pod(
         "event files in the object store of the checkpoints",
         ".tensorBoard.logDirectory",
         "checkpoints in an object store have no event files; set logDirectory, for example to a path on a volume",

@@ -8,7 +8,6 @@ one restores before they begin the first epoch, and the last one saves after the
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 import keras
@@ -27,7 +26,8 @@ class Resumed:
     """A checkpoint, and the call of `fit` that it continues."""
 
     cursor: DataCursor
-    path: Path
+    path: str
+    """Or its URL."""
     snapshot: Snapshot
 
     @property

@@ -3,17 +3,16 @@
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 from tfdist.contract import CheckpointSettings
 from tfdist.contract_reports import CheckpointReport
 from tfdist_trainer import log
-from tfdist_trainer.checkpoint import VARIABLES, CheckpointWriter, DataCursor, Record
+from tfdist_trainer.checkpoint import CheckpointWriter, DataCursor, Record
 from tfdist_trainer.environment import Member
 from tfdist_trainer.evaluation_store import EvaluationStore
 from tfdist_trainer.fence import writer_of
-from tfdist_trainer.initial_checkpoint import find_initial_checkpoint
+from tfdist_trainer.initial_checkpoint import initial_checkpoint
 from tfdist_trainer.keras import training_state
 from tfdist_trainer.keras.training_state import Snapshot
 from tfdist_trainer.save_schedule import SaveSchedule
@@ -35,8 +34,8 @@ class ScriptCheckpoints:
         self._writer: CheckpointWriter | None = None
         writer = writer_of(member.job, member.round)
         if member.is_chief:
-            self._writer = CheckpointWriter(Path(settings.directory), keep=settings.keep, writer=writer)
-        self.evaluations = EvaluationStore(Path(settings.directory), self._job, tag=writer.host)
+            self._writer = CheckpointWriter(settings.directory, keep=settings.keep, writer=writer)
+        self.evaluations = EvaluationStore(settings.directory, self._job, tag=writer.host)
         self._schedule = SaveSchedule(settings)
         self._has_begun = False
         """Whether this process has written a checkpoint."""
@@ -44,20 +43,23 @@ class ScriptCheckpoints:
         self._error: Exception | None = None
         self._written: CheckpointReport | None = None
 
-    def restore(self, gang: ReplicaGroup) -> tuple[Record, Path, Snapshot] | None:
-        """Claim the directory and read the initial checkpoint; None if there is none. A collective.
+    def restore(self, gang: ReplicaGroup) -> tuple[Record, str, Snapshot] | None:
+        """Claim the directory; return record, path or URL, and content of the initial checkpoint. A collective.
+
+        Returns None if there is none.
 
         Raises:
             CheckpointUnwritableError: the directory cannot be written, or a later attempt has claimed it.
             ConfigurationError: another job writes there.
             StorageError: a worker cannot read the checkpoint.
         """
-        path, record = find_initial_checkpoint(gang, self._settings, self._job, self._writer)
-        if path is None or record is None:
+        found = initial_checkpoint(gang, self._settings, self._job, self._writer)
+        if found is None:
             return None
+        checkpoint, record = found
         self._schedule.saved(record.cursor.step)
-        self._written = CheckpointReport(step=record.cursor.step, path=str(path), time=record.time)
-        return record, path, training_state.read(path / VARIABLES)
+        self._written = CheckpointReport(step=record.cursor.step, path=str(checkpoint), time=record.time)
+        return record, str(checkpoint), training_state.read(checkpoint)
 
     def is_due(self, step: int, *, epoch_ended: bool) -> bool:
         """Return whether to save after `step` steps; never while the last checkpoint is being written."""

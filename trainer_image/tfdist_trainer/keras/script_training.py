@@ -11,8 +11,9 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, NoReturn
+
+import tensorflow as tf
 
 from tfdist.api.export import ExportedModel
 from tfdist.contract import CheckpointSettings, ExitCode, ExportSettings
@@ -27,6 +28,7 @@ from tfdist_trainer.keras.resumable_fit import ResumableFit, Resumed
 from tfdist_trainer.keras.script_checkpoints import ScriptCheckpoints, Written
 from tfdist_trainer.keras.step_function import StepFunction
 from tfdist_trainer.keras.stop_request import StopRequest
+from tfdist_trainer.stored_checkpoint import stored_checkpoint
 from tfdist_trainer.strategies.replica_group import ReplicaGroup
 from tfdist_trainer.upstream import keras_epochs, keras_fit
 from tfdist_trainer.upstream.strategy_worker import worker_of
@@ -60,6 +62,8 @@ class ScriptTraining:
         self._checkpoints = ScriptCheckpoints(settings, member)
         self._request = StopRequest(script.write_termination_message, patience_seconds=member.job.saving_seconds)
         self._has_begun = False
+        self._wait_for_all: Callable[[], object] = lambda: None
+        """A collective."""
         self._resumed: Resumed | None = None
         self._fit: ResumableFit | None = None
         self._last: ResumableFit | None = None
@@ -141,7 +145,9 @@ class ScriptTraining:
         if self._has_begun:
             return
         self._has_begun = True
-        found = self._checkpoints.restore(ReplicaGroup(self._member, model.distribute_strategy))
+        gang = ReplicaGroup(self._member, model.distribute_strategy)
+        self._wait_for_all = functools.partial(gang.all_reduce_sum, [0.0])
+        found = self._checkpoints.restore(gang)
         if found is not None:
             record, path, snapshot = found
             self._resumed = Resumed(record.cursor, path, snapshot)
@@ -190,6 +196,10 @@ class ScriptTraining:
         """End this process: the checkpoint of the step that all workers have agreed on is written."""
         log.event("preempted", step=self.step)
         self._report()
+        # A worker that exits breaks the connections of the others: the chief may still wait for the last values of a
+        # collective before it saves. If this barrier breaks, all have come to it.
+        with contextlib.suppress(tf.errors.OpError):
+            self._wait_for_all()
         saved = f", and step {self.step} is saved" if self.is_chief else ""
         leave(Preempted.reason, f"SIGTERM arrived{saved}", ExitCode.PREEMPTED)
 
@@ -212,8 +222,8 @@ class ScriptTraining:
             exported.append(export(settings, ExportedModel.FINAL, model, self.step))
         best = script.evaluations().best
         if ExportedModel.BEST in settings.which and best is not None and best.checkpoint:
-            path = Path(best.checkpoint)
-            training_state.restore_model(f"model/{self.models.index(model)}", model, path)
+            checkpoint = stored_checkpoint(best.checkpoint)
+            training_state.restore_model(f"model/{self.models.index(model)}", model, checkpoint)
             exported.append(export(settings, ExportedModel.BEST, model, best.step))
         script.report_exports(exported)
 

@@ -14,7 +14,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfdist_trainer.checkpoint import VARIABLES, read_record
+from tfdist_trainer.checkpoint import VARIABLES, StoredCheckpoint
 from tfdist_trainer.errors import StorageError
 from tfdist_trainer.upstream import keras_fit
 
@@ -43,27 +43,28 @@ class Snapshot:
         Path(prefix + VALUES).write_text(json.dumps(self.values), encoding="utf-8")
 
 
-def read(prefix: Path) -> Snapshot:
-    """Return the snapshot in the files whose names begin with `prefix`.
+def read(checkpoint: StoredCheckpoint) -> Snapshot:
+    """Return the snapshot in the files of a checkpoint, which has no reference to them.
 
     Raises:
-        StorageError: they do not exist, such as in the checkpoint of a program, or cannot be read.
+        StorageError: it is the checkpoint of a program, or cannot be read.
     """
+    prefix = checkpoint.path() / VARIABLES
     try:
         with np.load(f"{prefix}{ARRAYS}", allow_pickle=False) as arrays:
             return Snapshot(dict(arrays), json.loads(Path(f"{prefix}{VALUES}").read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
-        raise StorageError(f"{prefix.parent}: is no checkpoint of a script, or cannot be read: {error}") from None
+        raise StorageError(f"{checkpoint}: is no checkpoint of a script, or cannot be read: {error}") from None
 
 
-def restore_model(owner: str, model: Any, path: Path) -> None:
+def restore_model(owner: str, model: Any, checkpoint: StoredCheckpoint) -> None:
     """Set the variables of `model`, which a checkpoint has as those of `owner`.
 
     Raises:
         StorageError: the checkpoint cannot be read, or is of another model.
     """
-    read_record(path)
-    assign(owner, model, model.variables, read(path / VARIABLES), path)
+    checkpoint.record()
+    assign(owner, model, model.variables, read(checkpoint), str(checkpoint))
 
 
 def variables(owner: str, model: Any, found: Sequence[Any]) -> Iterator[tuple[str, Any]]:
@@ -92,11 +93,11 @@ def build(model: Any, optimizer: Any, found: Sequence[int]) -> None:
             optimizer.build([model.variables[number] for number in found])
 
 
-def assign(owner: str, model: Any, found: Sequence[Any], snapshot: Snapshot, path: Path) -> None:
+def assign(owner: str, model: Any, found: Sequence[Any], snapshot: Snapshot, path: str) -> None:
     """Set variables of Keras on all replicas of this worker.
 
     Raises:
-        StorageError: the snapshot in `path` is of other variables.
+        StorageError: the snapshot, in the checkpoint at this path or URL, is of other variables.
     """
     names = (f"{owner}/{number}" for number in range(len(found) + 1))
     arrays = [snapshot.arrays[name] for name in names if name in snapshot.arrays]

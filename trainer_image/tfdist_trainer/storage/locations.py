@@ -30,8 +30,7 @@ def open_folder(where: Location, *, tag: str = "", field: str = "checkpoint.dire
         return open_object_folder(where, tag, field)
     if object_urls.is_url(str(where).replace(":/", "://", 1)):
         raise ConfigurationError(
-            f"{field}: {where} is in an object store, which training.script does not support; use training.program, or "
-            "mount a volume"
+            f"{field}: {where} is a Path, which has lost a slash of its URL; give the URL as a string"
         )
     return FileFolder(Path(where), tag, field)
 
