@@ -83,3 +83,41 @@ def test_other_probabilities_end_the_job(last: Callable[[], list[Any]], message:
     _, program = saved(tmp_path / "saved.keras", *last())
     with pytest.raises(ConfigurationError, match=rf"^training\.config\.model: .*{message}"):
         program.model()
+
+
+class Doubled(keras.layers.Layer):  # type: ignore[misc]  # Keras ships no types
+    """Not registered, so that it is unknown when a file is loaded."""
+
+    def call(self, inputs: Any) -> Any:
+        return 2 * inputs
+
+
+def test_a_layer_that_is_not_one_of_keras_is_named_with_the_remedy(tmp_path: Path) -> None:
+    _, program = saved(tmp_path / "saved.keras", Doubled(), keras.layers.Dense(3))
+    with pytest.raises(ConfigurationError) as caught:
+        program.model()
+    message = str(caught.value)
+    assert message.startswith(f"training.config.model: cannot load {tmp_path}/saved.keras: its class 'Doubled' is not")
+    assert message.endswith("training.program: package.module:Class")
+
+
+def test_a_file_that_is_not_there_has_the_reason_of_keras(tmp_path: Path) -> None:
+    config = {"data": {}, "imageShape": [4, 4, 1], "classes": 3, "model": f"{tmp_path}/absent.keras"}
+    with pytest.raises(ConfigurationError, match=r"cannot load .*absent.keras: File not found: "):
+        choose("image_classification", config).create().model()
+
+
+@pytest.mark.parametrize(("shape", "fits"), [((None, None, 1), True), ((4, None, 1), True), ((None, None, 3), False)])
+def test_a_model_of_images_of_any_size_takes_those_of_the_configuration(
+    shape: tuple[int | None, ...], fits: bool, tmp_path: Path
+) -> None:
+    layers, path = keras.layers, tmp_path / "saved.keras"
+    keras.Sequential([layers.Input(shape), layers.GlobalAveragePooling2D(), layers.Dense(3)]).save(path)
+    program = choose(
+        "image_classification", {"data": {}, "imageShape": [4, 4, 1], "classes": 3, "model": str(path)}
+    ).create()
+    if fits:
+        assert program.model()(IMAGES).shape == (4, 3)
+    else:
+        with pytest.raises(ConfigurationError, match=r"is from \(None, None, None, 3\) to \(None, 3\), expected from"):
+            program.model()

@@ -1,23 +1,30 @@
 """Training examples are balanced over the members where whole files are uneven, and the log has each share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from threading import Barrier, Lock, Thread
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 import numpy as np
 import pytest
 
 from tfdist_trainer import training_input
+from tfdist_trainer.checkpoint import DataCursor
 from tfdist_trainer.data import npz, tfrecord
 from tfdist_trainer.data.files import Shard
 from tfdist_trainer.input_pipeline import InputPipeline
+from tfdist_trainer.metrics.collection import MetricCollection
 from tfdist_trainer.programs import choose
+from tfdist_trainer.resume import resume_cursor
 
 pytestmark = pytest.mark.trainer
 
 
 READING = Lock()
+Config = Mapping[str, Any]
+EMPTY: Final[Config] = MappingProxyType({})
 
 
 class Gang:
@@ -40,8 +47,8 @@ class Gang:
 class Context:
     """The part of a context that opens the input."""
 
-    def __init__(self, program: Any, gang: Gang) -> None:
-        self.program, self.gang, self.config = program, gang, program.config
+    def __init__(self, program: Any, gang: Gang, seed: int) -> None:
+        self.program, self.gang, self.config, self.seed = program, gang, program.config, seed
         self.shard = Shard(gang.rank, gang.replicas)
 
 
@@ -58,16 +65,16 @@ def one_at_a_time(read: Callable[..., Any]) -> Callable[..., Any]:
     return source
 
 
-def opened(pattern: str, members: int) -> list[InputPipeline]:
-    """Return the input of each of `members` that open it at the same time."""
+def opened(pattern: str, members: int, *, seed: int = 0, data: Config = EMPTY, **config: Any) -> list[InputPipeline]:
+    """Return the input of each of `members` that open it at the same time, with more fields of `config` and `data`."""
     shared, barrier = [0.0] * members, Barrier(members)
     found: list[Any] = [None] * members
 
     def run(rank: int) -> None:
-        config = {"data": {"train": pattern}, "numeric": ["x"], "label": "x2", "batchSizePerReplica": 10}
-        program: Any = choose("tabular", config).create()
+        columns = {"numeric": ["x"], "label": "x2", "batchSizePerReplica": 10}
+        program: Any = choose("tabular", {"data": {"train": pattern, **data}} | columns | config).create()
         program.source = one_at_a_time(program.source)
-        context: Any = Context(program, Gang(rank, shared, barrier))
+        context: Any = Context(program, Gang(rank, shared, barrier), seed)
         found[rank] = training_input.open_training_input(context)
 
     threads = [Thread(target=run, args=(rank,)) for rank in range(members)]
@@ -75,6 +82,7 @@ def opened(pattern: str, members: int) -> list[InputPipeline]:
         thread.start()
     for thread in threads:
         thread.join(60)
+    assert all(found)
     return found
 
 
@@ -135,3 +143,63 @@ def test_every_example_is_read_once_also_where_most_files_are_empty(tmp_path: Pa
     write(tmp_path, 0, 0, 25)
     pipelines = opened(f"{tmp_path}/*", 3)
     assert sorted(pipeline.examples.count for pipeline in pipelines) == [8, 8, 9]
+
+
+def write_records(folder: Path, *sizes: int) -> None:
+    for part, size in enumerate(sizes):
+        values = np.arange(size, dtype=np.float32)
+        tfrecord.write(str(folder / f"part-{part}.tfrecord"), {"x": values, "x2": values})
+
+
+def resumed_step(before: InputPipeline, now: InputPipeline) -> int:
+    """Return the step in its epoch at which training with `now` resumes a checkpoint of step 3 with `before`."""
+    sums = MetricCollection([])
+    cursor = DataCursor(step=3, step_in_epoch=3, metric_sums=(30.0,), metrics=(("loss", 0),))
+    cursor = cursor.model_copy(update={"sharding_signature": before.sharding_signature})
+    by_index = now.examples.by_index
+    return resume_cursor(cursor, now.sharding_signature, sums, by_index=by_index).step_in_epoch
+
+
+OTHER_ORDERS: dict[str, dict[str, Any]] = {
+    "seed": {"seed": 1},
+    "shuffle buffer": {"shuffleBuffer": 50},
+    "no shuffling": {"shuffleBuffer": 0},
+    "interleave": {"data": {"interleave": 2}},
+    "cache": {"data": {"cache": True}},
+}
+
+
+@pytest.mark.parametrize("other", OTHER_ORDERS.values(), ids=OTHER_ORDERS.keys())
+def test_an_epoch_by_file_is_not_resumed_in_another_order(other: dict[str, Any], tmp_path: Path) -> None:
+    write(tmp_path, 100, 100)
+    pattern = f"{tmp_path}/part-*"
+    before, same, now = opened(pattern, 2), opened(pattern, 2), opened(pattern, 2, **other)
+    assert [resumed_step(before[0], member) for member in same] == [3, 3]
+    assert [resumed_step(before[0], member) for member in now] == [0, 0]
+
+
+@pytest.mark.parametrize("kind", ["npz", "tfrecord"])
+def test_an_epoch_is_not_resumed_with_other_files_of_the_same_sizes(kind: str, tmp_path: Path) -> None:
+    (write if kind == "npz" else write_records)(tmp_path, 50, 50)
+    pattern = f"{tmp_path}/part-*"
+    before = opened(pattern, 2)
+    (tmp_path / f"part-1.{kind}").rename(tmp_path / f"part-2.{kind}")
+    assert [resumed_step(before[0], member) for member in opened(pattern, 2)] == [0, 0]
+
+
+def test_an_epoch_by_index_is_resumed_by_any_gang_and_buffer_but_not_with_another_seed(tmp_path: Path) -> None:
+    write_records(tmp_path, 60, 40)
+    pattern = f"{tmp_path}/part-*"
+    (before,) = opened(pattern, 1)
+    for same in (opened(pattern, 2), opened(pattern, 1, shuffleBuffer=50), opened(pattern, 1, data={"interleave": 2})):
+        assert resumed_step(before, same[-1]) == 3
+    for other in (opened(pattern, 2, seed=1), opened(pattern, 1, shuffleBuffer=0)):
+        assert resumed_step(before, other[-1]) == 0
+
+
+@pytest.mark.parametrize("kind", ["npz", "tfrecord"])
+def test_a_checkpoint_of_an_earlier_version_without_the_order_is_resumed(kind: str, tmp_path: Path) -> None:
+    (write if kind == "npz" else write_records)(tmp_path, 50, 50)
+    now = opened(f"{tmp_path}/part-*", 2)[1]
+    assert resumed_step(replace(now, order=None), now) == 3
+    assert resumed_step(replace(now, order=None, batch_size=5, counts=(1, 2)), now) == 0

@@ -61,6 +61,10 @@ class ColumnAbsentError(DataMalformedError):
     """
 
 
+class ColumnAmbiguousError(ColumnAbsentError):
+    """An input file has a configured column more than once, so none is the one that is meant."""
+
+
 class NotFiniteError(TrainerError):
     """A loss or gradient is not finite; the same data and settings would fail again."""
 

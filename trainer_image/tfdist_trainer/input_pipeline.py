@@ -27,11 +27,14 @@ class InputPipeline:
     counts: tuple[int, ...]
     """Number of examples of every member, in order of rank. For examples that are read by index: the number of all
     examples, and 0, so that no checkpoint of the other way has the same counts."""
+    order: int | None = None
+    """Stands for what the order of the examples of an epoch follows from; not 0. None if no order is to be resumed."""
 
     @property
     def sharding_signature(self) -> tuple[int, ...]:
         """See `DataCursor.sharding_signature`."""
-        return (self.batch_size, self.gang.replicas, *self.counts)
+        order = () if self.order is None else (self.order,)
+        return (self.batch_size, self.gang.replicas, *self.counts, *order)
 
     @property
     def steps(self) -> int:

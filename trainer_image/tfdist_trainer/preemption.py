@@ -53,9 +53,11 @@ class PreemptionHandler:
     def install(self) -> None:
         """Start waiting for SIGTERM. The main thread must call this before it starts any other thread.
 
-        Threads inherit the signal mask; an older thread would receive the signal.
+        Threads inherit the signal mask; an older thread would receive the signal. So do child processes, such as those
+        that load data, and `Process.terminate` would have no effect on them: forks unblock the signal again.
         """
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        os.register_at_fork(after_in_child=_unblock)
         threading.Thread(target=self._listen, name="preemption", daemon=True).start()
 
     @contextlib.contextmanager
@@ -86,3 +88,7 @@ class PreemptionHandler:
             time.sleep(0.05)
         self._write_termination_message("Terminated", "SIGTERM arrived, and no checkpoint could be agreed on in time")
         os._exit(TERMINATED)
+
+
+def _unblock() -> None:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})

@@ -21,12 +21,16 @@ def resume_cursor(
             again: `step_in_epoch` would no longer name the same examples.
         sums: the current metrics. Sums of metrics that the checkpoint lacks start at zero.
         by_index: whether examples are read by index. Then `examples_in_epoch` names the same examples for any gang, and
-            the epoch starts again only if their number, or the way of reading them, has changed.
+            the epoch starts again only if their number, their order or the way of reading them has changed.
     """
     zeros = tuple(sums.zeros())
     first = _GANG if by_index and cursor.metrics else 0
+    if len(cursor.sharding_signature) == len(sharding_signature) - 1:
+        # Of an earlier version, which did not save the order of the examples; or of another gang, which differs anyway.
+        sharding_signature = sharding_signature[:-1]
     if cursor.step_in_epoch and cursor.sharding_signature[first:] != sharding_signature[first:]:
-        log.event("epoch-restarted", epoch=cursor.epoch + 1, reason="the number of replicas or the data has changed")
+        reason = "the number of replicas, the data, or the order of the examples has changed"
+        log.event("epoch-restarted", epoch=cursor.epoch + 1, reason=reason)
         return cursor.model_copy(update={"step_in_epoch": 0, "metric_sums": zeros})
     if cursor.step_in_epoch and cursor.sharding_signature != sharding_signature:
         log.event(

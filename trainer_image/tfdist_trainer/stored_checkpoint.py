@@ -39,8 +39,8 @@ class DataCursor(ContractModel):
     metrics: tuple[tuple[str, int], ...] = ()
     """Name and number of sums of each metric in `metric_sums`, after the first sum, the number of examples."""
     sharding_signature: tuple[int, ...] = Field(default=(), alias="layout")
-    """Batch size, number of replicas, then the examples of each input pipeline. Only if they are equal does
-    `step_in_epoch` name the same examples, see `resume`. The name on disk is `layout`."""
+    """Batch size, number of replicas, then the examples of each input pipeline, and a number for their order. Only if
+    they are equal does `step_in_epoch` name the same examples, see `resume`. The name on disk is `layout`."""
 
     @property
     def examples_in_epoch(self) -> int:

@@ -5,6 +5,9 @@ examples of weight zero: an epoch takes more steps, each with a part of the glob
 only after a file was opened, so the decision follows from the counts of all members, which all of them know.
 """
 
+import json
+import zlib
+from dataclasses import replace
 from typing import Final
 
 from tfdist_trainer import log
@@ -26,6 +29,11 @@ _MAX_COUNTS: Final = 16
 
 def open_training_input(context: Context) -> InputPipeline:
     """Return the training examples of this member; a collective. Errors as of `open_input_pipeline`."""
+    pipeline = _open(context)
+    return replace(pipeline, order=_order(context, by_index=pipeline.examples.by_index))
+
+
+def _open(context: Context) -> InputPipeline:
     program, shard = context.program, context.shard
     by_index = program.examples_by_index(Split.TRAIN, shard) if isinstance(program, FromFiles) else None
     if by_index is not None:
@@ -53,6 +61,25 @@ def even_steps(pipeline: InputPipeline) -> int:
     """Return the steps of an epoch if all members had equally many examples."""
     share = -(-sum(pipeline.counts) // len(pipeline.counts))
     return steps_needed([share], pipeline.batch_size, pipeline.gang.replicas_per_member)
+
+
+def _order(context: Context, *, by_index: bool) -> int:
+    """Return a number for what the order of the examples of an epoch follows from, equal on all members; a collective.
+
+    That is the seed, how they are shuffled, and the names of the files. Examples that are read by index have the same
+    order with any buffer, and for any gang. What a `dataset()` of a user's program reads is not known.
+    """
+    program, buffer = context.program, context.config.shuffle_buffer
+    settings: list[object] = [context.seed, buffer > 1 if by_index else buffer]
+    files: tuple[str, ...] = ()
+    if isinstance(program, FromFiles):
+        data = program.config.data
+        settings += [] if by_index else [data.interleave, data.cache]
+        files = program.all_files(Split.TRAIN) if by_index else program.assignment(Split.TRAIN, context.shard).files
+    # Exchanged, because members may see different files, and all must come to the same decision when they resume.
+    names = context.gang.all_gather(zlib.crc32("\n".join(files).encode(errors="surrogateescape")))
+    settings += map(round, names[:1] if by_index else names)
+    return zlib.crc32(json.dumps(settings).encode()) or 1
 
 
 def _log_share(context: Context, pipeline: InputPipeline) -> None:

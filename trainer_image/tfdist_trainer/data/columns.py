@@ -23,6 +23,7 @@ MAX_LOGGED: Final = 5
 
 
 _MAX_SHOWN: Final = 100
+_FLOAT32_MAX: Final = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +51,16 @@ class Column:
         if self.below is not None:
             bad |= (values < self.minimum) | (values >= self.below)
         if self.kind == "float32":
-            bad |= ~np.isfinite(values)
-        if self.positive:
-            bad |= ~(values >= 0)
+            bad |= self._not_float32(values)
         if self.choices:
             bad |= self._not_chosen(values)
         return np.asarray(bad.any(axis=tuple(range(1, bad.ndim))), np.bool_)
+
+    def _not_float32(self, values: Array) -> npt.NDArray[np.bool_]:
+        """Return which of `values` are not finite as float32, the type in which the program receives them."""
+        with np.errstate(over="ignore"):
+            bad = ~np.isfinite(values.astype(np.float32, copy=False))
+        return bad | ~(values >= 0) if self.positive else bad
 
     def _not_chosen(self, values: Array) -> npt.NDArray[np.bool_]:
         if values.dtype != object:
@@ -67,8 +72,10 @@ class Column:
     def complain(self, value: Array) -> str:
         """Return an error message for one example's `value`, for which `wrong` is true."""
         if self.shape:
-            value = value[~np.isfinite(value)] if self.kind == "float32" else value
+            value = value[self._not_float32(value)] if self.kind == "float32" else value
             value = value.reshape(-1)[:1]
+        if self.kind == "float32" and np.isfinite(value).all() and (np.abs(value) > _FLOAT32_MAX).all():
+            return f"{self.name!r} is {shown(value.item())}, beyond the range of float32, {_FLOAT32_MAX:.1e}"
         if self.below is not None:
             expected = f"{self.minimum} to {self.below - 1}"
         elif self.choices:

@@ -18,7 +18,7 @@ from tfdist_trainer.data.columns import Array, BadRecords, Column, Converted, sh
 from tfdist_trainer.data.csv_records import Record, records, tab_separated, undecoded, unlimited_fields
 from tfdist_trainer.data.text_files import first_undecoded
 from tfdist_trainer.data.text_rows import Row, Syntax
-from tfdist_trainer.errors import ColumnAbsentError, ConfigurationError, DataMalformedError
+from tfdist_trainer.errors import ColumnAbsentError, ColumnAmbiguousError, ConfigurationError, DataMalformedError
 
 _REMEDIES: Final = {
     ",": "set data.format: csv",
@@ -36,7 +36,7 @@ def read(name: str, columns: Sequence[Column], bad: BadRecords) -> dict[str, Arr
 
     Raises:
         DataMalformedError: the file is not CSV, or a record is bad and `bad` does not skip.
-        ColumnAbsentError: its header lacks a column.
+        ColumnAbsentError: its header lacks a column; `ColumnAmbiguousError` if it has one several times.
         ConfigurationError: a column is a list of numbers.
     """
     return text_rows.read(name, columns, bad, _CSV)
@@ -84,6 +84,9 @@ def _places(name: str, record: Record, columns: Sequence[Column]) -> _Places:
     if missing:
         found = f"it has {header[:50]}{_header_hint(header, missing)}" if header else "the file is empty"
         raise ColumnAbsentError(f"{name}: line {record.line}: has no column {missing[0]!r}; {found}")
+    if repeated := [column.name for column in columns if header.count(column.name) > 1]:
+        remedy = "which of them is meant is not known; rename or remove the others"
+        raise ColumnAmbiguousError(f"{name}: line {record.line}: has several columns {repeated[0]!r}, and {remedy}")
     return _Places(len(header), [header.index(column.name) for column in columns])
 
 

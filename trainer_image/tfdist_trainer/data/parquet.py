@@ -12,7 +12,13 @@ import numpy as np
 from tfdist_trainer.data.columns import Array, BadRecords, Column, Converted, check_converted
 from tfdist_trainer.data.object_cache import local
 from tfdist_trainer.data.python_values import convert
-from tfdist_trainer.errors import ColumnAbsentError, ConfigurationError, DataMalformedError, one_line
+from tfdist_trainer.errors import (
+    ColumnAbsentError,
+    ColumnAmbiguousError,
+    ConfigurationError,
+    DataMalformedError,
+    one_line,
+)
 
 _MAX_NAMES: Final = 50
 _LARGEST: Final = np.iinfo(np.int64).max
@@ -24,7 +30,7 @@ def read(name: str, columns: Sequence[Column], bad: BadRecords) -> dict[str, Arr
     Raises:
         DataMalformedError: the file is not Parquet, a column is of another type, or a row group or row is bad and `bad`
             does not skip.
-        ColumnAbsentError: it lacks a column.
+        ColumnAbsentError: it lacks a column; `ColumnAmbiguousError` if it has one several times.
         ConfigurationError: pyarrow is not installed.
     """
     arrow, parquet = _pyarrow(name)
@@ -55,6 +61,8 @@ def _check_schema(name: str, schema: Any, columns: Sequence[Column], arrow: Any)
     for column in columns:
         if column.name not in schema.names:
             raise ColumnAbsentError(f"{name}: has no column {column.name!r}; it has {schema.names[:_MAX_NAMES]}")
+        if schema.names.count(column.name) > 1:
+            raise ColumnAmbiguousError(f"{name}: has several columns {column.name!r}; rename or remove the others")
         found = schema.field(column.name).type
         if not _is_of(found, column, arrow.types):
             expected = {"string": "string or integer", "int64": "integer"}.get(column.kind, "integer or floating point")

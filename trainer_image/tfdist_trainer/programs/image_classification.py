@@ -1,6 +1,7 @@
 """Image classification with a small network, or with a saved Keras model."""
 
-from typing import Any
+import re
+from typing import Any, Final
 
 import tensorflow as tf
 
@@ -19,6 +20,9 @@ as fast as pooling, at equal accuracy."""
 
 HIDDEN_UNITS = {"mlp": 128, "cnn": 64}
 RESNET_FILTERS = (16, 32, 64)
+
+_UNKNOWN: Final = re.compile(r"Could not locate (?:class|function) '([^']+)'")
+_MAX_REASON: Final = 500
 
 
 class ImageClassification(FromFiles):
@@ -107,14 +111,30 @@ class ImageClassification(FromFiles):
         try:
             model = keras.models.load_model(path, compile=False)
         except (OSError, ValueError, TypeError) as error:
-            raise ConfigurationError(f"{field}: cannot load {path}: {one_line(str(error))[:300]}") from None
+            raise ConfigurationError(f"{field}: cannot load {path}: {_reason(str(error))}") from None
         expected = (None, *self.config.image_shape), (None, self.config.classes)
-        if (model.input_shape, model.output_shape) != expected:
+        if not _takes(model.input_shape, expected[0]) or model.output_shape != expected[1]:
             raise ConfigurationError(
                 f"{field}: {path} is from {model.input_shape} to {model.output_shape}, "
                 f"expected from {expected[0]} to {expected[1]}: images of imageShape to logits of classes"
             )
         return model
+
+
+def _takes(shape: Any, images: tuple[int | None, ...]) -> bool:
+    """Return whether an input of `shape`, of which sizes may be None, takes `images`; several inputs do not."""
+    return len(shape) == len(images) and all(size in {None, wanted} for size, wanted in zip(shape, images, strict=True))
+
+
+def _reason(text: str) -> str:
+    """Return why Keras cannot load a model: the last of its exceptions, without the configuration of the model."""
+    cause = one_line(text.rpartition("Exception encountered: ")[2].partition(" Full object config: ")[0])
+    if unknown := _UNKNOWN.match(cause):
+        return (
+            f"its class {unknown[1]!r} is not one of Keras, and image_classification imports no other; train the model "
+            "by a class of your own that imports it, training.program: package.module:Class"
+        )
+    return cause[:_MAX_REASON]
 
 
 def _convolve(hidden: Any, filters: int, stride: int = 1, size: int = 3, *, activate: bool) -> Any:
