@@ -66,6 +66,45 @@ def test_a_damaged_checkpoint_is_reported_and_skipped(
         read_record(tmp_path / "checkpoint-000000002")
 
 
+def test_checkpoints_of_another_job_are_never_removed(tmp_path: Path) -> None:
+    # given two checkpoints of another job, which has ended
+    other = store(tmp_path, writer=by(job="uid-0"))
+    for step in (1, 2):
+        other.write(DataCursor(step=step), TIME, save)
+    Fence(other.folder, by(job="uid-0")).release()
+    # when a job writes more than it keeps
+    writer = store(tmp_path, keep=1)
+    for step in (3, 4):
+        writer.write(DataCursor(step=step), TIME, save)
+    # then only its own are removed
+    assert [path.name[-1] for path in sorted(tmp_path.glob("checkpoint-*"))] == ["1", "2", "4"]
+
+
+def test_a_kill_while_a_checkpoint_is_replaced_loses_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # given a checkpoint, and a writer that ends between the two renames of a second write of its step
+    writer = store(tmp_path, keep=1)
+    writer.write(DataCursor(step=1, examples=8), TIME, save)
+    rename, folders = Path.rename, list[Path]()
+
+    def rename_one_folder(path: Path, target: Path) -> Path:
+        if path.is_dir():
+            folders.append(path)
+        if len(folders) > 1:
+            raise KeyboardInterrupt
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", rename_one_folder)
+    with pytest.raises(KeyboardInterrupt):
+        writer.write(DataCursor(step=1, examples=8), TIME, save)
+    monkeypatch.undo()
+    assert CheckpointReader(tmp_path).newest() is None
+    # when the next attempt claims the directory
+    newest = store(tmp_path, writer=by(1)).newest()
+    # then the checkpoint is back
+    assert newest is not None
+    assert newest.cursor.examples == 8
+
+
 def test_an_interrupted_write_leaves_no_checkpoint(tmp_path: Path) -> None:
     writer = store(tmp_path)
 

@@ -15,13 +15,14 @@ This module does not import TensorFlow: the function that writes the variables i
 
 import contextlib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Final
 
 import pydantic
 
 from tfdist.contract_model import ContractModel
 from tfdist.contract_reports import CheckpointReport
-from tfdist_trainer import evaluation_store, log
+from tfdist_trainer import atomic, evaluation_store, log
 from tfdist_trainer.errors import CheckpointUnwritableError, StorageError
 from tfdist_trainer.fence import Fence, Writer
 from tfdist_trainer.storage.folder import DamagedError
@@ -146,6 +147,8 @@ class CheckpointWriter(CheckpointReader):
     def __init__(self, directory: Location, *, keep: int, writer: Writer) -> None:
         super().__init__(open_folder(directory, tag=f"{writer.attempt}-{writer.host}"))
         self._keep = keep
+        self._own: dict[str, bool] = {}
+        """Names of checkpoints, and whether they are of this job."""
         self._writer = writer
         self._fence = Fence(self.folder, writer)
 
@@ -172,11 +175,12 @@ class CheckpointWriter(CheckpointReader):
             self._fence.check()
             with self.folder.staged(name) as staged:
                 save(str(staged.path / VARIABLES))
-                files = {path.name: file_record(path) for path in sorted(staged.path.iterdir())}
+                files = {path.name: _flushed(path) for path in sorted(staged.path.iterdir())}
                 record = Record(cursor=cursor, time=time, writer=self._writer, files=files, version=staged.version)
                 staged.complete(RECORD, record.to_json())
                 self._fence.check()
                 staged.publish()
+            self._own[name] = True
             self._prune()
         except (CheckpointUnwritableError, StorageError):
             with contextlib.suppress(StorageError):
@@ -211,14 +215,30 @@ class CheckpointWriter(CheckpointReader):
         self._fence.release()
 
     def _prune(self) -> None:
-        """Remove all but the newest `keep`, the best, and the checkpoint that is being evaluated."""
+        """Remove all of this job but the newest `keep`, the best, and the checkpoint that is being evaluated."""
         protected_steps = evaluation_store.protected_steps(self.folder)
         if protected_steps is None:
             return
-        kept = set(map(name_of, protected_steps)) | set(self._names()[-self._keep :])
-        for name in self._names():
+        own = [name for name in self._names() if self._is_own(name)]
+        kept = set(map(name_of, protected_steps)) | set(own[-self._keep :])
+        for name in own:
             if name not in kept:
                 self.folder.remove_folder(name, RECORD)
+
+    def _is_own(self, name: str) -> bool:
+        """Return whether this job, or one of its name that it replaces, wrote a checkpoint; False if unknown."""
+        if name not in self._own:
+            record = self._named(name).peek()
+            if record is None:
+                return False
+            self._own[name] = self._writer.replaces(record.writer)
+        return self._own[name]
+
+
+def _flushed(path: Path) -> FileRecord:
+    """Return the record of a file after flushing it to storage."""
+    atomic.sync(path)
+    return file_record(path)
 
 
 def _writer_of(checkpoint: StoredCheckpoint) -> str | None:

@@ -204,8 +204,8 @@ class Training:
         try:
             return self._steps_of(compiled=compiled).run(self._iterator, decision.steps)
         except (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError, tf.errors.NotFoundError) as error:
-            if not compiled or not self._xla.compiles_next:
-                raise
+            if not compiled or not self._xla.compiles_next or "IteratorGetNext" in error.message:
+                raise  # the last one: of the data
             reason = one_line(cause_of(error.message))[:300]
             if self._context.settings.xla == "On":
                 raise ConfigurationError(

@@ -10,18 +10,22 @@ from tfdist_trainer.autograph import graph
 from tfdist_trainer.keras_compat import raw
 from tfdist_trainer.strategies.reduction import all_reduce_sum
 from tfdist_trainer.strategies.replica_group import ReplicaGroup
+from tfdist_trainer.upstream.keras_layers import all_layers
 
 
 class BatchNormSync:
     """Averages the batch-normalization statistics over all replicas.
 
     The moving mean and variance of `BatchNormalization` differ on every replica (docs/trainer.md), and only those of
-    the chief would be saved. All other non-trainable floating-point variables are averaged as well.
+    the chief would be saved. All other non-trainable floating-point variables are averaged as well, but for those of
+    frozen layers, which are equal, and of which a mean is rounded.
     """
 
     def __init__(self, gang: ReplicaGroup, model: keras.Model) -> None:
         self._gang = gang
-        self._variables = [v for each in model.non_trainable_variables if _is_float((v := raw(each)).dtype)]
+        frozen = {id(each) for layer in all_layers(model) if not layer.trainable for each in layer.variables}
+        changing = (raw(each) for each in model.non_trainable_variables if id(each) not in frozen)
+        self._variables = [variable for variable in changing if _is_float(variable.dtype)]
         self._average = graph(self._in_graph)
 
     def run(self, weight: float) -> None:

@@ -15,7 +15,6 @@ import pydantic
 from pydantic import Field
 
 from tfdist.contract_model import ContractModel
-from tfdist_trainer import atomic
 from tfdist_trainer.fence import Writer
 from tfdist_trainer.storage.folder import DamagedError, Fetched, Folder
 from tfdist_trainer.storage.locations import Location, open_folder
@@ -150,8 +149,7 @@ def read_record(where: Location | StoredCheckpoint) -> Record:
 
 
 def file_record(path: Path) -> FileRecord:
-    """Return size and CRC-32 of `path` after flushing it to storage."""
-    atomic.sync(path)
+    """Return size and CRC-32 of `path`."""
     crc, size = 0, 0
     with path.open("rb") as file:
         while block := file.read(1 << 20):

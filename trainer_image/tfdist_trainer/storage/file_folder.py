@@ -9,6 +9,9 @@ from pathlib import Path
 from tfdist_trainer import atomic
 from tfdist_trainer.storage.folder import DamagedError, Folder
 
+_FORMER = "-former"
+"""Ends the name of a folder while another one takes its place."""
+
 
 @dataclass(frozen=True, slots=True)
 class FileFolder:
@@ -104,7 +107,7 @@ class FileFolder:
         """See `Folder`."""
         target = self.path / name
         temporary = target.with_name(f"{atomic.TEMPORARY_PREFIX}{name}")
-        former = target.with_name(f"{atomic.TEMPORARY_PREFIX}{name}-former")
+        former = target.with_name(f"{atomic.TEMPORARY_PREFIX}{name}{_FORMER}")
         with self._typed_errors():
             for leftover in (temporary, former):
                 shutil.rmtree(leftover, ignore_errors=True)
@@ -141,7 +144,11 @@ class FileFolder:
     ) -> None:
         """See `Folder`."""
         for leftover in self.path.glob(f"{atomic.TEMPORARY_PREFIX}{prefix}*"):
-            shutil.rmtree(leftover, ignore_errors=True)
+            final = self.path / leftover.name.removeprefix(atomic.TEMPORARY_PREFIX).removesuffix(_FORMER)
+            if leftover.name.endswith(_FORMER) and not final.exists():
+                leftover.rename(final)
+            else:
+                shutil.rmtree(leftover, ignore_errors=True)
 
     def fetch(self, version: str | None, sizes: Mapping[str, int]) -> "FileFolder":  # noqa: ARG002  they are here
         """See `Folder`."""
@@ -168,7 +175,11 @@ class _StagedFiles:
 
     def publish(self) -> None:
         """See `Staged`."""
-        # A damaged checkpoint of the same step may exist; a complete one is replaced by an equal one.
-        shutil.rmtree(self.final, ignore_errors=True)
+        # A checkpoint of the same step may exist: if this process is killed here, `remove_unfinished` brings it back.
+        former = self.final.with_name(f"{atomic.TEMPORARY_PREFIX}{self.final.name}{_FORMER}")
+        shutil.rmtree(former, ignore_errors=True)
+        if self.final.exists():
+            self.final.rename(former)
         self.path.rename(self.final)
         atomic.sync(self.final.parent)
+        shutil.rmtree(former, ignore_errors=True)
