@@ -1,26 +1,36 @@
 """`make bench-gpu`: it skips with a reason where there is no GPU, and its small form measures on the CPU."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from bench.gpu import run
+
+from tfdist_cluster.paths import REPOSITORY
 
 pytestmark = pytest.mark.trainer
 
 
-def test_without_a_gpu_it_skips_with_the_reason(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    monkeypatch.setattr(run, "listed_gpus", list)
-    assert run.main(["--only", "recovery", "--output", str(tmp_path / "results")]) == 0
-    assert capsys.readouterr().out.startswith("skipped recovery: nvidia-smi finds no NVIDIA GPU on this machine")
+def measured(*options: str, path: str) -> str:
+    """Return the output of `python -m bench.gpu` as `make bench-gpu` runs it, with programs of `path`."""
+    environ = os.environ | {"PYTHONPATH": "cluster:tests", "PATH": path}
+    command = [sys.executable, "-m", "bench.gpu", *options]
+    done = subprocess.run(command, cwd=REPOSITORY, env=environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    return done.stdout
+
+
+def test_without_a_gpu_it_skips_with_the_reason(tmp_path: Path) -> None:
+    output = measured("--only", "recovery", "--output", str(tmp_path / "results"), path=str(tmp_path))
+    assert output.startswith("skipped recovery: nvidia-smi finds no NVIDIA GPU on this machine")
     assert not (tmp_path / "results").exists()
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("part", ["float32", "recovery"])
-def test_the_small_form_measures_on_the_cpu(part: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_small_form_measures_on_the_cpu(part: str, tmp_path: Path) -> None:
     options = ["--device", "cpu", "--small", "--rounds", "1", "--seconds", "0.5"]
-    assert run.main(["--only", part, *options, "--output", str(tmp_path / "results")]) == 0
-    assert "one CPU" in capsys.readouterr().out if part == "float32" else "in place" in capsys.readouterr().out
+    output = measured("--only", part, *options, "--output", str(tmp_path / "results"), path=os.environ["PATH"])
+    assert ("one CPU" if part == "float32" else "in place") in output
     assert not (tmp_path / "results").exists(), "figures of a small form are of no use to others"
