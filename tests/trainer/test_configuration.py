@@ -76,10 +76,10 @@ CASES: dict[str, tuple[Any, ExitCode, str]] = {
         ExitCode.CONFIGURATION,
         "training.config.batchSizePerReplica: globalBatchSize and batchSizePerReplica are mutually exclusive",
     ),
-    "a checkpoint directory that is a URL": (
-        training(data=DATA) | {"checkpoint": {"directory": "gs://bucket/x"}},
+    "a checkpoint directory in a store that is not supported": (
+        training(data=DATA) | {"checkpoint": {"directory": "hdfs://host/x"}},
         ExitCode.CONFIGURATION,
-        "checkpoint.directory: 'gs://bucket/x' is not an absolute path",
+        "checkpoint.directory: 'hdfs://host/x' is neither an absolute path nor s3://bucket/key or gs://bucket/key",
     ),
     "an evaluation without checkpoints": (
         training(data={"eval": "{folder}/*.npz"}) | {"task": "Evaluate"},

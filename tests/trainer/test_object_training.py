@@ -131,7 +131,9 @@ def test_a_training_that_is_killed_in_an_upload_ends_and_is_evaluated_as_one_wit
     assert f"restored step=5 path={url}/checkpoint-000000005" in resumed.outputs
     # then
     records = [CheckpointReader(directory).newest() for directory in (url, str(tmp_path / "files"))]
-    (objects, files) = [(each.cursor, each.files) for each in records if each is not None]
+    # but for the number of the order, which depends on the names of the files
+    same = {"sharding_signature": ()}
+    (objects, files) = [(each.cursor.model_copy(update=same), each.files) for each in records if each is not None]
     assert objects == files, "also the checksums of all files"
     final = CheckpointReader(url).final("uid-1")
     assert final is not None
