@@ -23,7 +23,8 @@ COMMAND_LINE: Final = "command line"
 FIT: Final = "fit"
 EMBEDDING: Final = "embedding"
 NETWORKS: Final = "networks"
-SECTIONS: Final = (TRAINER, EVALUATOR, RECOVERY, COMMAND_LINE, FIT, EMBEDDING, NETWORKS)
+DATA: Final = "data"
+SECTIONS: Final = (TRAINER, EVALUATOR, RECOVERY, COMMAND_LINE, FIT, EMBEDDING, NETWORKS, DATA)
 """Keys of results in the file, and before `results` in the page's marks; the controller's have none."""
 
 _GIB: Final = 1024**3

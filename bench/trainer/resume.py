@@ -47,8 +47,8 @@ def main(folder: Path) -> None:
     """Write the records, and print the seconds to the first batch at each place, of each round."""
     from tfdist_trainer.checkpoint import DataCursor  # noqa: PLC0415  the process that starts this one needs none of it
 
-    _write(folder)
-    pipeline = _opened(folder)
+    write_records(folder, RECORDS)
+    pipeline = opened(str(folder))
     found = []
     for number in range(1 + ROUNDS):
         figures = {}
@@ -61,8 +61,8 @@ def main(folder: Path) -> None:
     print(json.dumps(found[1:]), flush=True)  # the first round loads TensorFlow's kernels
 
 
-def _write(folder: Path) -> None:
-    """Write files of equal records: their content does not matter."""
+def write_records(folder: Path, count: int) -> None:
+    """Write files with so many equal records: their content does not matter."""
     import numpy as np  # noqa: PLC0415  see `main`
     import tensorflow as tf  # noqa: PLC0415
 
@@ -72,12 +72,12 @@ def _write(folder: Path) -> None:
     record = example({"image": image, "label": np.int64(1)})
     for number in range(FILES):
         with tf.io.TFRecordWriter(str(folder / f"train-{number}.tfrecord")) as writer:
-            for _ in range(RECORDS // FILES):
+            for _ in range(count // FILES):
                 writer.write(record)
 
 
-def _opened(folder: Path) -> Any:
-    """Return the input pipeline of an only replica."""
+def opened(folder: str, **more: Any) -> Any:
+    """Return the input pipeline of an only replica of the program `image_classification`, with `more` configuration."""
     import tensorflow as tf  # noqa: PLC0415  see `main`
 
     from tfdist.contract import ReplicaJob  # noqa: PLC0415
@@ -90,7 +90,7 @@ def _opened(folder: Path) -> Any:
     place: dict[str, Any] = {"strategy": "OneDevice", "role": "worker", "index": 0, "replicas": {"worker": 1}}
     job = ReplicaJob(name="bench", namespace="default", uid="1", **place)
     gang = ReplicaGroup(Member(job=job, rank=0, size=1, addresses=()), tf.distribute.get_strategy())
-    config = {"data": {"train": f"{folder}/*.tfrecord"}, "batchSizePerReplica": BATCH}
+    config = {"data": {"train": f"{folder}/*.tfrecord"}, "batchSizePerReplica": BATCH} | more
     choice = programs.choose("image_classification", config)
     program: Any = choice.create()
     return open_input_pipeline(gang, program.examples_by_index(Split.TRAIN, Shard(0, 1)), choice.config, "data.train")

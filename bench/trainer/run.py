@@ -14,7 +14,7 @@ import numpy as np
 
 from bench import report
 from bench.results import Row, Samples, Target
-from bench.trainer import contest, embedding, evaluator_cost, fit_alone, fit_turns, resume, saving, start
+from bench.trainer import bucket, contest, embedding, evaluator_cost, fit_alone, fit_turns, jpeg, resume, saving, start
 from bench.trainer.processes import ProcessGroup
 from tfdist_cluster import console
 
@@ -38,6 +38,7 @@ NETWORKS: Final = {
     "resnet50": ("ResNet-50, 64 pixels, batch 16", contest.Contest("resnet50", 64, 16)),
     "transformer": ("transformer of 2 layers, 64 tokens, batch 64", contest.Contest("transformer", 64, 64)),
 }
+INPUT: Final = {"resume": resume.run, "jpeg": jpeg.run, "bucket": bucket.run}
 AS_FAST: Final = Target(ratio=1.0, text="<= the plain loop")
 ONE_PERCENT: Final = Target(ratio=1.01, text="<= 1 % more")
 
@@ -50,6 +51,8 @@ def main(arguments: Sequence[str]) -> int:
         _store(options, report.TRAINER, lambda: _measured(options, base, Path(name)))
         if networks := [name for name in NETWORKS if name in options.only]:
             _store(options, report.NETWORKS, lambda: _networks(networks, options))
+        if names := [name for name in INPUT if name in options.only]:
+            _store(options, report.DATA, lambda: _input(names, Path(name)))
         if "fit" in options.only:
             _store(options, report.FIT, lambda: _fit(base, Path(name)))
         if "evaluator" in options.only:
@@ -71,7 +74,7 @@ def _store(options: argparse.Namespace, section: str, measure: Callable[[], list
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="bench.trainer", description="Measures the trainer and a plain loop")
-    choices = [*MODELS, *NETWORKS, "fit", "saving", "start", "resume", "evaluator", "embedding"]
+    choices = [*MODELS, *NETWORKS, "fit", "saving", "start", *INPUT, "evaluator", "embedding"]
     parser.add_argument("--only", nargs="+", choices=choices, default=choices, help="default: all")
     parser.add_argument("--processes", nargs="+", type=int, default=[1, 2], help="default: 1 2")
     parser.add_argument(
@@ -103,9 +106,15 @@ def _measured(options: argparse.Namespace, base: dict[str, Any], folder: Path) -
     if "start" in options.only:
         with console.step("start"):
             rows += start.run(base | MODELS["mlp"].config, folder)
-    if "resume" in options.only:
-        with console.step("resume"):
-            rows += resume.run(folder / "resume")
+    return rows
+
+
+def _input(names: Sequence[str], folder: Path) -> list[Row]:
+    """Return the rows of the input of training."""
+    rows = []
+    for name in names:
+        with console.step(name):
+            rows += INPUT[name](folder / name)
     return rows
 
 
