@@ -219,10 +219,13 @@ class CheckpointWriter(CheckpointReader):
         protected_steps = evaluation_store.protected_steps(self.folder)
         if protected_steps is None:
             return
-        own = [name for name in self._names() if self._is_own(name)]
-        kept = set(map(name_of, protected_steps)) | set(own[-self._keep :])
-        for name in own:
-            if name not in kept:
+        kept, newest = set(map(name_of, protected_steps)), self._keep
+        for name in reversed(self._names()):
+            if not self._is_own(name):
+                continue
+            if newest:
+                newest -= 1
+            elif name not in kept:
                 self.folder.remove_folder(name, RECORD)
 
     def _is_own(self, name: str) -> bool:
