@@ -6,7 +6,6 @@ their own, of which one waits while the other computes.
 
 import json
 import os
-import subprocess
 import sys
 import threading
 import time
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.results import Row, Samples, Target
-from bench.trainer.processes import environ
+from bench.trainer.processes import reported
 
 AT_LEAST_EQUAL: Final = Target(ratio=1.0, text="<= Keras' fit")
 TIMEOUT_SECONDS: Final = 590
@@ -45,13 +44,10 @@ class Contest:
 
 def run(contest: Contest, title: str, more: Mapping[str, str] | None = None) -> Row:
     """Return the time of an example, compared with that of `fit`; `more` is added to the environment."""
-    command = [sys.executable, "-m", "bench.trainer.contest", json.dumps(asdict(contest))]
-    done = subprocess.run(
-        command, env=environ() | dict(more or {}), stdout=subprocess.PIPE, text=True, check=True,
-        timeout=TIMEOUT_SECONDS,
-    )  # fmt: skip
+    arguments = json.dumps(asdict(contest))
+    pairs = reported("bench.trainer.contest", arguments, more=more or {}, timeout=TIMEOUT_SECONDS)
     samples = Samples()
-    for ours, peer in json.loads(done.stdout.splitlines()[-1]):
+    for ours, peer in pairs:
         samples.add({"ours": 1e3 / ours, "fit": 1e3 / peer, "speed": ours, "speed of fit": peer})
     speeds = [samples.median(name) or 0.0 for name in ("speed", "speed of fit")]
     spreads = f"{samples.spread('ours')} and {samples.spread('fit')} ms"

@@ -6,14 +6,13 @@ batch.
 """
 
 import json
-import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any, Final
 
 from bench.results import Row, Samples, Target
-from bench.trainer.processes import environ
+from bench.trainer.processes import reported
 from bench.trainer.resume import opened
 
 IMAGES: Final = 2_000
@@ -30,10 +29,8 @@ AS_FAST: Final = Target(ratio=1.0, text="<= the plain pipeline")
 def run(folder: Path) -> list[Row]:
     """Return the time of an image in both pipelines."""
     folder.mkdir()
-    command = [sys.executable, "-m", "bench.trainer.jpeg", str(folder)]
-    done = subprocess.run(command, env=environ(), stdout=subprocess.PIPE, text=True, check=True)
     samples = Samples()
-    for speeds in json.loads(done.stdout.splitlines()[-1]):
+    for speeds in reported("bench.trainer.jpeg", str(folder)):
         samples.add(
             {name: 1e3 / speed for name, speed in speeds.items()} | {f"{n} speed": s for n, s in speeds.items()}
         )

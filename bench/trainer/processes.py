@@ -115,3 +115,10 @@ def environ() -> dict[str, str]:
         "TF_CPP_MIN_LOG_LEVEL": "2",
         "PYTHONPATH": os.pathsep.join([str(REPOSITORY), os.environ.get("PYTHONPATH", "")]),
     }
+
+
+def reported(module: str, *arguments: str, more: Mapping[str, str] = _NOTHING, timeout: float | None = None) -> Any:
+    """Return the JSON that `python -m module *arguments` prints last; `more` is added to its environment."""
+    command, variables = [sys.executable, "-m", module, *arguments], environ() | dict(more)
+    done = subprocess.run(command, env=variables, stdout=subprocess.PIPE, text=True, check=True, timeout=timeout)
+    return json.loads(done.stdout.splitlines()[-1])

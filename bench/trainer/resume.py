@@ -5,14 +5,13 @@ place in turn: what a resume does otherwise, such as restoring variables, does n
 """
 
 import json
-import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any, Final
 
 from bench.results import Row, Samples, Target
-from bench.trainer.processes import environ
+from bench.trainer.processes import reported
 
 RECORDS: Final = 200_000
 FILES: Final = 4
@@ -26,10 +25,8 @@ AS_AT_0: Final = Target(ratio=1.2, text="<= 20 % more than at 0 %")
 def run(folder: Path) -> list[Row]:
     """Return the seconds to the first batch at each place; the peer of the others is that at 0 %."""
     folder.mkdir()
-    command = [sys.executable, "-m", "bench.trainer.resume", str(folder)]
-    done = subprocess.run(command, env=environ(), stdout=subprocess.PIPE, text=True, check=True)
     samples = Samples()
-    for figures in json.loads(done.stdout.splitlines()[-1]):
+    for figures in reported("bench.trainer.resume", str(folder)):
         samples.add(figures)
     return [_row(samples, place) for place in PLACES]
 

@@ -231,3 +231,15 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
     """What a script on one worker writes that is left alone (`resumed_scripts`)."""
     [result] = Script(tmp_path_factory.mktemp("undisturbed") / "run").until_done()
     return result  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def url(
+    proxy: FaultyServer,  # noqa: ARG001  it sets the environment
+    object_server: ObjectServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> str:
+    """A checkpoint directory of the test; heartbeats stand still, because their threads would outlive the server."""
+    monkeypatch.setattr("tfdist_trainer.writer_heartbeat.PERIOD_SECONDS", 1e6)
+    return object_server.address(f"{tmp_path.name}/checkpoints")

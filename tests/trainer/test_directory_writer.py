@@ -3,13 +3,13 @@
 from pathlib import Path
 
 import pytest
+from support.checkpoint_writers import Running
 
 from tfdist.contract import ExitCode, Role
 from tfdist_trainer import errors, writer_heartbeat
 from tfdist_trainer.checkpoint import CheckpointWriter, DataCursor
 from tfdist_trainer.errors import CheckpointUnwritableError, ConfigurationError
 from tfdist_trainer.fence import FILE, Fence, Writer
-from tfdist_trainer.writer_heartbeat import WriterHeartbeat
 
 
 def writer(name: str, *, uid: str = "", namespace: str = "ml", attempt: int = 0) -> Writer:
@@ -17,19 +17,6 @@ def writer(name: str, *, uid: str = "", namespace: str = "ml", attempt: int = 0)
     return Writer(
         job=uid, name=name, namespace=namespace, role=Role.WORKER, index=0, attempt=attempt, host=f"{name}-worker-0"
     )
-
-
-class Running:
-    """Job `first` runs: its counter changes between two polls, `beats` times."""
-
-    def __init__(self, directory: Path, beats: int) -> None:
-        self.heartbeat = WriterHeartbeat(directory, "uid-of-first")
-        self.beats, self.polls = beats, 0
-
-    def pause(self, _: float) -> None:
-        self.polls += 1
-        if self.polls <= self.beats:
-            self.heartbeat.beat()
 
 
 def never(_: float) -> None:

@@ -2,99 +2,39 @@
 
 from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
+from support.checkpoint_writers import (
+    CLAIM,
+    TIME,
+    VALUES,
+    files_of,
+    newest,
+    objects,
+    save,
+    store,
+    write,
+)
 from support.faulty_server import Fault, FaultyServer
 from support.object_servers import BUCKET, GS_IS_LONG, ObjectServer
 
-from tfdist.contract import ExitCode, Role
-from tfdist_trainer import errors, writer_heartbeat
-from tfdist_trainer.checkpoint import CheckpointReader, CheckpointWriter, DataCursor, read_record
-from tfdist_trainer.errors import CheckpointUnwritableError, ConfigurationError, StorageError
+from tfdist.contract import ExitCode
+from tfdist_trainer import errors
+from tfdist_trainer.checkpoint import CheckpointReader, DataCursor, read_record
+from tfdist_trainer.errors import ConfigurationError, StorageError
 from tfdist_trainer.evaluation_store import BestPolicy, EvaluationResult, EvaluationStore, early_stop_reason
-from tfdist_trainer.fence import Fence, Writer
-from tfdist_trainer.initial_checkpoint import existing_checkpoint
 from tfdist_trainer.storage.locations import open_folder
 from tfdist_trainer.storage.object_folder import ObjectFolder
 from tfdist_trainer.storage.object_store import Bucket
 from tfdist_trainer.storage.object_urls import split
 from tfdist_trainer.stored_checkpoint import stored_checkpoint
-from tfdist_trainer.writer_heartbeat import WriterHeartbeat
 
-TIME = "2026-01-02T03:04:05.678Z"
-VALUES = bytes(range(256)) * 4000
 RETRY = {
     "max_retries": 2,
     "retry_timeout": timedelta(seconds=60),
     "backoff": {"init_backoff": timedelta(milliseconds=5)},
 }
-
-
-@pytest.fixture
-def url(
-    proxy: FaultyServer,  # noqa: ARG001  it sets the environment
-    object_server: ObjectServer,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> str:
-    """A checkpoint directory of the test; heartbeats stand still, because their threads would outlive the server."""
-    monkeypatch.setattr(writer_heartbeat, "PERIOD_SECONDS", 1e6)
-    return object_server.address(f"{tmp_path.name}/checkpoints")
-
-
-def by(attempt: int = 0, name: str = "first", host: str = "worker-0") -> Writer:
-    return Writer(
-        job=f"uid-of-{name}", name=name, namespace="ml", role=Role.WORKER, index=0, attempt=attempt, host=host
-    )
-
-
-def save(prefix: str, values: bytes = VALUES) -> None:
-    Path(f"{prefix}.index").write_bytes(b"index")
-    Path(f"{prefix}.data-00000-of-00001").write_bytes(values)
-
-
-def store(directory: str | ObjectFolder, *, keep: int = 3, writer: Writer | None = None) -> CheckpointWriter:
-    made = CheckpointWriter(directory, keep=keep, writer=writer or by())
-    made.claim()
-    return made
-
-
-def write(writer: CheckpointWriter, *steps: int) -> None:
-    for step in steps:
-        writer.write(DataCursor(step=step), TIME, save)
-
-
-def ended(directory: str, name: str = "first") -> None:
-    """The job has ended, as far as a reader can know."""
-    WriterHeartbeat(directory, f"uid-of-{name}").stop()
-
-
-def newest(directory: str | ObjectFolder) -> int | None:
-    """Return the step of the newest checkpoint, whose files are whole."""
-    reader = CheckpointReader(directory)
-    record = reader.newest()
-    if record is None:
-        return None
-    path = reader.path_of(record.cursor.step).path()
-    assert (path / "variables.data-00000-of-00001").read_bytes() == VALUES
-    return record.cursor.step
-
-
-def objects(directory: str) -> list[str]:
-    """Return the keys of all objects below the checkpoint directory, with `V` for the name of a version."""
-    bucket, key = split(directory)
-    found = [each.key.removeprefix(f"{key}/").split("/") for each in Bucket(bucket).tree(f"{key}/")]
-    return sorted("/".join("V" if part.startswith("0-worker-0-") else part for part in parts) for parts in found)
-
-
-def files_of(step: int) -> list[str]:
-    names = ["V/variables.data-00000-of-00001", "V/variables.index", "checkpoint.json"]
-    return [f"checkpoint-{step:09d}/{name}" for name in names]
-
-
-CLAIM = ["fence.json", "writer-uid-of-first.heartbeat"]
 
 
 def test_the_newest_is_found_and_older_ones_than_wanted_are_removed_except_for_the_best(url: str) -> None:
@@ -213,45 +153,6 @@ def test_a_damaged_checkpoint_is_reported_with_its_url_and_skipped(
 
 
 @GS_IS_LONG
-def test_an_earlier_attempt_cannot_write_any_more(url: str) -> None:
-    old = store(url)
-    write(old, 1)
-    store(url, writer=by(attempt=1, host="worker-0-new"))
-    with pytest.raises(CheckpointUnwritableError, match=r"belongs to attempt 1 .*this is attempt 0"):
-        write(old, 2)
-    assert newest(url) == 1
-
-
-@GS_IS_LONG
-def test_a_claim_during_an_upload_is_respected_and_its_objects_are_removed(url: str) -> None:
-    old = store(url)
-
-    def overtaken(prefix: str) -> None:
-        save(prefix)
-        Fence(url, by(attempt=1)).claim()
-
-    with pytest.raises(CheckpointUnwritableError):
-        old.write(DataCursor(step=2), TIME, overtaken)
-    assert newest(url) is None
-    store(url, writer=by(attempt=2))
-    assert objects(url) == CLAIM
-
-
-def test_of_two_claims_at_the_same_time_one_holds(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The other attempt claims when this one has read that there is no claim."""
-    swap = ObjectFolder.swap_text
-
-    def later(folder: ObjectFolder, name: str, text: str, expected: str | None) -> bool:
-        monkeypatch.setattr(ObjectFolder, "swap_text", swap)
-        Fence(url, by(attempt=1)).claim()
-        return swap(folder, name, text, expected)
-
-    monkeypatch.setattr(ObjectFolder, "swap_text", later)
-    with pytest.raises(CheckpointUnwritableError, match=r"belongs to attempt 1"):
-        Fence(url, by(attempt=0)).claim()
-
-
-@GS_IS_LONG
 def test_a_folder_is_replaced_with_all_that_is_below_it(url: str) -> None:
     folder = open_folder(url, field="training.export.directory")
     for names in (["model.keras", "saved_model/saved_model.pb", "saved_model/variables/1"], ["model.keras"]):
@@ -260,47 +161,6 @@ def test_a_folder_is_replaced_with_all_that_is_below_it(url: str) -> None:
                 (path / name).parent.mkdir(parents=True, exist_ok=True)
                 (path / name).write_text("x")
         assert objects(url) == [f"final/{name}" for name in names]
-
-
-class Running:
-    """Job `first` runs: its counter changes between two polls, `beats` times."""
-
-    def __init__(self, directory: str, beats: int) -> None:
-        self.heartbeat = WriterHeartbeat(directory, "uid-of-first")
-        self.beats, self.polls = beats, 0
-
-    def pause(self, _: float) -> None:
-        self.polls += 1
-        if self.polls <= self.beats:
-            self.heartbeat.beat()
-
-
-@GS_IS_LONG
-def test_a_directory_whose_writer_runs_is_rejected_and_one_that_was_killed_hands_it_over(url: str) -> None:
-    Fence(url, by()).claim()
-    with pytest.raises(ConfigurationError) as caught:
-        Fence(url, by(name="second"), Running(url, beats=1000).pause).claim()
-    assert str(caught.value).startswith(f"checkpoint.directory: {url} is written by attempt 0 of job ml/first")
-    late = Running(url, beats=3)
-    Fence(url, by(name="second"), late.pause).claim()
-    assert objects(url) == ["fence.json", "writer-uid-of-second.heartbeat"]
-    with pytest.raises(FileNotFoundError):
-        late.heartbeat.beat()
-
-
-@GS_IS_LONG
-def test_checkpoints_of_others_that_are_further_are_set_aside_and_can_be_named(url: str, tmp_path: Path) -> None:
-    write(store(url, writer=by(name="old")), 10, 20)
-    ended(url, "old")
-    new = store(url)
-    new.set_aside(above=10)
-    assert newest(url) == 10
-    aside = f"{url}/set-aside-by-uid-of-first"
-    assert newest(aside) == 20, "nothing is lost"
-    checkpoint, record = existing_checkpoint(f"{aside}/checkpoint-000000020")
-    assert (str(checkpoint), record.cursor.step) == (f"{aside}/checkpoint-000000020", 20)
-    write(store(str(tmp_path / "files")), 5)
-    assert newest(str(tmp_path / "files")) == 5, "the same writer saves to files"
 
 
 @GS_IS_LONG
@@ -355,17 +215,6 @@ def test_a_bucket_that_does_not_exist_is_an_error_of_the_configuration(url: str)
     message = r"^checkpoint\.directory: ..://no-such-bucket: there is no such bucket; check its name and the server, "
     with pytest.raises(ConfigurationError, match=message):
         folder.write_text("fence.json", "{}")
-
-
-@GS_IS_LONG
-def test_a_claim_removes_nothing_that_others_have_stored_there(
-    url: str, object_server: ObjectServer, tmp_path: Path
-) -> None:
-    keys = ["checkpoint-000000500/model/weights.bin", "checkpoint-5/trainer.json", "notes.txt"]
-    for key in keys:
-        object_server.put(f"{tmp_path.name}/checkpoints/{key}", b"of another program")
-    store(url)
-    assert objects(url) == sorted([*CLAIM, *keys])
 
 
 @GS_IS_LONG
