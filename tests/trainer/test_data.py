@@ -266,11 +266,8 @@ def test_damaged_data_is_found_by_reading_and_a_damaged_length_by_counting(tmp_p
     content[3 * size + 20] ^= 1
     path.write_bytes(content)
     assert tfrecord.count(str(path), gzip=False) == 5
-    with pytest.raises(DataMalformedError, match=r"x: damaged .*after 3 records"):
+    with pytest.raises(DataMalformedError, match=r"x: record 3: damaged: its checksum is wrong"):
         tfrecord.check(str(path), COLUMNS, strictly(), gzip=False)
-    skipping = BadRecords(skip=True)
-    assert tfrecord.check(str(path), COLUMNS, skipping, gzip=False) == (3, ())
-    assert skipping.count == 2, "TensorFlow reads no further than the damage"
 
 
 @pytest.mark.trainer

@@ -92,11 +92,12 @@ def test_a_resume_reads_only_what_follows(tmp_path: Path) -> None:
 
 
 def test_a_record_that_is_changed_after_counting_fails_the_read(tmp_path: Path) -> None:
+    from tfdist_trainer.data.framing import frames
     from tfdist_trainer.data.record_reader import RecordReader
 
     write(tmp_path, 9)
     path = tmp_path / "part-0.tfrecord"
-    reader, content = RecordReader([str(path)]), bytearray(path.read_bytes())
+    reader, content = RecordReader([str(path)], [[frames(str(path), gzip=False)]]), bytearray(path.read_bytes())
     content[-6] ^= 1
     path.write_bytes(content)
     assert len(reader.read(np.arange(8))) == 8
@@ -110,6 +111,7 @@ def test_a_record_that_is_changed_after_counting_fails_the_read(tmp_path: Path) 
 def test_records_of_any_length_have_the_checksum_that_tensorflow_has_written(tmp_path: Path) -> None:
     import tensorflow as tf
 
+    from tfdist_trainer.data.framing import frames
     from tfdist_trainer.data.record_reader import RecordReader
 
     random = np.random.default_rng(3)
@@ -119,7 +121,7 @@ def test_records_of_any_length_have_the_checksum_that_tensorflow_has_written(tmp
         for record in records:
             writer.write(record)
     order = random.permutation(len(records))
-    assert list(RecordReader([name]).read(order)) == [records[index] for index in order]
+    assert list(RecordReader([name], [[frames(name, gzip=False)]]).read(order)) == [records[index] for index in order]
 
 
 def test_the_checksum_is_that_of_the_published_example() -> None:

@@ -10,6 +10,7 @@ import io
 import mmap
 import struct
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -25,21 +26,42 @@ FOOTER: Final = 4
 """Bytes of the checksum after the data of a record."""
 AROUND: Final = _HEADER.size + FOOTER
 """Bytes of a record without its data."""
+_SEARCHED: Final = 1 << 20
+"""Bytes in which the next record is searched for at a time, after a damaged one."""
+
+_Headers = tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32], str | None]
+"""Lengths and their checksums, and what is wrong after them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frames:
-    """The records of a file: `count` valid ones, possibly followed by invalid data."""
+    """Complete records in succession, possibly followed by invalid data."""
 
-    count: int
+    lengths: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64), compare=False)
+    """Bytes of the data of each record, [count]."""
     problem: str | None = None
     """A description of the invalid data after the records, or None."""
-    lengths: npt.NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64), compare=False)
-    """Bytes of the data of each record, [count]."""
+    start: int = 0
+    """Offset of the first record in bytes."""
+
+    @property
+    def count(self) -> int:
+        """Number of records."""
+        return len(self.lengths)
+
+    @property
+    def offsets(self) -> npt.NDArray[np.int64]:
+        """Offsets of the data of each record in bytes, [count]."""
+        return self.start + np.cumsum(self.lengths + AROUND) - self.lengths - FOOTER
+
+    @property
+    def end(self) -> int:
+        """Offset of the first byte after the records."""
+        return self.start + int(np.sum(self.lengths + AROUND))
 
 
 def frames(name: str, *, gzip: bool) -> Frames:
-    """Return the number of complete records at the start of the file `name`.
+    """Return the complete records at the start of the file `name`.
 
     Of a plain file only the headers are read; a compressed file is decompressed.
 
@@ -47,11 +69,24 @@ def frames(name: str, *, gzip: bool) -> Frames:
         OSError: the file cannot be read.
     """
     path = local(name)
-    lengths, checksums, problem = _compressed(path) if gzip else _plain(path)
-    wrong = np.flatnonzero(masked_crc32c(lengths) != checksums)
-    if wrong.size:
-        return Frames(int(wrong[0]), "the length's checksum is wrong", lengths[: wrong[0]])
-    return Frames(len(lengths), problem, lengths)
+    return _complete(_compressed(path)) if gzip else _complete(_plain(path, 0))
+
+
+def runs(name: str) -> Iterator[Frames]:
+    """Yield the complete records of an uncompressed file up to each damaged length, and after it.
+
+    Where the next record begins is not known after a damaged length. It is searched for: the next length that has its
+    checksum.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    path = local(name)
+    start: int | None = 0
+    while start is not None:
+        found = _complete(_plain(path, start), start)
+        yield found
+        start = None if found.problem is None else _next_header(path, found.end + 1)
 
 
 def masked_crc32c(lengths: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]:
@@ -80,7 +115,31 @@ def _table() -> npt.NDArray[np.uint32]:
 
 TABLE: Final = _table()
 
-_Headers = tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32], str | None]
+
+def _complete(headers: _Headers, start: int = 0) -> Frames:
+    """Return the records before the first of `headers` whose checksum is wrong."""
+    lengths, checksums, problem = headers
+    wrong = np.flatnonzero(masked_crc32c(lengths) != checksums)
+    if wrong.size:
+        lengths, problem = lengths[: wrong[0]], "the length's checksum is wrong"
+    return Frames(lengths.astype(np.int64), problem, start)
+
+
+def _next_header(path: str, start: int) -> int | None:
+    """Return the first offset from `start` on with a length, its checksum, and as many bytes after it; or None."""
+    size = Path(path).stat().st_size
+    with Path(path).open("rb") as file:
+        while start + AROUND <= size:
+            file.seek(start)
+            octets = np.frombuffer(file.read(_SEARCHED + _HEADER.size - 1), np.uint8)
+            headers = np.lib.stride_tricks.sliding_window_view(octets, _HEADER.size)
+            lengths = headers[:, :8].copy().view("<u8").ravel()
+            checksums = headers[:, 8:].copy().view("<u4").ravel()
+            for place in np.flatnonzero(masked_crc32c(lengths) == checksums).tolist():
+                if start + place + AROUND + int(lengths[place]) <= size:
+                    return start + int(place)
+            start += len(headers)
+    return None
 
 
 def _arrays(headers: list[tuple[int, int]], problem: str | None) -> _Headers:
@@ -88,13 +147,13 @@ def _arrays(headers: list[tuple[int, int]], problem: str | None) -> _Headers:
     return both[:, 0].copy(), both[:, 1].astype(np.uint32), problem
 
 
-def _plain(name: str) -> _Headers:
-    """Return the lengths, their checksums, and the problem at the end, if any, of an uncompressed file."""
+def _plain(name: str, start: int) -> _Headers:
+    """Return the lengths, their checksums, and the problem at the end, if any, of an uncompressed file from `start`."""
     size = Path(name).stat().st_size
     headers: list[tuple[int, int]] = []
     if not size:
         return _arrays(headers, None)
-    position, problem = 0, None
+    position, problem = start, None
     with Path(name).open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
         while position < size:
             header = _HEADER.unpack_from(view, position) if position + AROUND <= size else None

@@ -16,9 +16,6 @@ from tfdist_trainer.data.object_cache import download
 from tfdist_trainer.data.record_reader import Indices, RecordReader
 from tfdist_trainer.data.source import PARALLEL_CALLS, FileSource
 
-_READ_RECORDS: Final = 1024
-_READ_BYTES: Final = 4 << 20
-"""Limits of the records that are read at a time, unless a batch has more."""
 _PARALLEL_READS: Final = 2
 
 
@@ -37,7 +34,7 @@ class IndexedSource(FileSource):
         self._files = tuple(files)
         self._columns = columns
         download(files)
-        self._reader = RecordReader(files)
+        self._reader = RecordReader(files, [[tfrecord.complete(name, gzip=False)] for name in files])
         self.count = self._reader.count
         encoded = any(column.kind == "encoded" for column in columns)
         self.parallel = tf.data.AUTOTUNE if encoded else PARALLEL_CALLS
@@ -55,7 +52,7 @@ class IndexedSource(FileSource):
 
         Several batches are read at a time, so that the costs of a call are those of many records.
         """
-        several = max(1, min(_READ_RECORDS, _READ_BYTES // max(1, self._reader.mean_bytes)) // size)
+        several = max(1, self._reader.batch // size)
 
         @do_not_convert
         def read(elements: Any, valid_mask: tf.Tensor) -> Any:

@@ -14,13 +14,15 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from tfdist_trainer.data import tfrecord
 from tfdist_trainer.data.checksums import combined_crc32c
-from tfdist_trainer.data.framing import AROUND, FOOTER, unmasked
+from tfdist_trainer.data.framing import FOOTER, Frames, unmasked
 from tfdist_trainer.data.object_cache import local
 
 _MAX_OPEN: Final = 512
 """Number of files that stay open."""
+_READ_RECORDS: Final = 1024
+_READ_BYTES: Final = 4 << 20
+"""Limits of the records that are read at a time."""
 
 Indices = npt.NDArray[np.int64]
 
@@ -28,18 +30,12 @@ Indices = npt.NDArray[np.int64]
 class RecordReader:
     """The records of all `files`, numbered in the order of the files. May be used by several threads at a time."""
 
-    def __init__(self, files: Sequence[str]) -> None:
-        """Read the headers of all records.
-
-        Raises:
-            DataMalformedError: a file is not TFRecord, or is truncated.
-        """
+    def __init__(self, files: Sequence[str], frames: Sequence[Sequence[Frames]]) -> None:
+        """Number the records of `files`, which are those of `frames` of each file."""
         self._files = tuple(files)
-        lengths = [tfrecord.lengths(name, gzip=False).astype(np.int64) for name in files]
-        starts = [np.cumsum(sizes + AROUND) - sizes - FOOTER for sizes in lengths]
-        self._ends = np.cumsum([len(sizes) for sizes in lengths], dtype=np.int64)
-        self._lengths = np.concatenate([np.empty(0, np.int64), *lengths])
-        self._starts = np.concatenate([np.empty(0, np.int64), *starts])
+        self._ends = np.cumsum([sum(run.count for run in runs) for runs in frames], dtype=np.int64)
+        self._lengths = np.concatenate([np.empty(0, np.int64), *(run.lengths for runs in frames for run in runs)])
+        self._starts = np.concatenate([np.empty(0, np.int64), *(run.offsets for runs in frames for run in runs)])
         self._open: dict[int, int] = {}
 
     @property
@@ -48,9 +44,15 @@ class RecordReader:
         return len(self._starts)
 
     @property
-    def mean_bytes(self) -> int:
-        """Mean size of a record in bytes, rounded down; 0 if there are none."""
-        return int(self._lengths.mean()) if self.count else 0
+    def batch(self) -> int:
+        """Number of records to read at a time, so that the costs of a call are those of many records."""
+        mean = int(self._lengths.mean()) if self.count else 0
+        return max(1, min(_READ_RECORDS, _READ_BYTES // max(1, mean)))
+
+    def close(self) -> None:
+        """Close the files."""
+        while self._open:
+            os.close(self._open.popitem()[1])
 
     def read(self, indices: Indices) -> npt.NDArray[np.object_]:
         """Return the records with `indices`, [n], as bytes, [n].
@@ -60,6 +62,25 @@ class RecordReader:
         Raises:
             ValueError: a file cannot be read any more, or a record does not have its checksum.
         """
+        found = self._with_checksums(indices)
+        if not _undamaged(found):
+            raise ValueError("the checksum of a record is wrong")
+        return _data(found)
+
+    def read_undamaged(self, indices: Indices) -> npt.NDArray[np.object_]:
+        """Return the records with `indices`, [n], and None for each whose checksum is wrong.
+
+        Raises:
+            ValueError: a file cannot be read any more.
+        """
+        found = self._with_checksums(indices)
+        damaged = [] if _undamaged(found) else [place for place in range(len(found)) if not _undamaged(found[[place]])]
+        found = _data(found)
+        found[damaged] = None
+        return found
+
+    def _with_checksums(self, indices: Indices) -> npt.NDArray[np.object_]:
+        """Return the records with `indices`, [n], each with the checksum that follows it."""
         order = np.argsort(indices)
         found = np.empty(len(indices), object)
         files = np.searchsorted(self._ends, indices[order], side="right")
@@ -67,9 +88,6 @@ class RecordReader:
         for first, end in pairwise(borders):
             places = order[first:end]
             found[places] = self._read_file(int(files[first]), indices[places])
-        _verify(found)
-        for place, record in enumerate(found):
-            found[place] = record[:-FOOTER]
         return found
 
     def _read_file(self, file: int, indices: Indices) -> npt.NDArray[np.object_]:
@@ -106,10 +124,17 @@ class RecordReader:
                 os.close(descriptor)
 
 
-def _verify(records: npt.NDArray[np.object_]) -> None:
-    """Raise `ValueError` if one of `records`, each followed by its checksum, does not have it."""
+def _undamaged(records: npt.NDArray[np.object_]) -> bool:
+    """Return whether each of `records` has the checksum that follows it."""
     octets = [np.frombuffer(record, np.uint8) for record in records]
     stored = np.frombuffer(b"".join(record[-FOOTER:] for record in records), "<u4")
     expected = int(np.bitwise_xor.reduce(unmasked(stored), initial=np.uint32(0)))
-    if combined_crc32c([record[:-FOOTER] for record in octets]) != expected:
-        raise ValueError("the checksum of a record is wrong")
+    return combined_crc32c([record[:-FOOTER] for record in octets]) == expected
+
+
+def _data(records: npt.NDArray[np.object_]) -> npt.NDArray[np.object_]:
+    """Return `records` without the checksums that follow them."""
+    found = np.empty(len(records), object)
+    for place, record in enumerate(records):
+        found[place] = record[:-FOOTER]
+    return found

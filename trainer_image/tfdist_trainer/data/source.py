@@ -19,7 +19,9 @@ from tfdist_trainer.data import csvs, idx, json_lines, npz, parquet, text_exampl
 from tfdist_trainer.data.batches import BatchOrder, indexed_batches, streamed_batches
 from tfdist_trainer.data.columns import Array, BadRecords, Column
 from tfdist_trainer.data.files import FileAssignment, still_readable
+from tfdist_trainer.data.framing import runs
 from tfdist_trainer.data.object_cache import download, local
+from tfdist_trainer.data.record_reader import RecordReader
 from tfdist_trainer.errors import ColumnAbsentError, ConfigurationError, DataMalformedError
 
 Read = Callable[[str, Sequence[Column], BadRecords], dict[str, Array]]
@@ -167,8 +169,11 @@ class TFRecordSource(FileSource):
         else:
             found = [(tfrecord.count(name, gzip=gzip), ()) for name in part.files]
         self._readable = [readable for readable, _ in found]
-        # (file, record) as one number, so that a tensor of them can be searched.
-        self._bad = [(file << 40) + record for file, (_, wrong) in enumerate(found) for record in wrong]
+        # Records are numbered over all files, so that a tensor of the bad ones can be searched.
+        self._first = [sum(self._readable[:file]) for file in range(len(found))]
+        self._bad = [first + record for first, (_, wrong) in zip(self._first, found, strict=True) for record in wrong]
+        by_index = options.skip_bad and not gzip
+        self._reader = RecordReader(part.files, [tuple(runs(name)) for name in part.files]) if by_index else None
         total = sum(self._readable) - len(self._bad)
         self.count = len(range(part.offset, total, part.stride))
         self.skipped = bad.count if part.offset == 0 else 0
@@ -219,17 +224,32 @@ class TFRecordSource(FileSource):
 
     def _file(self, number: tf.Tensor) -> tf.data.Dataset:
         """Return the good records of the file `number`."""
+        first = tf.gather(tf.constant(self._first, tf.int64), number)
+        count = tf.gather(tf.constant(self._readable, tf.int64), number)
+        if self._reader is not None:
+            return self._read(self._reader, tf.data.Dataset.range(first, first + count).filter(self._is_good))
         name = tf.gather(tf.constant([local(name) for name in self._part.files]), number)
         kind = tfrecord.compression(self._options.gzip)
         records = tf.data.TFRecordDataset(name, compression_type=kind, buffer_size=1 << 20)
         if not self._options.skip_bad:
             return records
-        records = records.take(tf.gather(tf.constant(self._readable, tf.int64), number))
-        if not self._bad:
-            return records
-        first, bad = tf.cast(number, tf.int64) * (1 << 40), tf.constant(self._bad, tf.int64)
-        good = records.enumerate().filter(lambda place, _: tf.reduce_all(first + place != bad))
+        good = records.take(count).enumerate(first).filter(lambda index, _: self._is_good(index))
         return good.map(lambda _, record: record)
+
+    @do_not_convert
+    def _is_good(self, index: tf.Tensor) -> tf.Tensor:
+        """Return whether the record with this number is not to be skipped, bool []."""
+        return tf.reduce_all(index != tf.constant(self._bad, tf.int64))
+
+    @staticmethod
+    def _read(reader: RecordReader, indices: tf.data.Dataset) -> tf.data.Dataset:
+        """Return the records with `indices` in the place of these."""
+
+        @do_not_convert
+        def read(batch: tf.Tensor) -> tf.Tensor:
+            return tf.ensure_shape(tf.numpy_function(reader.read, [batch], tf.string, stateful=False), [None])
+
+        return indices.batch(reader.batch).map(read).unbatch()
 
     def _in_memory(self) -> tf.Tensor:
         """Return all records, strings [count]."""

@@ -2,22 +2,24 @@
 
 Before training the records are only counted, by the lengths in their headers (`framing`). A record that is damaged, or
 does not match the columns, fails the step that reads it, and `check` then finds that record. If bad records are to be
-skipped, all are checked first, because every member must know the number of steps in an epoch.
+skipped, all are checked first, because every member must know the number of steps in an epoch. TensorFlow's reader ends
+at the first damaged record: uncompressed files are then read by index (`record_reader`), without the damaged ones.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import Any, Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 
 from tfdist_trainer.autograph import graph
 from tfdist_trainer.data import images
 from tfdist_trainer.data.columns import Array, BadRecords, Column
 from tfdist_trainer.data.content import tfrecord_hint
-from tfdist_trainer.data.framing import frames
+from tfdist_trainer.data.framing import Frames, frames, runs
 from tfdist_trainer.data.object_cache import local
+from tfdist_trainer.data.record_reader import RecordReader
 from tfdist_trainer.data.tfrecord_check import explain, feature_names
 from tfdist_trainer.errors import ColumnAbsentError, DataMalformedError, one_line
 
@@ -33,12 +35,12 @@ def compression(gzip: bool) -> str:
 
 
 def count(name: str, *, gzip: bool) -> int:
-    """Return the number of records in the file `name`, without reading them; errors as of `lengths`."""
-    return len(lengths(name, gzip=gzip))
+    """Return the number of records in the file `name`, without reading them; errors as of `complete`."""
+    return complete(name, gzip=gzip).count
 
 
-def lengths(name: str, *, gzip: bool) -> npt.NDArray[np.uint64]:
-    """Return the bytes of the data of each record in the file `name`, [records], without reading the records.
+def complete(name: str, *, gzip: bool) -> Frames:
+    """Return where the records of the file `name` are, without reading them.
 
     Raises:
         DataMalformedError: the file is not TFRecord, or is truncated.
@@ -49,8 +51,8 @@ def lengths(name: str, *, gzip: bool) -> npt.NDArray[np.uint64]:
         raise DataMalformedError(f"{name}: cannot be read: {error.strerror}") from None
     if found.problem is not None:
         hint = "" if found.count else tfrecord_hint(name, compressed=gzip)
-        raise DataMalformedError(f"{_damaged(name, gzip, found.count, found.problem)}{hint}")
-    return found.lengths
+        raise DataMalformedError(f"{name}: {_damaged(gzip, found.count, found.problem)}{hint}")
+    return found
 
 
 def decode(serialized: tf.Tensor, columns: Sequence[Column]) -> dict[str, tf.Tensor]:
@@ -75,21 +77,16 @@ def check(name: str, columns: Sequence[Column], bad: BadRecords, *, gzip: bool) 
     checked = graph(lambda batch: _decode_all(batch, columns), reduce_retracing=True)
     wrong: list[int] = []
     seen = 0
-    try:
-        for batch in tf.data.TFRecordDataset(local(name), compression(gzip)).batch(_CHECK_BATCH).prefetch(1):
-            try:
-                checked(batch)
-            except _WRONG:
-                wrong += _find(name, seen, batch.numpy(), columns, bad)
-            seen += int(batch.shape[0])
-    except _DAMAGED as error:
-        seen += _whole_after(name, seen, gzip=gzip)
-        lost = max(1, frames(name, gzip=gzip).count - seen)
-        hint = "" if seen else tfrecord_hint(name, compressed=gzip)
-        bad.found(name, f"{_damaged('', gzip, seen, one_line(error.message)).removeprefix(': ')}{hint}", lost)
+    for part in _parts(name, gzip=gzip):
+        if not _match(checked, part.records):
+            wrong += _find(name, seen, part.records, columns, bad)
+        seen += len(part.records)
+        if part.problem is not None:
+            hint = "" if seen else tfrecord_hint(name, compressed=gzip)
+            bad.found(name, f"{_damaged(gzip, seen, part.problem)}{hint}", part.lost)
     if wrong and len(wrong) >= seen:
-        _check_columns_exist(name, seen, columns, gzip=gzip)
-    return seen, tuple(number for number in wrong if number < seen)
+        _check_columns_exist(name, columns, gzip=gzip)
+    return seen, tuple(wrong)
 
 
 def write(name: str, arrays: Mapping[str, Array], *, gzip: bool = False) -> None:
@@ -157,11 +154,73 @@ def _value(column: Column, values: tf.Tensor) -> tf.Tensor:
         return tf.identity(values)
 
 
-def _find(name: str, seen: int, batch: Sequence[bytes], columns: Sequence[Column], bad: BadRecords) -> Iterator[int]:
+class _Part(NamedTuple):
+    """Some records of a file in succession."""
+
+    records: Sequence[bytes | None]
+    """None is a record whose data is damaged."""
+    problem: str | None = None
+    """A description of what follows these records, if it cannot be read as records."""
+    lost: int = 0
+    """Number of records that the problem costs, as far as they can be counted."""
+
+
+def _parts(name: str, *, gzip: bool) -> Iterator[_Part]:
+    """Yield the records of a file; after damage as well, unless it is compressed."""
+    return _compressed_parts(name) if gzip else _plain_parts(name)
+
+
+def _plain_parts(name: str) -> Iterator[_Part]:
+    try:
+        found = tuple(runs(name))
+    except OSError as error:
+        raise DataMalformedError(f"{name}: cannot be read: {error.strerror}") from None
+    with closing(RecordReader([name], [found])) as reader:
+        first = 0
+        for run in found:
+            for start in range(first, first + run.count, reader.batch):
+                indices = np.arange(start, min(start + reader.batch, first + run.count))
+                try:
+                    yield _Part(reader.read_undamaged(indices).tolist())
+                except ValueError as error:
+                    raise DataMalformedError(str(error)) from None
+            first += run.count
+            if run.problem is not None:
+                yield _Part([], run.problem, lost=1)
+
+
+def _compressed_parts(name: str) -> Iterator[_Part]:
+    records = tf.data.TFRecordDataset(local(name), compression(True))
+    seen = 0
+    try:
+        for batch in records.batch(_CHECK_BATCH).prefetch(1):
+            yield _Part(batch.numpy().tolist())
+            seen += int(batch.shape[0])
+    except _DAMAGED as error:
+        whole = [record.numpy() for record in records.skip(seen).ignore_errors()]
+        lost = max(1, frames(name, gzip=True).count - seen - len(whole))
+        yield _Part(whole, one_line(error.message), lost)
+
+
+def _match(checked: Callable[[tf.Tensor], object], records: Sequence[bytes | None]) -> bool:
+    """Return whether all `records` are undamaged and match the columns."""
+    if None in records:
+        return False
+    try:
+        if records:
+            checked(tf.constant(records, tf.string))
+    except _WRONG:
+        return False
+    return True
+
+
+def _find(
+    name: str, seen: int, batch: Sequence[bytes | None], columns: Sequence[Column], bad: BadRecords
+) -> Iterator[int]:
     """Yield the indices of the bad records in `batch`, whose first record has the index `seen`."""
     found = 0
     for offset, serialized in enumerate(batch):
-        message = explain(serialized, columns)
+        message = "damaged: its checksum is wrong" if serialized is None else explain(serialized, columns)
         if message is not None:
             bad.found(f"{name}: record {seen + offset}", message)
             found += 1
@@ -170,28 +229,18 @@ def _find(name: str, seen: int, batch: Sequence[bytes], columns: Sequence[Column
         raise DataMalformedError(f"{name}: a record between {seen} and {seen + len(batch)} cannot be parsed")
 
 
-def _check_columns_exist(name: str, count: int, columns: Sequence[Column], *, gzip: bool) -> None:
-    """Raise `ColumnAbsentError` if none of the first `count` records has one of `columns`."""
+def _check_columns_exist(name: str, columns: Sequence[Column], *, gzip: bool) -> None:
+    """Raise `ColumnAbsentError` if no record that is not damaged has one of `columns`."""
     absent, names = {column.name for column in columns}, set[str]()
-    for record in tf.data.TFRecordDataset(local(name), compression(gzip)).take(count).as_numpy_iterator():
-        names |= feature_names(record)
-        absent -= names
-        if not absent:
-            return
+    for part in _parts(name, gzip=gzip):
+        for record in part.records:
+            names |= feature_names(record or b"")
+            absent -= names
+            if not absent:
+                return
     if names:
         raise ColumnAbsentError(f"{name}: no record has a feature {min(absent)!r}; they have {sorted(names)[:50]}")
 
 
-def _whole_after(name: str, seen: int, *, gzip: bool) -> int:
-    """Return the number of readable records between the last complete batch and the damage."""
-    more = 0
-    try:
-        for _ in tf.data.TFRecordDataset(local(name), compression(gzip)).skip(seen):
-            more += 1
-    except _DAMAGED:
-        pass
-    return more
-
-
-def _damaged(name: str, gzip: bool, records: int, why: str) -> str:
-    return f"{name}: damaged or not a TFRecord file{' of GZIP' if gzip else ''}, after {records} records: {why}"
+def _damaged(gzip: bool, records: int, why: str) -> str:
+    return f"damaged or not a TFRecord file{' of GZIP' if gzip else ''}, after {records} records: {why}"
