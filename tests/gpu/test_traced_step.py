@@ -14,7 +14,6 @@ pytestmark = pytest.mark.trainer
 
 TIMEOUT_SECONDS = 300
 REPLICAS = pytest.mark.parametrize("replicas", [1, 2])
-CLOCK = "strategies/reduction.py, timed_all_reduce_mean: `time_after` copies a number before and after the exchange"
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +46,8 @@ def test_the_host_starts_the_next_step_without_a_result_of_the_last_one(
     assert graphs[str(replicas)]["loopReads"] == []
 
 
-@pytest.mark.parametrize("replicas", [1, pytest.param(2, marks=pytest.mark.xfail(strict=True, reason=CLOCK))])
-def test_a_step_copies_nothing_to_the_host(graphs: dict[str, dict[str, Any]], replicas: int) -> None:
+@REPLICAS
+def test_a_step_before_the_last_one_copies_nothing_to_the_host(
+    graphs: dict[str, dict[str, Any]], replicas: int
+) -> None:
     assert graphs[str(replicas)]["hostReads"] == []

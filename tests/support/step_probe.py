@@ -1,7 +1,8 @@
 """Traces the training step of a program, and prints what of its graph decides about its speed on GPUs, as JSON.
 
 Argument: the path of the file to write, for one replica and for two. They are devices 1 and 2 of the CPU, so that what
-the graph asks of `CPU:0` is meant for the host, whatever a replica computes with. Nothing is computed.
+the graph asks of `CPU:0` is meant for the host, whatever a replica computes with. The step is that of GPUs, but for its
+devices. Nothing is computed.
 """
 
 import json
@@ -19,10 +20,11 @@ VARIABLES = 40
 def main(output: Path) -> None:
     os.environ["TFDIST_LOGICAL_CPUS"] = "3"
     from tfdist.contract import Role  # noqa: PLC0415
-    from tfdist_trainer import runtime  # noqa: PLC0415
+    from tfdist_trainer import runtime, step_clock  # noqa: PLC0415
     from tfdist_trainer.strategies import devices  # noqa: PLC0415
 
     devices.configure(runtime.read({}), Role.WORKER)
+    step_clock.only_last_steps = lambda: True
     output.write_text(json.dumps({str(replicas): described(replicas) for replicas in (1, 2)}))
 
 
@@ -103,8 +105,17 @@ def exchanges(node: Any) -> bool:
 
 
 def data_inputs(node: Any) -> list[str]:
-    """Return the nodes and arguments whose tensors a node reads."""
-    return [name.partition(":")[0] for name in node.input if not name.startswith("^")]
+    """Return the nodes and arguments whose tensors a node reads.
+
+    Of a branch on the host that is what chooses it: its arguments stay where they are until it is taken.
+    """
+    read = [name.partition(":")[0] for name in node.input if not name.startswith("^")]
+    return read[:1] if node.op in {"If", "StatelessIf"} and on_host(node) else read
+
+
+def on_host(node: Any) -> bool:
+    """Return whether a node is placed on the host."""
+    return bool(node.device.endswith("CPU:0"))
 
 
 def sources(name: str, nodes_of_body: dict[str, Any]) -> set[str]:
@@ -135,10 +146,10 @@ def loop_reads(body: Any, condition: Any, nodes_of_body: dict[str, Any]) -> Iter
 
 
 def host_reads(nodes_of_body: dict[str, Any]) -> Iterator[str]:
-    """Return the nodes that copy what a replica has computed to the host."""
+    """Return the nodes that copy in each step what a replica has computed to the host."""
     for node in nodes_of_body.values():
-        is_on_host = node.device.endswith("CPU:0") and node.op not in DEVICE_SOURCES
-        if is_on_host and any(sources(name, nodes_of_body) for name in data_inputs(node)):
+        is_here = on_host(node) and node.op not in DEVICE_SOURCES
+        if is_here and any(sources(name, nodes_of_body) for name in data_inputs(node)):
             yield node.name
 
 

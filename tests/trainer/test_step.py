@@ -1,6 +1,8 @@
 """The computation on two logical devices of one process: the values that replicas sum and those that they average."""
 
-from collections.abc import Callable
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import keras
@@ -9,12 +11,14 @@ import pytest
 import tensorflow as tf
 from trainer.two_replicas import distributed, on_replicas
 
+from tfdist_trainer import step_clock
 from tfdist_trainer.keras_compat import raw
 from tfdist_trainer.kernels import adam, batch_normalization
 from tfdist_trainer.metrics.additive import WeightedMean
 from tfdist_trainer.programs import choose
 from tfdist_trainer.step import EvaluateStep, StepOptions, TrainStep, metric_sums
 from tfdist_trainer.step_variables import BatchNormSync, FiniteCheck
+from tfdist_trainer.strategies import reduction
 from tfdist_trainer.strategies.replica_group import ReplicaGroup
 
 pytestmark = pytest.mark.trainer
@@ -106,6 +110,29 @@ def test_steps_are_counted_from_the_first_loss_that_is_not_finite_and_a_metric_m
     assert int(stats.not_finite) == bad
     assert int(stats.done) == 3
     assert np.isnan(metric_sums(program).results(stats.sums)["loss" if bad else "undefined"])
+
+
+@pytest.mark.parametrize("only_last", [False, True], ids=["in each step", "in the last step"])
+def test_the_wait_in_the_exchange_is_that_of_all_steps_wherever_it_is_measured(
+    only_last: bool, gang: ReplicaGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured = Counter[int]()  # by thread: each replica is traced in its own
+
+    def time_after(_tensors: Iterable[tf.Tensor], *, due: tf.Tensor | bool) -> tf.Tensor:
+        """Return a time that is a second later after each exchange."""
+        measured[threading.get_ident()] += 1
+        return tf.cast(measured[threading.get_ident()] % 2 == 0, tf.float64) * tf.cast(due, tf.float64)
+
+    monkeypatch.setattr(step_clock, "only_last_steps", lambda: only_last)
+    monkeypatch.setattr(reduction, "time_after", time_after)
+    program = choose("image_classification", CONFIG).create()
+    with gang.strategy.scope():
+        model, optimizer = program.model(), program.optimizer(1.0)
+        optimizer.build(model.trainable_variables)
+    images, labels = np.zeros((2, 4, 4, 1), np.uint8), np.array([0, 1])
+    iterator = distributed(gang, [batch(images, labels, [True] * 2)] * 2)
+    stats = TrainStep(gang, program, model, optimizer, StepOptions()).run(iterator, 3)
+    assert stats.exchange_wait == 3
 
 
 OPTIMIZERS: dict[str, Callable[[], Any]] = {

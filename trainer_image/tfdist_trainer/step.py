@@ -31,7 +31,7 @@ from tfdist_trainer.replica_loss import (
     without_uncounted,
     zero_unless,
 )
-from tfdist_trainer.step_clock import timed_next
+from tfdist_trainer.step_clock import is_due, of_all_steps, timed_next
 from tfdist_trainer.step_variables import UndoneVariables
 from tfdist_trainer.strategies.reduction import all_reduce_sum, timed_all_reduce_mean
 from tfdist_trainer.strategies.replica_group import ReplicaGroup
@@ -134,7 +134,8 @@ class TrainStep:
         none = StepStats(tf.zeros([self._sums.size], tf.float64), zero, zero, tf.constant(0), no_wait, no_wait)
         # The condition reads no result of a step: on a GPU the host would wait for each one.
         (stats,) = tf.while_loop(lambda stats: stats.done < steps, step, (none,))
-        return StepStats(*stats)
+        stats = StepStats(*stats)
+        return stats._replace(exchange_wait=of_all_steps(stats.exchange_wait, stats.done))
 
     def _replica(self, batch: Batch, last: tf.Tensor) -> tuple[tf.Tensor, ...]:
         """Run one step on one replica.
@@ -149,8 +150,8 @@ class TrainStep:
     def _step(self, batch: Batch, last: tf.Tensor) -> tuple[tf.Tensor, ...]:
         before = self._undone.read() if self._options.skip else []
         batch = without_uncounted(batch)
-        parts, timed = self._local_parts(batch), self._options.timed
-        (*gradients, sums), waited = timed_all_reduce_mean(parts, self._gang.replicas, timed=timed)
+        parts, due = self._local_parts(batch), is_due(last) if self._options.timed else False
+        (*gradients, sums), waited = timed_all_reduce_mean(parts, self._gang.replicas, due=due)
         finite = tf.math.is_finite(tf.reduce_sum(sums[:_LOSS_SUMS]))
         checked = last if not self._options.skip else tf.constant(True)
         norm = tf.cond(checked, lambda: _norm(gradients), lambda: tf.constant(0.0))

@@ -6,17 +6,38 @@ from typing import Any
 import tensorflow as tf
 
 
-def time_after(tensors: Iterable[tf.Tensor]) -> tf.Tensor:
-    """Return the time, seconds as float64 [], at which all `tensors`, of rank 1 or more, are computed.
+def only_last_steps() -> bool:
+    """Return whether exchanges are measured only in the last step of an execution: on GPUs.
+
+    There each measurement stops the host until the GPU has finished, as the end of an execution does anyway.
+    """
+    return bool(tf.config.list_logical_devices("GPU"))
+
+
+def is_due(last: tf.Tensor) -> tf.Tensor | bool:
+    """Return whether the exchange is measured in a step, of which `last`, bool [], is whether it is the last one."""
+    return last if only_last_steps() else True
+
+
+def of_all_steps(seconds: tf.Tensor, steps: tf.Tensor) -> tf.Tensor:
+    """Return the seconds in the exchanges of so many `steps`, from the sum of those that were measured, float64 []."""
+    return seconds * tf.cast(steps, seconds.dtype) if only_last_steps() else seconds
+
+
+def time_after(tensors: Iterable[tf.Tensor], *, due: tf.Tensor | bool) -> tf.Tensor:
+    """Return the time, seconds as float64 [], at which all `tensors`, of rank 1 or more, are computed; 0 unless `due`.
 
     The operation of a GPU ends before its result is computed: one element of each tensor is copied to the host, which
-    waits for it.
+    waits for it. Nothing is copied unless it is due.
     """
     first = [tensor[:1] for tensor in tensors]
-    with tf.device("CPU:0"):
-        arrived = [tf.identity(element) for element in first]
-        with tf.control_dependencies(arrived):
+
+    def now() -> tf.Tensor:
+        with tf.control_dependencies([tf.identity(element) for element in first]):
             return tf.timestamp()
+
+    with tf.device("CPU:0"):
+        return now() if due is True else tf.cond(due, now, lambda: tf.constant(0.0, tf.float64))
 
 
 def has_clock() -> bool:

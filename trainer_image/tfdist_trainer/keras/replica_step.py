@@ -27,7 +27,13 @@ class ReplicaStep:
     """The step that a replica is computing; tensors inside the graph."""
 
     def __init__(
-        self, examples: tf.Tensor, replicas: int, replica: tf.Tensor, *, may_be_empty: bool, timed: bool = False
+        self,
+        examples: tf.Tensor,
+        replicas: int,
+        replica: tf.Tensor,
+        *,
+        may_be_empty: bool,
+        due: tf.Tensor | bool = False,
     ) -> None:
         """Begin a step on a batch.
 
@@ -36,7 +42,7 @@ class ReplicaStep:
             replicas: number of replicas of all workers.
             replica: number of this replica, from 0, int32 [].
             may_be_empty: whether `examples` can be 0.
-            timed: whether to measure the exchanges of gradients.
+            due: whether to measure the exchanges of gradients, bool [].
         """
         self.examples = examples
         self.replica = replica
@@ -51,7 +57,7 @@ class ReplicaStep:
         self.has_joined_rows = False
         """Whether sparse gradients have been exchanged, the rows of which differ in number from step to step."""
         self._is_compiling = False
-        self._timed = timed
+        self._due = due
         self._waits: list[tf.Tensor] = []
         """Seconds in each exchange, float64 []."""
 
@@ -84,13 +90,13 @@ class ReplicaStep:
             tf.ensure_shape(_weighted(each, weight), variable.shape) for each, variable in pairs if _is_dense(each)
         ]
         parts = [*weighted, self.examples[None], self.examples]
-        (*means, total), wait = timed_all_reduce_mean(parts, self._replicas, timed=self._timed)
+        (*means, total), wait = timed_all_reduce_mean(parts, self._replicas, due=self._due)
         dense, waits = iter(means), [wait]
         result = [
             next(dense) if _is_dense(each) else each if each is None else self._joined(each, weight, total[0], waits)
             for each in gradients
         ]
-        if self._timed:
+        if self._due is not False:
             self._waits.append(tf.reduce_max(waits))  # at the same time
         return result
 
@@ -100,12 +106,12 @@ class ReplicaStep:
         """Return the `rows` of all replicas, for the mean over `total` examples; a collective, added to the `waits`."""
         self.has_joined_rows = True
         values = _weighted(rows.values, weight)
-        started = time_after([values]) if self._timed else None
+        started = None if self._due is False else time_after([values], due=self._due)
         with tf.control_dependencies([] if started is None else [started]):
             weighted = tf.IndexedSlices(tf.identity(values), rows.indices, rows.dense_shape)
         joined = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, weighted)
         if started is not None:
-            waits.append(time_after([joined.values]) - started)
+            waits.append(time_after([joined.values], due=self._due) - started)
         means = tf.math.divide_no_nan(joined.values, tf.cast(total, joined.values.dtype))
         return tf.IndexedSlices(means, joined.indices, rows.dense_shape)
 

@@ -13,7 +13,7 @@ from tfdist_trainer.autograph import graph
 from tfdist_trainer.keras.epochs import Block, StepsPerExecution
 from tfdist_trainer.keras.fit_times import FitTimes
 from tfdist_trainer.keras.replica_step import ReplicaStep, computing, examples_in
-from tfdist_trainer.step_clock import has_clock, time_when
+from tfdist_trainer.step_clock import has_clock, is_due, of_all_steps, time_when
 from tfdist_trainer.strategies.reduction import all_reduce_sum
 from tfdist_trainer.upstream.keras_fit import metric_results, overrides, statistics, without_optionals
 from tfdist_trainer.upstream.strategy_worker import Worker, local_updates
@@ -73,7 +73,7 @@ class StepFunction:
         if not isinstance(iterator, Block):
             outputs = None
             for batch in iterator:
-                outputs, _ = self._one(batch, may_be_empty=True)
+                outputs, _ = self._one(batch, tf.constant(True), may_be_empty=True)
             logs: Mapping[str, Any] = self._results(outputs, tf.zeros([2]))[0]
             return logs
         iterator.source.steps_per_execution = self.steps_per_execution
@@ -118,7 +118,9 @@ class StepFunction:
 
     def _trace(self, iterator: Any, may_be_empty: bool) -> Any:
         """Return one step on the batches of `iterator` as a graph."""
-        return self._one.get_concrete_function(iterator.element_spec, may_be_empty=may_be_empty)  # type: ignore[attr-defined]
+        return self._one.get_concrete_function(  # type: ignore[attr-defined]
+            iterator.element_spec, tf.TensorSpec([], tf.bool), may_be_empty=may_be_empty
+        )
 
     def _in_one_call(self, block: Block) -> "_CallResults":
         *results, done, waits = self._several(
@@ -130,12 +132,13 @@ class StepFunction:
         outputs, done, waits = None, 0, [tf.zeros([2], tf.float64)]
         began = time.monotonic()
         # The range first: it ends the block without taking a batch of the next one.
-        for done, batch in zip(range(1, block.steps + 1), block.iterator, strict=False):  # noqa: B007  the last one
+        for done, batch in zip(range(1, block.steps + 1), block.iterator, strict=False):
             waited = time.monotonic() - began
-            outputs, exchange = self._one(batch, may_be_empty=block.source.may_be_empty)
+            last = tf.constant(done == block.steps)
+            outputs, exchange = self._one(batch, last, may_be_empty=block.source.may_be_empty)
             waits.append(tf.stack([tf.constant(waited, tf.float64), exchange]))
             began = time.monotonic()
-        return *self._results(outputs, self._of_this_worker()), done, tf.add_n(waits)
+        return *self._results(outputs, self._of_this_worker()), done, _of_steps(tf.add_n(waits), done)
 
     def _steps_on(self, iterator: Any, steps: tf.Tensor, of_worker: tf.Tensor, may_be_empty: bool) -> Any:
         """Run up to `steps` steps; return the results as `_results_of`, the number of steps, and the waits.
@@ -152,7 +155,7 @@ class StepFunction:
             return tf.logical_and(done < steps, batch.has_value())
 
         def one(done: tf.Tensor, batch: Any, waits: tf.Tensor, *_: tf.Tensor) -> tuple[Any, ...]:
-            outputs, exchange = self._one(batch.get_value(), may_be_empty=may_be_empty)
+            outputs, exchange = self._one(batch.get_value(), tf.equal(done + 1, steps), may_be_empty=may_be_empty)
             following = tf.cond(done + 1 < steps, iterator.get_next_as_optional, lambda: batch)
             if timed:  # The next batch is fetched during the step.
                 ended = time_when(exchange)
@@ -163,19 +166,22 @@ class StepFunction:
         first = iterator.get_next_as_optional()
         waits = tf.stack([time_when(first) - began, 0.0]) if timed else tf.zeros([2], tf.float64)
         done, _, waits, *last = tf.while_loop(wanted, one, (tf.constant(0), first, waits, *carried.zeros()))
-        return *self._results_of(carried.outputs(last), of_worker), done, waits
+        return *self._results_of(carried.outputs(last), of_worker), done, _of_steps(waits, done)
 
     def _is_timed(self) -> bool:
         return self.times is not None and has_clock()
 
-    def _step_on(self, batch: Any, *, may_be_empty: bool) -> tuple[Any, tf.Tensor]:
-        """Return what `_replica` returns on each replica, and the seconds in the exchange of gradients, float64 []."""
+    def _step_on(self, batch: Any, last: tf.Tensor, *, may_be_empty: bool) -> tuple[Any, tf.Tensor]:
+        """Return what `_replica` returns on each replica, and the seconds in the exchange of gradients, float64 [].
+
+        `last`, bool [], is whether this is the last step of a call.
+        """
         with local_updates(self._strategy):
-            *outputs, waited = self._strategy.run(self._replica, args=(batch, may_be_empty))
+            *outputs, waited = self._strategy.run(self._replica, args=(batch, last, may_be_empty))
         # The local replica that computes longest waits least; a worker is as slow as its slowest replica.
         return tuple(outputs), tf.reduce_min(self._strategy.experimental_local_results(waited))
 
-    def _replica(self, batch: Any, may_be_empty: bool) -> tuple[Any, tf.Tensor, tf.Tensor]:
+    def _replica(self, batch: Any, last: tf.Tensor, may_be_empty: bool) -> tuple[Any, tf.Tensor, tf.Tensor]:
         """Run one step on one replica.
 
         Return what the model's step returns, the number of examples, and the seconds in the exchange of gradients.
@@ -188,7 +194,7 @@ class StepFunction:
             self._worker.replicas,
             tf.cast(context.replica_id_in_sync_group, tf.int32),
             may_be_empty=may_be_empty,
-            timed=self._is_timed(),
+            due=is_due(last) if self._is_timed() else False,
         )
         before = self._state() if may_be_empty else {}
         with computing(step):
@@ -249,6 +255,11 @@ class StepFunction:
     def _local(self, value: Any) -> Any:
         """Return the first local replica's part of each value."""
         return tf.nest.map_structure(lambda each: self._strategy.experimental_local_results(each)[0], value)
+
+
+def _of_steps(waits: tf.Tensor, steps: Any) -> tf.Tensor:
+    """Return the waits of so many steps, from those that were measured, seconds for input and exchange, float64 [2]."""
+    return tf.stack([waits[0], of_all_steps(waits[1], steps)])
 
 
 _CallResults = tuple[Mapping[str, Any], Sequence[Any], Any, int, Any]

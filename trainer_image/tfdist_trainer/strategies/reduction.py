@@ -27,27 +27,27 @@ def all_reduce_mean(parts: Sequence[tf.Tensor], replicas: int) -> list[tf.Tensor
             gradients are of the mean already.
         replicas: how many there are.
     """
-    return timed_all_reduce_mean(parts, replicas, timed=False)[0]
+    return timed_all_reduce_mean(parts, replicas, due=False)[0]
 
 
 def timed_all_reduce_mean(
-    parts: Sequence[tf.Tensor], replicas: int, *, timed: bool
+    parts: Sequence[tf.Tensor], replicas: int, *, due: tf.Tensor | bool
 ) -> tuple[list[tf.Tensor], tf.Tensor]:
     """Return what `all_reduce_mean` returns, and the seconds from when `parts` are computed to their sums, float64 [].
 
-    They are 0 for one replica, and unless `timed`.
+    They are 0 for one replica, and unless `due`.
     """
     no_wait = tf.constant(0.0, tf.float64)
     if replicas == 1:
         return list(parts[:-1]), no_wait
     flat = _packed(parts)
-    if not timed:
+    if due is False:
         return _means(_reduced(flat), parts), no_wait
-    started = time_after(flat.values())
+    started = time_after(flat.values(), due=due)
     with tf.control_dependencies([started]):
         flat = {dtype: tf.identity(vector) for dtype, vector in flat.items()}
     added = _reduced(flat)
-    return _means(added, parts), time_after(added.values()) - started
+    return _means(added, parts), time_after(added.values(), due=due) - started
 
 
 def _means(added: Packed, parts: Sequence[tf.Tensor]) -> list[tf.Tensor]:
