@@ -34,6 +34,13 @@ def test_the_gradients_of_all_variables_are_exchanged_together(graphs: dict[str,
     assert graphs["2"]["exchanges"] == ["CollectiveReduceV2"] * 2, "one for each replica"
 
 
+def test_the_gradients_of_the_last_layers_are_exchanged_while_those_of_the_first_are_computed(
+    graphs: dict[str, dict[str, Any]],
+) -> None:
+    awaited = graphs["packs"]["awaitedGradients"]
+    assert awaited == [5, 5, 10, 10, 15, 15, 20, 20, 20, 20], "packs of each of two replicas in turn"
+
+
 @REPLICAS
 def test_no_operation_of_a_step_calls_python(graphs: dict[str, dict[str, Any]], replicas: int) -> None:
     assert graphs[str(replicas)]["python"] == []

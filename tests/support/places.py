@@ -1,7 +1,7 @@
 """Simulated nodes with a number of places: units of a resource of which each replica of a test's job takes one."""
 
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from support.api import PODS, Api, Json
@@ -22,10 +22,19 @@ def node_with_places(api: Api, places: int, *, taint: str = "") -> Iterator[str]
         places: number of replicas that it can take.
         taint: key of a taint that pods must tolerate; none if empty.
     """
-    name = f"places-{uuid.uuid4().hex[:8]}"
-    meta = {"name": name, "labels": {HOSTNAME: name}, "annotations": {FAKE_ANNOTATION: "fake"}}
+    with node_with(api, {PLACE: str(places)}, taint=taint) as name:
+        yield name
+
+
+@contextmanager
+def node_with(
+    api: Api, resources: Mapping[str, str], *, taint: str = "", labels: Mapping[str, str] | None = None
+) -> Iterator[str]:
+    """Make a node with these resources beside CPUs and memory, whose pods run at once; yield its name."""
+    name = f"node-{uuid.uuid4().hex[:8]}"
+    meta = {"name": name, "labels": {HOSTNAME: name, **(labels or {})}, "annotations": {FAKE_ANNOTATION: "fake"}}
     spec = {"taints": [{"key": taint, "effect": "NoSchedule"}]} if taint else {}
-    room = {"cpu": "1000", "memory": "1Ti", "pods": "1000", PLACE: str(places)}
+    room = {"cpu": "1000", "memory": "2Ti", "pods": "1000", **resources}
     api.do("POST", NODES, {"metadata": meta, "spec": spec})
     api.do("PATCH", f"{NODES}/{name}/status", {"status": {"capacity": room, "allocatable": room}}, "merge-patch")
     try:

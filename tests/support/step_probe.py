@@ -1,8 +1,8 @@
 """Traces the training step of a program, and prints what of its graph decides about its speed on GPUs, as JSON.
 
-Argument: the path of the file to write, for one replica and for two. They are devices 1 and 2 of the CPU, so that what
-the graph asks of `CPU:0` is meant for the host, whatever a replica computes with. The step is that of GPUs, but for its
-devices. Nothing is computed.
+Argument: the path of the file to write, for one replica, for two, and for two whose gradients are several packs. They
+are devices 1 and 2 of the CPU, so that what the graph asks of `CPU:0` is meant for the host, whatever a replica
+computes with. The step is that of GPUs, but for its devices. Nothing is computed.
 """
 
 import json
@@ -15,17 +15,21 @@ from typing import Any
 DEVICE_SOURCES = ("IteratorGetNext", "MultiDeviceIteratorGetNextFromShard", "ReadVariableOp", "CollectiveReduceV2")
 """Operations whose results are in the memory of a replica's device: the batch, the weights, and what is reduced."""
 VARIABLES = 40
+SMALL_PACK_BYTES = 400
+"""Of packs that each have the gradients of some layers of 80 bytes."""
 
 
 def main(output: Path) -> None:
     os.environ["TFDIST_LOGICAL_CPUS"] = "3"
     from tfdist.contract import Role  # noqa: PLC0415
     from tfdist_trainer import runtime, step_clock  # noqa: PLC0415
-    from tfdist_trainer.strategies import devices  # noqa: PLC0415
+    from tfdist_trainer.strategies import devices, reduction  # noqa: PLC0415
 
     devices.configure(runtime.read({}), Role.WORKER)
     step_clock.only_last_steps = lambda: True
-    output.write_text(json.dumps({str(replicas): described(replicas) for replicas in (1, 2)}))
+    graphs = {str(replicas): described(replicas) for replicas in (1, 2)}
+    reduction.PACK_BYTES = SMALL_PACK_BYTES
+    output.write_text(json.dumps(graphs | {"packs": described(2)}))
 
 
 def described(replicas: int) -> dict[str, Any]:
@@ -37,6 +41,9 @@ def described(replicas: int) -> dict[str, Any]:
     nodes_of_body = {node.name: node for node in body.node_def}
     return {
         "exchanges": [node.op for node in nodes(body.node_def, functions) if exchanges(node)],
+        "awaitedGradients": [
+            awaited_gradients(node, nodes_of_body, functions) for node in body.node_def if exchanges(node)
+        ],
         "python": sorted({node.op for node in nodes(graph.node, functions) if "PyFunc" in node.op}),
         "loopReads": sorted(set(loop_reads(body, condition, nodes_of_body))),
         "hostReads": sorted(host_reads(nodes_of_body)),
@@ -116,6 +123,39 @@ def data_inputs(node: Any) -> list[str]:
 def on_host(node: Any) -> bool:
     """Return whether a node is placed on the host."""
     return bool(node.device.endswith("CPU:0"))
+
+
+def awaited_gradients(node: Any, nodes_of_body: dict[str, Any], functions: dict[str, Any]) -> int:
+    """Return how many gradients of biases are computed before a node runs."""
+    seen, left = set(), list(node.input)
+    while left:
+        tensor = left.pop()
+        found = nodes_of_body.get(tensor.lstrip("^").partition(":")[0])
+        if found is not None and tensor not in seen:
+            seen.add(tensor)
+            left += inputs_of(tensor, found, functions)
+    return len({tensor for tensor in seen if nodes_of_body[tensor.lstrip("^").partition(":")[0]].op == "BiasAddGrad"})
+
+
+def inputs_of(tensor: str, node: Any, functions: dict[str, Any]) -> list[str]:
+    """Return the tensors that the `tensor`, an output of `node`, depends on.
+
+    Each output of a branch depends on what chooses it and on the arguments of that output: TensorFlow turns a branch
+    into one choice for each.
+    """
+    if node.op != "StatelessIf" or tensor.startswith("^"):
+        return list(node.input)
+    needed = [node.input[0], *(name for name in node.input if name.startswith("^"))]
+    for branch in ("then_branch", "else_branch"):
+        function = functions[node.attr[branch].func.name]
+        arguments = [each.name for each in function.signature.input_arg]
+        inside = {each.name: each for each in function.node_def}
+        left = [function.ret[function.signature.output_arg[int(tensor.rpartition(":")[2])].name]]
+        while left:
+            name = left.pop().partition(":")[0]
+            needed += [node.input[1 + arguments.index(name)]] if name in arguments else []
+            left += inside[name].input if name in inside else []
+    return needed
 
 
 def sources(name: str, nodes_of_body: dict[str, Any]) -> set[str]:

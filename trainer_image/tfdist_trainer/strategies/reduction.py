@@ -1,17 +1,30 @@
-"""Adds and averages over replicas with one collective for each type of number, whatever the number of tensors.
+"""Adds and averages over replicas with one collective for each pack of tensors, whatever their number.
 
 Without this each tensor is a collective of its own, and on small models their latency is the step's time
-(`tensorflow/python/distribute/cross_device_ops.py` packs tensors for NCCL only).
+(`tensorflow/python/distribute/cross_device_ops.py` packs tensors for NCCL only). A pack begins with the last tensors:
+backpropagation computes the gradients of the last layers first, and they are exchanged while it goes on (Li et al.,
+PyTorch Distributed, VLDB 2020, section 3.2.3).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import tensorflow as tf
 
 from tfdist_trainer.step_clock import time_after
 
-Packed = Mapping[tf.DType, tf.Tensor]
-"""By type of number, all elements of the tensors of that type in turn, [n]."""
+PACK_BYTES = 32 << 20
+"""Size of a pack of several tensors: long enough that its latency is a small part of its time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """Tensors of one type of number."""
+
+    places: tuple[int, ...]
+    """Which of the tensors these are, the last one first."""
+    flat: tf.Tensor
+    """All their elements in turn, [n]."""
 
 
 def all_reduce_sum(tensors: Sequence[tf.Tensor], replicas: int) -> list[tf.Tensor]:
@@ -40,46 +53,56 @@ def timed_all_reduce_mean(
     no_wait = tf.constant(0.0, tf.float64)
     if replicas == 1:
         return list(parts[:-1]), no_wait
-    flat = _packed(parts)
+    packs = _packed(parts)
     if due is False:
-        return _means(_reduced(flat), parts), no_wait
-    started = time_after(flat.values(), due=due)
-    with tf.control_dependencies([started]):
-        flat = {dtype: tf.identity(vector) for dtype, vector in flat.items()}
-    added = _reduced(flat)
-    return _means(added, parts), time_after(added.values(), due=due) - started
+        return _means(_reduced(packs), parts), no_wait
+    computed = time_after([pack.flat for pack in packs], due=due)
+    if len(packs) == len({pack.flat.dtype for pack in packs}):  # else the first ones would wait for the last
+        with tf.control_dependencies([computed]):
+            packs = [replace(pack, flat=tf.identity(pack.flat)) for pack in packs]
+    added = _reduced(packs)
+    return _means(added, parts), time_after([pack.flat for pack in added], due=due) - computed
 
 
-def _means(added: Packed, parts: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+def _means(added: Sequence[Pack], parts: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     """Return the means over all replicas of the gradients in `parts`, and the sums, from their sums `added`."""
-    *_, sums, _ = parts
-    # They come last, behind all gradients of their type.
-    tail = added[tf.float32][-sums.shape.num_elements() - 1 :]
-    weight = tail[-1]
+    *_, sums, weight = _unpacked(added, parts)
     # A step without any example, which only a restart with another layout can make, must change nothing
     # and divide by something.
-    means = {
-        dtype: flat * tf.math.divide_no_nan(tf.ones([], dtype), tf.cast(weight, dtype)) for dtype, flat in added.items()
-    }
-    return [*_unpacked(means, parts)[:-2], tail[:-1]]
+    means = [
+        replace(pack, flat=pack.flat * tf.math.divide_no_nan(tf.ones([], dtype), tf.cast(weight, dtype)))
+        for pack, dtype in ((pack, pack.flat.dtype) for pack in added)
+    ]
+    return [*_unpacked(means, parts)[:-2], sums]
 
 
-def _packed(tensors: Sequence[tf.Tensor]) -> Packed:
-    return {
-        dtype: tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors if tensor.dtype == dtype], axis=0)
-        for dtype in dict.fromkeys(tensor.dtype for tensor in tensors)
-    }
+def _packed(tensors: Sequence[tf.Tensor]) -> list[Pack]:
+    """Return `tensors` in packs, those of the last tensors first."""
+    groups: list[list[int]] = []
+    of_type: dict[tf.DType, tuple[list[int], int]] = {}
+    for place in reversed(range(len(tensors))):
+        tensor = tensors[place]
+        size = tensor.shape.num_elements() * tensor.dtype.size
+        group, filled = of_type.get(tensor.dtype, ([], 0))
+        if not group or filled + size > PACK_BYTES:
+            group, filled = [], 0
+            groups.append(group)
+        group.append(place)
+        of_type[tensor.dtype] = group, filled + size
+    return [
+        Pack(tuple(group), tf.concat([tf.reshape(tensors[place], [-1]) for place in group], axis=0)) for group in groups
+    ]
 
 
-def _reduced(packed: Packed) -> Packed:
+def _reduced(packs: Sequence[Pack]) -> list[Pack]:
     context = tf.distribute.get_replica_context()
-    return {dtype: context.all_reduce(tf.distribute.ReduceOp.SUM, flat) for dtype, flat in packed.items()}
+    return [replace(pack, flat=context.all_reduce(tf.distribute.ReduceOp.SUM, pack.flat)) for pack in packs]
 
 
-def _unpacked(packed: Packed, like: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    """Return the elements of `packed` in the shapes of `like`."""
-    parts = {}
-    for dtype, flat in packed.items():
-        sizes = [tensor.shape.num_elements() for tensor in like if tensor.dtype == dtype]
-        parts[dtype] = iter(tf.split(flat, sizes))
-    return [tf.reshape(next(parts[tensor.dtype]), tensor.shape) for tensor in like]
+def _unpacked(packs: Sequence[Pack], like: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """Return the elements of `packs` in the shapes of `like`."""
+    found: dict[int, tf.Tensor] = {}
+    for pack in packs:
+        parts = tf.split(pack.flat, [like[place].shape.num_elements() for place in pack.places])
+        found |= {place: tf.reshape(part, like[place].shape) for place, part in zip(pack.places, parts, strict=True)}
+    return [found[place] for place in range(len(like))]
