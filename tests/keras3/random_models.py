@@ -54,19 +54,33 @@ class Case:
 
     def fit(self, strategy: tf.distribute.Strategy) -> dict[str, npt.NDArray[Any]]:
         """Return the history and the weights."""
-        keras.utils.set_random_seed(self._number)
         with strategy.scope():
-            model = self._model()
-            optimizer = OPTIMIZERS[self._optimizer](**self._options)
+            model = self.model()
             metrics = [["mae"]] * self._outputs
-            model.compile(optimizer, self._losses, loss_weights=[1.0, 0.3][: self._outputs], metrics=metrics)
+            model.compile(self.optimizer(), self.losses, loss_weights=self.loss_weights, metrics=metrics)
         history = self._fit(model).history
         # Keras counts each batch equally in the losses of single outputs, also a smaller last one.
         total = [name for name in history if not name.endswith("_loss") or name == "val_loss"]
         arrays = {f"{self._number}/{name}": np.asarray(history[name]) for name in total}
         return arrays | {f"{self._number}/weight-{i}": value for i, value in enumerate(model.get_weights())}
 
-    def _model(self) -> Any:
+    @property
+    def losses(self) -> list[str]:
+        """The loss of each output."""
+        return self._losses
+
+    @property
+    def loss_weights(self) -> list[float]:
+        """The weight of each loss."""
+        return [1.0, 0.3][: self._outputs]
+
+    def optimizer(self) -> Any:
+        """Return a new optimizer."""
+        return OPTIMIZERS[self._optimizer](**self._options)
+
+    def model(self) -> Any:
+        """Return the model; to be called once."""
+        keras.utils.set_random_seed(self._number)
         inputs = hidden = keras.Input([self._features])
         for _ in range(self._random.randint(1, 3)):
             regularizer = self._random.choice([None, regularizers.L2(0.01), regularizers.L1(0.01)])
@@ -80,11 +94,15 @@ class Case:
                     hidden = layer(hidden)
         return keras.Model(inputs, [layers.Dense(1, name=f"out{i}")(hidden) for i in range(self._outputs)])
 
-    def _fit(self, model: Any) -> Any:
+    def arrays(self) -> tuple[Any, tuple[Any, ...], tuple[Any, ...] | None]:
+        """Return the features, and for each output the labels and, if there are any, the weights of the examples."""
         values = np.random.RandomState(self._number)
         x = values.randn(self._examples, self._features).astype("float32")
         y = tuple(values.randn(self._examples, 1).astype("float32") for _ in range(self._outputs))
-        weights = tuple(values.rand(self._examples).astype("float32") for _ in y) if self._weighted else None
+        return x, y, tuple(values.rand(self._examples).astype("float32") for _ in y) if self._weighted else None
+
+    def _fit(self, model: Any) -> Any:
+        x, y, weights = self.arrays()
         if self._is_array:
             options = {"sample_weight": list(weights)} if weights else {}
             return model.fit(

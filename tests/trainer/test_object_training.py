@@ -2,6 +2,7 @@
 
 import re
 import signal
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,6 +46,27 @@ def stored(object_server: ObjectServer, config: dict[str, Any], data: Path, pref
 
 def job(directory: Path, **fields: Any) -> dict[str, Any]:
     return {"checkpoint": {"directory": str(directory)}} | fields
+
+
+@pytest.mark.long
+def test_no_worker_leaves_for_sigterm_before_the_chief_has_saved(
+    launch: "Launch", config: dict[str, Any], store: str, proxy: FaultyServer
+) -> None:
+    # given: SIGTERM arrives at one worker, and the store does not answer when the chief saves for it
+    settings = {"checkpoint": {"directory": f"{store}/checkpoints", "everySteps": 1_000_000}}
+    gang = launch(2, config=config | {"epochs": 1_000_000}, job=settings)
+    gang.progress_when(lambda report: (report.step or 0) > 20)
+    proxy.faults = [Fault("hold", 1000, "checkpoint-")]
+    gang.processes[1].send_signal(signal.SIGTERM)
+    wait_for("the upload", proxy.held.is_set, context=lambda: gang.outputs)
+    # then
+    with pytest.raises(subprocess.TimeoutExpired):
+        gang.processes[1].wait(1.0)
+    # when: the server answers again
+    proxy.faults = []
+    proxy.stopped.set()
+    # then
+    assert gang.wait() == [ExitCode.PREEMPTED] * 2, gang.outputs
 
 
 def variables(directory: Path) -> Mapping[tuple[int, ...], npt.NDArray[Any]]:

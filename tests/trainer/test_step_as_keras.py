@@ -1,6 +1,7 @@
 """The training step has what Keras has: additional losses, random numbers, and steps that change nothing."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import keras
@@ -9,6 +10,8 @@ import pytest
 import tensorflow as tf
 from trainer.two_replicas import distributed, on_replicas
 
+from tfdist_trainer import optimizer_update
+from tfdist_trainer.errors import ConfigurationError
 from tfdist_trainer.keras_compat import raw
 from tfdist_trainer.step import EvaluateStep, StepOptions, TrainStep, metric_sums
 from tfdist_trainer.strategies.replica_group import ReplicaGroup
@@ -115,6 +118,26 @@ def test_additional_losses_count_once_as_in_fit(
     # then
     np.testing.assert_allclose(trained.kernel, kernel, rtol=1e-5)
     assert trained.loss == pytest.approx(loss, rel=1e-5)
+
+
+IN_SOME_STEPS: dict[str, dict[str, Any]] = {
+    "accumulation": {"gradient_accumulation_steps": 2},
+    "averages that become the weights": {"use_ema": True, "ema_momentum": 0.5, "ema_overwrite_frequency": 3},
+}
+
+
+SERVERS: Any = SimpleNamespace(member=SimpleNamespace(cluster={"ps": ["127.0.0.1:1"]}), replicas_per_member=1)
+
+
+@pytest.mark.parametrize("options", IN_SOME_STEPS.values(), ids=IN_SOME_STEPS.keys())
+def test_an_optimizer_that_updates_in_some_steps_is_rejected_where_no_branch_can_update(
+    options: dict[str, Any], gang: ReplicaGroup, one: ReplicaGroup
+) -> None:
+    for unsupported in (SERVERS, gang):
+        with pytest.raises(ConfigurationError, match="gradient_accumulation_steps or ema_overwrite_frequency"):
+            optimizer_update.check(unsupported, keras.optimizers.SGD(**options))
+        optimizer_update.check(unsupported, keras.optimizers.SGD(use_ema=True))
+    optimizer_update.check(one, keras.optimizers.SGD(**options))
 
 
 def test_additional_losses_are_means_over_examples_whatever_these_weigh(gang: ReplicaGroup) -> None:

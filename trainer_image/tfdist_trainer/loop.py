@@ -4,6 +4,7 @@ Keras' `fit` does not run under `MultiWorkerMirroredStrategy` (docs/trainer.md).
 lockstep with the others: the same executions, the same collectives in the same order. Only the chief writes.
 """
 
+import contextlib
 import time
 from functools import partial
 from typing import Any
@@ -29,7 +30,7 @@ from tfdist_trainer.saving import Saver
 from tfdist_trainer.state import State
 from tfdist_trainer.step import StepOptions, StepStats, TrainStep, metric_sums
 from tfdist_trainer.step_variables import BatchNormSync, FiniteCheck
-from tfdist_trainer.steps_per_execution import MAX_STEPS_PER_EXECUTION, StepsPerExecutionTuner
+from tfdist_trainer.steps_per_execution import StepsPerExecutionTuner
 from tfdist_trainer.summaries import Summaries, folder_of
 from tfdist_trainer.timestamps import now_text
 from tfdist_trainer.training_input import open_training_input
@@ -170,6 +171,8 @@ class Training:
         if decision.save or (decision.stop and self._saver.can_save):
             self._save()
         if decision.stop and self._saver.can_save:
+            with contextlib.suppress(tf.errors.OpError):  # if it breaks, all have come to it
+                self._gang.wait_for_all()
             raise Preempted(f"SIGTERM arrived; step {self._cursor.step} is saved")
         if decision.stop_early:
             self._stopped_early, step = True, self._cursor.step
@@ -287,6 +290,5 @@ class Training:
             self._save()
         self._saver.finish(self._total_steps, partial(export_checkpoint, self._context, ExportedModel.FINAL))
         self._summaries.close()
-        # A barrier: a member that exits breaks the connections of the others.
-        self._gang.all_reduce_sum([MAX_STEPS_PER_EXECUTION])
+        self._gang.wait_for_all()
         self._reporter.update(phase=Phase.FINISHED)

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 import keras
 import tensorflow as tf
 
+from tfdist_trainer import optimizer_update
 from tfdist_trainer.autograph import graph
 from tfdist_trainer.data.pipeline import Batch
 from tfdist_trainer.keras import seeds
@@ -90,6 +91,7 @@ class TrainStep:
         self._options = options
         self._sums = metric_sums(program)
         self._variables = [raw(variable) for variable in model.trainable_variables]
+        optimizer_update.check(gang, optimizer)
         self._scaled = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
         # The gradient of an embedding is sparse; made dense, all of it would travel to the parameter servers.
         self._sparse = bool(gang.member.cluster) and not options.skip
@@ -119,7 +121,8 @@ class TrainStep:
             done = stats.done + 1
             if last_size is not None:
                 batch = first_valid(Batch(*batch), tf.where(tf.equal(done, steps), last_size, tf.int32.max))
-            results = self._gang.strategy.run(self._replica, args=(batch, tf.equal(done, steps)))
+            with optimizer_update.updating(self._gang, self._optimizer):
+                results = self._gang.strategy.run(self._replica, args=(batch, tf.equal(done, steps)))
             sums, norm, finite = (self._gang.local(result) for result in results[:-1])
             # The local replica that computes longest waits least; a member is as slow as its slowest replica.
             waited = tf.reduce_min(self._gang.strategy.experimental_local_results(results[-1]))
@@ -191,7 +194,7 @@ class TrainStep:
             gradients = embedding.of_all_rows(gradients, self._variables)
 
         def update() -> None:
-            apply(self._optimizer, gradients, self._model.trainable_variables)
+            optimizer_update.apply(self._optimizer, gradients, self._model.trainable_variables)
 
         if self._applies_in_branch:
             tf.cond(finite, update, lambda: None)
@@ -286,14 +289,6 @@ class EvaluateStep:
         sums = self._sums.sums(batch.labels, predictions, batch.weights, batch.valid_mask)
         sums = add_to_sums(sums, additional_loss(self._model))
         return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, sums)
-
-
-def apply(optimizer: Any, gradients: Sequence[tf.Tensor], variables: Sequence[Any]) -> None:
-    """Apply `gradients` to `variables` with an optimizer of Keras 3 or `tf_keras`."""
-    if isinstance(optimizer, keras.optimizers.Optimizer):
-        optimizer.apply(gradients, variables)
-    else:
-        optimizer.apply_gradients(zip(gradients, variables, strict=True), skip_gradients_aggregation=True)
 
 
 def _norm(gradients: Sequence[tf.Tensor]) -> tf.Tensor:

@@ -146,7 +146,7 @@ class ScriptTraining:
             return
         self._has_begun = True
         gang = ReplicaGroup(self._member, model.distribute_strategy)
-        self._wait_for_all = functools.partial(gang.all_reduce_sum, [0.0])
+        self._wait_for_all = gang.wait_for_all
         found = self._checkpoints.restore(gang)
         if found is not None:
             record, path, snapshot = found
@@ -196,9 +196,7 @@ class ScriptTraining:
         """End this process: the checkpoint of the step that all workers have agreed on is written."""
         log.event("preempted", step=self.step)
         self._report()
-        # A worker that exits breaks the connections of the others: the chief may still wait for the last values of a
-        # collective before it saves. If this barrier breaks, all have come to it.
-        with contextlib.suppress(tf.errors.OpError):
+        with contextlib.suppress(tf.errors.OpError):  # if it breaks, all have come to it
             self._wait_for_all()
         saved = f", and step {self.step} is saved" if self.is_chief else ""
         leave(Preempted.reason, f"SIGTERM arrived{saved}", ExitCode.PREEMPTED)

@@ -34,6 +34,14 @@ class HostCollectives:
         reduced: npt.NDArray[np.float64] = self._add(tf.constant(local / self.replicas_per_member)).numpy()
         return reduced
 
+    def wait_for_all(self) -> None:
+        """Return when all members have called this; a collective.
+
+        A member that exits breaks the connections of the others: the chief may still wait for the last values of a
+        collective before it saves.
+        """
+        self.all_reduce_sum([0.0])
+
     def all_gather(self, value: float) -> list[float]:
         """Return each member's `value` in order of rank."""
         return [float(row[0]) for row in self.gather_rows(value)]
