@@ -30,7 +30,7 @@ def node_with_places(api: Api, places: int, *, taint: str = "") -> Iterator[str]
 def node_with(
     api: Api, resources: Mapping[str, str], *, taint: str = "", labels: Mapping[str, str] | None = None
 ) -> Iterator[str]:
-    """Make a node with these resources beside CPUs and memory, whose pods run at once; yield its name."""
+    """Make a node with these resources, CPUs and memory, whose pods run at once; yield its name."""
     name = f"node-{uuid.uuid4().hex[:8]}"
     meta = {"name": name, "labels": {HOSTNAME: name, **(labels or {})}, "annotations": {FAKE_ANNOTATION: "fake"}}
     spec = {"taints": [{"key": taint, "effect": "NoSchedule"}]} if taint else {}
