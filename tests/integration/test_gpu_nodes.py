@@ -105,8 +105,10 @@ def test_the_replicas_wait_for_the_devices_and_run_when_each_has_its_own(case: C
 
 @contextmanager
 def _gpu_node(api: Api, case: Case) -> Iterator[str]:
-    """Make a node with the devices of a case, which only pods that tolerate its taint use; yield its name."""
-    with node_with(api, case.resources, taint=GPU if case.resources else "", labels=case.labels | OWN) as name:
+    """Make a node with the devices of a case, tainted if the sample tolerates it; yield its name."""
+    pods = sample(case.name)["spec"].get("template", {}).get("spec", {})
+    taint = GPU if "tolerations" in pods else ""
+    with node_with(api, case.resources, taint=taint, labels=case.labels | OWN) as name:
         if not case.devices:
             yield name
             return

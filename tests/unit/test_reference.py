@@ -96,11 +96,15 @@ def test_every_column_of_kubectl_get_is_listed() -> None:
     assert [c["name"] for c in columns if f"| {c['name']} |" not in section("Columns of `kubectl get`")] == []
 
 
+OWN_VARIABLES = {"gpu-efa", "gpu-infiniband", "merge-levels", "secrets-in-env", "sidecar-and-template"}
+"""Samples with variables of their own."""
+
+
 def test_the_labels_variables_and_ports_are_those_of_the_rendered_pods() -> None:
     pods = [
         made
         for name in SAMPLES
-        if name not in {"sidecar-and-template", "secrets-in-env", "merge-levels"}  # these have some of their own
+        if name not in OWN_VARIABLES
         for made in objects(parse(sample(name)), "tfdist/trainer:dev")
         if made["kind"] == "Pod"
     ]
