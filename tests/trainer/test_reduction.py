@@ -22,6 +22,35 @@ def gradients(replica: int, dtype: str) -> list[np.ndarray]:
     return [random.normal(size=shape).astype(kind) for shape, kind in zip(SHAPES, types, strict=True)]
 
 
+def awaits_clock(exchange: Any) -> bool:
+    """Return whether an operation runs after a clock."""
+    seen, left = set[str](), [exchange]
+    while left:
+        operation = left.pop()
+        if operation.name not in seen:
+            seen.add(operation.name)
+            left += [*operation.control_inputs, *(tensor.op for tensor in operation.inputs)]
+    return any(name.rpartition("/")[2].startswith("Timestamp") for name in seen)
+
+
+@pytest.mark.parametrize(("pack_bytes", "awaiting"), [(1, [False, True]), (1 << 20, [True])])
+def test_the_clock_runs_before_the_last_exchange_and_holds_up_no_earlier_one(
+    pack_bytes: int, awaiting: list[bool], gang: ReplicaGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reduction, "PACK_BYTES", pack_bytes)
+
+    @tf.function  # type: ignore[untyped-decorator]
+    def exchange() -> Any:
+        parts = [tf.random.normal([3]), tf.ones([1]), tf.constant(1.0)]
+        return gang.strategy.run(lambda: reduction.timed_all_reduce_mean(parts, 2, due=True))
+
+    operations = exchange.get_concrete_function().graph.get_operations()
+    found = [awaits_clock(operation) for operation in operations if operation.type == "CollectiveReduceV2"]
+    assert found[::2] == found[1::2], "of both replicas in turn"
+    assert sorted(set(found)) == awaiting
+    assert found[-1]
+
+
 @pytest.mark.parametrize("pack_bytes", [1, 64, 1 << 20])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_means_and_sums_do_not_depend_on_the_size_of_packs(

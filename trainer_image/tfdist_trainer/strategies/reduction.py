@@ -57,9 +57,10 @@ def timed_all_reduce_mean(
     if due is False:
         return _means(_reduced(packs), parts), no_wait
     computed = time_after([pack.flat for pack in packs], due=due)
-    if len(packs) == len({pack.flat.dtype for pack in packs}):  # else the first ones would wait for the last
-        with tf.control_dependencies([computed]):
-            packs = [replace(pack, flat=tf.identity(pack.flat)) for pack in packs]
+    # The clock must run before the exchange of what is computed last, but earlier packs must not wait for it.
+    last = {pack.flat.dtype: number for number, pack in enumerate(packs)}.values()
+    with tf.control_dependencies([computed]):
+        packs = [replace(pack, flat=tf.identity(pack.flat)) if n in last else pack for n, pack in enumerate(packs)]
     added = _reduced(packs)
     return _means(added, parts), time_after([pack.flat for pack in added], due=due) - computed
 
