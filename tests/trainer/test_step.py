@@ -16,7 +16,7 @@ from tfdist_trainer.keras_compat import raw
 from tfdist_trainer.kernels import adam, batch_normalization
 from tfdist_trainer.metrics.additive import WeightedMean
 from tfdist_trainer.programs import choose
-from tfdist_trainer.step import EvaluateStep, StepOptions, TrainStep, metric_sums
+from tfdist_trainer.step import EvaluateStep, StepOptions, StepStats, TrainStep, metric_sums
 from tfdist_trainer.step_variables import BatchNormSync, FiniteCheck
 from tfdist_trainer.strategies import reduction
 from tfdist_trainer.strategies.replica_group import ReplicaGroup
@@ -28,6 +28,16 @@ CONFIG: dict[str, Any] = {"data": {}, "imageShape": [4, 4, 1], "classes": 3, "mo
 
 def batch(images: np.ndarray, labels: np.ndarray, present: list[bool]) -> tuple[Any, ...]:
     return images, labels, np.asarray(present, np.float32), np.asarray(present)
+
+
+def of_three_steps(gang: ReplicaGroup, program: Any) -> StepStats:
+    """Train a new model of `program` on black images, and return the statistics."""
+    with gang.strategy.scope():
+        model, optimizer = program.model(), program.optimizer(1.0)
+        optimizer.build(model.trainable_variables)
+    images, labels = np.zeros((2, 4, 4, 1), np.uint8), np.array([0, 1])
+    iterator = distributed(gang, [batch(images, labels, [True] * 2)] * 2)
+    return TrainStep(gang, program, model, optimizer, StepOptions()).run(iterator, 3)
 
 
 def test_statistics_of_batch_normalization_are_equal_after_averaging(gang: ReplicaGroup) -> None:
@@ -101,12 +111,7 @@ def test_steps_are_counted_from_the_first_loss_that_is_not_finite_and_a_metric_m
 
     made = undefined_value if undefined == "loss" else lambda: [WeightedMean("undefined", undefined_value)]
     monkeypatch.setattr(program, undefined, made)
-    with gang.strategy.scope():
-        model, optimizer = program.model(), program.optimizer(1.0)
-        optimizer.build(model.trainable_variables)
-    images, labels = np.zeros((2, 4, 4, 1), np.uint8), np.array([0, 1])
-    iterator = distributed(gang, [batch(images, labels, [True] * 2)] * 2)
-    stats = TrainStep(gang, program, model, optimizer, StepOptions()).run(iterator, 3)
+    stats = of_three_steps(gang, program)
     assert int(stats.not_finite) == bad
     assert int(stats.done) == 3
     assert np.isnan(metric_sums(program).results(stats.sums)["loss" if bad else "undefined"])
@@ -126,12 +131,7 @@ def test_the_wait_in_the_exchange_is_that_of_all_steps_wherever_it_is_measured(
     monkeypatch.setattr(step_clock, "only_last_steps", lambda: only_last)
     monkeypatch.setattr(reduction, "time_after", time_after)
     program = choose("image_classification", CONFIG).create()
-    with gang.strategy.scope():
-        model, optimizer = program.model(), program.optimizer(1.0)
-        optimizer.build(model.trainable_variables)
-    images, labels = np.zeros((2, 4, 4, 1), np.uint8), np.array([0, 1])
-    iterator = distributed(gang, [batch(images, labels, [True] * 2)] * 2)
-    stats = TrainStep(gang, program, model, optimizer, StepOptions()).run(iterator, 3)
+    stats = of_three_steps(gang, program)
     assert stats.exchange_wait == 3
 
 

@@ -4,6 +4,7 @@ Files of all formats but TFRecord are read into memory once; batches are gathere
 files are read in each epoch, or kept in memory as serialized records with `cache`.
 """
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -170,7 +171,7 @@ class TFRecordSource(FileSource):
             found = [(tfrecord.count(name, gzip=gzip), ()) for name in part.files]
         self._readable = [readable for readable, _ in found]
         # Records are numbered over all files, so that a tensor of the bad ones can be searched.
-        self._first = [sum(self._readable[:file]) for file in range(len(found))]
+        self._first = list(itertools.accumulate(self._readable, initial=0))[:-1]
         self._bad = [first + record for first, (_, wrong) in zip(self._first, found, strict=True) for record in wrong]
         by_index = options.skip_bad and not gzip
         self._reader = RecordReader(part.files, [tuple(runs(name)) for name in part.files]) if by_index else None
