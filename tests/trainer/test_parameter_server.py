@@ -11,6 +11,7 @@ import pytest
 from support.closures_program import UNFINISHED
 from support.slow_steps import PACES, set_pace
 from trainer.conftest import CLASSES, SHAPE, examples
+from trainer.replicas import TIMEOUT_SECONDS
 
 from tfdist.contract import ExitCode
 from tfdist_trainer.checkpoint import CheckpointReader, DataCursor, FinalRecord, read_record
@@ -154,6 +155,35 @@ def test_batches_are_full_over_the_end_of_a_pass_and_have_every_example(data: Pa
     labels = np.concatenate([batch.labels for batch in found])
     for number in range(3):
         assert sorted(labels[5 * number : 5 * number + 5]) == list(range(5)), "a pass has each example once"
+
+
+def test_the_examples_of_all_workers_are_counted_without_being_read_again(data: Path) -> None:  # noqa: ARG001
+    from tfdist_trainer.data.pipeline import ExampleSource  # noqa: PLC0415
+    from tfdist_trainer.worker_input import of_all_workers  # noqa: PLC0415
+
+    def unread(*_: Any) -> Any:
+        raise AssertionError("it is read")
+
+    skipped = (None, "a.csv: line 4", "b.csv: line 1")
+    parts = [ExampleSource(n, unread, unread, skipped=n, first_skipped=skipped[n]) for n in range(3)]
+    every = of_all_workers(parts)
+    assert (every.count, every.skipped, every.first_skipped) == (3, 3, "a.csv: line 4")
+
+
+@pytest.mark.parametrize(
+    ("records", "message"),
+    [([], "the files hold no example"), ([0], "1 examples are too few for 2 workers")],
+    ids=["none", "one"],
+)
+def test_examples_that_are_too_few_end_the_job_with_their_number(
+    launch_roles: "Launch", tmp_path: Path, records: list[int], message: str
+) -> None:
+    (tmp_path / "few.csv").write_text("\n".join(["x,label", *(f"1,{label}" for label in records), ""]))
+    config = {"data": {"train": f"{tmp_path}/few.csv"}, "numeric": ["x"], "classes": 2, "normalize": "None"}
+    training = {"program": "tabular", "config": config}
+    gang = launch_roles(ROLES, config={}, job={"strategy": "ParameterServer", "training": training})
+    assert gang.processes[0].wait(TIMEOUT_SECONDS) == ExitCode.DATA_MISSING, gang.output()
+    assert gang.termination().message == f"training.config.data.train: {message}"
 
 
 @pytest.mark.long  # steps of half a second

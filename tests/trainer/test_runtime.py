@@ -5,15 +5,18 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
+from support.polling import wait_for
 
 from tfdist.api.training import RuntimeSpec
-from tfdist.contract import ExitCode, Role
+from tfdist.contract import ExitCode, Phase, Role
 from tfdist_trainer import runtime
 from tfdist_trainer.errors import ConfigurationError, DeviceMissingError
-from tfdist_trainer.xla_autotuner import PLAIN_EXECUTIONS, XlaAutotuner
+from tfdist_trainer.xla_autotuner import MEASURED_EXECUTIONS, PLAIN_EXECUTIONS, XlaAutotuner
 
 if TYPE_CHECKING:
     from trainer.replicas import Launch
@@ -185,6 +188,48 @@ def test_settings_that_cannot_be_had_end_the_job(launch: "Launch", config: dict[
 
 
 @pytest.mark.trainer
+def test_a_compilation_in_the_midst_of_training_is_reported_as_such_and_steps_go_on(
+    launch: "Launch", config: dict[str, Any], tmp_path: Path
+) -> None:
+    """Given that XLA is tried, which may take minutes; `progressDeadlineSeconds` allows for that by the phase."""
+    hold = tmp_path / "hold"
+    hold.touch()
+    training = {"program": "support.compiled_program:Compiled", "config": config | {"epochs": 1_000_000}}
+    replica = launch(1, config={}, job={"training": training}, environs={0: {"HOLD_FILE": str(hold)}})
+    compiling = replica.progress_when(lambda report: report.phase is Phase.COMPILING and (report.step or 0) > 0)
+    hold.unlink()
+    replica.progress_when(lambda report: report.phase is Phase.TRAINING and (report.step or 0) > (compiling.step or 0))
+    wait_for("a decision", lambda: " xla keeps=" in replica.output(), context=replica.output)
+
+
+@pytest.mark.trainer
+def test_float16_trains_on_two_workers_and_goes_on_with_one(
+    launch: "Launch", config: dict[str, Any], tmp_path: Path
+) -> None:
+    job = {"runtime": {"mixedPrecision": "float16"}, "checkpoint": {"directory": str(tmp_path)}}
+    gang = launch(2, config=config | {"epochs": 4}, job=job)
+    assert gang.wait() == [0, 0], gang.outputs
+    alone = launch(1, config=config | {"epochs": 8}, job=job | {"attempt": 1})
+    assert alone.wait() == [0], alone.output()
+    assert alone.termination().metrics["accuracy"] > 0.6
+    assert alone.termination().metrics["loss"] < gang.termination().metrics["loss"]
+
+
+@pytest.mark.trainer
+def test_a_bad_record_in_the_first_batch_is_no_fault_of_xla(
+    launch: "Launch", config: dict[str, Any], tmp_path: Path
+) -> None:
+    from tfdist_trainer.data import tfrecord  # noqa: PLC0415  TensorFlow takes seconds to import
+
+    path = tmp_path / "bad.tfrecord"
+    tfrecord.write(str(path), {"label": np.zeros(20, np.int64)})
+    own = {"data": {"train": str(path)}, "shuffleBuffer": 1}
+    replica = launch(1, config=config | own, job={"runtime": {"xla": "On"}})
+    assert replica.wait() == [ExitCode.DATA_MALFORMED], replica.output()
+    assert str(path) in replica.termination().message
+
+
+@pytest.mark.trainer
 def test_mixed_precision_xla_and_a_seed_train_the_same_problem(launch: "Launch", config: dict[str, Any]) -> None:
     settings: dict[str, dict[str, Any]] = {
         "plain": {},
@@ -204,24 +249,38 @@ def test_mixed_precision_xla_and_a_seed_train_the_same_problem(launch: "Launch",
     assert losses["compiled"] == pytest.approx(losses["plain"], rel=0.1)
 
 
-def trial(tuner: XlaAutotuner, plain: float, compiled: float, steps_left: int) -> list[bool]:
-    """Return for each of some executions whether it was compiled."""
+EXECUTIONS = PLAIN_EXECUTIONS + MEASURED_EXECUTIONS + 3
+SLOWER = 10
+"""How many times as long a step of an execution takes that something else holds up."""
+
+
+def trial(
+    tuner: XlaAutotuner, plain: float, compiled: float, steps_left: int, held_up: int | None = None
+) -> list[bool]:
+    """Return for each of some executions whether it was compiled; `held_up` is the number of one."""
     compiled_executions = []
-    for _ in range(PLAIN_EXECUTIONS + 4):
+    for number in range(EXECUTIONS):
         proposed = tuner.propose(steps_left)
         compiled_executions.append(proposed)
-        tuner.observe(compiled=proposed, step_seconds=compiled if proposed else plain)
+        seconds = compiled if proposed else plain
+        tuner.observe(compiled=proposed, step_seconds=seconds * (SLOWER if number == held_up else 1))
     return compiled_executions
+
+
+@pytest.mark.parametrize("held_up", range(2, PLAIN_EXECUTIONS + MEASURED_EXECUTIONS + 1))
+def test_one_execution_that_is_held_up_does_not_decide_about_xla(held_up: int) -> None:
+    faster, slower = (trial(XlaAutotuner("Auto"), 0.1, compiled, 10_000, held_up) for compiled in (0.05, 0.2))
+    assert (faster[-1], slower[-1]) == (True, False)
 
 
 @pytest.mark.parametrize(
     ("mode", "plain", "compiled", "steps_left", "expected"),
     [
-        ("Auto", 0.1, 0.05, 10_000, [False] * PLAIN_EXECUTIONS + [True] * 4),
-        ("Auto", 0.1, 0.2, 10_000, [False] * PLAIN_EXECUTIONS + [True] * 2 + [False] * 2),
-        ("Auto", 0.1, 0.05, 100, [False] * (PLAIN_EXECUTIONS + 4)),
-        ("On", 0.1, 0.2, 100, [True] * (PLAIN_EXECUTIONS + 4)),
-        ("Off", 0.1, 0.05, 10_000, [False] * (PLAIN_EXECUTIONS + 4)),
+        ("Auto", 0.1, 0.05, 10_000, [False] * PLAIN_EXECUTIONS + [True] * (MEASURED_EXECUTIONS + 3)),
+        ("Auto", 0.1, 0.2, 10_000, [False] * PLAIN_EXECUTIONS + [True] * (MEASURED_EXECUTIONS + 1) + [False] * 2),
+        ("Auto", 0.1, 0.05, 100, [False] * EXECUTIONS),
+        ("On", 0.1, 0.2, 100, [True] * EXECUTIONS),
+        ("Off", 0.1, 0.05, 10_000, [False] * EXECUTIONS),
     ],
     ids=["faster is kept", "slower is dropped", "a short training does not try", "on", "off"],
 )
@@ -234,5 +293,5 @@ def test_xla_is_chosen_by_measuring(
 def test_a_model_that_xla_cannot_compile_runs_without_it(capsys: pytest.CaptureFixture[str]) -> None:
     tuner = XlaAutotuner("Auto")
     tuner.failed("no such kernel")
-    assert trial(tuner, 1.0, 0.1, 10_000) == [False] * (PLAIN_EXECUTIONS + 4)
+    assert trial(tuner, 1.0, 0.1, 10_000) == [False] * EXECUTIONS
     assert 'reason="no such kernel"' in capsys.readouterr().out

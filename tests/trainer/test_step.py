@@ -49,17 +49,68 @@ def test_statistics_of_batch_normalization_are_equal_after_averaging(gang: Repli
     label = np.array([0, 1])
     iterator = distributed(gang, [batch(dark, label, [True] * 2), batch(bright, label, [True] * 2)])
     TrainStep(gang, program, model, optimizer, StepOptions()).run(iterator, 3)
-    moving = [v.value for v in model.non_trainable_variables if v.path.endswith("moving_mean")]
+    moving = [v.value for v in model.non_trainable_variables if "/moving_" in v.path]
     before = [on_replicas(gang, variable) for variable in moving]
     assert any(not np.allclose(values[0], values[1]) for values in before), "else the test shows nothing"
     BatchNormSync(gang, model).run(1.0)
-    for variable, old in zip(moving, before, strict=True):
-        new = on_replicas(gang, variable)
-        np.testing.assert_allclose(new[0], old.mean(axis=0), rtol=1e-6, atol=1e-7)
-        np.testing.assert_allclose(new[1], new[0])
+    after = [on_replicas(gang, variable) for variable in moving]
+    for means, variances, mean, variance in zip(before[::2], before[1::2], after[::2], after[1::2], strict=True):
+        np.testing.assert_allclose(mean[0], means.mean(axis=0), rtol=1e-6, atol=1e-7)
+        of_all = variances.mean(axis=0) + means.var(axis=0)
+        np.testing.assert_allclose(variance[0], of_all, rtol=1e-6, atol=1e-7, err_msg="that of all examples")
+        np.testing.assert_allclose((mean[1], variance[1]), (mean[0], variance[0]))
     for variable in model.trainable_variables:
         values = [v.numpy() for v in gang.strategy.experimental_local_results(variable.value)]
         np.testing.assert_array_equal(values[0], values[1])
+
+
+def test_statistics_of_all_examples_are_those_of_numpy_also_if_they_are_large(gang: ReplicaGroup) -> None:
+    layer = keras.layers.BatchNormalization(momentum=0.0, center=False, scale=False)
+    with gang.strategy.scope():
+        model = keras.Sequential([keras.layers.Input([2]), layer])
+    random = np.random.default_rng(0)
+    parts = random.normal(3000, 1, (2, 64, 2)).astype(np.float32) + np.array([[[0]], [[1]]], np.float32)
+    for place, variable in ((0, layer.moving_mean), (1, layer.moving_variance)):
+        for part, copy in zip(parts, variable.value.values, strict=True):
+            copy.assign((part.mean(axis=0), part.var(axis=0))[place])
+    BatchNormSync(gang, model).run(1.0)
+    exact = parts.astype(np.float64).reshape(-1, 2)
+    np.testing.assert_allclose(on_replicas(gang, layer.moving_mean.value)[1], exact.mean(axis=0), rtol=1e-6)
+    np.testing.assert_allclose(on_replicas(gang, layer.moving_variance.value)[1], exact.var(axis=0), rtol=1e-3)
+
+
+def test_statistics_of_frozen_layers_stay_what_they_are_to_the_last_digit(gang: ReplicaGroup) -> None:
+    layer = keras.layers.BatchNormalization(trainable=False)
+    with gang.strategy.scope():
+        model = keras.Sequential([keras.layers.Input([2]), layer, keras.layers.BatchNormalization()])
+    for variable in layer.variables:
+        for copy in variable.value.values:
+            copy.assign([0.1, 1e30])
+    BatchNormSync(gang, model).run(0.3)  # 0.1 times 0.3, divided by 0.3, is not 0.1
+    for variable in layer.variables:
+        np.testing.assert_array_equal(on_replicas(gang, variable.value), np.array([[0.1, 1e30]] * 2, np.float32))
+
+
+def test_float16_starts_with_the_same_scale_of_the_loss_on_any_number_of_replicas(
+    gang: ReplicaGroup, one: ReplicaGroup
+) -> None:
+    """Given batches of which the sum of gradients, at this scale, has no number in float16."""
+    random = np.random.default_rng(0)
+    images, labels = random.integers(0, 256, (128, 4, 4, 1)).astype(np.uint8), np.zeros(128, np.int64)
+    keras.config.set_dtype_policy("mixed_float16")
+    try:
+        for group in (one, gang):
+            program = choose("image_classification", CONFIG).create()
+            with group.strategy.scope():
+                model = program.model()
+                optimizer = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.01))
+                optimizer.build(model.trainable_variables)
+            scale = optimizer.dynamic_scale.numpy()
+            iterator = distributed(group, [batch(images, labels, [True] * 128)] * 2)
+            TrainStep(group, program, model, optimizer, StepOptions()).run(iterator, 3)
+            assert (optimizer.dynamic_scale.numpy(), optimizer.inner_optimizer.iterations.numpy()) == (scale, 3)
+    finally:
+        keras.config.set_dtype_policy("float32")
 
 
 def test_one_number_that_is_not_finite_is_found_in_any_variable(gang: ReplicaGroup) -> None:

@@ -155,6 +155,15 @@ def test_additional_losses_are_means_over_examples_whatever_these_weigh(gang: Re
     np.testing.assert_allclose(trained.kernel, expected, rtol=1e-5)
 
 
+def test_the_loss_that_is_reported_is_the_one_that_was_trained_with_also_if_it_is_random(one: ReplicaGroup) -> None:
+    """Given a loss of w times a random number, whose gradient is that number."""
+    program = Given(line(), lambda _labels, predictions: tf.random.uniform([4]) * predictions[:, 0])
+    x = np.tile(np.array([[1.0, 0.0]], np.float32), (4, 1))
+    trained = Trained(one, program, [part(x, Y, [1.0] * 4)])
+    gradient = (1.0 - float(trained.kernel[0, 0])) / RATE
+    assert trained.loss == pytest.approx(gradient, rel=1e-5)
+
+
 def test_an_evaluation_has_the_additional_losses_as_that_of_keras(gang: ReplicaGroup) -> None:
     make = line(regularizer=keras.regularizers.L2(0.3), adds=True)
     model = make()

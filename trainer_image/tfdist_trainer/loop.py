@@ -181,6 +181,8 @@ class Training:
 
     def _execute(self, decision: LoopDecision) -> None:
         """Run the steps decided on, then count and report them."""
+        if decision.compiled and self._xla.compiles_next:
+            self._reporter.update(phase=Phase.COMPILING)  # which takes longer than steps do
         with self._summaries.profiled(self._cursor.step, decision.steps):
             started = time.monotonic()
             stats = self._compute(decision)

@@ -8,7 +8,7 @@ changing: the number of examples is exact, the order is not, and a closure that 
 
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -18,7 +18,8 @@ from tfdist_trainer import log
 from tfdist_trainer.closure_times import ClosureTimes
 from tfdist_trainer.closures import PER_WORKER, Closure, ClosureQueue, FinishedClosure, added
 from tfdist_trainer.context import Context
-from tfdist_trainer.data.files import Split
+from tfdist_trainer.data.pipeline import ExampleSource
+from tfdist_trainer.errors import ConfigurationError
 from tfdist_trainer.input_pipeline import InputPipeline, open_input_pipeline
 from tfdist_trainer.keras_compat import raw
 from tfdist_trainer.loop import Training
@@ -27,18 +28,18 @@ from tfdist_trainer.program_model import new_state
 from tfdist_trainer.state import State
 from tfdist_trainer.step import StepStats
 from tfdist_trainer.strategies.servers import shut_down_servers
-from tfdist_trainer.upstream.coordinator import per_worker_iterator
-from tfdist_trainer.worker_input import full_batches, worker_examples
+from tfdist_trainer.upstream.coordinator import DatasetTooLargeError, per_worker_iterator
+from tfdist_trainer.worker_input import FIELD, full_batches, of_all_workers, worker_examples
 
 
 def train(context: Context) -> None:
     """Train with the workers of this gang; as `loop.train`, whose errors it raises."""
     coordinator = tf.distribute.coordinator.ClusterCoordinator(context.gang.strategy)
-    examples = context.program.examples(Split.TRAIN, context.shard)
-    pipeline = open_input_pipeline(context.gang, examples, context.config, "training.config.data.train")
+    sources = worker_examples(context.program, len(context.member.cluster["worker"]))
+    pipeline = open_input_pipeline(context.gang, of_all_workers(sources), context.config, FIELD)
     state = new_state(context)
     log.event("variable-placement", **variable_placement(state.model.variables))
-    AsynchronousTraining(context, pipeline, state, coordinator).run()
+    AsynchronousTraining(context, pipeline, state, coordinator, sources).run()
     shut_down_servers(context.member)
 
 
@@ -57,12 +58,27 @@ class AsynchronousTraining(Training):
 
     Closures are scheduled ahead of the data cursor, which counts finished steps; the chief waits for all of them only
     to save, to stop and at the end, or in each execution if there is a profile.
+
+    Args:
+        context: of the chief.
+        pipeline: the number of the examples of all workers.
+        state: model and optimizer.
+        coordinator: `tf.distribute.coordinator.ClusterCoordinator`.
+        sources: the examples of each worker.
     """
 
-    def __init__(self, context: Context, pipeline: InputPipeline, state: State, coordinator: Any) -> None:
+    def __init__(
+        self,
+        context: Context,
+        pipeline: InputPipeline,
+        state: State,
+        coordinator: Any,
+        sources: Sequence[ExampleSource],
+    ) -> None:
         super().__init__(context, pipeline, state)
         self._coordinator = coordinator
-        self._workers = len(context.member.cluster["worker"])
+        self._sources = sources
+        self._workers = len(sources)
         self._ahead = self._cursor
         """The data cursor after all scheduled closures; only its step and epoch are kept."""
         self._closure_times = ClosureTimes(self._workers)
@@ -74,17 +90,22 @@ class AsynchronousTraining(Training):
         """Start an iterator on every worker, of full batches of its part in an order of its own, without an end.
 
         Raises:
-            DataMissingError: there are fewer examples than workers.
+            ConfigurationError: the examples are in memory, and too large to be sent to a worker.
         """
         cursor = self._ahead = self._cursor
-        sources = worker_examples(self._context.program, self._workers)
 
         def dataset_of(worker: int, workers: int) -> tf.data.Dataset:
             skip = cursor.step_in_epoch // workers
             size, seed = self._input.batch_size, self._context.seed
-            return full_batches(sources[worker], batch_size=size, seed=seed, epoch=cursor.epoch, skip_steps=skip)
+            return full_batches(self._sources[worker], batch_size=size, seed=seed, epoch=cursor.epoch, skip_steps=skip)
 
-        iterator = per_worker_iterator(self._coordinator, dataset_of)
+        try:
+            iterator = per_worker_iterator(self._coordinator, dataset_of)
+        except DatasetTooLargeError as error:
+            raise ConfigurationError(
+                f"{FIELD}: the examples of worker-{error.worker} are more than 2 GB in memory, which parameter servers "
+                "cannot send to it; write TFRecord files, which each worker reads itself, or add workers"
+            ) from None
         steps, timed = self._steps_of(compiled=False).graph, not self._context.settings.deterministic
         self._closures = ClosureQueue(self._coordinator, steps, iterator, timed=timed)
 

@@ -221,7 +221,8 @@ class TrainStep:
         """Return the gradients, the metric sums and the weight of this replica.
 
         The gradients are those of the sum of weighted losses; with one replica, and with additional losses, of their
-        mean over all replicas, which saves a division for each.
+        mean over all replicas, which saves a division for each. With a loss scale the sum and the weight are divided by
+        the size of the batch.
 
         Args:
             batch: of this replica.
@@ -243,6 +244,9 @@ class TrainStep:
                 divisor = tf.constant(1 / self._gang.replicas)
             elif self._gang.replicas == 1:
                 loss = tf.math.divide_no_nan(loss, weight)
+            elif self._scaled:
+                # In float16 gradients of the sum overflow at scales at which those of the mean do not.
+                loss, divisor = loss / batch.weights.shape[0], weight / batch.weights.shape[0]
             scaled = self._optimizer.scale_loss(loss) if self._scaled else loss
         unconnected = tf.UnconnectedGradients.ZERO
         gradients = tape.gradient(scaled, self._variables, None, unconnected)
@@ -251,7 +255,7 @@ class TrainStep:
         else:
             gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
         gradients = zero_unless(counted, gradients)
-        sums = self._sums.sums(batch.labels, predictions, batch.weights, batch.valid_mask)
+        sums = self._sums.sums(batch.labels, predictions, batch.weights, batch.valid_mask, losses=losses)
         # float32, to share the all-reduce of the gradients. Within one step counts stay exact, up to 2**24.
         return [*gradients, tf.cast(add_to_sums(sums, additional), tf.float32), divisor]
 

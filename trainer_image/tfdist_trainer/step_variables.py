@@ -17,7 +17,8 @@ class BatchNormSync:
     """Averages the batch-normalization statistics over all replicas.
 
     The moving mean and variance of `BatchNormalization` differ on every replica (docs/trainer.md), and only those of
-    the chief would be saved. All other non-trainable floating-point variables are averaged as well, but for those of
+    the chief would be saved. The variance becomes that of the examples of all replicas: the mean of the variances, and
+    the variance of the means. All other non-trainable floating-point variables are averaged as well, but for those of
     frozen layers, which are equal, and of which a mean is rounded.
     """
 
@@ -26,6 +27,10 @@ class BatchNormSync:
         frozen = {id(each) for layer in all_layers(model) if not layer.trainable for each in layer.variables}
         changing = (raw(each) for each in model.non_trainable_variables if id(each) not in frozen)
         self._variables = [variable for variable in changing if _is_float(variable.dtype)]
+        places = {id(variable): place for place, variable in enumerate(self._variables)}
+        moments = [(raw(layer.moving_mean), raw(layer.moving_variance)) for layer in _normalizations(model)]
+        self._moments = [(places[id(m)], places[id(v)]) for m, v in moments if id(m) in places and id(v) in places]
+        """Places of the mean and the variance of a layer."""
         self._average = graph(self._in_graph)
 
     def run(self, weight: float) -> None:
@@ -38,13 +43,24 @@ class BatchNormSync:
 
     def _in_graph(self, weight: tf.Tensor) -> None:
         def average() -> None:
-            # Of a member without examples they may be NaN.
-            values = [tf.math.multiply_no_nan(v.read_value(), tf.cast(weight, v.dtype)) for v in self._variables]
-            *values, total = all_reduce_sum([*values, weight], self._gang.replicas)
-            for variable, value in zip(self._variables, values, strict=True):
-                variable.assign(tf.cast(value / tf.cast(total, value.dtype), variable.dtype))
+            own = [variable.read_value() for variable in self._variables]
+            mean = self._mean(own, weight)
+            # From differences: the square of a large mean has no digits left for the variance.
+            apart = self._mean([tf.square(own[place] - mean[place]) for place, _ in self._moments], weight)
+            for (_, place), variance in zip(self._moments, apart, strict=True):
+                mean[place] += variance
+            for variable, value in zip(self._variables, mean, strict=True):
+                variable.assign(value)
 
         self._gang.strategy.run(average)
+
+    def _mean(self, values: Sequence[tf.Tensor], weight: tf.Tensor) -> list[tf.Tensor]:
+        """Return the means over all replicas of `values`, which may be NaN where `weight` is 0."""
+        if not values:
+            return []
+        weighted = [tf.math.multiply_no_nan(value, tf.cast(weight, value.dtype)) for value in values]
+        *sums, total = all_reduce_sum([*weighted, weight], self._gang.replicas)
+        return [each / tf.cast(total, each.dtype) for each in sums]
 
 
 class FiniteCheck:
@@ -87,6 +103,11 @@ class UndoneVariables:
                 tf.raw_ops.AssignVariableOp(resource=variable.handle, value=value)
 
         tf.cond(unless, lambda: None, restore)
+
+
+def _normalizations(model: Any) -> list[Any]:
+    """Return the layers of `model` that are BatchNormalization or have its moving statistics."""
+    return [layer for layer in all_layers(model) if hasattr(layer, "moving_mean") and hasattr(layer, "moving_variance")]
 
 
 def _is_float(dtype: str) -> bool:

@@ -5,6 +5,8 @@ one. So every step has the same number of examples, whichever worker takes it, a
 steps that it schedules.
 """
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import tensorflow as tf
@@ -25,12 +27,14 @@ Workers take equally many steps: the examples of a part of half the size would b
 
 LAST_EPOCH: Final = 2**31 - 1
 
+FIELD: Final = "training.config.data.train"
+
 
 def worker_examples(program: Program, workers: int) -> list[ExampleSource]:
     """Return the training examples of each worker, even up to one record if the files are not partitioned by worker.
 
     Raises:
-        DataMissingError: there are fewer examples than workers.
+        DataMissingError: there are fewer examples than workers, but some.
     """
     shards = [Shard(index, workers) for index in range(workers)]
     sources = [program.examples(Split.TRAIN, shard) for shard in shards]
@@ -44,9 +48,16 @@ def worker_examples(program: Program, workers: int) -> list[ExampleSource]:
             message = "workers take equally many steps, so the examples of a small part are used more often"
             remedy = "partition the data evenly"
         log.event("input-uneven", examples=",".join(map(str, counts)), message=message, remedy=remedy)
-    if not all(source.count for source in sources):
-        raise DataMissingError(f"training.config.data.train: {sum(counts)} examples are too few for {workers} workers")
+    if any(counts) and not all(source.count for source in sources):
+        raise DataMissingError(f"{FIELD}: {sum(counts)} examples are too few for {workers} workers")
     return sources
+
+
+def of_all_workers(sources: Sequence[ExampleSource]) -> ExampleSource:
+    """Return an `ExampleSource` with the number of examples of all `sources`; its examples are those of the first."""
+    first_skipped = next((source.first_skipped for source in sources if source.first_skipped), None)
+    count, skipped = (sum(each) for each in zip(*((source.count, source.skipped) for source in sources), strict=True))
+    return replace(sources[0], count=count, skipped=skipped, first_skipped=first_skipped)
 
 
 def full_batches(

@@ -1,7 +1,7 @@
 """XLA autotuning: with `runtime.xla: Auto`, uses the faster of compiled and plain steps.
 
 Compilation takes seconds and pays off only in a training that is long enough. So plain steps are measured first; if
-enough training remains, one compiled execution and one that is measured follow. The chief decides for the gang.
+enough training remains, one compiled execution and some that are measured follow. The chief decides for the gang.
 """
 
 from typing import Final, Literal
@@ -11,8 +11,11 @@ from tfdist_trainer import log
 MIN_REMAINING_SECONDS: Final = 60.0
 """Remaining training time, in plain steps, from which on compilation is tried."""
 
-PLAIN_EXECUTIONS: Final = 4
-"""Executions of plain steps before their speed is taken: the first includes tracing, the second warms up."""
+MEASURED_EXECUTIONS: Final = 3
+"""Executions of each kind of which the fastest counts: others may have been held up."""
+
+PLAIN_EXECUTIONS: Final = 2 + MEASURED_EXECUTIONS
+"""Executions of plain steps before compilation is tried: the first includes tracing, the second warms up."""
 
 
 class XlaAutotuner:
@@ -30,7 +33,8 @@ class XlaAutotuner:
         self._compiled = mode == "On"
         self._min_remaining_seconds = min_remaining_seconds
         self._plain: list[float] = []
-        self._tried = 0
+        self._of_compiled: list[float] = []
+        """Seconds of a step of each compiled execution. The first includes compilation."""
 
     def propose(self, steps_left: int) -> bool:
         """Return whether to compile the next execution; `steps_left` is the rest of the training."""
@@ -38,26 +42,22 @@ class XlaAutotuner:
             return self._compiled
         if len(self._plain) >= PLAIN_EXECUTIONS and self._plain[-1] * steps_left >= self._min_remaining_seconds:
             return True
-        return self._tried > 0
+        return bool(self._of_compiled)
 
     @property
     def compiles_next(self) -> bool:
         """Whether the next compiled execution is the first, which has one step and is not measured."""
-        return self._tried == 0
+        return not self._of_compiled
 
     def observe(self, *, compiled: bool, step_seconds: float) -> None:
         """Record the duration of a step in the last execution."""
-        if compiled:
-            self._tried += 1
-        if self._settled:
+        (self._of_compiled if compiled else self._plain).append(step_seconds)
+        if self._settled or len(self._of_compiled) <= MEASURED_EXECUTIONS:
             return
-        if not compiled:
-            self._plain.append(step_seconds)
-        elif self._tried > 1:
-            # The first plain executions traced and warmed up; the last has the current number of steps.
-            plain = min(self._plain[-2:])
-            self._settled, self._compiled = True, step_seconds < plain
-            log.event("xla", keeps=self._compiled, plainStepMillis=plain * 1000, xlaStepMillis=step_seconds * 1000)
+        # The last ones have the current number of steps.
+        plain, of_compiled = (min(each[-MEASURED_EXECUTIONS:]) for each in (self._plain, self._of_compiled))
+        self._settled, self._compiled = True, of_compiled < plain
+        log.event("xla", keeps=self._compiled, plainStepMillis=plain * 1000, xlaStepMillis=of_compiled * 1000)
 
     def failed(self, reason: str) -> None:
         """Record that XLA cannot compile these steps: plain steps from now on."""

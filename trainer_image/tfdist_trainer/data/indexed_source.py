@@ -14,7 +14,7 @@ from tfdist_trainer.data.columns import BadRecords, Column
 from tfdist_trainer.data.files import still_readable
 from tfdist_trainer.data.object_cache import download
 from tfdist_trainer.data.record_reader import Indices, RecordReader
-from tfdist_trainer.data.source import PARALLEL_CALLS, FileSource
+from tfdist_trainer.data.source import FileSource
 
 _PARALLEL_READS: Final = 2
 
@@ -36,8 +36,7 @@ class IndexedSource(FileSource):
         download(files)
         self._reader = RecordReader(files, [[tfrecord.complete(name, gzip=False)] for name in files])
         self.count = self._reader.count
-        encoded = any(column.kind == "encoded" for column in columns)
-        self.parallel = tf.data.AUTOTUNE if encoded else PARALLEL_CALLS
+        self.parallel = tf.data.AUTOTUNE
 
     def ordered(self, order: BatchOrder, buffer: int) -> tf.data.Dataset:  # noqa: ARG002  a full permutation
         """Return the serialized records, strings [size]."""

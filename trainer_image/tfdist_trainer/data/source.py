@@ -35,9 +35,6 @@ READERS: Final[Mapping[str, Read]] = {
     "parquet": parquet.read,
     "idx": idx.read_columns,
 }
-PARALLEL_CALLS: Final = 2
-"""Number of batches of records that are parsed in parallel."""
-
 _BATCH: Final = 4096
 
 
@@ -180,8 +177,7 @@ class TFRecordSource(FileSource):
         self.skipped = bad.count if part.offset == 0 else 0
         self.first_skipped = bad.first
         self._cached = self._in_memory() if options.cache else None
-        encoded = any(column.kind == "encoded" for column in options.columns)
-        self.parallel = tf.data.AUTOTUNE if encoded else PARALLEL_CALLS
+        self.parallel = tf.data.AUTOTUNE
 
     def ordered(self, order: BatchOrder, buffer: int) -> tf.data.Dataset:
         """Return the serialized records, strings [size]; or their indices if they are in memory."""

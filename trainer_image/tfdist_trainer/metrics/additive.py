@@ -73,13 +73,21 @@ class WeightedMean(Metric):
         weights = spread(weights, values)
         if self.mask is not None:
             weights = weights * tf.cast(self.mask(labels, predictions), tf.float64)
-        # An absent example may have any value, even one that is not a number, and must not spoil the sum.
-        weighted = tf.where(weights > 0, values * weights, tf.zeros_like(values))
-        return tf.stack([tf.reduce_sum(weighted), tf.reduce_sum(weights)])
+        return weighted_sums(values, weights)
 
     def result(self, sums: Sums) -> float:
         """Return the mean; not a number when nothing was weighed."""
         return float(sums[0] / sums[1]) if sums[1] else float("nan")
+
+
+def weighted_sums(values: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+    """Return float64 [2]: the sum of `values`, each times its weight, and the sum of `weights`, of the same shape.
+
+    A value of weight zero adds nothing, even if it is not a number.
+    """
+    values, weights = tf.cast(values, tf.float64), tf.cast(weights, tf.float64)
+    weighted = tf.where(weights > 0, values * weights, tf.zeros_like(values))
+    return tf.stack([tf.reduce_sum(weighted), tf.reduce_sum(weights)])
 
 
 def _of_examples(name: str, values: Any, weights: tf.Tensor) -> Any:

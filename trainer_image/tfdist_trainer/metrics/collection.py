@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tfdist_trainer.autograph import autograph_converted
 from tfdist_trainer.errors import ConfigurationError
-from tfdist_trainer.metrics.additive import Metric, Sums
+from tfdist_trainer.metrics.additive import Metric, Sums, weighted_sums
 from tfdist_trainer.metrics.keras_metrics import KerasMetric
 
 SumsOfBatch = Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor]
@@ -47,10 +47,24 @@ class MetricCollection:
         self.size = 1 + sum(metric.size for metric in self.metrics)
         self._sums = [traced(f"metric {metric.name!r}", metric.sums) for metric in self.metrics]
 
-    def sums(self, labels: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor, valid_mask: tf.Tensor) -> tf.Tensor:
-        """Return float64 [size]: the number of valid examples, then the sums of each metric in turn."""
+    def sums(
+        self,
+        labels: tf.Tensor,
+        predictions: tf.Tensor,
+        weights: tf.Tensor,
+        valid_mask: tf.Tensor,
+        *,
+        losses: tf.Tensor | None = None,
+    ) -> tf.Tensor:
+        """Return float64 [size]: the number of valid examples, then the sums of each metric in turn.
+
+        `losses`, [batch], are the values of the first metric, a weighted mean, if they are computed already: a loss
+        with random numbers would have other values the second time.
+        """
         examples = tf.reduce_sum(tf.cast(valid_mask, tf.float64))[tf.newaxis]
-        return tf.concat([examples, *(sums(labels, predictions, weights) for sums in self._sums)], axis=0)
+        first = [] if losses is None else [weighted_sums(losses, weights)]
+        others = (sums(labels, predictions, weights) for sums in self._sums[len(first) :])
+        return tf.concat([examples, *first, *others], axis=0)
 
     @property
     def sizes(self) -> Sizes:

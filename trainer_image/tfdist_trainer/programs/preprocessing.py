@@ -103,6 +103,13 @@ class Reducer:
         return total
 
 
+def count_strings(counts: Counter[str], strings: tf.Tensor) -> None:
+    """Add to `counts` how often each of `strings`, bytes [n], occurs; bytes that are not UTF-8 are replaced."""
+    unique, _, occurrences = tf.unique_with_counts(strings, tf.int64)
+    for string, number in zip(unique.numpy().tolist(), occurrences.numpy().tolist(), strict=True):
+        counts[string.decode("utf-8", "replace")] += number
+
+
 def most_frequent(counts: Mapping[str, int], size: int | None = None) -> list[str]:
     """Return the `size` most frequent strings, equal counts in lexicographic order."""
     order = sorted(counts, key=lambda string: (-counts[string], string))

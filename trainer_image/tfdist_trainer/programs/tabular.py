@@ -1,6 +1,5 @@
 """Classification or regression on numeric and categorical columns."""
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -12,7 +11,13 @@ from tfdist.programs.tabular import TabularConfig
 from tfdist_trainer.data.columns import Array, Column
 from tfdist_trainer.keras_compat import keras, ops
 from tfdist_trainer.programs.from_files import cross_entropy
-from tfdist_trainer.programs.preprocessing import OUT_OF_VOCABULARY, AdaptableProgram, Reducer, most_frequent
+from tfdist_trainer.programs.preprocessing import (
+    OUT_OF_VOCABULARY,
+    AdaptableProgram,
+    Reducer,
+    count_strings,
+    most_frequent,
+)
 
 LARGEST_EMBEDDING: Final = 50
 
@@ -159,7 +164,7 @@ class Tabular(AdaptableProgram):
         if unknown:
             for batch in batches():
                 for name in unknown:
-                    counts[name].update(value.decode("utf-8", "replace") for value in batch[name].tolist())
+                    count_strings(counts[name], tf.constant(batch[name], tf.string))
         return {name: most_frequent(reducer.count(counts[name])) for name in unknown}
 
 
@@ -182,7 +187,7 @@ def _mean(widths: Mapping[str, int], batches: Batches, reducer: Reducer, change:
     for batch in batches():
         parts = [batch[name].reshape(-1, width).astype(np.float64) for name, width in widths.items()]
         rows = change(np.concatenate(parts, axis=1))
-        total += [math.fsum(column) for column in rows.T]
+        total += np.ascontiguousarray(rows.T).sum(axis=1)  # in pairs, so that rounding errors hardly add up
         count += len(rows)
     sums = reducer.sum([*total, float(count)])
     mean: Array = sums[:-1] / max(1.0, sums[-1])

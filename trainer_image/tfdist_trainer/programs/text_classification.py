@@ -12,7 +12,14 @@ from tfdist_trainer.data.columns import Array, Column
 from tfdist_trainer.errors import ConfigurationError, DataMissingError
 from tfdist_trainer.keras_compat import keras, ops
 from tfdist_trainer.programs.from_files import cross_entropy
-from tfdist_trainer.programs.preprocessing import FILE, OUT_OF_VOCABULARY, AdaptableProgram, Reducer, most_frequent
+from tfdist_trainer.programs.preprocessing import (
+    FILE,
+    OUT_OF_VOCABULARY,
+    AdaptableProgram,
+    Reducer,
+    count_strings,
+    most_frequent,
+)
 from tfdist_trainer.upstream.keras_layers import words
 
 STANDARDIZE: Final = "lower_and_strip_punctuation"
@@ -58,8 +65,7 @@ class TextClassification(AdaptableProgram):
         counts: Counter[str] = Counter()
         layer = keras.layers.TextVectorization(standardize=STANDARDIZE)
         for batch in batches():
-            found = words(layer, tf.constant(batch[self.config.text], tf.string))
-            counts.update(word.decode("utf-8", "replace") for word in found.numpy().tolist())
+            count_strings(counts, words(layer, tf.constant(batch[self.config.text], tf.string)))
         vocabulary = most_frequent(reducer.count(counts), self.config.vocabulary_size)
         if not vocabulary:
             raise DataMissingError(f"training.config.data.train: column {self.config.text!r} contains no words")

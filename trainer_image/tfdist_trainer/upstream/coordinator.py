@@ -62,6 +62,14 @@ ITERATOR_SPEC: Final = _hook(
 HOOKS: Final = (WORKERS, RESOURCE, TYPE_SPEC, ITERATOR, SERIALIZE, DESERIALIZE, ITERATOR_SPEC)
 
 
+class DatasetTooLargeError(Exception):
+    """The data set of `worker`, an index, exceeds what TensorFlow can send: a graph of 2 GB."""
+
+    def __init__(self, worker: int) -> None:
+        super().__init__(f"the data set of worker {worker} is too large to be sent")
+        self.worker = worker
+
+
 def per_worker_iterator(
     coordinator: tf.distribute.coordinator.ClusterCoordinator, dataset_of: Callable[[int, int], tf.data.Dataset]
 ) -> object:
@@ -73,6 +81,7 @@ def per_worker_iterator(
 
     Raises:
         ConfigurationError: TensorFlow lacks a hook.
+        DatasetTooLargeError: the data set of a worker has more than 2 GB in memory.
     """
     workers = _workers(coordinator)
     for module, hook in ((values, ITERATOR), (values, SERIALIZE), (values, DESERIALIZE), (input_lib, ITERATOR_SPEC)):
@@ -80,7 +89,11 @@ def per_worker_iterator(
             reject(hook)
     iterators = []
     for index, worker in enumerate(workers):
-        create, spec = _iterator(coordinator.strategy, dataset_of(index, len(workers)))
+        dataset = dataset_of(index, len(workers))
+        graph = values.serialize_dataset_to_graph(dataset)
+        if not tf.strings.length(graph):  # a graph that is too long for protobuf becomes an empty string
+            raise DatasetTooLargeError(index)
+        create, spec = _iterator(coordinator.strategy, graph, dataset.element_spec)
         remote = worker.create_resource(create)
         remote._type_spec = spec
         iterators.append(remote)
@@ -113,11 +126,11 @@ def _workers(coordinator: tf.distribute.coordinator.ClusterCoordinator) -> Seque
     return workers
 
 
-def _iterator(strategy: tf.distribute.Strategy, dataset: tf.data.Dataset) -> tuple[Callable[[], Any], Any]:
-    """Return a function that creates an iterator of `dataset` on a worker, and the iterator's type."""
-    graph = values.serialize_dataset_to_graph(dataset)
-    build = tf.function(
-        lambda: values.deserialize_dataset_from_graph(graph, dataset.element_spec)
-    ).get_concrete_function()
+def _iterator(strategy: tf.distribute.Strategy, graph: tf.Tensor, elements: Any) -> tuple[Callable[[], Any], Any]:
+    """Return a function that creates an iterator of the data set `graph` on a worker, and the iterator's type.
+
+    `elements` is the type of the elements of the data set.
+    """
+    build = tf.function(lambda: values.deserialize_dataset_from_graph(graph, elements)).get_concrete_function()
     spec = input_lib.get_iterator_spec_from_dataset(strategy, build.structured_outputs)
     return lambda: iter(build()), spec
