@@ -82,7 +82,8 @@ def comes_to_one_round_or_an_end(size: int, faults: Faults, random: Any) -> None
         inject(world, kind, rank, more)
     world.run(200)
     for rank in range(size):
-        if world.at(rank) is None and world.nodes[-1].exit_code is None:
+        node = world.at(rank)
+        if (node is None or node.is_forgotten) and world.nodes[-1].exit_code is None:
             world.boot(rank)
     world.run(200)
     assert world.violations == []

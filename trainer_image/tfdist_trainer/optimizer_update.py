@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from tfdist_trainer.errors import ConfigurationError
-from tfdist_trainer.keras_compat import keras
 from tfdist_trainer.strategies.replica_group import ReplicaGroup
 from tfdist_trainer.upstream.strategy_worker import local_updates
 
