@@ -15,6 +15,7 @@ from typing import Final, Protocol
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from tfdist.api.status import JobPhase
 from tfdist.status.phase import starting_seconds
 from tfdist_operator import metrics
 from tfdist_operator.kube.connectivity import Connectivity
@@ -156,7 +157,7 @@ class HealthServer:
         metrics.CACHED.labels(resource="tfdistjobs").set(len(self._jobs))
         metrics.LOOP_LAG_SECONDS.set(self._lag.worst_seconds)
         metrics.JOBS.clear()
-        for phase, count in Counter(j.status.get("phase", "Pending") for j in self._jobs.all()).items():
+        for phase, count in Counter(j.status.phase or JobPhase.PENDING for j in self._jobs.all()).items():
             metrics.JOBS.labels(phase=phase).set(count)
         now = datetime.now(UTC)
         longest = max((starting_seconds(job.status, now) for job in self._jobs.all()), default=0.0)

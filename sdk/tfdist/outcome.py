@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from tfdist.api.base import ApiModel
 from tfdist.api.status import ConditionType, JobCondition, JobPhase, ReplicaFailure, TFDistJobStatus
@@ -30,20 +31,22 @@ def read_status(stored: Mapping[str, Any]) -> TFDistJobStatus:
 
 
 def readable(model: type[Model], stored: Mapping[str, Any]) -> Model:
-    """Return a stored status, without the fields and list items of another version that this one cannot read."""
-    remaining = copy.deepcopy(dict(stored))
+    """Return a stored status, without the fields and items of another version that this one cannot read."""
+    remaining = dict(stored)
     while True:
         try:
             return model.model_validate(remaining, extra="ignore")
         except ValidationError as error:
-            unreadable = dict.fromkeys(_item(problem["loc"]) for problem in error.errors())
+            remaining = copy.deepcopy(remaining)
+            unreadable = dict.fromkeys(map(_unreadable, error.errors()))
             for location in reversed(unreadable):  # of a list, the last items first
-                _remove(remaining, location)
+                if not any(location[:end] in unreadable for end in range(len(location))):
+                    _remove(remaining, location)
 
 
-def _item(location: tuple[int | str, ...]) -> tuple[int | str, ...]:
-    """Return the location of the innermost list item, or without one that of the field of the status."""
-    return location[: max((number + 1 for number, part in enumerate(location) if isinstance(part, int)), default=1)]
+def _unreadable(problem: ErrorDetails) -> tuple[int | str, ...]:
+    """Return the location of a value that cannot be read; of one that is missing, that of what it is missing in."""
+    return problem["loc"][:-1] if problem["type"] == "missing" else problem["loc"]
 
 
 def _remove(status: dict[str, Any], location: tuple[int | str, ...]) -> None:

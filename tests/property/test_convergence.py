@@ -9,10 +9,10 @@ from support.cluster_model import EXITS, Cluster
 from support.model_checks import check_pods
 from support.model_end import finish, resync
 from support.model_jobs import JOBS
+from support.statuses import is_finished
 
 from tfdist.api.gang_system import GangSystem
 from tfdist.render.owned_kinds import POD_GROUPS
-from tfdist.status.phase import is_terminal
 
 SYSTEMS = (frozenset[GangSystem](), frozenset({GangSystem.NATIVE}), frozenset(POD_GROUPS))
 Happening = tuple[str, int, int | None]
@@ -84,7 +84,7 @@ def converges(kind: str, history: list[Happening]) -> None:
         go_on(cluster, happening)
     finish(cluster)
     status = cluster.true.status
-    assert is_terminal(status), status
+    assert is_finished(status), status
     before = cluster.requests.copy()
     cluster.reconcile()
     assert cluster.requests == before, "an idle job causes requests"
@@ -121,9 +121,9 @@ def survives_lost_wake_ups(kind: str, history: list[Happening]) -> None:
     cluster.user(suspend=False, workers=cluster.true.edition.workers or 1)
     for _ in range(60):
         cluster.lose_wake_ups()
-        if not resync(cluster) and is_terminal(cluster.true.status):
+        if not resync(cluster) and is_finished(cluster.true.status):
             break
-    assert is_terminal(cluster.true.status), cluster.true.status
+    assert is_finished(cluster.true.status), cluster.true.status
     assert all(p.ended for p in cluster.pods.values()), "a pod outlives its job"
     cluster.owned.check(cluster.plan(), ending=cluster.ending, served=cluster.served_systems)
 

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.factories import NOW, pod
 
+from tfdist.api.history_status import Usage
 from tfdist.observed.pod import PodSummary
 from tfdist.observed.pod_resources import Resources
 from tfdist.status.usage import usage_of
@@ -37,10 +38,11 @@ def seen(number: int, life: tuple[int, int, float, float], now: float) -> PodSum
 def test_any_sequence_of_writes_gives_the_sum_over_the_pods(
     lives: list[tuple[int, int, float, float]], writes: list[float]
 ) -> None:
-    used: dict[str, object] = {}
+    used: Usage | None = None
     for now in [*sorted(writes), 2 * END]:
         pods = [found for number, life in enumerate(lives) if (found := seen(number, life, now)) is not None]
         used = usage_of(used, pods, NOW + timedelta(seconds=now))
-    assert used.get("gpuSeconds", 0.0) == sum(length * gpus for _, length, gpus, _ in lives)
-    assert used.get("cpuSeconds", 0.0) == sum(length * cpus for _, length, _, cpus in lives)
-    assert (used.get("gpus", 0.0), used.get("cpus", 0.0)) == (0.0, 0.0)
+    used = used or Usage(gpu_seconds=0, cpu_seconds=0, gpus=0, cpus=0)
+    assert used.gpu_seconds == sum(length * gpus for _, length, gpus, _ in lives)
+    assert used.cpu_seconds == sum(length * cpus for _, length, _, cpus in lives)
+    assert (used.gpus, used.cpus) == (0.0, 0.0)

@@ -18,6 +18,7 @@ from support.model_checks import check_one_specification, check_secret, check_st
 from support.model_jobs import JOBS, Edition, Job, parsed
 from support.owned_model import OwnedModel
 from support.simulated_kueue import SimulatedKueue, StaleError
+from support.statuses import is_finished
 from tfdist.api.gang_system import GangSystem
 from tfdist.api.v1 import TFDistJob
 from tfdist.observed.kueue import KueueView
@@ -25,7 +26,6 @@ from tfdist.observed.pod import PodState, PodSummary, summarize
 from tfdist.planner import Plan, plan
 from tfdist.planner.plan import WorkloadChange
 from tfdist.render.names import CHECKPOINT_ANNOTATION
-from tfdist.status.phase import is_terminal
 from tfdist.timestamps import rfc3339
 from tfdist_operator.kube.specifications import older_specifications, partial
 
@@ -204,7 +204,7 @@ class Cluster:
     @property
     def ending(self) -> bool:
         """Whether the job has finished, and some of its pods have not."""
-        return is_terminal(self.true.status) and any(not pod.ended for pod in self.pods.values())
+        return is_finished(self.true.status) and any(not pod.ended for pod in self.pods.values())
 
     def delete(self, name: str) -> None:
         """Delete a pod: one that runs gets its time to end."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from support.statuses import status_of
 from tfdist.contract import Phase, Restarts, Role
 from tfdist.contract_reports import GangReport, MemberReport, ProgressReport, RoundFailure
 from tfdist.observed.job_view import JobView, RuntimeState, StoredJob, TimestampedReport
@@ -108,6 +109,8 @@ def view(pods: str | list[PodSummary] = "", status: Mapping[str, Any] | None = N
 
 def view_of(**values: Any) -> JobView:
     """Return a view from values of its fields, and of those of the stored job and the runtime state."""
+    if isinstance(status := values.get("status"), Mapping):
+        values["status"] = status_of(status)
 
     def part(kind: Any) -> Any:
         return kind(**{each.name: values.pop(each.name) for each in dataclasses.fields(kind) if each.name in values})
@@ -123,7 +126,7 @@ def planned(*args: Any, now: datetime = NOW, **kwargs: Any) -> Plan:
 def stored(*args: Any, **kwargs: Any) -> dict[str, Any]:
     """Return the status that the plan writes, or the given one where it writes none."""
     observed = view(*args, **kwargs)
-    return plan(observed, NOW, INSTALLATION).status or dict(observed.status)
+    return plan(observed, NOW, INSTALLATION).status or observed.status.to_json()
 
 
 class Lifecycle:

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from support.factories import NOW, launcher_report
 from support.hostile_reports import GANG, REPORT
-from tfdist.contract import Role
+from support.statuses import status_of
 from tfdist.contract_reports import ProgressReport
 from tfdist.observed.gang_record import stored_record
 from tfdist.observed.job_view import TimestampedReport
-from tfdist.render.gang import GangName, Member
+from tfdist.render.gang import GangName
 from tfdist.timestamps import rfc3339
 
 _MADE_UP: Final = [
@@ -40,12 +40,12 @@ def gang_report(kind: str, status: Mapping[str, Any], hostile: int | None = None
 
     `hostile` is the number of a hostile one, which a job of any kind may give.
     """
-    record = stored_record(status, GangName.TRAINING)
+    record = stored_record(status_of(status), GangName.TRAINING)
     if record is not None and hostile is not None:
         return _hostile(hostile % len(HOSTILE), record.last_full_restart)
     if record is None or "launchers" not in kind:
         return None
-    return launcher_report(attempt=record.attempt_of(Member(Role.WORKER, 0)))
+    return launcher_report(attempt=record.attempt_of("worker-0"))
 
 
 @cache

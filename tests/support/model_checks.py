@@ -5,18 +5,17 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from support.model_jobs import BACKOFF_LIMIT, GANGS
+from support.statuses import is_finished, status_of
 from tfdist.api.status import TFDistJobStatus
 from tfdist.contract import LAUNCH_KEY_ENV
 from tfdist.observed.gang_record import stored_record
-from tfdist.observed.gang_state import member_of
 from tfdist.observed.pod import PodSummary
-from tfdist.status.phase import is_terminal
 
 
 def check_status(old: dict[str, Any], new: dict[str, Any]) -> None:
     """Assert what holds between any status and the next."""
     TFDistJobStatus.model_validate(new)
-    if is_terminal(old):
+    if is_finished(old):
         assert new["phase"] == old["phase"], "a final state was left"
     for gang, record in old.get("gangs", {}).items():
         for number in ("attempt", "floor", "counted", "uncounted"):
@@ -36,7 +35,7 @@ def check_history(old: dict[str, Any], new: dict[str, Any]) -> None:
     assert keys == sorted(set(keys)), f"an attempt is listed twice: {keys}"
     assert all("endedAt" in a for a in attempts[:-1]), "two attempts run"
     assert all(a["startedAt"] <= a.get("endedAt", a["startedAt"]) for a in attempts), attempts
-    assert not attempts or is_terminal(new) <= ("endedAt" in attempts[-1]), "an attempt of a finished job runs"
+    assert not attempts or is_finished(new) <= ("endedAt" in attempts[-1]), "an attempt of a finished job runs"
     before, after = old.get("usage", {}), new.get("usage", {})
     for name in ("gpuSeconds", "cpuSeconds", "updatedAt"):
         assert name not in before or before[name] <= after[name], f"{name} decreased"
@@ -63,8 +62,8 @@ def check_one_specification(
 ) -> None:
     """Assert that a pod which was made is of the same specification and PodGroup as those of its gang's attempt."""
     gang, roles = next((name, roles) for name, roles in GANGS.items() if made.role in roles)
-    record = stored_record(status, gang)
+    record = stored_record(status_of(status), gang)
     assert record is not None, "a pod of a gang that the status does not know"
-    mine = (p for p in pods if p.role in roles and p.attempt == record.attempt_of(member_of(p)))
+    mine = (p for p in pods if p.role in roles and p.attempt == record.attempt_of(p.replica))
     editions = {p.name: made_of[p.name] for p in mine}
     assert len(set(editions.values())) <= 1, f"pods of two specifications in one attempt: {editions}"

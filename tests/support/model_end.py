@@ -4,8 +4,8 @@ from datetime import timedelta
 
 from support.cluster_model import Cluster
 from support.simulated_kueue import ADMITS
+from support.statuses import is_finished
 from tfdist.api.gang_system import GangSystem
-from tfdist.status.phase import is_terminal
 
 
 def resync(cluster: Cluster) -> bool:
@@ -22,7 +22,7 @@ def resync(cluster: Cluster) -> bool:
 
 def admit(cluster: Cluster) -> bool:
     """Have Kueue be there, and admit the job if it waits; return whether it did."""
-    if cluster.kueue is None or is_terminal(cluster.true.status):
+    if cluster.kueue is None or is_finished(cluster.true.status):
         return False
     waited = not cluster.kueue.served or (cluster.kueue.workload is not None and not cluster.kueue.reserved)
     cluster.kueue.served = True
@@ -40,7 +40,7 @@ def finish(cluster: Cluster) -> None:
         if cluster.dirty:
             cluster.sync()
             cluster.reconcile()
-        elif any(not p.ended or p.deleting for p in cluster.pods.values()) and not is_terminal(cluster.true.status):
+        elif any(not p.ended or p.deleting for p in cluster.pods.values()) and not is_finished(cluster.true.status):
             for number in range(len(cluster.pods)):
                 cluster.happen(number, 0)
         elif any(p.deleting for p in cluster.pods.values()):

@@ -7,12 +7,12 @@ from functools import cached_property
 from typing import Any
 
 from support.factories import INSTALLATION, NOW, manifest
+from support.statuses import is_finished, status_of
 from tfdist.api.v1 import TFDistJob
 from tfdist.observed.job_view import Contention, JobView, RuntimeState, StoredJob
 from tfdist.observed.pod import PodState, PodSummary, summarize
 from tfdist.planner import plan
 from tfdist.render.fingerprint import fingerprint
-from tfdist.status.phase import is_terminal
 from tfdist.timestamps import rfc3339
 from tfdist.validation import parse
 
@@ -38,7 +38,7 @@ class _Job:
     def reconcile(self, now: datetime, contention: Contention) -> None:
         """Carry out the plan of the job; a deleted pod is gone at once."""
         job, pods = self.job, tuple(self.pods.values())
-        stored = StoredJob(job, (), 1, self.status, template=fingerprint(job))
+        stored = StoredJob(job, (), 1, status_of(self.status), template=fingerprint(job))
         view = JobView(stored, RuntimeState(), pods, contention=contention)
         todo = plan(view, now, INSTALLATION)
         self.status = todo.status or self.status
@@ -78,13 +78,13 @@ class Contest:
     @property
     def finished(self) -> int:
         """Number of jobs that have succeeded."""
-        return sum(is_terminal(job.status) for job in self._jobs)
+        return sum(is_finished(job.status) for job in self._jobs)
 
     def run(self, seconds: int) -> None:
         """Let so many seconds pass, or fewer if all jobs have finished."""
         for passed in range(0, seconds, _STEP_SECONDS):
             now = NOW + timedelta(seconds=passed)
-            active = [job for job in self._jobs if not is_terminal(job.status)]
+            active = [job for job in self._jobs if not is_finished(job.status)]
             for job in active:
                 job.reconcile(now, self._contention(job))
             self._schedule()

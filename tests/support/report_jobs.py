@@ -2,11 +2,12 @@
 
 from support.factories import UID, manifest
 from support.raw import raw_pod
+from support.statuses import STATED
 from tfdist_operator.kube.job_cache import JobCache
 from tfdist_operator.kube.pod_cache import PodCache
 
 RUNNING = {
-    "conditions": [{"type": "Running", "status": "True", "reason": "AllReplicasRunning"}],
+    "conditions": [{"type": "Running", "status": "True", "reason": "AllReplicasRunning"} | STATED],
     "gangs": {"training": {"attempt": 0, "ran": True}},
 }
 

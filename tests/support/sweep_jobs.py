@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from support.statuses import status_of
 from tfdist.sweep_planner import TrialJob
 
 
@@ -21,4 +22,4 @@ def trial_job(phase: str = "Running", value: float | None = None, step: int = 10
     if value is not None:
         result = {"step": step, "metrics": {"accuracy": value}, "checkpoint": f"/checkpoints/{step}"}
         status["evaluation"] = {"latest": result, "best": result}
-    return TrialJob(status=status, **fields)
+    return TrialJob(status=status_of(status), **fields)

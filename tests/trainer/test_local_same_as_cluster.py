@@ -8,9 +8,9 @@ from support import model_jobs
 from support.cluster_model import RESULT, Cluster
 from support.factories import termination_message
 from support.local_runs import LocalRuns
+from support.statuses import is_finished
 
 from tfdist.observed.pod import PodState
-from tfdist.status.phase import is_terminal
 
 
 class Exit(NamedTuple):
@@ -85,10 +85,10 @@ def spec_of(more: dict[str, Any], exits: list[Exit]) -> dict[str, Any]:
 def on_a_cluster(kind: str, exits: list[Exit]) -> dict[str, Any]:
     """Return the final status of a job in the model of a cluster."""
     cluster = Cluster(kind)
-    while cluster.dirty or not is_terminal(cluster.true.status):
+    while cluster.dirty or not is_finished(cluster.true.status):
         cluster.sync()
         cluster.reconcile()
-        if cluster.dirty or is_terminal(cluster.true.status):
+        if cluster.dirty or is_finished(cluster.true.status):
             continue
         live = sorted(name for name, pod in cluster.pods.items() if not pod.ended or pod.deleting)
         begins = [name for name in live if cluster.pods[name].deleting or cluster.pods[name].state is PodState.PENDING]

@@ -25,7 +25,7 @@ def test_a_status_of_another_version_keeps_every_condition_that_this_one_reads()
     known = condition("Running", "True", "AllReplicasRunning", "all run")
     new = [condition("Frozen", "True", "PowerSaving", "cold"), {"type": "Running", "since": 5}]
 
-    status = read_status({"conditions": [new[0], known, new[1], new[0]], "phase": "Frozen", "attempt": 2})
+    status = read_status({"conditions": [new[0], known, new[1], dict(new[0])], "phase": "Frozen", "attempt": 2})
 
     assert [each.message for each in status.conditions or ()] == ["all run"]
     assert (status.phase, status.attempt) == (None, 2)
@@ -34,7 +34,7 @@ def test_a_status_of_another_version_keeps_every_condition_that_this_one_reads()
 def test_a_field_of_a_status_that_cannot_be_read_is_left_out_alone() -> None:
     status = read_status({"replicas": {"worker": {"desired": "many"}}, "progress": {"step": 5}})
 
-    assert status.replicas is None
+    assert not status.replicas
     assert status.progress
     assert status.progress.step == 5
 

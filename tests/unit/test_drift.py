@@ -20,7 +20,10 @@ from tfdist_operator.reconcile import owned
 
 BOTH = ("worker-0", "worker-1")
 DEPLOYMENT = "/apis/apps/v1/namespaces/team/deployments/fashion-tensorboard"
-SUCCEEDED = {"type": "Succeeded", "status": "True", "lastTransitionTime": "2029-01-01T00:00:00Z", "reason": "Done"}
+SUCCEEDED = {"type": "Succeeded", "status": "True", "lastTransitionTime": "2029-01-01T00:00:00Z", "reason": "Done"} | {
+    "message": "done",
+    "observedGeneration": 1,
+}
 ENDED = {"conditions": [SUCCEEDED], "completionTime": "2030-01-02T03:04:00Z"}
 BOARD: dict[str, Any] = {"tensorBoard": {"ttlSecondsAfterFinished": 100}, "checkpoint": CHECKPOINT}
 

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from support.factories import manifest
 
+from tfdist.api.gang_status import GangStatus
 from tfdist.contract import JOB_ENV, TF_CONFIG_ENV
 from tfdist.render.gang import training_gang
 from tfdist.render.installation import Installation
-from tfdist.render.launch import GangHistory
 from tfdist.render.pod import Attempt, PodRenderer
 from tfdist.validation import ValidationFailed, parse
 from tfdist.validation.environment import MAX_VARIABLE_BYTES
@@ -19,11 +19,11 @@ from tfdist_operator.kube.job_cache import JobCache
 COMMAND = ["tfdist-launch", "python", "train.py"]
 
 
-def variables(replicas: int, index: int, history: GangHistory | None = None) -> dict[str, str]:
+def variables(replicas: int, index: int, gang_status: GangStatus | None = None) -> dict[str, str]:
     """Return the generated environment variables of a worker."""
     job = parse(manifest(command=COMMAND, worker={"replicas": replicas}))
     gang = training_gang(job)
-    renderer = PodRenderer(job, gang, Installation("trainer:1"), history or GangHistory())
+    renderer = PodRenderer(job, gang, Installation("trainer:1"), gang_status)
     made = renderer.pod(gang.members[index], Attempt(0, 0))
     env = made["spec"]["containers"][0]["env"]
     return {v["name"]: v["value"] for v in env if v["name"] in {JOB_ENV, TF_CONFIG_ENV}}
@@ -51,7 +51,7 @@ def test_the_largest_accepted_gang_fits_and_the_next_larger_one_does_not() -> No
 
 @pytest.mark.parametrize("replicas", [2, 1000, 1001, 3000])
 def test_the_leader_knows_all_members_with_their_attempts(replicas: int) -> None:
-    history = GangHistory(attempt_of=lambda member: 7 if member.index == replicas // 2 else 2)
+    history = GangStatus(last_full_restart=2, replaced={f"worker-{replicas // 2}": 7})
     found = variables(replicas, 0, history)
     assert len(found[JOB_ENV]) < MAX_VARIABLE_BYTES
     leader = read_settings({JOB_ENV: found[JOB_ENV]}).launch.gang
@@ -110,7 +110,7 @@ def test_the_largest_accepted_configuration_fits_with_everything_that_validation
         low, high = (middle, high) if fits(middle) else (low, middle)
     parsed = parse(job(low))
     gang = training_gang(parsed)
-    history = GangHistory(attempt_of=lambda _: 999, token="t" * 64)
+    history = GangStatus(last_full_restart=999, token="t" * 64)
     renderer = PodRenderer(parsed, gang, Installation("trainer:1", cluster_domain="cluster.example.org"), history)
     largest = len(f"{JOB_ENV}={renderer.variables(gang.members[0], 999)[JOB_ENV]}\0".encode())
     assert largest <= MAX_VARIABLE_BYTES

@@ -9,12 +9,12 @@ import pytest
 from support.bench import JOB, Bench, bench_served, rejecting_pods
 from support.factories import UID, condition, manifest
 
+from tfdist.api.gang_status import GangStatus
 from tfdist.contract import LAUNCH_KEY_ENV
 from tfdist.local.job import LocalJob, Machine
 from tfdist.local.volumes import Sources
 from tfdist.render.gang import training_gang
 from tfdist.render.installation import Installation
-from tfdist.render.launch import GangHistory
 from tfdist.render.pod import Attempt, PodRenderer
 from tfdist.validation import parse
 from tfdist_launch.settings import read_settings
@@ -84,7 +84,7 @@ def test_launchers_of_a_local_run_get_the_key_that_pods_get_from_the_secret() ->
     machine = Machine("box", {}, launcher=True, launcher_key=KEY)
     local = LocalJob(parse(document), Sources(Path("/state"), {}, {}), machine, lambda: next(ports))
     gang = training_gang(local.job)
-    renderer = PodRenderer(local.job, gang, Installation("bundled"), GangHistory(has_key=True))
+    renderer = PodRenderer(local.job, gang, Installation("bundled"), GangStatus(launcher_key=True))
     pods = [renderer.pod(member, Attempt(0, 0)) for member in gang.members]
     assert KEY not in json.dumps(pods)
     environments = [dict(local.process(each).environment) for each in pods]

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from support.factories import manifest, planned, stored
 
+from tfdist.api.status import Progress
 from tfdist.messages import count
 from tfdist.planner.success_policy import training_text
 from tfdist.validation import ValidationFailed, parse
@@ -30,7 +31,7 @@ def test_the_event_of_a_running_job_counts_its_replicas(replicas: int, pods: str
 
 @pytest.mark.parametrize(("steps", "text"), [(1, "after 1 step"), (2, "after 2 steps"), (None, "succeeded")])
 def test_the_success_of_a_training_counts_its_steps(steps: int | None, text: str) -> None:
-    assert training_text({} if steps is None else {"step": steps}).endswith(text)
+    assert training_text(Progress(step=steps)).endswith(text)
 
 
 @pytest.mark.parametrize(

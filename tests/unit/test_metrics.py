@@ -8,6 +8,7 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.metrics import MetricWrapperBase
 from support.factories import NOW
+from support.statuses import status_of
 
 from tfdist.status.phase import starting_seconds
 from tfdist_operator import metrics
@@ -43,7 +44,7 @@ def test_a_scrape_holds_no_time_of_creation() -> None:
 
 def starting(since: str, **status: Any) -> float:
     ready = {"type": "PodsReady", "status": "False", "lastTransitionTime": since}
-    return starting_seconds({"phase": "Starting", "conditions": [ready]} | status, NOW)
+    return starting_seconds(status_of({"phase": "Starting", "conditions": [ready]} | status), NOW)
 
 
 def test_a_job_starts_for_as_long_as_its_replicas_have_not_been_ready() -> None:

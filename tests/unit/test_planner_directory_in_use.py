@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from support.factories import CHECKPOINT, FIRST_ATTEMPT, Lifecycle, created
+from support.statuses import status_of
 
 from tfdist.observed.job_view import DirectoryUser
 
@@ -28,7 +29,7 @@ FAILED: dict[str, Any] = {**FIRST_ATTEMPT, "conditions": [{"type": "Failed", "st
 
 
 def user(status: Mapping[str, Any], *, older: bool = True, suspended: bool = False) -> tuple[DirectoryUser]:
-    return (DirectoryUser(name="first", status=status, suspended=suspended, is_older=older),)
+    return (DirectoryUser(name="first", status=status_of(status), suspended=suspended, is_older=older),)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from support.factories import CHECKPOINT, INSTALLATION, NOW, Lifecycle, condition, created, manifest, pod, view
 from support.owned_model import group_of
+from support.statuses import status_of
 
 from tfdist.api.gang_system import GangSystem
 from tfdist.desired.objects import ObjectName, objects
@@ -216,7 +217,7 @@ def test_a_job_that_an_earlier_version_began_keeps_its_pod_group() -> None:
 
 
 def test_a_record_of_a_scheduler_that_a_newer_version_knows_is_readable() -> None:
-    record = stored_record({"gangs": {"training": {"attempt": 0, "system": "Other"}}}, GangName.TRAINING)
+    record = stored_record(status_of({"gangs": {"training": {"system": "Other"}}}), GangName.TRAINING)
     assert record is not None
     assert record.system is GangSystem.NONE
 

@@ -7,11 +7,11 @@ import pytest
 from support.factories import NOW, TRAINING, Lifecycle, created, deleted, event_reasons, launcher_report, pod, report
 from support.factories import failure_in_place as failure
 
+from tfdist.api.gang_status import GangStatus
 from tfdist.contract import Restarts
 from tfdist.observed.job_view import StepCadence
 from tfdist.render.gang import training_gang
 from tfdist.render.installation import Installation
-from tfdist.render.launch import GangHistory
 from tfdist.render.pod import Attempt, PodRenderer
 from tfdist.timestamps import rfc3339
 from tfdist.validation import parse
@@ -212,7 +212,7 @@ def variables(index: int = 1, **spec: Any) -> dict[str, Any]:
         }
     )
     gang = training_gang(job)
-    made = PodRenderer(job, gang, Installation("trainer:1"), GangHistory(lambda _: 2)).pod(
+    made = PodRenderer(job, gang, Installation("trainer:1"), GangStatus(last_full_restart=2)).pod(
         gang.members[index], Attempt(2, 2)
     )
     found = {v["name"]: v.get("value") for v in made["spec"]["containers"][0]["env"]}
@@ -229,7 +229,7 @@ def test_launchers_get_the_address_of_the_rendezvous_and_the_limits() -> None:
     }
     leads, follows = (variables(index, **spec)["launch"] for index in (0, 1))
     gang = leads.pop("gang")
-    leader = {"leader": "worker-0.fashion.team.svc:8791", "gangAttempt": 0}
+    leader = {"leader": "worker-0.fashion.team.svc:8791", "gangAttempt": 2}
     assert [leads, follows] == [leader | {"seat": seat} for seat in (0, 1)]
     assert (gang["backoffLimit"], gang["progressDeadlineSeconds"]) == (5, "Auto")
     assert gang["rules"] == [rule]

@@ -17,7 +17,10 @@ from tfdist.render.installation import Installation
 from tfdist_operator.reconcile import creation, reconciler
 
 NO_ROLE = 'pods is forbidden: User "system:serviceaccount:x:y" cannot create resource "pods" in API group ""'
-SUCCEEDED = {"type": "Succeeded", "status": "True", "lastTransitionTime": "2029-01-01T00:00:00Z", "reason": "Done"}
+SUCCEEDED = {"type": "Succeeded", "status": "True", "lastTransitionTime": "2029-01-01T00:00:00Z", "reason": "Done"} | {
+    "message": "done",
+    "observedGeneration": 1,
+}
 ENDED = {"conditions": [SUCCEEDED], "completionTime": "2029-01-01T00:00:00Z"}
 
 

@@ -7,6 +7,7 @@ import pytest
 from support.factories import NOW, Lifecycle, launcher_report, planned, pod, report
 from support.factories import failure_in_place as failure
 
+from tfdist.api.history_status import Usage
 from tfdist.observed.pod import PodSummary
 from tfdist.observed.pod_resources import Resources, resources_of
 from tfdist.status.accounts import without_accounts
@@ -30,7 +31,8 @@ def user(name: str, start: float, end: float | None = None, letter: str = "", **
 
 
 def after(seconds: float, *pods: PodSummary, stored: dict[str, Any] | None = None) -> dict[str, Any]:
-    return usage_of(stored or {}, pods, NOW + timedelta(seconds=seconds))
+    used = usage_of(Usage.model_validate(stored) if stored else None, pods, NOW + timedelta(seconds=seconds))
+    return used.model_dump(by_alias=True, exclude_none=True) if used else {}
 
 
 def trained(step: int, at_seconds: float, *, saved: int | None = None, millis: float = 100.0, attempt: int = 0) -> Any:

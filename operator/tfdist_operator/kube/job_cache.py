@@ -11,6 +11,7 @@ from tfdist.api.resource import API_VERSION, KIND
 from tfdist.api.sweep_resource import SUSPENDED_BY_SWEEP, SWEEP_API_VERSION, SWEEP_KIND
 from tfdist.api.v1 import TFDistJob, label_strings
 from tfdist.observed.job_view import DirectoryUser, StoredJob
+from tfdist.outcome import read_status
 from tfdist.render.checkpoint_location import CheckpointLocation, checkpoint_location
 from tfdist.render.fingerprint import fingerprint
 from tfdist.validation import FieldError, parse, warnings
@@ -178,7 +179,7 @@ class JobCache(ObjectCache[CachedJob]):
             job=job,
             problems=problems,
             warnings=found,
-            status=raw.get("status") or {},
+            status=read_status(raw.get("status") or {}),
             deleting="deletionTimestamp" in meta,
             managed_by=manager,
             template=template,

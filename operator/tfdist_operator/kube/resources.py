@@ -82,7 +82,7 @@ class ResourceClient:
         ns, name = job.key
         body = {
             "metadata": {"resourceVersion": str(job.resource_version), "uid": job.uid},
-            "status": merge_patch(job.status, status),
+            "status": merge_patch(job.status.to_json(), status),
         }
         path = f"/apis/{GROUP}/{VERSION}/namespaces/{ns}/{PLURAL}/{name}/status"
         with _job_gone():

@@ -14,7 +14,6 @@ from tfdist.desired.pods import Patch
 from tfdist.observed.job_view import ProbeResult
 from tfdist.planner import Plan
 from tfdist.render.metadata import Manifest
-from tfdist.status.phase import is_terminal
 from tfdist.timestamps import parse_time
 from tfdist_operator.kube.errors import Conflict, NotFound
 from tfdist_operator.kube.job_cache import CachedJob
@@ -112,6 +111,6 @@ class Executor:
 
 def _observe_duration(job: CachedJob, status: Manifest) -> None:
     """Observe the duration of a job whose end has just been stored."""
-    if is_terminal(status) and not is_terminal(job.status) and job.created_at:
+    if "completionTime" in status and job.status.completion_time is None and job.created_at:
         age = parse_time(status["completionTime"]) - parse_time(job.created_at)
         JOB_DURATION.labels(result=status["phase"]).observe(age.total_seconds())

@@ -57,9 +57,10 @@ class StatusWriter:
         state, sent = self._deps.states.get(job.key, job.uid), None
         if state.rejected_until < self._deps.clock():
             state.rejected_fields = frozenset()
-        for stored in (job.status, job.status, {}):
+        known = job.status.to_json()
+        for stored in (known, known, {}):
             wanted = _without(status, stored, state.rejected_fields)
-            if state.rejected_fields and without_accounts(wanted) == without_accounts(job.status):
+            if state.rejected_fields and without_accounts(wanted) == without_accounts(known):
                 return
             if wanted == sent:
                 continue

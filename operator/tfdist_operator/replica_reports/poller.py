@@ -8,12 +8,12 @@ import contextlib
 import itertools
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from collections.abc import Set as AbstractSet
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
-from tfdist.api.status import ConditionType, JobPhase
+from tfdist.api.status import ConditionType, JobPhase, TFDistJobStatus
 from tfdist.api.v1 import TFDistJob
 from tfdist.contract_reports import ProgressReport
 from tfdist.observed.cadence import with_report
@@ -212,11 +212,11 @@ async def _guarded(poll: _Poll, job: CachedJob, ip: str) -> None:
         log.exception("a poll failed by a bug of the controller", extra={"job": "/".join(job.key), "ip": ip})
 
 
-def _polled_gang(status: Mapping[str, Any]) -> Callable[[TFDistJob], Gang | None] | None:
+def _polled_gang(status: TFDistJobStatus) -> Callable[[TFDistJob], Gang | None] | None:
     """Return the function that selects the polled gang of a job, training or evaluation; None for neither."""
     if is_true(status, ConditionType.RUNNING):
         return training_gang
-    return evaluation_gang if status.get("phase") == JobPhase.EVALUATING else None
+    return evaluation_gang if status.phase is JobPhase.EVALUATING else None
 
 
 def _is_urgent(state: JobRuntimeState, content: ProgressReport) -> bool:

@@ -3,13 +3,14 @@
 The fields have the names of the code; each alias is the name in the stored status, which must not change.
 """
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Self
 
 from pydantic import Field, PlainSerializer, WithJsonSchema, model_validator
 
 from tfdist.api.base import ApiModel
 from tfdist.api.gang_system import GangSystem
 from tfdist.api.scalars import Time, Whole
+from tfdist.contract import Restarts
 
 ShortText = Annotated[str, Field(max_length=253)]
 MAX_REPLICAS: Final = 65536
@@ -43,7 +44,7 @@ class GangProgress(ApiModel):
 class GangStatus(ApiModel):
     """State of one gang, for the controller itself; an absent field has its initial value."""
 
-    attempt: int
+    attempt: int = Field(default_factory=int)
     """Number of the newest attempt, from 0; every restart, of all replicas or of one alone, begins a new one."""
     last_full_restart: Annotated[int, Field(alias="floor")] = Field(default_factory=int)
     """Attempt in which all replicas were last started together; pods of earlier ones are stale."""
@@ -108,6 +109,56 @@ class GangStatus(ApiModel):
     def to_json(self) -> dict[str, Any]:
         """Return the state as the status stores it, without initial values."""
         return {"attempt": self.attempt} | self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+
+    def changed(self, **changes: Any) -> Self:
+        """Return the record with other values of some fields.
+
+        Raises:
+            TypeError: a name is not a field.
+        """
+        unknown = changes.keys() - type(self).model_fields.keys()
+        if unknown:
+            msg = f"no fields of a gang's record: {', '.join(sorted(unknown))}"
+            raise TypeError(msg)
+        return self.model_copy(update=changes)
+
+    def attempt_of(self, replica: str) -> int:
+        """Return the current attempt of a replica, such as `worker-3`."""
+        return self.replaced.get(replica, self.last_full_restart)
+
+    def next_attempt(self, *, retry_after: str = "") -> Self:
+        """Return the record of a gang whose members all restart, not before `retry_after` (RFC 3339)."""
+        number = self.attempt + 1
+        return self.with_new_leader().changed(
+            attempt=number,
+            last_full_restart=number,
+            replaced={},
+            pending_replacements=frozenset(),
+            completed=frozenset(),
+            has_run=False,
+            in_place=False,
+            released=0,
+            retry_after=retry_after,
+        )
+
+    def with_new_leader(self) -> Self:
+        """Return the record of a gang with a new leader pod: its launcher starts with all restarts so far."""
+        return self.changed(
+            launcher_counted=self.counted,
+            launcher_uncounted=self.uncounted,
+            last_recorded_failure="",
+            progress=None,
+        )
+
+    @property
+    def restarts(self) -> Restarts:
+        """The restart counters."""
+        return Restarts.model_construct(**{name: getattr(self, name) for name in Restarts.model_fields})
+
+    def prior_restarts(self) -> Restarts:
+        """Return the restart counters for the launcher of a new leader pod."""
+        reported = {"counted": self.launcher_counted, "uncounted": self.launcher_uncounted}
+        return self.restarts.model_copy(update=reported)
 
 
 class SchedulingStatus(ApiModel):

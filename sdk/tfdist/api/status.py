@@ -1,10 +1,7 @@
-"""The status of a TFDistJob, as observed by the controller.
-
-The controller writes plain JSON on its hot path; these models are its schema, and a test compares the two.
-"""
+"""The status of a TFDistJob, as observed by the controller."""
 
 from enum import StrEnum
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from pydantic import Field, StringConstraints
 
@@ -274,3 +271,9 @@ class TFDistJobStatus(ApiModel):
     """Time at which the job finished."""
     summary: Summary | None = None
     """Text of the columns of `kubectl get`."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the status as the API server stores it: without fields that are not set."""
+        content = self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"gangs"})
+        gangs = None if self.gangs is None else {name: gang.to_json() for name, gang in self.gangs.items()}
+        return content if gangs is None else content | {"gangs": gangs}

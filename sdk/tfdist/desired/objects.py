@@ -3,14 +3,13 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
+from tfdist.api.gang_status import GangStatus
 from tfdist.api.v1 import TFDistJob
-from tfdist.observed.gang_record import GangRecord
 from tfdist.observed.pod import PodSummary
 from tfdist.render import names
 from tfdist.render.gang import GangName, gangs
 from tfdist.render.gang_systems import gang_system
 from tfdist.render.installation import Installation
-from tfdist.render.launch import GangHistory
 from tfdist.render.metadata import Manifest
 from tfdist.render.network_policy import network_policy
 from tfdist.render.owned_kinds import DEPLOYMENT, NETWORK_POLICY, POD_GROUPS, SERVICE, OwnedKind, kind_of
@@ -46,8 +45,8 @@ def objects(job: TFDistJob, default_image: str, attempt: int = 0, cluster_domain
     for gang in gangs(job):
         system = gang_system(job, gang, installation, served=())
         groups += [pod_group(job, gang, system, attempt, installation)] if system in POD_GROUPS else []
-        history = GangHistory(last_full_restart=attempt, system=system)
-        renderer = PodRenderer(job, gang, installation, history)
+        state = GangStatus(last_full_restart=attempt, system=system)
+        renderer = PodRenderer(job, gang, installation, state)
         pods += [renderer.pod(member, current) for member in gang.members]
     queued = [{"apiVersion": f"{GROUP}/{VERSIONS[0]}"} | workload(job, installation)] if _is_queued(job) else []
     return [*queued, *_network(job, attempt, installation), *groups, *pods, *tensorboard_objects(job, installation)]
@@ -77,7 +76,7 @@ def tensorboard_objects(job: TFDistJob, installation: Installation) -> tuple[Man
 
 
 def obsolete_pod_groups(
-    job: str, records: Mapping[GangName, GangRecord], needed: Collection[Manifest]
+    job: str, records: Mapping[GangName, GangStatus], needed: Collection[Manifest]
 ) -> Iterator[ObjectName]:
     """Yield the PodGroups of a job, given by its name, but the `needed` ones: an attempt may have another scheduler."""
     kept = {ObjectName(kind_of(made), made["metadata"]["name"]) for made in needed}

@@ -10,23 +10,23 @@ phase. The kubelet itself ends native sidecars (init containers with `restartPol
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from tfdist.api.gang_status import GangStatus
+from tfdist.api.status import CheckpointStatus, TFDistJobStatus
 from tfdist.api.v1 import TFDistJob
 from tfdist.contract import Role
-from tfdist.observed.gang_record import GangRecord
 from tfdist.observed.gang_state import GangState, member_of
 from tfdist.observed.pod import SIDECAR_DEADLINE_SECONDS, PodState, PodSummary
 from tfdist.render import names
 from tfdist.render.gang import Gang, GangName, Member
 from tfdist.render.installation import Installation
-from tfdist.render.launch import GangHistory
 from tfdist.render.metadata import Manifest, owner_reference
 from tfdist.render.pod import Attempt, PodRenderer
 from tfdist.render.pod_placement import PodPlacement
 from tfdist.timestamps import as_rfc3339, parse_time
 
-Records = Mapping[GangName, GangRecord]
+Records = Mapping[GangName, GangStatus]
 
 _CHECKPOINT_SECONDS: Final = 60.0
 _DEADLINE: Final = {"spec": {"activeDeadlineSeconds": SIDECAR_DEADLINE_SECONDS}}
@@ -65,21 +65,8 @@ def missing_pods(
     """
     record, generation = state.record, address_generation(records)
     excluded = tuple(dict.fromkeys(node for known in records.values() for node in known.excluded_nodes))
-    history = gang_history(record)
-    renderer = PodRenderer(job, state.gang, installation, history, placements)
-    return (renderer.pod(m, Attempt(record.attempt_of(m), generation, excluded)) for m in members)
-
-
-def gang_history(record: GangRecord) -> GangHistory:
-    """Return what rendering the pods of a gang needs of its record."""
-    return GangHistory(
-        record.attempt_of,
-        record.prior_restarts(),
-        record.last_full_restart,
-        record.launcher_key,
-        record.token,
-        record.system,
-    )
+    renderer = PodRenderer(job, state.gang, installation, record, placements)
+    return (renderer.pod(m, Attempt(record.attempt_of(m.name), generation, excluded)) for m in members)
 
 
 def ownership_patches(
@@ -102,12 +89,12 @@ def sidecar_patches(pods: Iterable[PodSummary], deleted: Sequence[str]) -> Itera
             yield Patch(pod.name, _DEADLINE)
 
 
-def checkpoint_patch(leader: PodSummary | None, progress: Mapping[str, Any]) -> Iterator[Patch]:
+def checkpoint_patch(leader: PodSummary | None, checkpoint: CheckpointStatus | None) -> Iterator[Patch]:
     """Yield the patch by which the leader's pod has the time of the last checkpoint; at most one a minute of training.
 
     A scheduler that has to preempt a job loses least by that with the newest checkpoint (kueue issue 477).
     """
-    time = as_rfc3339(progress.get("lastCheckpoint", {}).get("time", ""))
+    time = as_rfc3339((checkpoint.time if checkpoint else None) or "")
     if leader is None or leader.state is not PodState.RUNNING or leader.deleting or not time:
         return
     known = leader.checkpoint_at
@@ -117,12 +104,12 @@ def checkpoint_patch(leader: PodSummary | None, progress: Mapping[str, Any]) -> 
 
 def stale_pods(gangs: Iterable[Gang], records: Records, pods: Iterable[PodSummary]) -> list[PodSummary]:
     """Return the stale pods among `pods` of a job with these gangs; a gang without a record has none."""
-    start = GangRecord()
-    current = {m: records.get(gang.name, start).attempt_of(m) for gang in gangs for m in gang.members}
+    start = GangStatus()
+    current = {m: records.get(gang.name, start).attempt_of(m.name) for gang in gangs for m in gang.members}
     return [p for p in pods if p.attempt < current.get(member_of(p), math.inf)]
 
 
-def pods_to_prune(job: TFDistJob, status: Mapping[str, Any], stale: Sequence[PodSummary]) -> list[PodSummary]:
+def pods_to_prune(job: TFDistJob, status: TFDistJobStatus, stale: Sequence[PodSummary]) -> list[PodSummary]:
     """Return the ended stale pods beyond `keepFailedPods`; `status` names the root causes.
 
     Failed pods are kept longest, newest first, and within an attempt the root cause: its log is the useful one.
@@ -131,6 +118,6 @@ def pods_to_prune(job: TFDistJob, status: Mapping[str, Any], stale: Sequence[Pod
     ended = [p for p in stale if p.ended and not p.deleting]
     if len(ended) <= keep:
         return []
-    causes = {f["pod"] for f in status.get("failures", ()) if f["rootCause"]}
+    causes = {f.pod for f in status.failures or () if f.root_cause}
     ended.sort(key=lambda p: (p.state is PodState.FAILED, p.attempt, p.name in causes, p.name))
     return ended[: len(ended) - keep]

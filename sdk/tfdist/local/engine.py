@@ -6,12 +6,12 @@ plan: writes the status, creates and deletes pods. Objects other than pods have 
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
-from tfdist.api.status import ConditionType
+from tfdist.api.status import ConditionType, TFDistJobStatus
 from tfdist.contract_reports import ProgressReport
 from tfdist.local import progress
 from tfdist.local.console import Console
@@ -26,6 +26,7 @@ from tfdist.local.run_directory import RunDirectory, short
 from tfdist.local.silence import SilenceDetector, listening_ports, silence_message, tensorflow_port
 from tfdist.observed.job_view import JobView, RuntimeState, StoredJob
 from tfdist.observed.pod import PodSummary
+from tfdist.outcome import read_status
 from tfdist.planner import Event, plan
 from tfdist.reasons import EventReason
 from tfdist.render.fingerprint import fingerprint
@@ -55,7 +56,7 @@ class Engine:
         self._pods = Pods(local, processes, directory)
         self._installation = Installation(BUNDLED, settle_seconds=_SETTLE_SECONDS)
         job = local.job
-        self._stored = StoredJob(job, (), 1, {}, name=job.metadata.name, template=fingerprint(job))
+        self._stored = StoredJob(job, (), 1, TFDistJobStatus(), name=job.metadata.name, template=fingerprint(job))
         self._runtime = RuntimeState(observed_since=rfc3339(datetime.now(UTC)))
         self._grace_seconds = max(replica.grace_seconds for replica in local.replicas.values())
         self._tails: dict[str, Tail] = {}
@@ -67,8 +68,8 @@ class Engine:
         self._turn_at = self._report_at = float("-inf")
 
     @property
-    def status(self) -> Mapping[str, Any]:
-        """The job's status as JSON."""
+    def status(self) -> TFDistJobStatus:
+        """The job's status."""
         return self._stored.status
 
     def run(self) -> None:
@@ -94,7 +95,7 @@ class Engine:
         self._runtime.completed, self._runtime.failure_seen_at = todo.completed, todo.failure_seen_at
         changed = self._pods.remove_ended()
         if todo.status is not None:
-            self._stored = replace(self._stored, status=todo.status)
+            self._stored = replace(self._stored, status=read_status(todo.status))
             self._directory.write_status(todo.status)
         for event in todo.events:
             self._report(event)
@@ -139,7 +140,7 @@ class Engine:
         if is_terminal(self.status):
             self._console.close()
         else:
-            phase = self.status.get("phase", "")
+            phase = self.status.phase or ""
             self._console.progress(phase, progress.unless_stopping(phase, report))
 
     def _report_silence(self) -> None:

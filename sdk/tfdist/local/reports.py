@@ -4,10 +4,11 @@ import socket
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from pydantic import ValidationError
 
+from tfdist.api.status import TFDistJobStatus
 from tfdist.contract import PROGRESS_PATH, STACKS_PATH, replica_name
 from tfdist.contract_reports import MAX_REPORT_BYTES, ProgressReport
 from tfdist.local.pods import LocalPod
@@ -25,7 +26,7 @@ _PROBE_SECONDS: Final = 5.0
 """Time limits of a request: a poll delays the run; a probe decides which replica hangs, also on a loaded machine."""
 
 
-def update_reports(runtime: RuntimeState, status: Mapping[str, Any], running: Mapping[str, LocalPod]) -> bool:
+def update_reports(runtime: RuntimeState, status: TFDistJobStatus, running: Mapping[str, LocalPod]) -> bool:
     """Store the newest reports of the leaders among the running pods; return whether one has changed."""
     changed = False
     for name, pod in running.items():

@@ -7,11 +7,10 @@ remains when `run` returns, in any case.
 import contextlib
 import time
 from collections.abc import Mapping
-from typing import Any
 
 from pydantic import ValidationError
 
-from tfdist.api.status import ConditionType
+from tfdist.api.status import ConditionType, TFDistJobStatus
 from tfdist.contract_reports import TerminationMessage
 from tfdist.local.console import Console
 from tfdist.local.engine import Engine
@@ -19,7 +18,7 @@ from tfdist.local.interrupt import Interrupts
 from tfdist.local.job import LocalJob
 from tfdist.local.processes import Processes
 from tfdist.local.run_directory import RunDirectory
-from tfdist.outcome import exit_code, read_status
+from tfdist.outcome import exit_code
 from tfdist.progress import duration
 from tfdist.status.conditions import find, is_true
 
@@ -37,23 +36,24 @@ def run(local: LocalJob, directory: RunDirectory, console: Console, inherited: M
         console.close()
         after, status = duration(time.monotonic() - started), engine.status
         if is_true(status, ConditionType.SUCCEEDED):
-            console.message(f"Succeeded in {after}: {_condition(status, ConditionType.SUCCEEDED)['message']}")
+            console.message(f"Succeeded in {after}: {_message(status, ConditionType.SUCCEEDED)}")
             return 0
         if is_true(status, ConditionType.SUSPENDED):
             console.message(f"Suspended after {after} by {interrupts.name}{_saved(local, directory, status)}")
             return interrupts.code
-        failed = _condition(status, ConditionType.FAILED)
-        console.message(f"Failed after {after}: {failed['message']}")
-        return exit_code(read_status(status))
+        console.message(f"Failed after {after}: {_message(status, ConditionType.FAILED)}")
+        return exit_code(status)
 
 
-def _condition(status: Mapping[str, Any], kind: ConditionType) -> Mapping[str, Any]:
-    return find(status, kind) or {"reason": "", "message": ""}
+def _message(status: TFDistJobStatus, kind: ConditionType) -> str:
+    condition = find(status, kind)
+    return condition.message if condition else ""
 
 
-def _saved(local: LocalJob, directory: RunDirectory, status: Mapping[str, Any]) -> str:
+def _saved(local: LocalJob, directory: RunDirectory, status: TFDistJobStatus) -> str:
     """Return the checkpoint from which the next run resumes, as the end of a sentence."""
-    step = status.get("progress", {}).get("lastCheckpoint", {}).get("step")
+    stored = status.progress.last_checkpoint if status.progress else None
+    step = stored.step if stored else None
     with contextlib.suppress(ValidationError):
         leader = next(iter(local.replicas))
         message = TerminationMessage.model_validate_json(directory.message(leader, failed=False))

@@ -1,9 +1,7 @@
 """Progress of an attempt over time: from its reports, and from the status after a restart of the controller."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from tfdist.api.gang_status import GangProgress
+from tfdist.api.status import TFDistJobStatus
 from tfdist.contract import Role
 from tfdist.contract_reports import ProgressReport
 from tfdist.observed.gang_record import stored_records
@@ -13,7 +11,7 @@ from tfdist.restarts.stall import progress_of
 from tfdist.timestamps import parse_time
 
 
-def with_report(known: StepCadence | None, status: Mapping[str, Any], content: ProgressReport, now: str) -> StepCadence:
+def with_report(known: StepCadence | None, status: TFDistJobStatus, content: ProgressReport, now: str) -> StepCadence:
     """Return the cadence after a report.
 
     Args:
@@ -38,7 +36,7 @@ def with_report(known: StepCadence | None, status: Mapping[str, Any], content: P
 def cadence_of(view: JobView, state: GangState) -> StepCadence | None:
     """Return the cadence of a gang's current leader, as this process has seen it; None before its first report."""
     cadence, leader = view.runtime.cadence, state.gang.leader
-    if cadence is None or cadence.attempt != state.record.attempt_of(leader):
+    if cadence is None or cadence.attempt != state.record.attempt_of(leader.name):
         return None
     return cadence if cadence.role in {None, leader.role} else None
 
@@ -67,7 +65,7 @@ def from_status(stored: GangProgress) -> StepCadence:
     )
 
 
-def _stored_cadence(status: Mapping[str, Any], content: ProgressReport) -> StepCadence | None:
+def _stored_cadence(status: TFDistJobStatus, content: ProgressReport) -> StepCadence | None:
     """Return the stored cadence of the attempt and leader that report; None without one."""
     for record in stored_records(status).values():
         found = record.progress

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from tfdist.api.gang_status import GangStatus
 from tfdist.contract import Role
-from tfdist.observed.gang_record import GangRecord
 from tfdist.observed.pod import CANNOT_START, PodState, PodSummary
 from tfdist.render.gang import Gang, Member
 
@@ -21,7 +21,7 @@ class GangState:
     """One gang. `pods` are those of the members' current attempts; `missing` are members without a pod."""
 
     gang: Gang
-    record: GangRecord
+    record: GangStatus
     pods: tuple[PodSummary, ...]
     missing: tuple[Member, ...]
 
@@ -86,12 +86,12 @@ def member_of(pod: PodSummary) -> Member:
     return Member(pod.role, pod.index)
 
 
-def gang_state(gang: Gang, record: GangRecord, pods: Sequence[PodSummary]) -> GangState:
+def gang_state(gang: Gang, record: GangStatus, pods: Sequence[PodSummary]) -> GangState:
     """Return the state of `gang`, given all pods of the job.
 
     The record is updated from the pods: members that succeeded, and whether all have run.
     """
-    current = {(p.role, p.index): p for p in pods if p.attempt == record.attempt_of(member_of(p))}
+    current = {(p.role, p.index): p for p in pods if p.attempt == record.attempt_of(p.replica)}
     mine = [current.get((m.role, m.index)) for m in gang.members]
     found = tuple(p for p in mine if p is not None)
     completed = record.completed | {p.replica for p in found if p.state is PodState.SUCCEEDED}

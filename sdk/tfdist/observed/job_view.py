@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from tfdist.api.gang_system import GangSystem
+from tfdist.api.status import TFDistJobStatus
 from tfdist.api.v1 import TFDistJob
 from tfdist.contract import Role
 from tfdist.contract_reports import ProgressReport
@@ -66,7 +67,7 @@ class DirectoryUser:
     """Another job of the namespace with the same checkpoint directory on the same storage."""
 
     name: str
-    status: Mapping[str, Any]
+    status: TFDistJobStatus
     suspended: bool
     """`runPolicy.suspend`."""
     is_older: bool
@@ -94,8 +95,8 @@ class StoredJob:
     job: TFDistJob | None
     problems: tuple[FieldError, ...]
     generation: int
-    status: Mapping[str, Any]
-    """The stored status as JSON."""
+    status: TFDistJobStatus
+    """The stored status."""
     name: str = ""
     """Name of the job; known of an invalid one too."""
     warnings: tuple[FieldError, ...] = ()
@@ -184,8 +185,8 @@ class JobView:
         return self.stored.generation
 
     @property
-    def status(self) -> Mapping[str, Any]:
-        """The stored status as JSON."""
+    def status(self) -> TFDistJobStatus:
+        """The stored status."""
         return self.stored.status
 
     def with_stored(self, **changes: Any) -> "JobView":

@@ -2,10 +2,18 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
-from tfdist.api.status import ConditionType
-from tfdist.contract_reports import TerminationMessage
+from tfdist.api.base import ApiModel
+from tfdist.api.gang_status import GangStatus
+from tfdist.api.status import (
+    ConditionType,
+    EvaluationStatus,
+    Progress,
+    ReplicaFailure,
+    TensorBoardStatus,
+    TFDistJobStatus,
+)
 from tfdist.desired.objects import network_objects, obsolete_objects, obsolete_pod_groups, tensorboard_objects
 from tfdist.desired.pods import (
     address_generation,
@@ -16,10 +24,9 @@ from tfdist.desired.pods import (
     stale_pods,
 )
 from tfdist.observed.cadence import cadence_of, to_status
-from tfdist.observed.gang_record import GangRecord
 from tfdist.observed.gang_state import GangState
-from tfdist.observed.job_view import TimestampedReport
 from tfdist.observed.pod import PodSummary
+from tfdist.planner import reported
 from tfdist.planner.context import PlanContext
 from tfdist.planner.decision import Failure, GangDecision, min_delay
 from tfdist.planner.gang_scheduling import all_run, checkpoint_patches, pod_groups, scheduling_status, starting_system
@@ -32,15 +39,14 @@ from tfdist.render.gang import GangName, Member
 from tfdist.render.launch import uses_launcher
 from tfdist.render.launcher_secret import launcher_secret
 from tfdist.render.metadata import Manifest
-from tfdist.render.replica_job import export_directory
 from tfdist.status.accounts import accounted
 from tfdist.status.conditions import Condition, is_true
 from tfdist.status.counts import replica_counts
 from tfdist.status.phase import is_suspended_or_suspending, training_succeeded
-from tfdist.status.progress import ended_progress, evaluation_of, exports_of, progress_of, script_evaluation_of
-from tfdist.status.update import StatusUpdate, compose_status, throttled_write
-from tfdist.termination import termination_message
+from tfdist.status.update import compose_status, throttled_write
 from tfdist.timestamps import rfc3339
+
+Part = TypeVar("Part", bound=ApiModel)
 
 
 class PlanBuilder:
@@ -52,7 +58,7 @@ class PlanBuilder:
         self._create: list[tuple[GangState, tuple[Member, ...]]] = []
         self._conditions: list[Condition] = []
         self._fields: dict[str, Any] = {}
-        self._failures: list[dict[str, Any]] = []
+        self._failures: list[ReplicaFailure] = []
         self._events: list[Event] = []
         self._probes: tuple[ProbeTarget, ...] = ()
         self._probe_id = ""
@@ -112,7 +118,7 @@ class PlanBuilder:
 
     def set_field_if_unset(self, name: str, value: Any) -> None:
         """Set a field of the status that has no value yet."""
-        if self._context.view.status.get(name) is None:
+        if getattr(self._context.view.status, name) is None:
             self._fields[name] = value
 
     def delete_pods(self, pods: Iterable[PodSummary]) -> None:
@@ -134,7 +140,7 @@ class PlanBuilder:
 
     def complete(self) -> Plan:
         """Return the plan of a job that finishes; the caller has set the terminal condition."""
-        self.set_field("completionTime", rfc3339(self._context.now))
+        self.set_field("completion_time", rfc3339(self._context.now))
         self.set_conditions(*self._finished_conditions())
         self._create.clear()
         self._probes = ()
@@ -159,7 +165,7 @@ class PlanBuilder:
         context, view, job = self._context, self._context.view, self._context.job
         installation, status = context.installation, self._status()
         runs = self._ended or all_run(self._states)
-        report = self._training_report()
+        report = reported.training_report(view, self._states.get(GangName.TRAINING))
         write = accounted(throttled_write(view, status), view, report.content if report else None, context.now)
         self.requeue_after(write.wait_seconds)
         records = {name: self._record(name) for name in GangName}
@@ -178,7 +184,7 @@ class PlanBuilder:
         groups = pod_groups(context, self._states.values(), [state.gang.name for state, _ in self._create])
         obsolete_groups = obsolete_pod_groups(job.metadata.name, records, groups)
         return Plan(
-            status=write.status,
+            status=write.status.to_json() if write.status else None,
             counters_only=write.counters_only,
             objects=(*network_objects(job, generation, installation, view.pods, creates=bool(creates)), *groups),
             workload=workload_change(
@@ -215,82 +221,53 @@ class PlanBuilder:
                 return launcher_secret(job, context.view.launcher_key)
         return None
 
-    def _status(self) -> dict[str, Any]:
+    def _status(self) -> TFDistJobStatus:
         """Return the new status."""
         context, view = self._context, self._context.view
-        self._fields["gangs"] = records = self._records()
-        self._fields["specifications"] = (not self._ended and retained_specifications(view, records)) or None
-        self._fields["evaluation"] = self.evaluation() or None
-        self._fields["export"] = self._exports() or None
-        counts = view.status.get("replicas", {})
+        self._fields["gangs"] = gangs = self._gangs()
+        self._fields["specifications"] = (not self._ended and retained_specifications(view, gangs)) or None
+        self._fields["evaluation"] = _if_set(self.evaluation())
+        self._fields["export"] = _if_set(reported.exports(context, self._states))
+        counts = view.status.replicas or {}
         self._fields["replicas"] = replica_counts(context.gangs.values(), self._states.values(), counts)
         self._fields["scheduling"] = scheduling_status(context, self._states)
         if not view.problems:
-            board = names.tensorboard(context.job.metadata.name)
-            self._fields["tensorBoard"] = {"service": board} if context.spec.tensor_board else None
-        changes = StatusUpdate(tuple(self._conditions), self._fields, tuple(self._failures))
-        return compose_status(view, tuple(self._states.values()), changes, self.progress(), rfc3339(context.now))
-
-    def progress(self) -> dict[str, Any]:
-        """Return `status.progress`: from termination messages where the last leader has ended, else from its report."""
-        view = self._context.view
-        stored: dict[str, Any] = dict(view.status.get("progress", {}))
-        training = self._states.get(GangName.TRAINING)
-        if training is None:
-            return stored
-        ended = ended_progress(stored, training.gang, view.pods)
-        if ended is not None:
-            return ended
-        report = self._training_report()
-        return progress_of(report, stored, training.gang) if report else stored
-
-    def _training_report(self) -> TimestampedReport | None:
-        """Return the report of the leader of training while it runs."""
-        view, training = self._context.view, self._states.get(GangName.TRAINING)
-        leader = training.leader if training else None
-        if view.runtime.report is None or leader is None or training_succeeded(view.status):
-            return None
-        return view.runtime.report if view.runtime.report.content.attempt == leader.attempt else None
-
-    def evaluation(self) -> dict[str, Any]:
-        """Return `status.evaluation`: from the evaluator's report and the termination messages of completed gangs.
-
-        Without an evaluator, a script may evaluate while it trains.
-        """
-        view = self._context.view
-        messages = (self._termination_message(GangName.EVALUATOR), self._termination_message(GangName.EVALUATION))
-        known = evaluation_of(view.status.get("evaluation", {}), view.runtime.evaluated, *messages)
-        if {GangName.EVALUATOR, GangName.EVALUATION} & self._states.keys():
-            return known
-        report = self._training_report()
-        return script_evaluation_of(
-            known, report.content if report else None, self._termination_message(GangName.TRAINING)
+            board = TensorBoardStatus(service=names.tensorboard(context.job.metadata.name))
+            self._fields["tensor_board"] = board if context.spec.tensor_board else None
+        return compose_status(
+            view,
+            tuple(self._states.values()),
+            rfc3339(context.now),
+            conditions=self._conditions,
+            failures=self._failures,
+            progress=_if_set(self.progress()),
+            **self._fields,
         )
 
-    def _exports(self) -> dict[str, Any]:
-        stored: dict[str, Any] = dict(self._context.view.status.get("export", {}))
-        directory = None if self._context.view.problems else export_directory(self._context.job)
-        if directory is None:
-            return stored
-        messages = map(self._termination_message, (GangName.TRAINING, GangName.EVALUATOR))
-        return exports_of(stored, directory, messages)
+    def progress(self) -> Progress:
+        """Return `status.progress`, see `reported.progress`."""
+        return reported.progress(self._context.view, self._states.get(GangName.TRAINING))
 
-    def _termination_message(self, gang: GangName) -> TerminationMessage | None:
-        """Return the termination message of the leader of a gang that succeeded."""
-        state = self._states.get(gang)
-        return termination_message(state.leader.message) if state and state.leader_succeeded and state.leader else None
+    def evaluation(self) -> EvaluationStatus:
+        """Return `status.evaluation`, see `reported.evaluation`."""
+        return reported.evaluation(self._context.view, self._states)
 
-    def _records(self) -> dict[str, Any]:
-        stored = dict(self._context.view.status.get("gangs", {}))
-        return stored | {str(name): self._complete_record(state).to_json() for name, state in self._states.items()}
+    def _gangs(self) -> dict[str, GangStatus]:
+        stored = self._context.view.status.gangs or {}
+        return stored | {str(name): self._complete_record(state) for name, state in self._states.items()}
 
-    def _complete_record(self, state: GangState) -> GangRecord:
+    def _complete_record(self, state: GangState) -> GangStatus:
         """Return the record of a gang with its revision, and with its progress where a deadline needs that."""
         record, cadence = self._context.with_revision(state), cadence_of(self._context.view, state)
         if self._context.spec.run_policy.progress_deadline_seconds is None:
             return record.changed(progress=None)
         return record if cadence is None else record.changed(progress=to_status(cadence, state.gang.leader.role))
 
-    def _record(self, gang: GangName) -> GangRecord:
+    def _record(self, gang: GangName) -> GangStatus:
         state = self._states.get(gang)
-        return state.record if state else self._context.records.get(gang, GangRecord())
+        return state.record if state else self._context.records.get(gang, GangStatus())
+
+
+def _if_set(part: Part) -> Part | None:
+    """Return a part of the status; None if none of its fields is set."""
+    return part if any(value is not None for _, value in part) else None

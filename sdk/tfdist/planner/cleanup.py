@@ -1,9 +1,8 @@
 """Cleans up a finished job: pods, Service and NetworkPolicy by cleanPodPolicy, TensorBoard, and the job by its TTL."""
 
 from datetime import datetime
-from typing import Any
 
-from tfdist.api.status import ConditionType
+from tfdist.api.status import ConditionType, TFDistJobStatus
 from tfdist.api.v1 import TFDistJob
 from tfdist.desired.objects import obsolete_after_end, obsolete_pod_groups
 from tfdist.desired.pods import pods_to_prune, sidecar_patches, stale_pods
@@ -28,8 +27,8 @@ def clean_up_finished_job(view: JobView, now: datetime, settle_seconds: float) -
     specification.
     """
     view = view if view.job else view.with_stored(job=view.stored.partial)
-    status, edited = report_unused_change(view, rfc3339(now))
-    view = view.with_stored(status=status or view.status)
+    changed, edited = report_unused_change(view, rfc3339(now))
+    view = view.with_stored(status=changed or view.status)
     age = (now - _ended_at(view)).total_seconds()
     ttl = view.job.spec.run_policy.ttl_seconds_after_finished if view.job else None
     if ttl is not None and age >= ttl:
@@ -37,7 +36,8 @@ def clean_up_finished_job(view: JobView, now: datetime, settle_seconds: float) -
     tensorboard_seconds = _tensorboard_seconds(view, age)
     wait = min_delay([None if ttl is None else ttl - age, tensorboard_seconds or None])
     unneeded = [p for p in _pods_to_delete(view) if not p.deleting]
-    status = with_final_usage(_final_counts(view, age >= settle_seconds) or status, view, now)
+    final = with_final_usage(_final_counts(view, age >= settle_seconds) or changed, view, now)
+    status = final.to_json() if final else None
     patches = tuple(sidecar_patches(view.pods, [p.name for p in unneeded]))
     settle = settle_seconds if is_true(view.status, ConditionType.SUCCEEDED) else 0.0
     name = view.job.metadata.name if view.job else view.stored.name
@@ -58,13 +58,14 @@ def clean_up_finished_job(view: JobView, now: datetime, settle_seconds: float) -
     )
 
 
-def _final_counts(view: JobView, settled: bool) -> dict[str, Any] | None:
+def _final_counts(view: JobView, settled: bool) -> TFDistJobStatus | None:
     """Return the status with the final `replicas`; None where those are stored, or not final yet."""
-    if view.job is None or "replicas" not in view.status or (not settled and not all(p.ended for p in view.pods)):
+    stored = view.status.replicas
+    if view.job is None or stored is None or (not settled and not all(p.ended for p in view.pods)):
         return None
     stale = {p.name for p in _stale(view, view.job)}
-    replicas = final_counts(view.status["replicas"], [p for p in view.pods if p.name not in stale])
-    return {**view.status, "replicas": replicas} if replicas != view.status["replicas"] else None
+    replicas = final_counts(stored, [p for p in view.pods if p.name not in stale])
+    return view.status.model_copy(update={"replicas": replicas}) if replicas != stored else None
 
 
 def _tensorboard_seconds(view: JobView, age: float) -> float | None:
@@ -77,8 +78,8 @@ def _tensorboard_seconds(view: JobView, age: float) -> float | None:
 
 def _ended_at(view: JobView) -> datetime:
     """Return when the job finished; for a status that was written by hand, the time of its newest condition."""
-    moments = [c["lastTransitionTime"] for c in view.status["conditions"]]
-    return parse_time(view.status.get("completionTime") or max(moments))
+    moments = [each.last_transition_time for each in view.status.conditions or ()]
+    return parse_time(view.status.completion_time or max(moments))
 
 
 def _pods_to_delete(view: JobView) -> list[PodSummary]:

@@ -4,12 +4,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import Any
 
+from tfdist.api.gang_status import GangStatus
+from tfdist.api.status import ReplicaFailure
 from tfdist.api.v1 import TFDistJob, TFDistJobSpec
 from tfdist.contract import Role
 from tfdist.failure_classification import Action, classify
-from tfdist.observed.gang_record import GangRecord, stored_records
+from tfdist.observed.gang_record import stored_records
 from tfdist.observed.gang_state import GangState, gang_state
 from tfdist.observed.job_view import JobView
 from tfdist.observed.pod import PodState
@@ -39,7 +40,7 @@ class PlanContext:
     installation: Installation
     revision: SpecRevision | None
     """Revision for new attempts; None while the specification is invalid and no valid one is known."""
-    next_records: Mapping[GangName, GangRecord] = field(default_factory=dict)
+    next_records: Mapping[GangName, GangStatus] = field(default_factory=dict)
     """Records of gangs whose attempt has ended, though the status does not have it yet."""
 
     @property
@@ -53,7 +54,7 @@ class PlanContext:
         return {gang.name: gang for gang in gangs(self.job)}
 
     @cached_property
-    def records(self) -> Mapping[GangName, GangRecord]:
+    def records(self) -> Mapping[GangName, GangStatus]:
         """The records of the gangs that have started, from the status."""
         return stored_records(self.view.status)
 
@@ -95,7 +96,7 @@ class PlanContext:
         """Whether the job holds quota for other pods than it would start now."""
         return has_outdated_workload(self.view, self.job, self.installation)
 
-    def _record(self, gang: Gang) -> GangRecord:
+    def _record(self, gang: Gang) -> GangStatus:
         """Return the record of a gang: from the status, and the successes seen by this process since its last write."""
         if gang.name in self.next_records:
             return self.next_records[gang.name]
@@ -103,7 +104,7 @@ class PlanContext:
         attempt, completed = self.view.runtime.completed.get(str(gang.name), (-1, frozenset()))
         return record.changed(completed=record.completed | completed) if attempt == record.attempt else record
 
-    def _unrecorded(self, gang: Gang) -> GangRecord:
+    def _unrecorded(self, gang: Gang) -> GangStatus:
         """Return the record of a gang without one in the status: new, or derived from the labels of its pods.
 
         Pods without a record mean that the status was overwritten. How their launchers authenticate is lost, so that
@@ -112,15 +113,15 @@ class PlanContext:
         roles = {member.role for member in gang.members}
         attempts = [p.attempt for p in self.view.pods if p.role in roles]
         if not attempts:
-            return GangRecord()
+            return GangStatus()
         revision = UNKNOWN_REVISION if uses_launcher(self.job, gang) else ""
-        return GangRecord(attempt=max(attempts), last_full_restart=max(attempts), template=revision)
+        return GangStatus(attempt=max(attempts), last_full_restart=max(attempts), template=revision)
 
     @property
     def restart_requested(self) -> bool:
         """Whether the annotation requests a restart that is still due; on a new job it requests none."""
-        asked, known = self.view.stored.restarted_at, self.view.status.get("restartedAt", "")
-        return bool(asked) and asked != known and "gangs" in self.view.status
+        asked, status = self.view.stored.restarted_at, self.view.status
+        return bool(asked) and asked != status.restarted_at and status.gangs is not None
 
     def runs_trainer(self, role: Role) -> bool:
         """Return whether a role runs the trainer, which reports its progress and its result; other programs need not.
@@ -133,7 +134,7 @@ class PlanContext:
         """Return whether pods of a gang use another revision than a new attempt would."""
         return self.revision is not None and self.revision.differs_from(self.with_revision(state))
 
-    def with_revision(self, state: GangState) -> GangRecord:
+    def with_revision(self, state: GangState) -> GangStatus:
         """Return the record of a gang with the revision of its pods; before it has pods, with the current revision.
 
         A later generation with an equal fingerprint counts as the revision of the pods, and so does an equal generation
@@ -163,16 +164,16 @@ class PlanContext:
         return max(steps, default=-1)
 
     def _scored(self) -> Iterator[int]:
-        stored = self.view.status.get("evaluation", {}).get("latest")
-        if stored:
-            yield int(stored["step"])
+        stored = self.view.status.evaluation
+        if stored and stored.latest:
+            yield stored.latest.step
         if self.view.runtime.evaluated and self.view.runtime.evaluated.evaluation:
             yield self.view.runtime.evaluated.evaluation.step
 
     def _checkpoints(self, state: GangState) -> Iterator[int]:
-        stored = self.view.status.get("progress", {}).get("lastCheckpoint")
-        if stored:
-            yield int(stored["step"])
+        stored = self.view.status.progress
+        if stored and stored.last_checkpoint:
+            yield stored.last_checkpoint.step
         if self.view.runtime.report and self.view.runtime.report.content.last_checkpoint:
             yield self.view.runtime.report.content.last_checkpoint.step
         for pod in state.pods:
@@ -190,8 +191,8 @@ class PlanContext:
         """Return the seconds since `moment` (RFC 3339)."""
         return (self.now - parse_time(moment)).total_seconds()
 
-    def last_root_cause(self, gang: Gang) -> dict[str, Any] | None:
+    def last_root_cause(self, gang: Gang) -> ReplicaFailure | None:
         """Return the newest failure that ended an attempt of `gang`."""
         roles = gang.sizes()
-        failures = self.view.status.get("failures", ())
-        return next((f for f in reversed(failures) if f["rootCause"] and f["role"] in roles), None)
+        failures = self.view.status.failures or ()
+        return next((f for f in reversed(failures) if f.root_cause and f.role in roles), None)

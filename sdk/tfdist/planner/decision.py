@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from tfdist.api.status import ConditionType
+from tfdist.api.status import ConditionType, ReplicaFailure
 from tfdist.observed.gang_state import GangState
 from tfdist.planner.plan import Event, ProbeTarget
 from tfdist.render.gang import Member
@@ -26,7 +25,7 @@ class GangDecision:
     state: GangState
     create: tuple[Member, ...] = ()
     conditions: tuple[Condition, ...] = ()
-    failures: tuple[dict[str, Any], ...] = ()
+    failures: tuple[ReplicaFailure, ...] = ()
     failure: Failure | None = None
     events: tuple[Event, ...] = ()
     probes: tuple[ProbeTarget, ...] = ()

@@ -5,10 +5,9 @@ have not begun, the oldest begins. The others have no pods: they begin when the 
 namespaces, clusters and local runs are recognized by the trainer only, by a heartbeat in the directory (ADR 0031).
 """
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
-from tfdist.api.status import ConditionType
+from tfdist.api.status import ConditionType, TFDistJobStatus
 from tfdist.observed.job_view import DirectoryUser
 from tfdist.planner.context import PlanContext
 from tfdist.planner.decision import Failure
@@ -50,9 +49,9 @@ def _precedes(user: DirectoryUser) -> bool:
     return _has_begun(user.status) or (user.is_older and not user.suspended)
 
 
-def _has_begun(status: Mapping[str, Any]) -> bool:
+def _has_begun(status: TFDistJobStatus) -> bool:
     """Return whether the training of a job has begun; not while it waits for a directory, or is suspended."""
     ready = find(status, ConditionType.PODS_READY)
-    waits = ready is not None and ready["reason"] == ConditionReason.CHECKPOINT_DIRECTORY_IN_USE
-    begun = str(GangName.TRAINING) in status.get("gangs", {})
+    waits = ready is not None and ready.reason == ConditionReason.CHECKPOINT_DIRECTORY_IN_USE
+    begun = str(GangName.TRAINING) in (status.gangs or {})
     return begun and not waits and not is_true(status, ConditionType.SUSPENDED)

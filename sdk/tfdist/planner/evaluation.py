@@ -1,9 +1,8 @@
 """Evaluation: the evaluator during training, the evaluation gang after it, and the outcome of the job."""
 
 from collections.abc import Sequence
-from typing import Any
 
-from tfdist.api.status import ConditionType
+from tfdist.api.status import ConditionType, EvaluationResult
 from tfdist.api.training import EVALUATOR_DEADLINE_SECONDS, EvaluationSpec
 from tfdist.contract import Role
 from tfdist.messages import count
@@ -93,7 +92,7 @@ def succeed(
     text = training_text(builder.progress()) if training else ""
     if state is not None:
         builder.track_gang(state)
-    result = builder.evaluation().get("final")
+    result = builder.evaluation().final
     if result:
         outcome, reason = _result_text(result), ConditionReason.EVALUATED
     else:
@@ -111,7 +110,7 @@ def succeed(
 def _given_up(context: PlanContext) -> Failure | None:
     """Return why the evaluator failed during training, if it did; a resumed job evaluates again."""
     known = None if is_suspended_or_suspending(context.view.status) else evaluation_failure(context.view.status)
-    return Failure(known["reason"], known["message"]) if known else None
+    return Failure(known.reason, known.message) if known else None
 
 
 def _failed(context: PlanContext, builder: PlanBuilder, failure: Failure) -> Plan:
@@ -138,8 +137,8 @@ def _too_late(context: PlanContext, builder: PlanBuilder, waiting: Sequence[Gang
         return None
     limit = limit or EVALUATOR_DEADLINE_SECONDS
     known = find(context.view.status, ConditionType.RUNNING) if training_succeeded(context.view.status) else None
-    active_since = context.view.status.get("activeSince")
-    since = max(known["lastTransitionTime"], active_since) if known and active_since else ""
+    active_since = context.view.status.active_since
+    since = max(known.last_transition_time, active_since) if known and active_since else ""
     left = limit - context.seconds_since(since) if since else float(limit)
     if left > 0:
         builder.requeue_after(left)
@@ -152,7 +151,7 @@ def _release(context: PlanContext, builder: PlanBuilder, training: GangState) ->
     """Delete replicas that still run after the success of training, such as parameter servers, after a delay."""
     left = [p for p in training.pods if not p.ended]
     known = find(context.view.status, ConditionType.RUNNING)
-    since = known["lastTransitionTime"] if known and training_succeeded(context.view.status) else None
+    since = known.last_transition_time if known and training_succeeded(context.view.status) else None
     wait = context.installation.settle_seconds - (context.seconds_since(since) if since else 0.0)
     if not left:
         return
@@ -168,12 +167,12 @@ def _has_final_result(context: PlanContext, builder: PlanBuilder) -> bool:
     A custom evaluator is done when it ends or its deadline passes; the trainer, when it has evaluated the last
     checkpoint.
     """
-    return not context.runs_trainer(Role.EVALUATOR) or "final" in builder.evaluation()
+    return not context.runs_trainer(Role.EVALUATOR) or builder.evaluation().final is not None
 
 
-def _result_text(result: dict[str, Any]) -> str:
-    metrics = ", ".join(f"{name}={number(value)}" for name, value in sorted(result["metrics"].items()))
-    if "examples" not in result:
-        return f"evaluated at step {result['step']}: {metrics}"
-    model = "checkpoint" if "checkpoint" in result else "model"
-    return f"evaluated {count(result['examples'], 'example')} of the {model} at step {result['step']}: {metrics}"
+def _result_text(result: EvaluationResult) -> str:
+    metrics = ", ".join(f"{name}={number(value)}" for name, value in sorted(result.metrics.items()))
+    if result.examples is None:
+        return f"evaluated at step {result.step}: {metrics}"
+    model = "checkpoint" if result.checkpoint else "model"
+    return f"evaluated {count(result.examples, 'example')} of the {model} at step {result.step}: {metrics}"

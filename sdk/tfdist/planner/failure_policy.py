@@ -7,14 +7,14 @@ because its coordinator continues without it, and so does each replica of `Indep
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
-from tfdist.api.status import ConditionType
+from tfdist.api.gang_status import GangStatus
+from tfdist.api.status import ConditionType, ReplicaFailure
 from tfdist.api.v1 import Strategy
 from tfdist.contract import Role
 from tfdist.contract_reports import GangEnd
 from tfdist.failure_classification import DISRUPTION, REPEATABLE, Action
-from tfdist.observed.gang_record import GangRecord
 from tfdist.observed.gang_state import GangState, gang_state, member_of
 from tfdist.observed.pod import PodState, PodSummary
 from tfdist.observed.termination import describe_failure, failure_message
@@ -77,7 +77,7 @@ def _given_up(context: PlanContext, state: GangState, pod: PodSummary, end: Gang
     decision = _restart(context, state, [root_cause_of_launchers(context, state, pod, end)])
     if inplace_restart.is_recorded(context, pod, end):
         return replace(decision, failures=())
-    return replace(decision, failures=tuple(f | {"round": end.round} for f in decision.failures))
+    return replace(decision, failures=tuple(f.model_copy(update={"round": end.round}) for f in decision.failures))
 
 
 def restart_stalled(context: PlanContext, state: GangState, stall: Stalled) -> GangDecision:
@@ -150,7 +150,7 @@ def _restart(
     is_compared = used is restarts and not is_independent(context, state)
     last = context.last_root_cause(state.gang) if is_compared else None
     limit, key = context.spec.run_policy.backoff_limit, f"{context.job.metadata.uid}-{record.attempt}"
-    failures: list[dict[str, Any]] = []
+    failures: list[ReplicaFailure] = []
     delay = 0.0
     for cause in causes:
         repeated = _is_repeated(cause, last)
@@ -172,27 +172,27 @@ def _final(context: PlanContext, cause: RootCause, decision: BudgetDecision) -> 
     return Failure(decision.final, "; ".join(filter(None, (cause.text, remedy))) + log_hint(context, cause))
 
 
-def _is_repeated(cause: RootCause, last: dict[str, Any] | None) -> bool:
+def _is_repeated(cause: RootCause, last: ReplicaFailure | None) -> bool:
     """Return whether the last root cause, which is recorded in the status, was the same error."""
     if cause.pod is None or last is None or cause.classification.reason not in REPEATABLE:
         return False
-    if cause.classification.action is Action.AVOID_NODE and cause.pod.node != last.get("node", ""):
+    if cause.classification.action is Action.AVOID_NODE and cause.pod.node != (last.node or ""):
         return False  # another node had the same fault: a third one may not have it
     # without a message, the reason that replaces it does not identify the error
     text = failure_message(cause.pod)[:1024] if cause.pod.message.strip() else ""
-    before = ApplicationError(last.get("exitCode"), last["message"])
+    before = ApplicationError(last.exit_code, last.message)
     return ApplicationError(cause.pod.exit_code, text).repeats(before)
 
 
 def _next_attempt(
     context: PlanContext,
     state: GangState,
-    record: GangRecord,
+    record: GangStatus,
     causes: Sequence[RootCause],
     delay: float,
     *,
     alone: bool,
-) -> GangRecord:
+) -> GangStatus:
     retry_after = rfc3339(context.now + timedelta(seconds=delay)) if delay else ""
     if not alone:
         return record.next_attempt(retry_after=retry_after)
@@ -209,9 +209,9 @@ def _next_attempt(
 def _next(
     context: PlanContext,
     state: GangState,
-    record: GangRecord,
+    record: GangStatus,
     causes: Sequence[RootCause],
-    failures: tuple[dict[str, Any], ...],
+    failures: tuple[ReplicaFailure, ...],
     excluded: str,
     *,
     alone: bool,

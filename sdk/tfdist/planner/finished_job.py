@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tfdist.api.status import ConditionType
+from tfdist.api.status import ConditionType, JobCondition, Summary, TFDistJobStatus
 from tfdist.observed.job_view import JobView
+from tfdist.outcome import read_status
 from tfdist.planner.plan import Event
 from tfdist.reasons import EventReason
 from tfdist.status.conditions import Condition, find, is_true, merge
@@ -14,12 +15,13 @@ DELETE_FIRST: Final = "delete the job first, and create it again (kubectl replac
 _CHANGED: Final = "; the specification of generation "
 
 
-def report_unused_change(view: JobView, now: str) -> tuple[dict[str, Any] | None, tuple[Event, ...]]:
+def report_unused_change(view: JobView, now: str) -> tuple[TFDistJobStatus | None, tuple[Event, ...]]:
     """Return the status that reports a change after the end, with its event; (None, ()) where none is new.
 
     The message of the condition of the end gets the remedy: users who applied a corrected manifest read that.
     """
-    if view.generation <= view.status.get("observedGeneration", view.generation):
+    observed = view.status.observed_generation
+    if observed is None or view.generation <= observed:
         return None, ()
     kind = ConditionType.FAILED if is_true(view.status, ConditionType.FAILED) else ConditionType.SUCCEEDED
     known = find(view.status, kind)
@@ -27,22 +29,19 @@ def report_unused_change(view: JobView, now: str) -> tuple[dict[str, Any] | None
         return None, ()
     text = f"the specification of generation {view.generation} does not run, because the job has finished: "
     text += DELETE_FIRST
-    ended = str(known["message"]).partition(_CHANGED)[0]
-    condition = Condition(kind, True, known["reason"], f"{ended}; {text}")
-    conditions = merge(view.status["conditions"], (condition,), view.generation, now)
-    summary = {**view.status.get("summary", {}), "message": f"{ended}; {text}"}
-    status = {**view.status, "conditions": conditions, "observedGeneration": view.generation, "summary": summary}
+    ended = known.message.partition(_CHANGED)[0]
+    condition = Condition(kind, True, known.reason, f"{ended}; {text}")
+    conditions = merge(view.status.conditions or (), (condition,), JobCondition, view.generation, now)
+    summary = (view.status.summary or Summary()).model_copy(update={"message": f"{ended}; {text}"})
+    changes = {"conditions": conditions, "observed_generation": view.generation, "summary": summary}
     event = Event(EventReason.CHANGE_NOT_APPLIED, text, warning=True, identity=str(view.generation))
-    return status, (event,)
+    return view.status.model_copy(update=changes), (event,)
 
 
 def unused_change_warning(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
     """Return the warning about a change of a finished job, for whoever applies it; "" for any other change."""
     status = old.get("status")
-    try:
-        finished = isinstance(status, Mapping) and is_terminal(status)
-    except (KeyError, TypeError, AttributeError):  # written by hand
-        return ""
+    finished = isinstance(status, Mapping) and is_terminal(read_status(status))
     if not finished or old.get("spec") == new.get("spec"):
         return ""
     return f"spec: does not run, because the job has finished: {DELETE_FIRST}"

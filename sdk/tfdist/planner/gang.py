@@ -1,10 +1,10 @@
 """Plans one gang: creates missing pods, waits for them, restarts the gang, or fails it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
-from tfdist.api.status import ConditionType
+from tfdist.api.status import ConditionType, ReplicaFailure
 from tfdist.contract import Role
 from tfdist.messages import count
 from tfdist.observed.gang_state import GangState
@@ -56,7 +56,7 @@ def plan_gang(context: PlanContext, state: GangState) -> GangDecision:
     return replace(decision, failures=(*update.failures, *decision.failures), events=(*update.events, *decision.events))
 
 
-def _run(context: PlanContext, state: GangState, recorded: Sequence[Mapping[str, Any]] = ()) -> GangDecision:
+def _run(context: PlanContext, state: GangState, recorded: Sequence[ReplicaFailure] = ()) -> GangDecision:
     """Return the decision about a gang; `recorded` are failures of its launchers that the status does not have yet."""
     sizes = _resized_roles(context, state)
     if sizes:
@@ -78,8 +78,8 @@ def _resized_roles(context: PlanContext, state: GangState) -> str:
 
     A gang is resized only while the job is suspended, but the suspension may begin and end between two reconciles.
     """
-    known = context.view.status.get("replicas", {})
-    old = {role: known[role]["desired"] for role in state.gang.sizes() if role in known}
+    known = context.view.status.replicas or {}
+    old = {role: known[role].desired for role in state.gang.sizes() if role in known}
     changed = {role: n for role, n in state.gang.sizes().items() if n != old.get(role, n)}
     roles = state.gang.sizes()
     oldest = state.record.last_full_restart
@@ -151,12 +151,12 @@ def _waiting_since(context: PlanContext, state: GangState) -> str:
     pending = [p.created_at for p in state.pods if p.state is PodState.PENDING and p.created_at]
     newest = [p.created_at for p in state.pods if p.attempt == state.attempt and p.created_at]
     ready = find(context.view.status, ConditionType.PODS_READY)
-    not_ready_since = str(ready["lastTransitionTime"]) if ready and ready["status"] == "False" else ""
+    not_ready_since = ready.last_transition_time if ready and ready.status == "False" else ""
     if state.record.released and not_ready_since:
         return not_ready_since  # a release of nodes does not extend the deadline
     if pending or newest:
         return min(pending or newest)
-    return max(not_ready_since, state.record.retry_after, str(context.view.status.get("activeSince", "")))
+    return max(not_ready_since, state.record.retry_after, context.view.status.active_since or "")
 
 
 def _problem(context: PlanContext, pod: PodSummary) -> Failure:
@@ -176,7 +176,7 @@ def _image_path(context: PlanContext, role: Role) -> str:
     return f"spec.{name}.image" if fields and fields.image else "spec.image"
 
 
-def _running(context: PlanContext, state: GangState, recorded: Sequence[Mapping[str, Any]]) -> GangDecision:
+def _running(context: PlanContext, state: GangState, recorded: Sequence[ReplicaFailure]) -> GangDecision:
     waits = inplace_restart.rendezvous_wait(context, state)
     unreported = unreported_progress(context, state)
     run = running_text(state)
@@ -217,8 +217,8 @@ def _progresses_again(context: PlanContext, found: Progressing) -> bool:
     known = find(context.view.status, ConditionType.STALLED)
     return (
         known is not None
-        and known["status"] == "True"
-        and (found.progressing or known["reason"] == ConditionReason.LEADER_UNRESPONSIVE)
+        and known.status == "True"
+        and (found.progressing or known.reason == ConditionReason.LEADER_UNRESPONSIVE)
     )
 
 

@@ -2,9 +2,11 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
+from tfdist.api.gang_status import SchedulingStatus
 from tfdist.api.gang_system import GangSystem
+from tfdist.api.status import Progress
 from tfdist.desired.pods import Patch, checkpoint_patch
 from tfdist.observed.gang_state import GangState
 from tfdist.planner.context import PlanContext
@@ -92,28 +94,29 @@ def pod_groups(
     )
 
 
-def scheduling_status(context: PlanContext, states: Mapping[GangName, GangState]) -> dict[str, Any] | None:
+def scheduling_status(context: PlanContext, states: Mapping[GangName, GangState]) -> SchedulingStatus | None:
     """Return `status.scheduling` of the gang that was started last; None if it is a single replica in no queue."""
     state = states.get(GangName.EVALUATION) or states.get(GangName.TRAINING)
-    status: dict[str, Any] = {}
     if uses_kueue(context.view, context.job):
-        status = {"system": str(GangSystem.KUEUE), "queue": queue_name(context.job)}
-    elif state is None:
-        return context.view.status.get("scheduling")
-    elif len(state.gang.members) > 1 or state.record.system is not GangSystem.NONE:
-        status = {"system": str(state.record.system)}
-        if state.record.system is GangSystem.VOLCANO:
-            status["queue"] = context.spec.scheduling.queue or "default"
-    return status | _waits(context, state) if status else None
+        return _waiting(context, state, SchedulingStatus(system=GangSystem.KUEUE, queue=queue_name(context.job)))
+    if state is None:
+        return context.view.status.scheduling
+    system = state.record.system
+    if len(state.gang.members) == 1 and system is GangSystem.NONE:
+        return None
+    queue = (context.spec.scheduling.queue or "default") if system is GangSystem.VOLCANO else None
+    return _waiting(context, state, SchedulingStatus(system=system, queue=queue))
 
 
-def _waits(context: PlanContext, state: GangState | None) -> dict[str, Any]:
-    """Return why the job waits, and since when: for its queue, or for a node."""
+def _waiting(context: PlanContext, state: GangState | None, status: SchedulingStatus) -> SchedulingStatus:
+    """Return `status` with why the job waits, and since when: for its queue, or for a node."""
     if held := context.queue_wait:
-        fields = {"position": held.position, "reason": held.message, "since": held.since}
-        return {name: value for name, value in fields.items() if value}
-    waiting = next(iter(state.unschedulable), None) if state else None
-    return {"reason": waiting.message or waiting.reason, "since": waiting.created_at} if waiting else {}
+        changes = {"position": held.position or None, "reason": held.message, "since": held.since or None}
+        return status.model_copy(update=changes)
+    pod = next(iter(state.unschedulable), None) if state else None
+    if pod is None:
+        return status
+    return status.model_copy(update={"reason": pod.message or pod.reason, "since": pod.created_at})
 
 
 def all_run(states: Mapping[GangName, GangState]) -> bool:
@@ -123,7 +126,7 @@ def all_run(states: Mapping[GangName, GangState]) -> bool:
 
 
 def checkpoint_patches(
-    states: Mapping[GangName, GangState], scheduling: Mapping[str, Any] | None, progress: Mapping[str, Any]
+    states: Mapping[GangName, GangState], scheduling: SchedulingStatus | None, progress: Progress
 ) -> Iterator[Patch]:
     """Yield the patch with the time of the last checkpoint, if a scheduler may preempt the job.
 
@@ -133,5 +136,5 @@ def checkpoint_patches(
         progress: `status.progress`.
     """
     training = states.get(GangName.TRAINING)
-    if training and scheduling and scheduling["system"] != GangSystem.NONE:
-        yield from checkpoint_patch(training.leader, progress)
+    if training and scheduling and scheduling.system is not GangSystem.NONE:
+        yield from checkpoint_patch(training.leader, progress.last_checkpoint)

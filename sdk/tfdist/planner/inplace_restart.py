@@ -8,13 +8,14 @@ launchers give up, at a limit or before a restart that would fail again, their t
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from tfdist.api.gang_status import GangStatus
+from tfdist.api.status import ReplicaFailure
 from tfdist.contract import Restarts, replica_name
 from tfdist.contract_model import INT32_MAX
 from tfdist.contract_reports import GangEnd, GangReport, RoundFailure
 from tfdist.failure_classification import known_reason
-from tfdist.observed.gang_record import GangRecord
 from tfdist.observed.gang_state import GangState
 from tfdist.observed.pod import PodState, PodSummary
 from tfdist.planner.context import PlanContext
@@ -35,8 +36,8 @@ _NODE_IS_GONE: Final = "DeletionByTaintManager"
 class LauncherUpdate:
     """Changes by a launcher report since the last reconcile: the updated record, failures, events."""
 
-    record: GangRecord
-    failures: tuple[dict[str, Any], ...] = ()
+    record: GangStatus
+    failures: tuple[ReplicaFailure, ...] = ()
     events: tuple[Event, ...] = ()
 
 
@@ -51,7 +52,7 @@ class RendezvousWait:
 def launcher_report(context: PlanContext, state: GangState) -> GangReport | None:
     """Return the last report of the leading launcher of this attempt; None without one."""
     report = context.view.runtime.report
-    if report is None or report.content.attempt != state.record.attempt_of(state.gang.leader):
+    if report is None or report.content.attempt != state.record.attempt_of(state.gang.leader.name):
         return None
     return report.content.gang
 
@@ -93,7 +94,7 @@ def _unrecorded(state: GangState, failures: Sequence[RoundFailure]) -> list[Roun
     ]
 
 
-def with_launcher_restarts(record: GangRecord, reported: Restarts) -> GangRecord:
+def with_launcher_restarts(record: GangStatus, reported: Restarts) -> GangStatus:
     """Return the record with the restarts that the launchers counted since their last report.
 
     A new checkpoint resets their counters, as it does in the controller.
@@ -134,8 +135,8 @@ def _gang_end(state: GangState, pod: PodSummary) -> GangEnd | None:
 def is_recorded(context: PlanContext, pod: PodSummary, end: GangEnd) -> bool:
     """Return whether the failure for which the launchers gave up is recorded already, from a report."""
     where = (str(end.role), end.index, end.round, pod.attempt)
-    causes = (f for f in context.view.status.get("failures", ()) if f["rootCause"])
-    return any((f["role"], f["index"], f.get("round"), f["attempt"]) == where for f in causes)
+    causes = (f for f in context.view.status.failures or () if f.root_cause)
+    return any((f.role, f.index, f.round, f.attempt) == where for f in causes)
 
 
 def gang_survives(state: GangState) -> bool:

@@ -64,13 +64,13 @@ def set_validity(context: PlanContext, builder: PlanBuilder) -> None:
     if stays_suspended(context) and not context.spec.run_policy.suspend:
         reason = ConditionReason.INVALID_SPEC
     builder.set_conditions(Condition(ConditionType.INVALID, True, reason, message))
-    if known is None or known["status"] != "True" or known["observedGeneration"] != context.view.generation:
+    if known is None or known.status != "True" or known.observed_generation != context.view.generation:
         builder.record_event(Event(EventReason.INVALID, message, warning=True, identity=str(context.view.generation)))
 
 
 def _publish_warnings(view: JobView, builder: PlanBuilder) -> None:
     """Publish the warnings with the first status of a generation, so that later reconciles do not repeat them."""
-    if view.stored.warnings and view.status.get("observedGeneration") != view.generation:
+    if view.stored.warnings and view.status.observed_generation != view.generation:
         text = "; ".join(map(str, view.stored.warnings))
         builder.record_event(Event(EventReason.SPEC_WARNING, text, warning=True, identity=str(view.generation)))
 

@@ -27,7 +27,7 @@ from tfdist.render.gang import GangName
 from tfdist.render.installation import Installation
 from tfdist.status.conditions import Condition, is_true
 from tfdist.status.phase import is_terminal
-from tfdist.status.update import StatusUpdate, compose_status
+from tfdist.status.update import compose_status
 from tfdist.timestamps import rfc3339
 
 
@@ -64,18 +64,18 @@ def _invalid(view: JobView, now: datetime) -> Plan:
     """Report the field errors of a job that has not started."""
     message = "; ".join(map(str, view.problems))
     condition = Condition(ConditionType.INVALID, True, ConditionReason.INVALID_SPEC, message)
-    status = compose_status(view, (), StatusUpdate((condition,)), {}, rfc3339(now))
+    status = compose_status(view, (), rfc3339(now), conditions=(condition,))
     if status == view.status:
         return Plan()
     event = Event(EventReason.INVALID, message, warning=True, identity=str(view.generation))
-    return Plan(status=status, events=(event,))
+    return Plan(status=status.to_json(), events=(event,))
 
 
 def _go_on(context: PlanContext, builder: PlanBuilder) -> Plan:
     """Plan a job that is neither invalid nor suspended."""
     builder.set_conditions(*resume_conditions(context, builder))
     acknowledge(context, builder)
-    builder.set_field_if_unset("activeSince", rfc3339(context.now))
+    builder.set_field_if_unset("active_since", rfc3339(context.now))
     late = _active_for_too_long(context, builder)
     if context.spec.task is Task.EVALUATE:
         return _evaluate_alone(context, builder, late)
@@ -94,7 +94,7 @@ def _train(context: PlanContext, builder: PlanBuilder, training: GangState, late
     if decision.failure:
         return builder.fail(decision.failure)
     if _runs_first(context, decision):
-        builder.set_field_if_unset("startTime", rfc3339(context.now))
+        builder.set_field_if_unset("start_time", rfc3339(context.now))
         builder.record_event(_started(decision.state))
     slow = slow_replica_event(context, decision.state) if _runs(decision) else None
     if slow is not None:
@@ -130,8 +130,8 @@ def _evaluate_alone(context: PlanContext, builder: PlanBuilder, late: Failure | 
         builder.set_conditions(Condition(ConditionType.EVALUATED, False, failure.reason, failure.message))
         return builder.fail(failure)
     builder.add_decision(decision)
-    if decision.state.record.has_run and "startTime" not in context.view.status:
-        builder.set_field("startTime", rfc3339(context.now))
+    if decision.state.record.has_run and context.view.status.start_time is None:
+        builder.set_field("start_time", rfc3339(context.now))
         builder.record_event(_started(decision.state))
     return builder.build()
 
@@ -139,7 +139,7 @@ def _evaluate_alone(context: PlanContext, builder: PlanBuilder, late: Failure | 
 def _active_for_too_long(context: PlanContext, builder: PlanBuilder) -> Failure | None:
     """Return the failure of a job that exceeds activeDeadlineSeconds, else set the timer for it."""
     limit = context.spec.run_policy.active_deadline_seconds
-    since = context.view.status.get("activeSince")
+    since = context.view.status.active_since
     if limit is None or since is None:
         builder.requeue_after(limit)
         return None

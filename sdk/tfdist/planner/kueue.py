@@ -55,8 +55,8 @@ def uses_kueue(view: JobView, job: TFDistJob) -> bool:
     if scheduling.gang != "Auto":
         return scheduling.gang == "Kueue"
     asks = scheduling.queue is not None or names.QUEUE_LABEL in job.metadata.labels
-    started_by = view.status.get("scheduling", {}).get("system", GangSystem.KUEUE)
-    return asks and view.kueue is not None and (started_by == GangSystem.KUEUE or not _lives(view))
+    started_by = view.status.scheduling.system if view.status.scheduling else GangSystem.KUEUE
+    return asks and view.kueue is not None and (started_by is GangSystem.KUEUE or not _lives(view))
 
 
 def queue_wait(view: JobView, job: TFDistJob, *, outdated: bool) -> QueueWait | None:
@@ -172,7 +172,7 @@ def finished_workload(view: JobView, now: datetime) -> WorkloadChange | None:
     if found is None or found.finished or found.deleting or _lives(view):
         return None
     succeeded = is_true(view.status, ConditionType.SUCCEEDED)
-    text = str(view.status.get("summary", {}).get("message") or "the job has finished")
+    text = (view.status.summary.message if view.status.summary else None) or "the job has finished"
     changed = _condition("Finished", True, "Succeeded" if succeeded else "Failed", text, now)
     return WorkloadChange(status={"conditions": _merged(found, [changed])})
 

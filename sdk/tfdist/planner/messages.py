@@ -1,11 +1,11 @@
 """Messages of a running gang: how many replicas run, what it waits for, and why its launchers restart it."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from tfdist.api.status import ConditionType
+from tfdist.api.status import ConditionType, ReplicaFailure
 from tfdist.contract import Role, replica_name
 from tfdist.observed.gang_state import GangState
 from tfdist.observed.pod import PodState
@@ -71,10 +71,10 @@ def unreported_progress(context: PlanContext, state: GangState) -> UnreportedPro
     view, leader = context.view, state.leader
     if state.gang.name is not GangName.TRAINING or leader is None:
         return UnreportedProgress()
-    if view.runtime.report is not None or view.status.get("progress") or context.runs_trainer(leader.role):
+    if view.runtime.report is not None or view.status.progress or context.runs_trainer(leader.role):
         return UnreportedProgress()
     running = find(view.status, ConditionType.RUNNING)
-    since = str(running["lastTransitionTime"]) if running is not None and running["status"] == "True" else ""
+    since = running.last_transition_time if running is not None and running.status == "True" else ""
     left = _UNREPORTED_SECONDS - context.seconds_since(since) if since else _UNREPORTED_SECONDS
     if left > 0:
         return UnreportedProgress(requeue_after_seconds=left)
@@ -96,7 +96,7 @@ def older_specification(context: PlanContext, state: GangState) -> str:
 
 
 def in_place_restart_text(
-    context: PlanContext, state: GangState, recorded: Sequence[Mapping[str, Any]], waits: str
+    context: PlanContext, state: GangState, recorded: Sequence[ReplicaFailure], waits: str
 ) -> str:
     """Return the message of a gang whose launchers wait for each other: the cause of the restart, and the wait.
 
@@ -110,24 +110,24 @@ def in_place_restart_text(
     return f"{cause}; {_IN_PLACE}{waits}" if cause else f"{_IN_PLACE}{waits}"
 
 
-def _cause(context: PlanContext, state: GangState, recorded: Sequence[Mapping[str, Any]]) -> str:
+def _cause(context: PlanContext, state: GangState, recorded: Sequence[ReplicaFailure]) -> str:
     """Return the cause of a restart: of the newest failure, else as the condition or the status has it; "" for none."""
-    fresh = [failure for failure in recorded if failure["rootCause"]]
+    fresh = [failure for failure in recorded if failure.root_cause]
     if fresh:
         return _describe(fresh[-1])
     known = find(context.view.status, ConditionType.RESTARTING)
-    if known is not None and known["status"] == "True":
-        return str(known["message"]).partition(_IN_PLACE)[0].removesuffix("; ")
-    last, since = context.last_root_cause(state.gang), context.view.status.get("activeSince")
-    if last is None or (since and parse_time(last["time"]) < parse_time(since)):  # a resume has no cause
+    if known is not None and known.status == "True":
+        return known.message.partition(_IN_PLACE)[0].removesuffix("; ")
+    last, since = context.last_root_cause(state.gang), context.view.status.active_since
+    if last is None or (since and parse_time(last.time) < parse_time(since)):  # a resume has no cause
         return ""
     return _describe(last)
 
 
-def _describe(failure: Mapping[str, Any]) -> str:
+def _describe(failure: ReplicaFailure) -> str:
     """Return a record of `status.failures` in one line."""
-    who, message = replica_name(Role(failure["role"]), failure["index"]), str(failure["message"])
+    who, message = replica_name(Role(failure.role), failure.index), failure.message
     if re.search(rf"\b{who}\b", message):
         return message
-    how = f"failed in round {failure['round']}" if "round" in failure else "failed"
+    how = "failed" if failure.round is None else f"failed in round {failure.round}"
     return f"{who} {how}: {message}" if message else f"{who} {how}"

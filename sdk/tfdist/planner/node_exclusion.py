@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Final
 
+from tfdist.api.gang_status import GangStatus
 from tfdist.failure_classification import DISRUPTION, PEER_LOST, PREEMPTED, Action
-from tfdist.observed.gang_record import GangRecord
 from tfdist.observed.gang_state import GangState
 from tfdist.planner.context import PlanContext
 from tfdist.planner.root_cause import RootCause
@@ -16,8 +16,8 @@ _BLAMELESS: Final = frozenset({DISRUPTION.reason, PREEMPTED.reason, PEER_LOST})
 
 
 def exclude_nodes(
-    context: PlanContext, state: GangState, record: GangRecord, causes: Sequence[RootCause]
-) -> tuple[GangRecord, str]:
+    context: PlanContext, state: GangState, record: GangStatus, causes: Sequence[RootCause]
+) -> tuple[GangStatus, str]:
     """Return the record with further excluded nodes, and why they are excluded as text; "" without any.
 
     A node is excluded after one failure with the action `AvoidNode`. After any other failure it is if the last root
@@ -39,13 +39,13 @@ def exclude_nodes(
 def _node_of_two_attempts(context: PlanContext, state: GangState, causes: Sequence[RootCause]) -> str:
     """Return the node of the last root cause and of one of a later attempt; "" without one."""
     last = context.last_root_cause(state.gang)
-    if last is None or last["reason"] in _BLAMELESS:
+    if last is None or last.reason in _BLAMELESS:
         return ""
-    node = str(last.get("node", ""))
+    node = last.node or ""
     again = any(
         cause.pod is not None
         and cause.pod.node == node
-        and cause.pod.attempt > last["attempt"]
+        and cause.pod.attempt > last.attempt
         and cause.classification.reason not in _BLAMELESS
         for cause in causes
     )

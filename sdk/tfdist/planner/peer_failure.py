@@ -46,7 +46,7 @@ def root_cause_grace_remaining_seconds(context: PlanContext, state: GangState) -
 def peer_probes(context: PlanContext, state: GangState) -> tuple[tuple[ProbeTarget, ...], str]:
     """Return the replicas to probe and the probe's identity; none after the probe or without any reports."""
     left, report = _surviving_peers(state), context.view.runtime.report
-    if not left or report is None or report.content.attempt != state.record.attempt_of(state.gang.leader):
+    if not left or report is None or report.content.attempt != state.record.attempt_of(state.gang.leader.name):
         return (), ""
     probe_id = _probe_id(state)
     if context.view.runtime.probe_result is not None and context.view.runtime.probe_result.probe_id == probe_id:

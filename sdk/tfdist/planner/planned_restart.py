@@ -123,7 +123,7 @@ def _grace_seconds(context: PlanContext, state: GangState) -> int:
 def has_drained(context: PlanContext, state: GangState) -> bool:
     """Return whether all pods of the attempt before a planned restart have ended; the next attempt waits for that."""
     known = find(context.view.status, ConditionType.RESTARTING)
-    planned = known is not None and known["status"] == "True" and known["reason"] in _PLANNED
+    planned = known is not None and known.status == "True" and known.reason in _PLANNED
     roles = {member.role for member in state.gang.members}
     return planned and all(p.ended for p in context.view.pods if p.role in roles)
 
@@ -131,4 +131,4 @@ def has_drained(context: PlanContext, state: GangState) -> bool:
 def acknowledge(context: PlanContext, builder: PlanBuilder) -> None:
     """Record in the status which restart request this plan executes."""
     if context.view.stored.restarted_at and context.revision is not None:
-        builder.set_field("restartedAt", context.view.stored.restarted_at)
+        builder.set_field("restarted_at", context.view.stored.restarted_at)

@@ -23,11 +23,11 @@ def is_rejected(view: JobView) -> bool:
     if view.runtime.is_rejected(view.generation):
         return True
     known = find(view.status, ConditionType.INVALID)
-    if known is None or known["status"] != "True":
+    if known is None or known.status != "True":
         return False
     alive = any(not p.ended and not p.deleting for p in view.pods)
-    same = known.get("observedGeneration") == view.generation
-    return known["reason"] == ConditionReason.POD_REJECTED and same and not alive
+    same = known.observed_generation == view.generation
+    return known.reason == ConditionReason.POD_REJECTED and same and not alive
 
 
 def with_rejection(context: PlanContext, state: GangState, decision: GangDecision) -> GangDecision:

@@ -47,7 +47,7 @@ def check_progress(context: PlanContext, state: GangState) -> Progressing | Stal
     cadence = cadence_of(context.view, state)
     if cadence is None:
         stored = state.record.progress
-        if stored is not None and stored.attempt == state.record.attempt_of(state.gang.leader):
+        if stored is not None and stored.attempt == state.record.attempt_of(state.gang.leader.name):
             return _after_a_takeover(context, state, from_status(stored))
         return _before_the_first_report(context, state)
     deadline = deadline_seconds(context, cadence)
@@ -66,11 +66,11 @@ def _before_the_first_report(context: PlanContext, state: GangState) -> Progress
     """
     wanted = context.spec.run_policy.progress_deadline_seconds
     ready = find(context.view.status, ConditionType.PODS_READY)
-    if wanted is None or isinstance(wanted, str) or ready is None or ready["status"] != "True":
+    if wanted is None or isinstance(wanted, str) or ready is None or ready.status != "True":
         return Progressing(progressing=False)
     if not context.runs_trainer(state.gang.leader.role):
         return Progressing(progressing=False)
-    since = max(ready["lastTransitionTime"], *(p.created_at for p in state.pods))
+    since = max(ready.last_transition_time, *(p.created_at for p in state.pods))
     idle, limit = context.seconds_since(since), LAUNCHED_FACTOR * max(float(wanted), SLOW_PHASE_SECONDS)
     if idle < limit:
         return Progressing(progressing=False, requeue_after_seconds=limit - idle)

@@ -6,11 +6,11 @@ a controller that starts later can replace one of them. Where it is not known, t
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from tfdist.api.gang_status import GangStatus
 from tfdist.api.status import MAX_KEPT_SPECIFICATION
 from tfdist.api.v1 import TFDistJob
-from tfdist.observed.gang_record import GangRecord
 from tfdist.observed.job_view import JobView
 from tfdist.render.gang import GangName
 from tfdist.status.phase import training_succeeded
@@ -27,20 +27,20 @@ class SpecRevision:
     generation: int
     template: str
 
-    def differs_from(self, record: GangRecord) -> bool:
+    def differs_from(self, record: GangStatus) -> bool:
         """Return whether an attempt has another revision; one without a recorded revision has not."""
         is_recorded = bool(record.template or record.generation)
         return is_recorded and record.template != self.template and record.generation != self.generation
 
 
-def retained_specifications(view: JobView, records: Mapping[str, Any]) -> dict[str, str]:
+def retained_specifications(view: JobView, gangs: Mapping[str, GangStatus]) -> dict[str, str]:
     """Return `status.specifications`: those of running gangs that differ from the newest, by generation.
 
     A specification that is too long is not kept: without it the gang restarts as a whole instead of one pod.
     """
-    stored: Mapping[str, str] = view.status.get("specifications", {})
+    stored = view.status.specifications or {}
     done = {str(GangName.TRAINING)} if training_succeeded(view.status) else set()
-    wanted = {r.get("generation", 0) for name, r in records.items() if name not in done}
+    wanted = {gang.generation for name, gang in gangs.items() if name not in done}
     newest = view.generation if not view.problems else 0
     result = {}
     for generation in sorted(wanted - {0, newest}):

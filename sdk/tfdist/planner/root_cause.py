@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
+from tfdist.api.status import ReplicaFailure
 from tfdist.contract_reports import GangEnd
 from tfdist.failure_classification import (
     DISRUPTION,
@@ -108,24 +109,31 @@ def root_cause_of_stall(state: GangState, stall: Stalled, *, of_leader: bool = F
     return RootCause(behind, member, STALLED, text + where, stacks=stall.probe_result.stacks), text
 
 
-def records(context: PlanContext, state: GangState, cause: RootCause, *, counted: bool) -> list[dict[str, Any]]:
+def records(context: PlanContext, state: GangState, cause: RootCause, *, counted: bool) -> list[ReplicaFailure]:
     """Return records for `status.failures`, the root cause last: the list is ordered by age."""
     followed = [
         record_of(context, p, SECONDARY, failure_message(p)) for p in sorted(cause.others, key=lambda p: p.name)
     ]
     if cause.pod is None:
-        attempt = state.record.attempt_of(cause.member)
+        attempt = state.record.attempt_of(cause.member.name)
         name = names.pod_name(context.job.metadata.name, cause.member.role, cause.member.index, attempt)
-        found: dict[str, Any] = {"time": rfc3339(context.now), "attempt": attempt, "pod": name}
-        found |= {"role": str(cause.member.role), "index": cause.member.index, "reason": cause.classification.reason}
-        found |= {"message": cause.text}
+        found = ReplicaFailure.model_construct(
+            time=rfc3339(context.now),
+            attempt=attempt,
+            role=str(cause.member.role),
+            index=cause.member.index,
+            pod=name,
+            reason=cause.classification.reason,
+            message=cause.text,
+            counted=counted,
+            root_cause=True,
+        )
     else:
         runs = not cause.pod.ended and not cause.pod.deleting  # stalled or unresponsive: it left no message
         message = cause.text if runs else _without_limit(failure_message(cause.pod))
         found = record_of(context, cause.pod, cause.classification.reason, message)
-    if cause.stacks:
-        found["stacks"] = cause.stacks
-    return [*followed, found | {"counted": counted, "rootCause": True}]
+    changes = {"stacks": cause.stacks or None, "counted": counted, "root_cause": True}
+    return [*followed, found.model_copy(update=changes)]
 
 
 def log_hint(context: PlanContext, cause: RootCause) -> str:

@@ -29,7 +29,8 @@ def slow_replica_event(context: PlanContext, state: GangState) -> Event | None:
     if slow is None or is_true(context.view.status, ConditionType.STALLED):
         return None
     name = Member(slow.role, slow.index).name
-    if context.view.status.get("progress", {}).get("slowestReplica") == name:
+    stored = context.view.status.progress
+    if stored and stored.slowest_replica == name:
         return None
     identity = f"{state.attempt}-{name}"
     return Event(EventReason.SLOW_REPLICA, _text(state, slow), warning=True, identity=identity, is_reported=True)

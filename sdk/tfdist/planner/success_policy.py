@@ -1,10 +1,7 @@
 """The success policy: when training has succeeded, and when the whole job has."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from tfdist.api.policies import SuccessPolicy
-from tfdist.api.status import ConditionType
+from tfdist.api.status import ConditionType, Progress
 from tfdist.messages import count
 from tfdist.observed.gang_state import GangState
 from tfdist.planner.context import PlanContext
@@ -43,7 +40,7 @@ def _nothing_to_train(context: PlanContext) -> bool:
     return training is None or meets_success_policy(context, training)
 
 
-def training_succeeded_condition(context: PlanContext, progress: Mapping[str, Any]) -> tuple[Condition, ...]:
+def training_succeeded_condition(context: PlanContext, progress: Progress) -> tuple[Condition, ...]:
     """Return the condition that records the success of training; none where the status has it already."""
     training = context.states.get(GangName.TRAINING)
     if training is None or training_succeeded(context.view.status) or not meets_success_policy(context, training):
@@ -59,7 +56,7 @@ def training_succeeded_condition(context: PlanContext, progress: Mapping[str, An
     )
 
 
-def training_text(progress: Mapping[str, Any]) -> str:
+def training_text(progress: Progress) -> str:
     """Return the message about the success of training."""
-    steps = progress.get("step")
+    steps = progress.step
     return "training succeeded" if steps is None else f"training succeeded after {count(steps, 'step')}"

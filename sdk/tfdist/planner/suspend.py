@@ -6,10 +6,10 @@ as in any other attempt, and may complete the job. The next attempt is recorded 
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
-from tfdist.api.status import ConditionType
-from tfdist.observed.gang_record import GangRecord
+from tfdist.api.gang_status import GangStatus
+from tfdist.api.status import ConditionType, JobCondition, Progress
 from tfdist.observed.gang_state import GangState
 from tfdist.planner.builder import PlanBuilder
 from tfdist.planner.context import PlanContext
@@ -45,7 +45,7 @@ def suspend_job(context: PlanContext, builder: PlanBuilder) -> Plan:
         builder.requeue_after(POSITION_SECONDS)
     if first:
         builder.record_event(_event(context, stopping=stopping))
-    builder.set_field("activeSince", None)
+    builder.set_field("active_since", None)
     acknowledge(context, builder)  # the attempt after the resume is the requested restart
     return builder.build()
 
@@ -78,13 +78,13 @@ def _event(context: PlanContext, *, stopping: bool) -> Event:
 
 def _since(context: PlanContext) -> str:
     """Return a part of the names of events that changes with each wait in the queue."""
-    return f"{context.view.generation}-{context.view.status.get('attempt', 0)}"
+    return f"{context.view.generation}-{context.view.status.attempt or 0}"
 
 
 def _stopped(context: PlanContext) -> Iterator[Condition]:
     for kind in (ConditionType.RUNNING, ConditionType.PODS_READY, ConditionType.RESTARTING, ConditionType.STALLED):
         remembers = kind is ConditionType.RUNNING and (
-            training_succeeded(context.view.status) or training_succeeded_condition(context, {})
+            training_succeeded(context.view.status) or training_succeeded_condition(context, Progress())
         )
         if find(context.view.status, kind) is not None and not remembers:
             yield Condition(kind, False, ConditionReason.SUSPENDED, "the job is suspended")
@@ -114,7 +114,7 @@ def with_next_attempts(context: PlanContext) -> PlanContext:
     The pods of the attempt that the suspension ended are being deleted, which must not count as a failure.
     """
     suspended = find(context.view.status, ConditionType.SUSPENDED)
-    if suspended is None or suspended["reason"] not in _STOPPING or is_job_complete(context):
+    if suspended is None or suspended.reason not in _STOPPING or is_job_complete(context):
         return context
     return replace(context, next_records=_next_records(context))
 
@@ -124,17 +124,17 @@ def _started(context: PlanContext) -> Iterator[GangState]:
     return (state for name, state in context.states.items() if name in context.records)
 
 
-def _next_records(context: PlanContext) -> Mapping[GangName, GangRecord]:
+def _next_records(context: PlanContext) -> Mapping[GangName, GangStatus]:
     """Return the records of the attempts after the suspension, of the gangs that are not complete."""
     incomplete = (state for state in _started(context) if not is_complete(context, state))
     return {state.gang.name: _next_record(context, state) for state in incomplete}
 
 
-def _before(known: Mapping[str, Any] | None) -> str:
-    return str(known["message"]) if known else ""
+def _before(known: JobCondition | None) -> str:
+    return known.message if known else ""
 
 
-def _next_record(context: PlanContext, state: GangState) -> GangRecord:
+def _next_record(context: PlanContext, state: GangState) -> GangStatus:
     """Return the record of the attempt after the suspension; the restart limit of a failed evaluator starts again."""
     record = state.record.next_attempt()
     if state.gang.name is GangName.EVALUATOR and evaluation_failure(context.view.status):

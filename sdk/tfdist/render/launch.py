@@ -5,13 +5,12 @@ no settings: for hundreds of replicas they would be most of the pod's size.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
-from tfdist.api.gang_system import GangSystem
+from tfdist.api.gang_status import GangStatus
 from tfdist.api.policies import SuccessPolicy
 from tfdist.api.v1 import Strategy, TFDistJob
-from tfdist.contract import LAUNCH_PORT, LaunchMember, LaunchSettings, LeaderSettings, Restarts, Role
+from tfdist.contract import LAUNCH_PORT, LaunchMember, LaunchSettings, LeaderSettings, Role
 from tfdist.render import names
 from tfdist.render.command import DEFAULT_COMMAND, LAUNCHER
 from tfdist.render.gang import Gang, GangName, Member
@@ -19,30 +18,8 @@ from tfdist.render.launcher_secret import KEY_REFERENCE
 from tfdist.render.template import main_container, role_template
 
 
-def _first(_: Member) -> int:
-    return 0
-
-
-@dataclass(frozen=True, slots=True)
-class GangHistory:
-    """History of a gang: attempt number of each member's pod, restarts so far, how its launchers authenticate."""
-
-    attempt_of: Callable[[Member], int] = _first
-    prior_restarts: Restarts = field(default_factory=Restarts)
-    last_full_restart: int = 0
-    has_key: bool = False
-    """Whether the pods of this attempt get the key of the job's Secret."""
-    token: str = ""
-    """Token of an attempt that an earlier version began."""
-    system: GangSystem = GangSystem.NONE
-    """Gang scheduler of the pods of this attempt."""
-
-
-NO_HISTORY: Final = GangHistory()
-
-
 def pod_launch_settings(
-    job: TFDistJob, gang: Gang, history: GangHistory, cluster_domain: str = ""
+    job: TFDistJob, gang: Gang, gang_status: GangStatus, cluster_domain: str = ""
 ) -> Callable[[Member], LaunchSettings] | None:
     """Return the settings by member, or None where a role does not use the launcher or the gang does not train.
 
@@ -52,7 +29,7 @@ def pod_launch_settings(
         return None
     leader = gang.leader
     address = names.address(job, leader.role, leader.index, LAUNCH_PORT, cluster_domain)
-    return launch_settings(job, gang, address, history, standby=job.spec.run_policy.standby)
+    return launch_settings(job, gang, address, gang_status, standby=job.spec.run_policy.standby)
 
 
 def uses_launcher(job: TFDistJob, gang: Gang) -> bool:
@@ -63,7 +40,7 @@ def uses_launcher(job: TFDistJob, gang: Gang) -> bool:
 
 
 def launch_settings(
-    job: TFDistJob, gang: Gang, leader: str, history: GangHistory = NO_HISTORY, *, standby: bool = False
+    job: TFDistJob, gang: Gang, leader: str, gang_status: GangStatus | None = None, *, standby: bool = False
 ) -> Callable[[Member], LaunchSettings]:
     """Return the settings of the launchers, by member of `gang`.
 
@@ -71,10 +48,11 @@ def launch_settings(
         job: the job.
         gang: the gang.
         leader: `host:port` of the leading launcher.
-        history: attempts and restarts so far.
+        gang_status: attempts and restarts so far; none by default.
         standby: whether each replica keeps a standby process.
     """
-    leader_settings = _leader_settings(job, gang, history)
+    state = gang_status or GangStatus()
+    leader_settings = _leader_settings(job, gang, state)
     ranks = {member: rank for rank, member in enumerate(gang.members)}
 
     def settings(member: Member) -> LaunchSettings:
@@ -83,15 +61,15 @@ def launch_settings(
             leader=leader,
             rank=rank,
             standby=standby or None,
-            token=KEY_REFERENCE if history.has_key else history.token or None,
-            gang_attempt=history.last_full_restart,
+            token=KEY_REFERENCE if state.launcher_key else state.token or None,
+            gang_attempt=state.last_full_restart,
             gang=None if rank else leader_settings,
         )
 
     return settings
 
 
-def _leader_settings(job: TFDistJob, gang: Gang, history: GangHistory) -> LeaderSettings:
+def _leader_settings(job: TFDistJob, gang: Gang, gang_status: GangStatus) -> LeaderSettings:
     """Return the settings that only the leading launcher gets: the members and the limits."""
     policy, rules = job.spec.run_policy, job.spec.failure_policy.rules if job.spec.failure_policy else ()
     return LeaderSettings(
@@ -99,7 +77,7 @@ def _leader_settings(job: TFDistJob, gang: Gang, history: GangHistory) -> Leader
             LaunchMember(
                 role=member.role,
                 index=member.index,
-                attempt=history.attempt_of(member),
+                attempt=gang_status.attempt_of(member.name),
                 required_for_success=_required_for_success(job, gang, member),
             )
             for member in gang.members
@@ -107,7 +85,7 @@ def _leader_settings(job: TFDistJob, gang: Gang, history: GangHistory) -> Leader
         backoff_limit=policy.backoff_limit,
         rules=[rule.model_dump(mode="json", by_alias=True, exclude_none=True) for rule in rules],
         progress_deadline_seconds=policy.progress_deadline_seconds,
-        prior_restarts=history.prior_restarts,
+        prior_restarts=gang_status.prior_restarts(),
     )
 
 

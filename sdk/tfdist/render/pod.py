@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tfdist import contract
+from tfdist.api.gang_status import GangStatus
 from tfdist.api.v1 import Strategy, TFDistJob
 from tfdist.contract import Role
 from tfdist.podspec import merge
@@ -16,7 +17,7 @@ from tfdist.render import names
 from tfdist.render.defaults import default_template, node_loss_tolerations
 from tfdist.render.gang import Gang, Member, addresses, cluster_spec, tensorflow_role
 from tfdist.render.installation import Installation
-from tfdist.render.launch import NO_HISTORY, GangHistory, pod_launch_settings
+from tfdist.render.launch import pod_launch_settings
 from tfdist.render.launcher_secret import key_variable
 from tfdist.render.metadata import Manifest, owner_reference
 from tfdist.render.pod_group import membership
@@ -51,7 +52,7 @@ class PodRenderer:
         job: TFDistJob,
         gang: Gang,
         installation: Installation,
-        history: GangHistory = NO_HISTORY,
+        gang_status: GangStatus | None = None,
         placements: Mapping[Role, PodPlacement] | None = None,
     ) -> None:
         self._job = job
@@ -59,10 +60,11 @@ class PodRenderer:
         self._installation = installation
         self._addresses = addresses(job, gang, installation.cluster_domain)
         self._cluster = cluster_spec(job, gang, installation.cluster_domain)
-        self._launch = pod_launch_settings(job, gang, history, installation.cluster_domain)
-        self._key = key_variable(job) if self._launch and history.has_key else None
-        self._group = names.pod_group(job.metadata.name, gang.name, history.last_full_restart)
-        self._system = history.system
+        state = gang_status or GangStatus()
+        self._launch = pod_launch_settings(job, gang, state, installation.cluster_domain)
+        self._key = key_variable(job) if self._launch and state.launcher_key else None
+        self._group = names.pod_group(job.metadata.name, gang.name, state.last_full_restart)
+        self._system = state.system
         self._domain = names.domain(job, installation.cluster_domain)
         self._placements = placements or {}
         self._templates: dict[Role, Manifest] = {}

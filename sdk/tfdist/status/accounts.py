@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
+from tfdist.api.status import Progress, TFDistJobStatus
 from tfdist.contract_reports import ProgressReport
 from tfdist.observed.job_view import JobView
 from tfdist.status.attempts import Attempts
@@ -32,28 +33,29 @@ def accounted(write: StatusWrite, view: JobView, report: ProgressReport | None, 
         return write
     old, new = view.status, write.status
     attempts = Attempts(old, new, report, now)
-    usage = usage_of(old.get("usage", {}), view.pods, now)
+    usage = usage_of(old.usage, view.pods, now)
     if attempts.steps is not None:
         usage = with_steps(usage, attempts.steps)
     ended = is_terminal(new) or training_succeeded(new)
-    points = history_of(old.get("history", ()), old.get("progress", {}), new.get("progress", {}), ended=ended)
+    before, after = (status.progress or Progress() for status in (old, new))
+    points = history_of(old.history or (), before, after, ended=ended)
     found = {"usage": usage, "attempts": attempts.entries, "history": points}
-    return replace(write, status={**new, **{name: value for name, value in found.items() if value}})
+    return replace(write, status=new.model_copy(update={name: value for name, value in found.items() if value}))
 
 
-def with_final_usage(status: dict[str, Any] | None, view: JobView, now: datetime) -> dict[str, Any] | None:
+def with_final_usage(status: TFDistJobStatus | None, view: JobView, now: datetime) -> TFDistJobStatus | None:
     """Return the status that a finished job gets, with its usage; None for no write.
 
     The end of the last pod is always written, since usage would increase without it.
     """
-    stored = view.status.get("usage")
-    if not stored:
+    stored = view.status.usage
+    usage = usage_of(stored, view.pods, now) if stored else None
+    if stored is None or usage is None:
         return status
-    usage = usage_of(stored, view.pods, now)
-    stops = (stored.get("gpus") or stored.get("cpus")) and not (usage["gpus"] or usage["cpus"])
-    return {**(status or view.status), "usage": usage} if status or stops else None
+    stops = (stored.gpus or stored.cpus) and not (usage.gpus or usage.cpus)
+    return (status or view.status).model_copy(update={"usage": usage}) if status or stops else None
 
 
 def without_accounts(status: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a status without the fields that alone are no reason for a write."""
+    """Return a status, as JSON, without the fields that alone are no reason for a write."""
     return {name: value for name, value in status.items() if name not in _FIELDS}

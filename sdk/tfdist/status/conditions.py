@@ -1,12 +1,15 @@
 """Conditions by the Kubernetes API conventions: one of each type; lastTransitionTime changes with the status."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import TypeVar
 
-from tfdist.api.status import ConditionType
+from tfdist.api import condition as api
+from tfdist.api.status import ConditionType, JobCondition, TFDistJobStatus
 from tfdist.status.text import message
+
+Stored = TypeVar("Stored", bound=api.Condition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,35 +24,42 @@ class Condition:
     """Whether lastTransitionTime is set also where `status` does not change: a deadline counts from it."""
 
 
-def is_true(status: Mapping[str, Any], kind: ConditionType) -> bool:
+def is_true(status: TFDistJobStatus, kind: ConditionType) -> bool:
     """Return whether the stored condition `kind` is True."""
     found = find(status, kind)
-    return found is not None and found["status"] == "True"
+    return found is not None and found.status == "True"
 
 
-def find(status: Mapping[str, Any], kind: ConditionType) -> Mapping[str, Any] | None:
+def find(status: TFDistJobStatus, kind: ConditionType) -> JobCondition | None:
     """Return the stored condition of a type; None without one."""
-    return next((c for c in status.get("conditions", ()) if c["type"] == kind), None)
+    return next((each for each in status.conditions or () if each.type is kind), None)
 
 
 def merge(
-    stored: Sequence[Mapping[str, Any]], new: Sequence[Condition], generation: int, now: str
-) -> list[dict[str, Any]]:
+    stored: Sequence[Stored], new: Sequence[Condition], model: type[Stored], generation: int, now: str
+) -> list[Stored]:
     """Return the stored conditions, with the new ones in place of those of their types.
 
     lastTransitionTime changes only with `status` or `reset_transition_time`, so that an idle job is never written.
+
+    Args:
+        stored: conditions of a job or a sweep.
+        new: conditions to set.
+        model: the type of the stored ones.
+        generation: `metadata.generation` of the resource.
+        now: the time, RFC 3339.
     """
-    result = {c["type"]: dict(c) for c in stored}
+    result = {each.type: each for each in stored}
     for condition in new:
         old = result.get(condition.type)
         status = "True" if condition.status else "False"
-        same_status = old is not None and old["status"] == status and not condition.reset_transition_time
-        result[str(condition.type)] = {
-            "type": str(condition.type),
-            "status": status,
-            "reason": condition.reason,
-            "message": message(condition.message)[:4096],
-            "observedGeneration": generation,
-            "lastTransitionTime": old["lastTransitionTime"] if old and same_status else now,
-        }
+        same_status = old is not None and old.status == status and not condition.reset_transition_time
+        result[condition.type] = model(
+            type=condition.type,
+            status=status,
+            reason=condition.reason[:256],
+            message=message(condition.message)[:4096],
+            observed_generation=generation,
+            last_transition_time=old.last_transition_time if old and same_status else now,
+        )
     return list(result.values())

@@ -1,31 +1,34 @@
 """Counts of replicas by role and state."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
+from tfdist.api.status import ReplicaCounts
 from tfdist.observed.gang_state import GangState
 from tfdist.observed.pod import PodState, PodSummary
 from tfdist.render.gang import Gang
 
+Counts = Mapping[str, ReplicaCounts]
+"""`status.replicas`: counts by role."""
 
-def replica_counts(gangs: Iterable[Gang], states: Iterable[GangState], stored: Mapping[str, Any]) -> dict[str, Any]:
+
+def replica_counts(gangs: Iterable[Gang], states: Iterable[GangState], stored: Counts) -> dict[str, ReplicaCounts]:
     """Return `status.replicas`: desired and observed counts for each role of all gangs.
 
     A role without a state, as that of a completed gang, keeps its stored counts.
     """
     by_gang = {state.gang.name: state for state in states}
-    result: dict[str, Any] = {}
+    result: dict[str, ReplicaCounts] = {}
     for gang in gangs:
         state = by_gang.get(gang.name)
         for role, desired in gang.sizes().items():
             if state is None and role in stored:
-                result[role] = {**stored[role], "desired": desired}
+                result[str(role)] = stored[role].model_copy(update={"desired": desired})
             else:
-                result[role] = _counts(desired, role, state)
+                result[str(role)] = _counts(desired, role, state)
     return result
 
 
-def final_counts(stored: Mapping[str, Any], pods: Iterable[PodSummary]) -> dict[str, Any]:
+def final_counts(stored: Counts, pods: Iterable[PodSummary]) -> dict[str, ReplicaCounts]:
     """Return the final `status.replicas` of a finished job; pods that are gone keep their stored counts.
 
     Args:
@@ -33,36 +36,35 @@ def final_counts(stored: Mapping[str, Any], pods: Iterable[PodSummary]) -> dict[
         pods: the existing pods of the last attempts.
     """
     existing = list(pods)
-    return {
-        role: {**counts, **_final(counts, [p for p in existing if p.role == role])} for role, counts in stored.items()
-    }
+    return {role: _final(counts, [p for p in existing if p.role == role]) for role, counts in stored.items()}
 
 
-def _final(stored: Mapping[str, int], pods: Sequence[PodSummary]) -> dict[str, int]:
+def _final(stored: ReplicaCounts, pods: Sequence[PodSummary]) -> ReplicaCounts:
     states = [p.state for p in pods]
     failed = sum(p.state is PodState.FAILED and not p.deleting for p in pods)  # without terminating ones
-    succeeded = max(stored.get("succeeded", 0), states.count(PodState.SUCCEEDED))
-    return {
-        "pending": states.count(PodState.PENDING),
-        "running": states.count(PodState.RUNNING),
-        "ready": sum(p.ready for p in pods),
-        "succeeded": succeeded,
-        "failed": min(max(stored.get("failed", 0), failed), max(0, stored.get("desired", 0) - succeeded)),
-    }
+    succeeded = max(stored.succeeded, states.count(PodState.SUCCEEDED))
+    return ReplicaCounts(
+        desired=stored.desired,
+        pending=states.count(PodState.PENDING),
+        running=states.count(PodState.RUNNING),
+        ready=sum(p.ready for p in pods),
+        succeeded=succeeded,
+        failed=min(max(stored.failed, failed), max(0, stored.desired - succeeded)),
+    )
 
 
-def _counts(desired: int, role: str, state: GangState | None) -> dict[str, int]:
+def _counts(desired: int, role: str, state: GangState | None) -> ReplicaCounts:
     pods = [p for p in state.pods if p.role == role] if state else []
     states = [p.state for p in pods]
     gone = _succeeded_without_pod(role, state) if state else 0
-    return {
-        "desired": desired,
-        "pending": max(0, desired - sum(s is not PodState.PENDING for s in states) - gone),
-        "running": states.count(PodState.RUNNING),
-        "ready": sum(p.ready for p in pods),
-        "succeeded": states.count(PodState.SUCCEEDED) + gone,
-        "failed": states.count(PodState.FAILED),
-    }
+    return ReplicaCounts(
+        desired=desired,
+        pending=max(0, desired - sum(s is not PodState.PENDING for s in states) - gone),
+        running=states.count(PodState.RUNNING),
+        ready=sum(p.ready for p in pods),
+        succeeded=states.count(PodState.SUCCEEDED) + gone,
+        failed=states.count(PodState.FAILED),
+    )
 
 
 def _succeeded_without_pod(role: str, state: GangState) -> int:

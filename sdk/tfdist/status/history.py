@@ -1,14 +1,13 @@
 """`status.history`: training progress over time, in a bounded number of points."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median
-from typing import Any, Final
+from typing import Final
 
-from tfdist.api.history_status import MAX_POINT_METRICS, MAX_POINTS
+from tfdist.api.history_status import MAX_POINT_METRICS, MAX_POINTS, ProgressPoint
+from tfdist.api.status import Progress
 from tfdist.timestamps import parse_time
-
-Point = Mapping[str, Any]
 
 _DIGITS: Final = 6
 _LONGEST_NAME: Final = 64
@@ -17,7 +16,7 @@ _RESOLUTION_SECONDS: Final = 1.0
 """Times are stored to the second."""
 
 
-def history_of(stored: Sequence[Point], old: Mapping[str, Any], new: Mapping[str, Any], *, ended: bool) -> list[Point]:
+def history_of(stored: Sequence[ProgressPoint], old: Progress, new: Progress, *, ended: bool) -> list[ProgressPoint]:
     """Return the points with that of a new `status.progress`, if it is one.
 
     Points are added at equal distances: with more than the most, every second older one is dropped, and later ones are
@@ -30,7 +29,7 @@ def history_of(stored: Sequence[Point], old: Mapping[str, Any], new: Mapping[str
         ended: whether training has ended, so that this point is the last.
     """
     points = list(stored)
-    if "step" not in new or (old.get("step"), old.get("reportedAt")) == (new["step"], new.get("reportedAt")):
+    if new.step is None or (old.step, old.reported_at) == (new.step, new.reported_at):
         return points
     point = _point(new)
     if point is None or (points and not ended and not _is_due(points, point)):
@@ -40,25 +39,26 @@ def history_of(stored: Sequence[Point], old: Mapping[str, Any], new: Mapping[str
     return [*points, point]
 
 
-def _is_due(points: Sequence[Point], point: Point) -> bool:
+def _is_due(points: Sequence[ProgressPoint], point: ProgressPoint) -> bool:
     """Return whether so much time has passed since the last point as lies between two older ones."""
-    times = [parse_time(p["time"]).timestamp() for p in points[: MAX_POINTS // 2]]
+    times = [parse_time(p.time).timestamp() for p in points[: MAX_POINTS // 2]]
     usual = median([later - earlier for earlier, later in pairwise(times)] or [0.0])
-    since = parse_time(point["time"]).timestamp() - parse_time(points[-1]["time"]).timestamp()
+    since = parse_time(point.time).timestamp() - parse_time(points[-1].time).timestamp()
     return since > 0 and since + _RESOLUTION_SECONDS >= usual
 
 
-def _point(progress: Mapping[str, Any]) -> dict[str, Any] | None:
+def _point(progress: Progress) -> ProgressPoint | None:
     """Return the point of `status.progress`; None where it has no time."""
-    if "reportedAt" not in progress:
+    if progress.step is None or progress.reported_at is None:
         return None
-    found: dict[str, Any] = {"step": progress["step"], "time": progress["reportedAt"]}
-    metrics = {k: v for k, v in (progress.get("metrics") or {}).items() if len(k) <= _LONGEST_NAME}
-    if metrics:
-        found["metrics"] = {name: _rounded(metrics[name]) for name in sorted(metrics)[:MAX_POINT_METRICS]}
-    if "examplesPerSecond" in progress:
-        found["examplesPerSecond"] = _rounded(progress["examplesPerSecond"])
-    return found
+    metrics = {name: value for name, value in (progress.metrics or {}).items() if len(name) <= _LONGEST_NAME}
+    speed = progress.examples_per_second
+    return ProgressPoint(
+        step=progress.step,
+        time=progress.reported_at,
+        metrics={name: _rounded(metrics[name]) for name in sorted(metrics)[:MAX_POINT_METRICS]} or None,
+        examples_per_second=None if speed is None else _rounded(speed),
+    )
 
 
 def _rounded(value: float) -> float:

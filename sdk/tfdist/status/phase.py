@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
-from tfdist.api.status import ConditionType, JobPhase
+from tfdist.api.status import ConditionType, JobCondition, JobPhase, TFDistJobStatus
 from tfdist.reasons import ConditionReason
 from tfdist.status.conditions import find, is_true
 from tfdist.timestamps import parse_time
@@ -26,7 +26,7 @@ _ACTIVE: Final = (
     (ConditionType.RUNNING, JobPhase.RUNNING),
 )
 
-SUSPENDED_PHASES: Final = {
+SUSPENDED_PHASES: Final[Mapping[str, JobPhase]] = {
     ConditionReason.SUSPENDING: JobPhase.SUSPENDING,
     ConditionReason.SUSPENDED: JobPhase.SUSPENDED,
     ConditionReason.EVICTED: JobPhase.SUSPENDING,
@@ -35,51 +35,47 @@ SUSPENDED_PHASES: Final = {
 """Phases of a job that is suspended, by the user or by its queue; by reason of the condition `Suspended`."""
 
 
-def is_terminal(status: Mapping[str, Any]) -> bool:
+def is_terminal(status: TFDistJobStatus) -> bool:
     """Return whether the job has finished; a finished job never changes its outcome."""
     return any(is_true(status, kind) for kind, _ in _TERMINAL)
 
 
-def training_succeeded(status: Mapping[str, Any]) -> bool:
+def training_succeeded(status: TFDistJobStatus) -> bool:
     """Return whether training has succeeded."""
     running = find(status, ConditionType.RUNNING)
-    return running is not None and running["reason"] == ConditionReason.TRAINING_SUCCEEDED
+    return running is not None and running.reason == ConditionReason.TRAINING_SUCCEEDED
 
 
-def evaluation_failure(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def evaluation_failure(status: TFDistJobStatus) -> JobCondition | None:
     """Return the condition of a failed evaluation; None without one, or where the evaluation may begin again."""
     known = find(status, ConditionType.EVALUATED)
-    return (
-        known
-        if known is not None and known["status"] == "False" and known["reason"] != ConditionReason.RESUMED
-        else None
-    )
+    return known if known is not None and known.status == "False" and known.reason != ConditionReason.RESUMED else None
 
 
-def evaluation_failed(status: Mapping[str, Any]) -> bool:
+def evaluation_failed(status: TFDistJobStatus) -> bool:
     """Return whether evaluation has failed."""
     return evaluation_failure(status) is not None
 
 
-def is_suspended_or_suspending(status: Mapping[str, Any]) -> bool:
+def is_suspended_or_suspending(status: TFDistJobStatus) -> bool:
     """Return whether the job is suspended or being suspended."""
     suspended = find(status, ConditionType.SUSPENDED)
-    return suspended is not None and suspended["reason"] in SUSPENDED_PHASES
+    return suspended is not None and suspended.reason in SUSPENDED_PHASES
 
 
-def phase_of(status: Mapping[str, Any]) -> JobPhase:
+def phase_of(status: TFDistJobStatus) -> JobPhase:
     """Return the phase that follows from the conditions of `status`."""
     for kind, phase in _TERMINAL:
         if is_true(status, kind):
             return phase
     invalid = find(status, ConditionType.INVALID)
-    if invalid is not None and invalid["status"] == "True" and invalid["reason"] != ConditionReason.INVALID_UPDATE:
+    if invalid is not None and invalid.status == "True" and invalid.reason != ConditionReason.INVALID_UPDATE:
         return JobPhase.INVALID
     suspended = find(status, ConditionType.SUSPENDED)
-    if suspended is not None and suspended["reason"] in SUSPENDED_PHASES:
-        return SUSPENDED_PHASES[suspended["reason"]]
+    if suspended is not None and suspended.reason in SUSPENDED_PHASES:
+        return SUSPENDED_PHASES[suspended.reason]
     running = find(status, ConditionType.RUNNING)
-    if running is not None and running["reason"] in {ConditionReason.TRAINING_SUCCEEDED, ConditionReason.EVALUATE_ONLY}:
+    if running is not None and running.reason in {ConditionReason.TRAINING_SUCCEEDED, ConditionReason.EVALUATE_ONLY}:
         return JobPhase.EVALUATING
     for kind, phase in _ACTIVE:
         if is_true(status, kind):
@@ -87,15 +83,15 @@ def phase_of(status: Mapping[str, Any]) -> JobPhase:
     return JobPhase.STARTING if find(status, ConditionType.PODS_READY) else JobPhase.PENDING
 
 
-def starting_seconds(status: Mapping[str, Any], now: datetime) -> float:
+def starting_seconds(status: TFDistJobStatus, now: datetime) -> float:
     """Return for how many seconds a job in phase `Starting` has not been ready, for a metric; 0 for any other job.
 
-    A malformed status, written by hand, counts as 0.
+    A malformed time, written by hand, counts as 0.
     """
-    if status.get("phase") != JobPhase.STARTING:
+    condition = find(status, ConditionType.PODS_READY)
+    if status.phase is not JobPhase.STARTING or condition is None:
         return 0.0
     try:
-        condition = find(status, ConditionType.PODS_READY)
-        return max(0.0, (now - parse_time(condition["lastTransitionTime"])).total_seconds()) if condition else 0.0
-    except (KeyError, TypeError, ValueError):
+        return max(0.0, (now - parse_time(condition.last_transition_time)).total_seconds())
+    except ValueError:
         return 0.0

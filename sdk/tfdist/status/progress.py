@@ -1,11 +1,12 @@
 """Progress and evaluation results: from reports while replicas run, and from termination messages at the end."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from tfdist.api.export import ExportedModel
+from tfdist.api.status import CheckpointStatus, EvaluationResult, EvaluationStatus, ExportResult, ExportStatus, Progress
 from tfdist.contract import ExitCode, replica_name
-from tfdist.contract_reports import EvaluationReport, ProgressReport, SlowReplica, TerminationMessage
+from tfdist.contract_reports import CheckpointReport, EvaluationReport, ProgressReport, SlowReplica, TerminationMessage
 from tfdist.observed.job_view import TimestampedReport
 from tfdist.observed.pod import PodState, PodSummary
 from tfdist.progress import eta_seconds, percent
@@ -13,20 +14,32 @@ from tfdist.render.gang import Gang, Member
 from tfdist.termination import termination_message
 
 
-def progress_of(report: TimestampedReport, stored: Mapping[str, Any], gang: Gang) -> dict[str, Any]:
+def progress_of(report: TimestampedReport, stored: Progress, gang: Gang) -> Progress:
     """Return `status.progress` for a report of `gang`; of fields that it lacks, only the last checkpoint is kept."""
     content = report.content
-    fields = content.model_dump(mode="json", by_alias=True, exclude_none=True, include=_COPIED)
-    for name in ("examplesPerSecond", "stepTimeMillis"):
-        if name in fields:
-            fields[name] = round(fields[name], 1)
-    fields["percent"] = percent(content.step, content.total_steps, content.percent)
-    fields["etaSeconds"] = eta_seconds(content)
     slow = slow_replica_of(content, gang)
-    fields["slowestReplica"] = replica_name(slow.role, slow.index) if slow else None
-    fields["reportedAt"] = report.read_at
-    known = {k: v for k, v in stored.items() if k == "lastCheckpoint"}
-    return known | {k: v for k, v in fields.items() if v not in (None, {})}
+    checkpoint = content.last_checkpoint
+    return Progress.model_construct(
+        step=content.step,
+        total_steps=content.total_steps,
+        percent=percent(content.step, content.total_steps, content.percent),
+        epoch=content.epoch,
+        eta_seconds=eta_seconds(content),
+        examples_per_second=_rounded(content.examples_per_second),
+        step_time_millis=_rounded(content.step_time_millis),
+        metrics=dict(content.metrics) if content.metrics else None,
+        last_checkpoint=_checkpoint(checkpoint) if checkpoint else stored.last_checkpoint,
+        slowest_replica=replica_name(slow.role, slow.index) if slow else None,
+        reported_at=report.read_at,
+    )
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 1)
+
+
+def _checkpoint(checkpoint: CheckpointReport) -> CheckpointStatus:
+    return CheckpointStatus.model_construct(**checkpoint.model_dump(mode="json"))
 
 
 def slow_replica_of(report: ProgressReport, gang: Gang) -> SlowReplica | None:
@@ -35,7 +48,7 @@ def slow_replica_of(report: ProgressReport, gang: Gang) -> SlowReplica | None:
     return slow if slow is not None and Member(slow.role, slow.index) in gang.members else None
 
 
-def ended_progress(stored: dict[str, Any], gang: Gang, pods: Iterable[PodSummary]) -> dict[str, Any] | None:
+def ended_progress(stored: Progress, gang: Gang, pods: Iterable[PodSummary]) -> Progress | None:
     """Return `status.progress` after the last leader of training has ended; None while it runs, or without a message.
 
     The newest checkpoint is often the one that replicas save when they are terminated: no report has it, since they
@@ -53,42 +66,40 @@ def ended_progress(stored: dict[str, Any], gang: Gang, pods: Iterable[PodSummary
         return None
     own = messages.get(leader.name)
     saved = leader.state is PodState.SUCCEEDED or leader.exit_code == ExitCode.PREEMPTED
-    result = final_progress(stored, own) if own and saved else dict(stored)
+    result = final_progress(stored, own) if own and saved else stored
     checkpoints = [m.last_checkpoint for m in messages.values() if m.last_checkpoint is not None]
     newest = max(checkpoints, key=lambda c: c.step, default=None)
-    if newest is not None and newest.step > result.get("lastCheckpoint", {}).get("step", -1):
-        result["lastCheckpoint"] = newest.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return result
+    known = result.last_checkpoint.step if result.last_checkpoint else -1
+    if newest is None or newest.step <= known:
+        return result
+    return result.model_copy(update={"last_checkpoint": _checkpoint(newest)})
 
 
-def final_progress(stored: dict[str, Any], message: TerminationMessage) -> dict[str, Any]:
+def final_progress(stored: Progress, message: TerminationMessage) -> Progress:
     """Return `status.progress` after the end: the last report, updated from the termination message."""
-    result = dict(stored)
-    if message.step is not None and message.step != result.get("step"):
-        result.pop("epoch", None)  # of an earlier step
-    if message.epoch is not None:
-        result["epoch"] = message.epoch
-    if message.total_steps is not None:
-        result["totalSteps"] = message.total_steps
+    changes: dict[str, Any] = {"eta_seconds": None, "slowest_replica": None}
+    if message.step is not None and message.step != stored.step:
+        changes["epoch"] = None  # of an earlier step
     if message.step is not None:
-        result["step"] = message.step
-        done = percent(message.step, result.get("totalSteps"), message.percent)
-        result |= {"percent": done} if done is not None else {}
+        total = stored.total_steps if message.total_steps is None else message.total_steps
+        done = percent(message.step, total, message.percent)
+        changes |= {"step": message.step} | ({"percent": done} if done is not None else {})
+    for name in ("epoch", "total_steps"):
+        if getattr(message, name) is not None:
+            changes[name] = getattr(message, name)
     if message.metrics:
-        result["metrics"] = dict(message.metrics)
+        changes["metrics"] = dict(message.metrics)
     if message.last_checkpoint is not None:
-        result["lastCheckpoint"] = message.last_checkpoint.model_dump(mode="json", by_alias=True, exclude_none=True)
-    result.pop("etaSeconds", None)
-    result.pop("slowestReplica", None)
-    return result
+        changes["last_checkpoint"] = _checkpoint(message.last_checkpoint)
+    return stored.model_copy(update=changes)
 
 
 def evaluation_of(
-    stored: Mapping[str, Any],
+    stored: EvaluationStatus,
     report: ProgressReport | None,
     evaluator: TerminationMessage | None,
     gang: TerminationMessage | None,
-) -> dict[str, Any]:
+) -> EvaluationStatus:
     """Return `status.evaluation`; fields without a new value stay as stored.
 
     Args:
@@ -109,8 +120,8 @@ def evaluation_of(
 
 
 def script_evaluation_of(
-    stored: Mapping[str, Any], report: ProgressReport | None, message: TerminationMessage | None
-) -> dict[str, Any]:
+    stored: EvaluationStatus, report: ProgressReport | None, message: TerminationMessage | None
+) -> EvaluationStatus:
     """Return `status.evaluation` of a job without an evaluator, in which `fit` of a script evaluates.
 
     Args:
@@ -129,9 +140,7 @@ def script_evaluation_of(
     return _updated(stored, reports)
 
 
-def exports_of(
-    stored: Mapping[str, Any], directory: str, messages: Iterable[TerminationMessage | None]
-) -> dict[str, Any]:
+def exports_of(stored: ExportStatus, directory: str, messages: Iterable[TerminationMessage | None]) -> ExportStatus:
     """Return `status.export` from the termination messages of leaders that succeeded.
 
     Args:
@@ -140,30 +149,19 @@ def exports_of(
         messages: of training and its evaluator.
     """
     found = {
-        each.which.lower(): {"directory": f"{directory}/{each.which.lower()}", "step": each.step}
+        each.which.lower(): ExportResult.model_construct(directory=f"{directory}/{each.which.lower()}", step=each.step)
         for message in messages
         if message is not None
         for each in message.exports
         if each.which in set(ExportedModel)
     }
-    return {**stored, **found}
+    return stored.model_copy(update=found)
 
 
-def _updated(stored: Mapping[str, Any], reports: Mapping[str, EvaluationReport | None]) -> dict[str, Any]:
-    found = {
-        name: result.model_dump(mode="json", by_alias=True, exclude_none=True)
-        for name, result in reports.items()
-        if result
-    }
-    return {**stored, **found}
+def _updated(stored: EvaluationStatus, reports: dict[str, EvaluationReport | None]) -> EvaluationStatus:
+    found = {name: _result(result) for name, result in reports.items() if result}
+    return stored.model_copy(update=found)
 
 
-_COPIED = {
-    "step",
-    "total_steps",
-    "epoch",
-    "examples_per_second",
-    "step_time_millis",
-    "metrics",
-    "last_checkpoint",
-}
+def _result(report: EvaluationReport) -> EvaluationResult:
+    return EvaluationResult.model_construct(**report.model_dump(mode="json"))

@@ -4,10 +4,11 @@ Each pod counts from the time that it got its node until its container ended. Ev
 since the last write, so that usage needs no write of its own, and a controller that was away loses nothing.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from tfdist.api.history_status import Usage
 from tfdist.observed.pod import PodSummary
 from tfdist.observed.pod_resources import Resources
 from tfdist.status.attempts import Steps
@@ -26,8 +27,8 @@ class _Times(NamedTuple):
     end: datetime | None
 
 
-def usage_of(stored: Mapping[str, Any], pods: Sequence[PodSummary], now: datetime) -> dict[str, Any]:
-    """Return `status.usage` at a time; empty before the job has pods.
+def usage_of(stored: Usage | None, pods: Sequence[PodSummary], now: datetime) -> Usage | None:
+    """Return `status.usage` at a time; None before the job has pods.
 
     Args:
         stored: `status.usage` as stored. Without `updatedAt`, as an older CRD leaves it, it does not count: the pods
@@ -35,39 +36,44 @@ def usage_of(stored: Mapping[str, Any], pods: Sequence[PodSummary], now: datetim
         pods: all pods of the job.
         now: the time, with a time zone.
     """
-    if not pods and not stored:
-        return {}
-    known = stored if "updatedAt" in stored else {}
-    since = parse_time(known["updatedAt"]) if known else _EARLIEST
+    if not pods and stored is None:
+        return None
+    known = stored if stored is not None and stored.updated_at else Usage()
+    since = parse_time(known.updated_at) if known.updated_at else _EARLIEST
     now = max(since, now.replace(microsecond=0))
     times = [found for pod in pods if (found := _times(pod, now)) is not None]
     before = [t.resources for t in times if t.start <= since and (t.end is None or t.end >= since - _CLOCK_SKEW)]
     seconds = [(t.resources, _overlap(t, since, now)) for t in times]
-    if known:  # pods that were deleted since
-        gone = Resources(_rest(known, "gpus", before), _rest(known, "cpus", before))
+    if known.updated_at:  # pods that were deleted since
+        gone = Resources(_rest(known.gpus, [r.gpus for r in before]), _rest(known.cpus, [r.cpus for r in before]))
         seconds.append((gone, (now - since).total_seconds()))
     running = [t.resources for t in times if t.end is None]
-    return dict(known) | {
-        "gpuSeconds": round(known.get("gpuSeconds", 0.0) + sum(r.gpus * s for r, s in seconds), 3),
-        "cpuSeconds": round(known.get("cpuSeconds", 0.0) + sum(r.cpus * s for r, s in seconds), 3),
-        "gpus": round(sum(r.gpus for r in running), 6),
-        "cpus": round(sum(r.cpus for r in running), 6),
-        "updatedAt": rfc3339(now),
-    }
+    return known.model_copy(
+        update={
+            "gpu_seconds": round((known.gpu_seconds or 0.0) + sum(r.gpus * s for r, s in seconds), 3),
+            "cpu_seconds": round((known.cpu_seconds or 0.0) + sum(r.cpus * s for r, s in seconds), 3),
+            "gpus": round(sum(r.gpus for r in running), 6),
+            "cpus": round(sum(r.cpus for r in running), 6),
+            "updated_at": rfc3339(now),
+        }
+    )
 
 
-def with_steps(usage: Mapping[str, Any], steps: Steps) -> dict[str, Any]:
+def with_steps(usage: Usage | None, steps: Steps) -> Usage:
     """Return the usage with the time of steps that were trained, or that a restart repeats."""
-    counted, kept, repeated = usage.get("step", 0), usage.get("productiveSeconds", 0.0), usage.get("lostSeconds", 0.0)
+    usage = usage or Usage()
+    counted, kept, repeated = usage.step or 0, usage.productive_seconds or 0.0, usage.lost_seconds or 0.0
     if steps.begins_at is not None:
         again = min(kept, max(0, counted - steps.begins_at) * steps.seconds)
         kept, repeated, counted = kept - again, repeated + again, steps.begins_at
     trained = min(max(0, steps.step - counted) * steps.seconds, steps.longest_seconds)
-    return dict(usage) | {
-        "productiveSeconds": round(kept + trained, 1),
-        "lostSeconds": round(repeated, 1),
-        "step": max(counted, steps.step),
-    }
+    return usage.model_copy(
+        update={
+            "productive_seconds": round(kept + trained, 1),
+            "lost_seconds": round(repeated, 1),
+            "step": max(counted, steps.step),
+        }
+    )
 
 
 def _times(pod: PodSummary, now: datetime) -> _Times | None:
@@ -88,7 +94,6 @@ def _overlap(times: _Times, since: datetime, now: datetime) -> float:
     return max(0.0, (min(times.end or now, now) - max(times.start, since)).total_seconds())
 
 
-def _rest(stored: Mapping[str, Any], name: str, before: Iterable[Resources]) -> float:
+def _rest(stored: float | None, before: Iterable[float]) -> float:
     """Return the amount that the stored rate has and no existing pod explains."""
-    rest: float = stored.get(name, 0.0) - sum(getattr(r, name) for r in before)
-    return max(0.0, round(rest, 6))
+    return max(0.0, round((stored or 0.0) - sum(before), 6))

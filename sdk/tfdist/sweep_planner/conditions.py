@@ -22,11 +22,9 @@ def with_conditions(
         end: the end of the sweep; None while it goes on.
         now: the time, RFC 3339.
     """
-    stored = [each.model_dump(mode="json", by_alias=True) for each in view.status.conditions or ()]
-    known = {each["type"] for each in stored}
-    new = list(_conditions(status, view, sweep, end, known))
-    merged = merge(stored, new, view.generation, now)
-    conditions = [SweepCondition.model_validate(each) for each in merged]
+    stored = view.status.conditions or []
+    new = list(_conditions(status, view, sweep, end, {each.type for each in stored}))
+    conditions = merge(stored, new, SweepCondition, view.generation, now)
     return status.model_copy(update={"conditions": conditions, "phase": phase_of_sweep(conditions)})
 
 

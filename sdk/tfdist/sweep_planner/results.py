@@ -109,9 +109,8 @@ def _ended(result: TrialResult, phase: TrialPhase, reason: str) -> TrialResult:
 
 def _with_usage(result: TrialResult, job: TrialJob | None) -> TrialResult:
     """Return a result with what its job has used so far, which is known after its deletion too."""
-    usage = (job.status.get("usage") or {}) if job is not None and job.owned else {}
-    found = {name: float(usage[key]) for name, key in _USAGE if usage.get(key) is not None}
-    return result.model_copy(update=found) if found else result
-
-
-_USAGE = (("gpu_seconds", "gpuSeconds"), ("cpu_seconds", "cpuSeconds"))
+    usage = job.status.usage if job is not None and job.owned else None
+    if usage is None:
+        return result
+    seconds = {"gpu_seconds": usage.gpu_seconds, "cpu_seconds": usage.cpu_seconds}
+    return result.model_copy(update={name: value for name, value in seconds.items() if value is not None})

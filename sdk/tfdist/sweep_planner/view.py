@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from tfdist.api.status import ConditionType, JobPhase
+from tfdist.api.status import ConditionType, JobPhase, TFDistJobStatus
 from tfdist.api.sweep import TFDistSweep
 from tfdist.api.sweep_status import TFDistSweepStatus
 from tfdist.status.conditions import find
@@ -16,8 +15,8 @@ from tfdist.validation import FieldError
 class TrialJob:
     """The job that has the name of a trial."""
 
-    status: Mapping[str, Any]
-    """Its stored status as JSON."""
+    status: TFDistJobStatus
+    """Its stored status."""
     owned: bool = True
     """Whether the sweep owns it; another job of that name is not changed."""
     suspended: bool = False
@@ -41,8 +40,8 @@ class TrialJob:
     def end(self) -> tuple[str, str]:
         """Reason and message of the condition that explains a job that failed or is invalid."""
         kinds = ConditionType.FAILED, ConditionType.INVALID
-        found = next((c for kind in kinds if (c := find(self.status, kind)) and c["status"] == "True"), {})
-        return str(found.get("reason", "Failed")), str(found.get("message", ""))
+        found = next((c for kind in kinds if (c := find(self.status, kind)) and c.status == "True"), None)
+        return (found.reason, found.message) if found else ("Failed", "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,68 @@
+"""What the programs of a job have reported: progress and results, from their reports and termination messages."""
+
+from collections.abc import Mapping
+
+from tfdist.api.status import EvaluationStatus, ExportStatus, Progress
+from tfdist.contract_reports import TerminationMessage
+from tfdist.observed.gang_state import GangState
+from tfdist.observed.job_view import JobView, TimestampedReport
+from tfdist.planner.context import PlanContext
+from tfdist.render.gang import GangName
+from tfdist.render.replica_job import export_directory
+from tfdist.status.phase import training_succeeded
+from tfdist.status.progress import ended_progress, evaluation_of, exports_of, progress_of, script_evaluation_of
+from tfdist.termination import termination_message
+
+States = Mapping[GangName, GangState]
+
+
+def progress(view: JobView, training: GangState | None) -> Progress:
+    """Return `status.progress`: from termination messages where the last leader has ended, else from its report."""
+    stored = view.status.progress or Progress()
+    if training is None:
+        return stored
+    ended = ended_progress(stored, training.gang, view.pods)
+    if ended is not None:
+        return ended
+    report = training_report(view, training)
+    return progress_of(report, stored, training.gang) if report else stored
+
+
+def training_report(view: JobView, training: GangState | None) -> TimestampedReport | None:
+    """Return the report of the leader of training while it runs."""
+    leader = training.leader if training else None
+    if view.runtime.report is None or leader is None or training_succeeded(view.status):
+        return None
+    return view.runtime.report if view.runtime.report.content.attempt == leader.attempt else None
+
+
+def evaluation(view: JobView, states: States) -> EvaluationStatus:
+    """Return `status.evaluation`: from the evaluator's report and the termination messages of completed gangs.
+
+    Without an evaluator, a script may evaluate while it trains.
+    """
+    stored = view.status.evaluation or EvaluationStatus()
+    messages = (_termination_message(states, name) for name in (GangName.EVALUATOR, GangName.EVALUATION))
+    known = evaluation_of(stored, view.runtime.evaluated, *messages)
+    if {GangName.EVALUATOR, GangName.EVALUATION} & states.keys():
+        return known
+    report = training_report(view, states.get(GangName.TRAINING))
+    return script_evaluation_of(
+        known, report.content if report else None, _termination_message(states, GangName.TRAINING)
+    )
+
+
+def exports(context: PlanContext, states: States) -> ExportStatus:
+    """Return `status.export`, from the termination messages of completed gangs."""
+    stored = context.view.status.export or ExportStatus()
+    directory = None if context.view.problems else export_directory(context.job)
+    if directory is None:
+        return stored
+    messages = (_termination_message(states, name) for name in (GangName.TRAINING, GangName.EVALUATOR))
+    return exports_of(stored, directory, messages)
+
+
+def _termination_message(states: States, gang: GangName) -> TerminationMessage | None:
+    """Return the termination message of the leader of a gang that succeeded."""
+    state = states.get(gang)
+    return termination_message(state.leader.message) if state and state.leader_succeeded and state.leader else None
