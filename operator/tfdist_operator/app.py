@@ -21,25 +21,25 @@ import uvloop
 
 from tfdist.api.resource import PLURAL
 from tfdist_operator import config, handlers
-from tfdist_operator.admission import Review, review
 from tfdist_operator.caches import Caches
 from tfdist_operator.health import HealthServer, LoopLag
+from tfdist_operator.kopf_adapter.kopf_session import KopfSession
 from tfdist_operator.kube.client import Client
 from tfdist_operator.kube.connection import authorization, find_connection, ssl_context
 from tfdist_operator.kube.connectivity import Connectivity
 from tfdist_operator.kube.keys import ALL_NAMESPACES
-from tfdist_operator.kube.kopf_session import KopfSession
-from tfdist_operator.kube.leader_election import LeaderElector, LeadershipLost
-from tfdist_operator.kube.lease_lock import LeaseLock
 from tfdist_operator.kube.preflight import CrdMissing, await_crd, streams_lists
 from tfdist_operator.kube.stale_crd import CrdCheck
-from tfdist_operator.kube.webhook_certificate import WebhookCertificate, certificate
 from tfdist_operator.leader import start_leader_tasks
+from tfdist_operator.leader_election.election import LeaderElector, LeadershipLost
+from tfdist_operator.leader_election.lease_lock import LeaseLock
 from tfdist_operator.logs import configure
 from tfdist_operator.metrics import LEADER, initialize_series
 from tfdist_operator.replica_reports.diagnosis import Diagnosis
 from tfdist_operator.supervisor import TaskSupervisor
-from tfdist_operator.webhook_server import WebhookServer
+from tfdist_operator.webhook.admission import Review, review
+from tfdist_operator.webhook.certificate_secret import WebhookCertificate, certificate
+from tfdist_operator.webhook.server import WebhookServer
 
 log = logging.getLogger(__name__)
 

@@ -9,21 +9,21 @@ from tfdist.api.gang_system import GangSystem
 from tfdist.api.resource import GROUP, PLURAL, VERSION
 from tfdist.render import names
 from tfdist.render.owned_kinds import OWNED_KINDS
+from tfdist_operator.cache.informer import Informer, Watched
+from tfdist_operator.cache.job_cache import JobCache
+from tfdist_operator.cache.kueue import Kueue
+from tfdist_operator.cache.optional_api import OptionalApi
+from tfdist_operator.cache.owned_cache import OwnedObjectCache
+from tfdist_operator.cache.owned_watch import served_version, watch_owned
+from tfdist_operator.cache.pod_cache import PodCache
+from tfdist_operator.cache.resync import Compared, Resync
+from tfdist_operator.cache.sweep_cache import SweepCache
+from tfdist_operator.cache.sweeps import Sweeps
 from tfdist_operator.config import Config
+from tfdist_operator.kopf_adapter.job_watch import JobWatch
+from tfdist_operator.kopf_adapter.kopf_session import KopfSession
 from tfdist_operator.kube.client import Client
-from tfdist_operator.kube.informer import Informer, Watched
-from tfdist_operator.kube.job_cache import JobCache
-from tfdist_operator.kube.job_watch import JobWatch
 from tfdist_operator.kube.keys import ALL_NAMESPACES, NamespacedName
-from tfdist_operator.kube.kopf_session import KopfSession
-from tfdist_operator.kube.kueue import Kueue
-from tfdist_operator.kube.optional_api import OptionalApi
-from tfdist_operator.kube.owned_cache import OwnedObjectCache
-from tfdist_operator.kube.owned_watch import served_version, watch_owned
-from tfdist_operator.kube.pod_cache import PodCache
-from tfdist_operator.kube.resync import Compared, Resync
-from tfdist_operator.kube.sweep_cache import SweepCache
-from tfdist_operator.kube.sweeps import Sweeps
 from tfdist_operator.kube.workqueue import WorkQueue
 
 _JOBS: Final = f"apis/{GROUP}/{VERSION}"

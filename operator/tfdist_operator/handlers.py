@@ -3,7 +3,7 @@
 kopf watches the TFDistJobs, reconnects, and handles signals. An event only updates the job cache and enqueues the key
 of the job; `reconcile` is level-triggered and does the rest. So no handler keeps state: kopf adds no finalizer and no
 annotation, and publishes no Kubernetes event (ADR 1). The pods, ten times as many as the jobs, are watched by
-`kube.informer` (ADR 10).
+`cache.informer` (ADR 10).
 """
 
 import asyncio
@@ -16,8 +16,8 @@ import kopf
 
 from tfdist.api.resource import GROUP, PLURAL, VERSION
 from tfdist.api.sweep_resource import SWEEP_PLURAL, SWEEP_VERSION
-from tfdist_operator.admission import SWEEP_WEBHOOK, WEBHOOK, Review
 from tfdist_operator.kube.backoff import RECONNECT
+from tfdist_operator.webhook.admission import SWEEP_WEBHOOK, WEBHOOK, Review
 
 log = logging.getLogger(__name__)
 

@@ -18,10 +18,10 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from tfdist.api.status import JobPhase
 from tfdist.status.phase import starting_seconds
 from tfdist_operator import metrics
+from tfdist_operator.cache.job_cache import JobCache
+from tfdist_operator.cache.pod_cache import PodCache
 from tfdist_operator.kube.connectivity import Connectivity
-from tfdist_operator.kube.job_cache import JobCache
 from tfdist_operator.kube.keys import NamespacedName
-from tfdist_operator.kube.pod_cache import PodCache
 from tfdist_operator.kube.workqueue import WorkQueue
 
 WATCH_SILENCE_SECONDS: Final = 180.0

@@ -1,19 +1,19 @@
 """The tasks that only the leader runs: workers that reconcile jobs and sweeps, and the poller of reports."""
 
 from tfdist_operator import config
+from tfdist_operator.cache.owned_cache import controller_label
+from tfdist_operator.cache.runtime_state import RuntimeStateStore
 from tfdist_operator.caches import Caches
 from tfdist_operator.kube.client import Client
 from tfdist_operator.kube.clock import utc_now
-from tfdist_operator.kube.owned_cache import controller_label
-from tfdist_operator.kube.owned_requests import OwnedRequests
-from tfdist_operator.kube.resources import ResourceClient
-from tfdist_operator.kube.runtime_state import RuntimeStateStore
-from tfdist_operator.kube.workload_requests import WorkloadRequests
 from tfdist_operator.reconcile import Dependencies, Reconciler
 from tfdist_operator.replica_reports.client import ReportClient
 from tfdist_operator.replica_reports.diagnosis import Diagnosis
 from tfdist_operator.replica_reports.poll_rate import PollRate
 from tfdist_operator.replica_reports.poller import ReportPoller
+from tfdist_operator.requests.owned_requests import OwnedRequests
+from tfdist_operator.requests.resources import ResourceClient
+from tfdist_operator.requests.workload_requests import WorkloadRequests
 from tfdist_operator.supervisor import TaskSupervisor
 from tfdist_operator.sweeps import SweepDependencies, SweepReconciler, SweepRequests
 

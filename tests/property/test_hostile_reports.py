@@ -19,7 +19,7 @@ from tfdist.contract_reports import MAX_REPORT_BYTES, ProgressReport
 from tfdist.observed.job_view import ProbeResult, StepCadence, TimestampedReport
 from tfdist.observed.probe import Unreported
 from tfdist.timestamps import rfc3339
-from tfdist_operator.kube.runtime_state import RuntimeStateStore
+from tfdist_operator.cache.runtime_state import RuntimeStateStore
 from tfdist_operator.replica_reports.client import ReportClient
 from tfdist_operator.replica_reports.poll_rate import PollRate
 from tfdist_operator.replica_reports.poller import ReportPoller

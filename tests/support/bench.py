@@ -7,21 +7,21 @@ from support.factories import INSTALLATION, NOW, UID, manifest
 from support.fake_api import FakeApi, Json, Rejection, served
 from tfdist.api.gang_system import GangSystem
 from tfdist.render.owned_kinds import OWNED_KINDS, OwnedKind
+from tfdist_operator.cache.job_cache import JobCache
+from tfdist_operator.cache.kueue import Kueue
+from tfdist_operator.cache.owned_cache import OwnedObjectCache
+from tfdist_operator.cache.pod_cache import PodCache
+from tfdist_operator.cache.runtime_state import RuntimeStateStore
 from tfdist_operator.kube.client import Client
-from tfdist_operator.kube.job_cache import JobCache
 from tfdist_operator.kube.keys import ALL_NAMESPACES, NamespacedName
-from tfdist_operator.kube.kueue import Kueue
-from tfdist_operator.kube.owned_cache import OwnedObjectCache
-from tfdist_operator.kube.owned_requests import OwnedRequests
-from tfdist_operator.kube.pod_cache import PodCache
-from tfdist_operator.kube.resources import ResourceClient
-from tfdist_operator.kube.runtime_state import RuntimeStateStore
-from tfdist_operator.kube.workload_requests import WorkloadRequests
 from tfdist_operator.kube.workqueue import WorkQueue
 from tfdist_operator.reconcile import Dependencies, Reconciler
 from tfdist_operator.replica_reports.client import ReportClient
 from tfdist_operator.replica_reports.diagnosis import Diagnosis
 from tfdist_operator.replica_reports.poll_rate import PollRate
+from tfdist_operator.requests.owned_requests import OwnedRequests
+from tfdist_operator.requests.resources import ResourceClient
+from tfdist_operator.requests.workload_requests import WorkloadRequests
 
 KEY = NamespacedName("team", "fashion")
 JOB = "/apis/tfdist.dev/v1/namespaces/team/tfdistjobs/fashion"

@@ -27,7 +27,7 @@ from tfdist.planner import Plan, plan
 from tfdist.planner.plan import WorkloadChange
 from tfdist.render.names import CHECKPOINT_ANNOTATION
 from tfdist.timestamps import rfc3339
-from tfdist_operator.kube.specifications import older_specifications, partial
+from tfdist_operator.cache.specifications import older_specifications, partial
 
 RESULT = {"step": 9, "checkpoint": "/c/9", "metrics": {"accuracy": 0.9}, "examples": 10, "time": "2030-01-01T00:00:00Z"}
 EVICTED = -1

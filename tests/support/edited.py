@@ -4,7 +4,7 @@ from typing import Any
 
 from support.factories import UID, Lifecycle, manifest
 from tfdist.planner import Plan
-from tfdist_operator.kube.job_cache import JobCache
+from tfdist_operator.cache.job_cache import JobCache
 from tfdist_operator.kube.keys import NamespacedName
 
 BOTH = "worker-0:R worker-1:R"

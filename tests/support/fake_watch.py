@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from support.factories import UID, manifest
-from tfdist_operator.kube.informer import Informer, ResourceEventHandler, Watched
+from tfdist_operator.cache.informer import Informer, ResourceEventHandler, Watched
 
 Json = dict[str, Any]
 PODS = Watched.of("api/v1", "pods", "", "tfdist.dev/job")

@@ -10,9 +10,9 @@ import orjson
 from aiohttp import web
 
 from tfdist_operator import handlers
-from tfdist_operator.admission import Review, review
-from tfdist_operator.kube.kopf_session import KopfSession
-from tfdist_operator.webhook_server import ReviewFunction
+from tfdist_operator.kopf_adapter.kopf_session import KopfSession
+from tfdist_operator.webhook.admission import Review, review
+from tfdist_operator.webhook.server import ReviewFunction
 
 Json = dict[str, Any]
 JOBS = "/apis/tfdist.dev/v1/tfdistjobs"

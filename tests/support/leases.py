@@ -5,8 +5,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from tfdist_operator.kube.errors import Conflict, NotFound, Unavailable
-from tfdist_operator.kube.leader_election import LeaderElector
-from tfdist_operator.kube.lease_lock import LeaderElectionRecord
+from tfdist_operator.leader_election.election import LeaderElector
+from tfdist_operator.leader_election.lease_lock import LeaderElectionRecord
 
 
 class World:

@@ -3,8 +3,8 @@
 from support.factories import UID, manifest
 from support.raw import raw_pod
 from support.statuses import STATED
-from tfdist_operator.kube.job_cache import JobCache
-from tfdist_operator.kube.pod_cache import PodCache
+from tfdist_operator.cache.job_cache import JobCache
+from tfdist_operator.cache.pod_cache import PodCache
 
 RUNNING = {
     "conditions": [{"type": "Running", "status": "True", "reason": "AllReplicasRunning"} | STATED],

@@ -14,13 +14,13 @@ from support.factories import manifest
 from support.ports import free_ports
 
 from tfdist.validation import ValidationFailed, parse
-from tfdist_operator import admission
-from tfdist_operator.admission import Review, review
-from tfdist_operator.kube.certificates import AUTHORITY, CERTIFICATE, renewed
 from tfdist_operator.kube.client import Client
 from tfdist_operator.kube.errors import Conflict
-from tfdist_operator.kube.webhook_certificate import CONFIGURATIONS, WebhookCertificate
-from tfdist_operator.webhook_server import WebhookServer
+from tfdist_operator.webhook import admission  # CHECK
+from tfdist_operator.webhook.admission import Review, review
+from tfdist_operator.webhook.certificate_secret import CONFIGURATIONS, WebhookCertificate
+from tfdist_operator.webhook.certificates import AUTHORITY, CERTIFICATE, renewed
+from tfdist_operator.webhook.server import WebhookServer
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 HOSTS = ("tfdist-webhook.tfdist-system.svc", "127.0.0.1")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from support.factories import manifest
 
-from tfdist_operator.kube.job_cache import CachedJob, JobCache
+from tfdist_operator.cache.job_cache import CachedJob, JobCache
 from tfdist_operator.kube.keys import NamespacedName
 
 CLAIM: dict[str, Any] = {"persistentVolumeClaim": {"claimName": "ckpt"}}

@@ -12,10 +12,10 @@ from tfdist.render import names
 from tfdist.render.owned_kinds import DEPLOYMENT as DEPLOYMENT_KIND
 from tfdist.render.owned_kinds import OWNED_KINDS
 from tfdist.render.owned_kinds import SERVICE as SERVICE_KIND
+from tfdist_operator.cache.owned_cache import OwnedObjectCache, controller_label
+from tfdist_operator.cache.owned_watch import watch_owned
 from tfdist_operator.kube.backoff import Backoff
 from tfdist_operator.kube.client import Client
-from tfdist_operator.kube.owned_cache import OwnedObjectCache, controller_label
-from tfdist_operator.kube.owned_watch import watch_owned
 from tfdist_operator.reconcile import owned
 
 BOTH = ("worker-0", "worker-1")

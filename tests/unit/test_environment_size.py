@@ -13,8 +13,8 @@ from tfdist.render.pod import Attempt, PodRenderer
 from tfdist.validation import ValidationFailed, parse
 from tfdist.validation.environment import MAX_VARIABLE_BYTES
 from tfdist_launch.settings import read_settings
-from tfdist_operator.admission import review
-from tfdist_operator.kube.job_cache import JobCache
+from tfdist_operator.cache.job_cache import JobCache
+from tfdist_operator.webhook.admission import review
 
 COMMAND = ["tfdist-launch", "python", "train.py"]
 

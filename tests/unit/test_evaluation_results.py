@@ -22,10 +22,10 @@ from tfdist.contract import Phase, Role
 from tfdist.contract_reports import EvaluationReport, ProgressReport
 from tfdist.observed.job_view import TimestampedReport
 from tfdist.observed.pod import PodSummary
-from tfdist_operator.kube.job_cache import JobCache
+from tfdist_operator.cache.job_cache import JobCache
+from tfdist_operator.cache.pod_cache import PodCache
+from tfdist_operator.cache.runtime_state import RuntimeStateStore
 from tfdist_operator.kube.keys import NamespacedName
-from tfdist_operator.kube.pod_cache import PodCache
-from tfdist_operator.kube.runtime_state import RuntimeStateStore
 from tfdist_operator.replica_reports.client import ReportClient
 from tfdist_operator.replica_reports.poll_rate import PollRate
 from tfdist_operator.replica_reports.poller import ReportPoller

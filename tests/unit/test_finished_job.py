@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from support.factories import Lifecycle, event_reasons, manifest, pod
 
-from tfdist_operator.admission import Review, review
+from tfdist_operator.webhook.admission import Review, review
 
 BOTH = "worker-0:R worker-1:R"
 REMEDY = "because the job has finished: delete the job first, and create it again (kubectl replace --force -f FILE)"

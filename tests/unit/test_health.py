@@ -15,11 +15,11 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
+from tfdist_operator.cache.job_cache import JobCache
+from tfdist_operator.cache.pod_cache import PodCache
 from tfdist_operator.health import LOOP_BLOCKED_SECONDS, WATCH_SILENCE_SECONDS, HealthServer, LoopLag
 from tfdist_operator.kube.connectivity import Connectivity
-from tfdist_operator.kube.job_cache import JobCache
 from tfdist_operator.kube.keys import NamespacedName
-from tfdist_operator.kube.pod_cache import PodCache
 from tfdist_operator.kube.workqueue import WorkQueue
 
 

@@ -8,9 +8,9 @@ from support.factories import UID
 from support.fake_watch import Server, added, bookmark, play
 from support.raw import raw_pod as pod
 
+from tfdist_operator.cache.pod_cache import PodCache
 from tfdist_operator.kube.errors import Gone, Rejected, Silent, Unavailable
 from tfdist_operator.kube.keys import NamespacedName
-from tfdist_operator.kube.pod_cache import PodCache
 
 KEY = NamespacedName("team", "fashion")
 
@@ -91,7 +91,7 @@ async def test_the_answer_to_a_resumed_watch_is_contact_with_the_server(
     """Given a watch that receives nothing; then the liveness probe passes, which asks for the last contact."""
     server = Server([bookmark(7, end_of_list=True)], [])
     clock = SimpleNamespace(monotonic=lambda: len(server.watches) * 100.0)
-    monkeypatch.setattr("tfdist_operator.kube.informer.time", clock)
+    monkeypatch.setattr("tfdist_operator.cache.informer.time", clock)
     informer = await play(server, pods)
     assert informer.last_contact == 200, "of the second watch; the third is not answered"
 

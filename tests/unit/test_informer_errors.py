@@ -8,9 +8,9 @@ from support.factories import UID
 from support.fake_watch import Json, Server, added, bookmark, play
 from support.raw import raw_pod as pod
 
+from tfdist_operator.cache.pod_cache import PodCache
 from tfdist_operator.kube.errors import Forbidden
 from tfdist_operator.kube.keys import NamespacedName
-from tfdist_operator.kube.pod_cache import PodCache
 
 KEY = NamespacedName("team", "fashion")
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from support.factories import UID, manifest
 
-from tfdist_operator.kube import job_cache
+from tfdist_operator.cache import job_cache
+from tfdist_operator.cache.job_cache import CachedJob, JobCache
 from tfdist_operator.kube.decode import decode
-from tfdist_operator.kube.job_cache import CachedJob, JobCache
 from tfdist_operator.kube.keys import NamespacedName
 
 KEY = NamespacedName("team", "fashion")

@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import pytest
 
+from tfdist_operator.kopf_adapter.job_watch import SETTLE_SECONDS, JobWatch
+from tfdist_operator.kopf_adapter.kopf_session import KopfSession
 from tfdist_operator.kube.client import Client
 from tfdist_operator.kube.errors import ApiError, Forbidden, NotFound, Rejected, Unavailable
-from tfdist_operator.kube.job_watch import SETTLE_SECONDS, JobWatch
-from tfdist_operator.kube.kopf_session import KopfSession
 from tfdist_operator.kube.preflight import CrdMissing, await_crd, streams_lists
 
 SERVED = {"resources": [{"name": "tfdistjobs"}, {"name": "tfdistjobs/status"}]}

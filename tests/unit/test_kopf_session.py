@@ -8,14 +8,14 @@ from support.factories import UID, manifest
 from support.kopf_server import JOBS, watching
 
 from tfdist_operator import handlers
-from tfdist_operator.kube import kopf_session
+from tfdist_operator.cache.informer import Watched
+from tfdist_operator.cache.job_cache import JobCache
+from tfdist_operator.cache.resync import Compared, Resync
+from tfdist_operator.kopf_adapter import kopf_session
+from tfdist_operator.kopf_adapter.job_watch import JobWatch
 from tfdist_operator.kube.backoff import RECONNECT, Backoff
 from tfdist_operator.kube.client import Client
-from tfdist_operator.kube.informer import Watched
-from tfdist_operator.kube.job_cache import JobCache
-from tfdist_operator.kube.job_watch import JobWatch
 from tfdist_operator.kube.keys import NamespacedName
-from tfdist_operator.kube.resync import Compared, Resync
 
 
 @pytest.fixture(autouse=True)

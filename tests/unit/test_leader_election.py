@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 from support.leases import Enough, World, after
 
-from tfdist_operator.kube.leader_election import (
+from tfdist_operator.leader_election.election import (
     LEASE_SECONDS,
     RENEW_DEADLINE_SECONDS,
     RETRY_SECONDS,
     LeadershipLost,
 )
-from tfdist_operator.kube.lease_lock import LeaderElectionRecord
+from tfdist_operator.leader_election.lease_lock import LeaderElectionRecord
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import tracemalloc
 import orjson
 from support.raw import raw_pod
 
-from tfdist_operator.kube.pod_cache import PodCache
+from tfdist_operator.cache.pod_cache import PodCache
 
 PODS = 2000
 REPLICAS = 4

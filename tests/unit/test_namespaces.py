@@ -4,9 +4,9 @@ from support.factories import UID
 from support.raw import raw_pod as pod
 
 from tfdist.observed.pod import PodSummary
-from tfdist_operator.kube.informer import Watched
+from tfdist_operator.cache.informer import Watched
+from tfdist_operator.cache.pod_cache import PodCache
 from tfdist_operator.kube.keys import NamespacedName
-from tfdist_operator.kube.pod_cache import PodCache
 
 
 def pod_of(namespace: str, version: int) -> dict[str, object]:

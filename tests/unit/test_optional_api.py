@@ -9,9 +9,9 @@ import pytest
 
 from tfdist.api.gang_system import GangSystem
 from tfdist.render.owned_kinds import POD_GROUPS, OwnedKind
+from tfdist_operator.cache.optional_api import OptionalApi
+from tfdist_operator.cache.owned_watch import served_version
 from tfdist_operator.kube.errors import ApiError, NotFound, Unavailable
-from tfdist_operator.kube.optional_api import OptionalApi
-from tfdist_operator.kube.owned_watch import served_version
 
 NATIVE = POD_GROUPS[GangSystem.NATIVE]
 SERVED = {"resources": [{"name": "podgroups"}, {"name": "podgroups/status"}]}
@@ -122,7 +122,7 @@ async def test_without_the_right_to_list_them_gangs_are_scheduled_without_pod_gr
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # given a first list that never comes
-    monkeypatch.setattr("tfdist_operator.kube.optional_api._SYNC_SECONDS", 0.0)
+    monkeypatch.setattr("tfdist_operator.cache.optional_api._SYNC_SECONDS", 0.0)
     cluster = Cluster(SERVED, listed=False)
     # when
     await cluster.run()

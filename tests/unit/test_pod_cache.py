@@ -6,8 +6,8 @@ import pytest
 from support.factories import INSTALLATION, NOW, UID, view
 
 from tfdist.planner import plan
+from tfdist_operator.cache.pod_cache import PodCache
 from tfdist_operator.kube.keys import NamespacedName
-from tfdist_operator.kube.pod_cache import PodCache
 
 KEY = NamespacedName("team", "fashion")
 

@@ -10,8 +10,8 @@ from tfdist.render.gang import gangs
 from tfdist.render.installation import Installation
 from tfdist.render.pod import Attempt, pod
 from tfdist.validation import parse
+from tfdist_operator.cache.job_cache import JobCache
 from tfdist_operator.config import from_environment
-from tfdist_operator.kube.job_cache import JobCache
 
 ENVIRONMENT = {"TFDIST_TRAINER_IMAGE": "tfdist/trainer:test"}
 DEFAULTS = {

@@ -9,8 +9,8 @@ from support.factories import CHECKPOINT, TRAINING, manifest
 from tfdist.programs import MODELS, config_model
 from tfdist.programs.config import ProgramConfig
 from tfdist.validation import ValidationFailed, parse, warnings
+from tfdist_operator.cache.job_cache import JobCache
 from tfdist_operator.config import from_environment
-from tfdist_operator.kube.job_cache import JobCache
 from tfdist_trainer.errors import ConfigurationError
 from tfdist_trainer.programs import BUILT_IN
 from tfdist_trainer.programs.config import parse_config

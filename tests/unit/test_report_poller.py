@@ -15,10 +15,10 @@ from support.report_jobs import RUNNING, jobs_and_pods
 from tfdist.contract import Phase, Role
 from tfdist.contract_reports import GangReport, ProgressReport
 from tfdist.observed.probe import Unreported
-from tfdist_operator.kube.job_cache import JobCache
+from tfdist_operator.cache.job_cache import JobCache
+from tfdist_operator.cache.pod_cache import PodCache
+from tfdist_operator.cache.runtime_state import RuntimeStateStore
 from tfdist_operator.kube.keys import NamespacedName
-from tfdist_operator.kube.pod_cache import PodCache
-from tfdist_operator.kube.runtime_state import RuntimeStateStore
 from tfdist_operator.metrics import PROGRESS_RATIO
 from tfdist_operator.replica_reports.client import ReportClient
 from tfdist_operator.replica_reports.poll_rate import POLLED_PER_SECOND, WRITTEN_PER_SECOND, PollRate

@@ -10,12 +10,12 @@ from support.factories import UID, manifest
 from support.fake_api import FakeApi, served
 from support.raw import raw_pod
 
+from tfdist_operator.cache.informer import Watched
+from tfdist_operator.cache.job_cache import JobCache
+from tfdist_operator.cache.pod_cache import PodCache
+from tfdist_operator.cache.resync import Compared, Resync
 from tfdist_operator.kube.client import Client
-from tfdist_operator.kube.informer import Watched
-from tfdist_operator.kube.job_cache import JobCache
 from tfdist_operator.kube.keys import NamespacedName
-from tfdist_operator.kube.pod_cache import PodCache
-from tfdist_operator.kube.resync import Compared, Resync
 
 KEY = NamespacedName("team", "fashion")
 JOB = "/apis/tfdist.dev/v1/namespaces/team/tfdistjobs/fashion"

@@ -7,7 +7,7 @@ import pytest
 from support.bench import JOB, Bench, bench_served
 from support.factories import manifest
 
-from tfdist_operator.kube import job_cache
+from tfdist_operator.cache import job_cache
 
 IGNORED: dict[str, Any] = {"command": ["python", "mine.py"]}
 """A command that does not start the trainer, in a job with `training`."""

@@ -12,7 +12,7 @@ from tfdist.contract_model import printable
 from tfdist.planner import Event
 from tfdist.status.text import message
 from tfdist.validation import FieldError
-from tfdist_operator.admission import Review, review
+from tfdist_operator.webhook.admission import Review, review
 
 EVIL = "bell\x07 and\u202e order\u2028\u200b\x1b[31m"
 GOOD = "bell  and  order   [31m"

@@ -8,7 +8,7 @@ import pytest
 from support.bench import JOB, KEY, Bench, bench_served
 from support.factories import UID, condition
 
-from tfdist_operator.kube.job_cache import CachedJob
+from tfdist_operator.cache.job_cache import CachedJob
 
 Status = dict[str, Any]
 RESULT = {"step": 9, "metrics": {"accuracy": 0.9}}

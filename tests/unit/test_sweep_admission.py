@@ -9,7 +9,7 @@ from support.sweeps import sweep_manifest
 
 from tfdist.validation import ValidationFailed
 from tfdist.validation.sweep import parse_sweep
-from tfdist_operator.admission import Review, review
+from tfdist_operator.webhook.admission import Review, review
 
 
 def test_a_valid_sweep_is_admitted_without_a_warning() -> None:

@@ -1,1 +1,1 @@
-"""Everything that speaks with the API server, and the stores and queue that are fed by it."""
+"""The client of the API server: requests, errors, fencing, connections, and the work queue."""

@@ -2,7 +2,7 @@
 
 When the API server reports overload (429 or 5xx with Retry-After), every request of this process waits for the time of
 the header, not only the rejected one. The waiting requests are then sent spread over the same time, not all at once. A
-write is sent only while `may_write` returns true, which is the last check: see `kube.leader_election` and `kube.fence`.
+write is sent only while `may_write` returns true, which is the last check: see `leader_election` and `kube.fence`.
 
 Requests and watches have separate connection pools: a watch keeps its connection for minutes, and a controller of many
 namespaces has more watches than the maximum number of requests in flight.

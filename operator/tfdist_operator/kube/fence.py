@@ -1,7 +1,7 @@
 """A connection pool that checks leadership again as late as possible: when a write has its connection.
 
 A request waits for a free connection, for name resolution and for handshakes. A leader that is suspended or loses its
-connection in the meantime must not send the waiting request (see `kube.leader_election`).
+connection in the meantime must not send the waiting request (see `leader_election`).
 """
 
 from collections.abc import Callable

@@ -5,6 +5,7 @@ from typing import Final
 
 from tfdist.planner import Plan
 from tfdist.render.metadata import Manifest
+from tfdist_operator.cache.job_cache import CachedJob
 from tfdist_operator.kube.errors import (
     ApiError,
     Conflict,
@@ -13,7 +14,6 @@ from tfdist_operator.kube.errors import (
     NamespaceTerminating,
     Rejected,
 )
-from tfdist_operator.kube.job_cache import CachedJob
 from tfdist_operator.kube.slow_start import slow_start
 from tfdist_operator.reconcile.dependencies import Dependencies
 from tfdist_operator.reconcile.owned import OwnedExecutor

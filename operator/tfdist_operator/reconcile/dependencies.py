@@ -7,18 +7,18 @@ from datetime import datetime
 
 from tfdist.api.gang_system import GangSystem
 from tfdist.render.owned_kinds import OwnedKind
+from tfdist_operator.cache.job_cache import JobCache
+from tfdist_operator.cache.kueue import Kueue
+from tfdist_operator.cache.owned_cache import OwnedObjectCache
+from tfdist_operator.cache.pod_cache import PodCache
+from tfdist_operator.cache.runtime_state import RuntimeStateStore
 from tfdist_operator.kube.clock import utc_now
-from tfdist_operator.kube.job_cache import JobCache
 from tfdist_operator.kube.keys import NamespacedName
-from tfdist_operator.kube.kueue import Kueue
-from tfdist_operator.kube.owned_cache import OwnedObjectCache
-from tfdist_operator.kube.owned_requests import OwnedRequests
-from tfdist_operator.kube.pod_cache import PodCache
-from tfdist_operator.kube.resources import ResourceClient
-from tfdist_operator.kube.runtime_state import RuntimeStateStore
-from tfdist_operator.kube.workload_requests import WorkloadRequests
 from tfdist_operator.kube.workqueue import WorkQueue
 from tfdist_operator.replica_reports.diagnosis import Diagnosis
+from tfdist_operator.requests.owned_requests import OwnedRequests
+from tfdist_operator.requests.resources import ResourceClient
+from tfdist_operator.requests.workload_requests import WorkloadRequests
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,8 @@
 import logging
 
 from tfdist.planner import Event
+from tfdist_operator.cache.job_cache import CachedJob
 from tfdist_operator.kube.errors import AlreadyExists, ApiError
-from tfdist_operator.kube.job_cache import CachedJob
 from tfdist_operator.metrics import RESTARTS
 from tfdist_operator.reconcile.dependencies import Dependencies
 

@@ -15,8 +15,8 @@ from tfdist.observed.job_view import ProbeResult
 from tfdist.planner import Plan
 from tfdist.render.metadata import Manifest
 from tfdist.timestamps import parse_time
+from tfdist_operator.cache.job_cache import CachedJob
 from tfdist_operator.kube.errors import Conflict, NotFound
-from tfdist_operator.kube.job_cache import CachedJob
 from tfdist_operator.kube.slow_start import run_each, send_each
 from tfdist_operator.metrics import JOB_DURATION
 from tfdist_operator.reconcile.creation import Creation

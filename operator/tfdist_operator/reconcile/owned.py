@@ -14,11 +14,11 @@ from tfdist.planner import Event
 from tfdist.reasons import EventReason
 from tfdist.render.metadata import Manifest
 from tfdist.render.owned_kinds import kind_of
+from tfdist_operator.cache.job_cache import CachedJob
+from tfdist_operator.cache.owned_cache import Drift, stamped
+from tfdist_operator.cache.runtime_state import JobRuntimeState
 from tfdist_operator.kube.backoff import Backoff
-from tfdist_operator.kube.job_cache import CachedJob
 from tfdist_operator.kube.keys import NamespacedName
-from tfdist_operator.kube.owned_cache import Drift, stamped
-from tfdist_operator.kube.runtime_state import JobRuntimeState
 from tfdist_operator.metrics import REPAIRS
 from tfdist_operator.reconcile.dependencies import Dependencies
 from tfdist_operator.reconcile.events import Publisher

@@ -4,8 +4,8 @@ import logging
 
 from tfdist.observed.job_view import KubeletWarning
 from tfdist.planner.unexplained_pod import REREAD_SECONDS
+from tfdist_operator.cache.job_cache import CachedJob
 from tfdist_operator.kube.errors import ApiError
-from tfdist_operator.kube.job_cache import CachedJob
 from tfdist_operator.reconcile.dependencies import Dependencies
 
 log = logging.getLogger(__name__)

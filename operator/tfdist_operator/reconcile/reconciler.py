@@ -11,8 +11,8 @@ from tfdist.planner import Plan, plan
 from tfdist.render.installation import Installation
 from tfdist.render.workload import queue_name
 from tfdist.timestamps import rfc3339
+from tfdist_operator.cache.job_cache import CachedJob
 from tfdist_operator.kube.errors import ApiError, Conflict, JobGone, NamespaceTerminating
-from tfdist_operator.kube.job_cache import CachedJob
 from tfdist_operator.kube.keys import NamespacedName
 from tfdist_operator.metrics import RECONCILE_SECONDS
 from tfdist_operator.reconcile.dependencies import Dependencies

@@ -16,9 +16,9 @@ from tfdist.planner import Event
 from tfdist.reasons import EventReason
 from tfdist.render.metadata import Manifest
 from tfdist.status.accounts import without_accounts
+from tfdist_operator.cache.job_cache import CachedJob
+from tfdist_operator.cache.runtime_state import JobRuntimeState
 from tfdist_operator.kube.errors import Invalid, Rejected
-from tfdist_operator.kube.job_cache import CachedJob
-from tfdist_operator.kube.runtime_state import JobRuntimeState
 from tfdist_operator.reconcile.dependencies import Dependencies
 from tfdist_operator.reconcile.events import Publisher
 

@@ -5,8 +5,8 @@ from typing import Final
 
 from tfdist.planner import Event, Plan
 from tfdist.reasons import EventReason
+from tfdist_operator.cache.job_cache import CachedJob
 from tfdist_operator.kube.errors import ApiError, Conflict, NamespaceTerminating, NotLeading, Rejected
-from tfdist_operator.kube.job_cache import CachedJob
 from tfdist_operator.reconcile.dependencies import Dependencies
 from tfdist_operator.reconcile.events import Publisher
 from tfdist_operator.reconcile.owned import OwnedExecutor

@@ -3,8 +3,8 @@
 import logging
 
 from tfdist.planner.plan import WorkloadChange
+from tfdist_operator.cache.job_cache import CachedJob
 from tfdist_operator.kube.errors import ApiError, Conflict
-from tfdist_operator.kube.job_cache import CachedJob
 from tfdist_operator.reconcile.dependencies import Dependencies
 
 log = logging.getLogger(__name__)

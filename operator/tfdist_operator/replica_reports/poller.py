@@ -26,10 +26,10 @@ from tfdist.render.gang import Gang, evaluation_gang, evaluator_gang, training_g
 from tfdist.status.conditions import is_true
 from tfdist.status.phase import is_terminal
 from tfdist.timestamps import rfc3339
-from tfdist_operator.kube.job_cache import CachedJob, JobCache
+from tfdist_operator.cache.job_cache import CachedJob, JobCache
+from tfdist_operator.cache.pod_cache import PodCache
+from tfdist_operator.cache.runtime_state import JobRuntimeState, RuntimeStateStore
 from tfdist_operator.kube.keys import NamespacedName
-from tfdist_operator.kube.pod_cache import PodCache
-from tfdist_operator.kube.runtime_state import JobRuntimeState, RuntimeStateStore
 from tfdist_operator.metrics import EXAMPLES_PER_SECOND, PER_JOB, PROGRESS_RATIO, STEP_TIME_SECONDS
 from tfdist_operator.replica_reports.client import ReportClient
 from tfdist_operator.replica_reports.poll_rate import PollRate

@@ -5,12 +5,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
+from tfdist_operator.cache.job_cache import JobCache
+from tfdist_operator.cache.sweep_cache import SweepCache
 from tfdist_operator.kube.clock import utc_now
-from tfdist_operator.kube.job_cache import JobCache
 from tfdist_operator.kube.keys import NamespacedName
-from tfdist_operator.kube.resources import ResourceClient
-from tfdist_operator.kube.sweep_cache import SweepCache
 from tfdist_operator.kube.workqueue import WorkQueue
+from tfdist_operator.requests.resources import ResourceClient
 from tfdist_operator.sweeps.requests import SweepRequests
 
 

@@ -16,6 +16,8 @@ from tfdist.planner import Event
 from tfdist.sweep_planner import SweepPlan, SweepView, TrialJob, plan_sweep
 from tfdist.sweeps.trial import trial_manifest
 from tfdist.sweeps.values import trial_count
+from tfdist_operator.cache.job_cache import CachedJob
+from tfdist_operator.cache.sweep_cache import CachedSweep
 from tfdist_operator.kube.errors import (
     AlreadyExists,
     ApiError,
@@ -25,10 +27,8 @@ from tfdist_operator.kube.errors import (
     NamespaceTerminating,
     NotFound,
 )
-from tfdist_operator.kube.job_cache import CachedJob
 from tfdist_operator.kube.keys import NamespacedName
 from tfdist_operator.kube.slow_start import run_each, send_each, slow_start
-from tfdist_operator.kube.sweep_cache import CachedSweep
 from tfdist_operator.sweeps.dependencies import SweepDependencies
 
 log = logging.getLogger(__name__)

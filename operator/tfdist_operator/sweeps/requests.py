@@ -4,10 +4,10 @@ from typing import Final
 
 from tfdist.api.resource import GROUP, PLURAL, VERSION
 from tfdist.api.sweep_resource import SUSPENDED_BY_SWEEP, SWEEP_PLURAL, SWEEP_VERSION
+from tfdist_operator.cache.job_cache import CachedJob
+from tfdist_operator.cache.sweep_cache import CachedSweep
 from tfdist_operator.kube.client import MERGE_PATCH, Client, Json
-from tfdist_operator.kube.job_cache import CachedJob
 from tfdist_operator.kube.merge_patch import merge_patch
-from tfdist_operator.kube.sweep_cache import CachedSweep
 
 _JOBS: Final = f"/apis/{GROUP}/{VERSION}/namespaces/{{}}/{PLURAL}"
 _SWEEPS: Final = f"/apis/{GROUP}/{SWEEP_VERSION}/namespaces/{{}}/{SWEEP_PLURAL}"

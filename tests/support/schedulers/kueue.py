@@ -24,7 +24,7 @@ from tfdist.api.resource import KIND as JOB_KIND
 from tfdist.api.resource import VERSION as JOB_VERSION
 from tfdist_cluster.control_plane import healthy
 from tfdist_cluster.schedulers import CERTIFICATES, KUEUE, VISIBILITY_PORT
-from tfdist_operator.kube.certificates import AUTHORITY, CERTIFICATE, KEY, renewed
+from tfdist_operator.webhook.certificates import AUTHORITY, CERTIFICATE, KEY, renewed
 
 GROUP: Final = "kueue.x-k8s.io"
 API: Final = f"/apis/{GROUP}/v1beta1"

@@ -10,10 +10,10 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
+from tfdist_operator.cache.informer import Informer
 from tfdist_operator.kube.backoff import RECONNECT
 from tfdist_operator.kube.client import Client
 from tfdist_operator.kube.errors import ApiError, NotFound, Rejected
-from tfdist_operator.kube.informer import Informer
 
 log = logging.getLogger(__name__)
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from tfdist.observed.pod import PodSummary, summarize
 from tfdist.render import names
-from tfdist_operator.kube.cache import Name, ObjectCache, Raw
+from tfdist_operator.cache.object_cache import Name, ObjectCache, Raw
+from tfdist_operator.cache.removed_pods import RemovedPods
 from tfdist_operator.kube.keys import NamespacedName
-from tfdist_operator.kube.removed_pods import RemovedPods
 
 
 class PodCache(ObjectCache[PodSummary]):

@@ -7,7 +7,7 @@ from typing import Any
 from tfdist.observed.kueue import WorkloadSummary, flavor_placement, workload_summary
 from tfdist.render import names
 from tfdist.render.pod_placement import PodPlacement
-from tfdist_operator.kube.cache import ObjectCache, Raw
+from tfdist_operator.cache.object_cache import ObjectCache, Raw
 from tfdist_operator.kube.keys import ALL_NAMESPACES, NamespacedName
 
 

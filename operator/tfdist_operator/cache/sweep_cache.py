@@ -12,9 +12,9 @@ from tfdist.api.sweep_resource import SWEEP_API_VERSION, SWEEP_KIND
 from tfdist.api.sweep_status import TFDistSweepStatus
 from tfdist.validation import FieldError
 from tfdist.validation.sweep import parse_sweep
-from tfdist_operator.kube.cache import ObjectCache, OnChange, Raw, ignore_changes
+from tfdist_operator.cache.manifests import parsed
+from tfdist_operator.cache.object_cache import ObjectCache, OnChange, Raw, ignore_changes
 from tfdist_operator.kube.keys import NamespacedName
-from tfdist_operator.kube.manifests import parsed
 
 log = logging.getLogger(__name__)
 

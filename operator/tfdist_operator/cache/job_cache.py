@@ -15,10 +15,10 @@ from tfdist.outcome import read_status
 from tfdist.render.checkpoint_location import CheckpointLocation, checkpoint_location
 from tfdist.render.fingerprint import fingerprint
 from tfdist.validation import FieldError, parse, warnings
-from tfdist_operator.kube.cache import Name, ObjectCache, OnChange, Raw, ignore_changes
+from tfdist_operator.cache.manifests import parsed
+from tfdist_operator.cache.object_cache import Name, ObjectCache, OnChange, Raw, ignore_changes
+from tfdist_operator.cache.specifications import older_specifications, partial, restart_request
 from tfdist_operator.kube.keys import NamespacedName
-from tfdist_operator.kube.manifests import parsed
-from tfdist_operator.kube.specifications import older_specifications, partial, restart_request
 
 log = logging.getLogger(__name__)
 

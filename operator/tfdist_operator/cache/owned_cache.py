@@ -18,7 +18,7 @@ import orjson
 from tfdist.render import names
 from tfdist.render.metadata import Manifest
 from tfdist.render.owned_kinds import OwnedKind
-from tfdist_operator.kube.cache import Name, ObjectCache, OnChange, Raw
+from tfdist_operator.cache.object_cache import Name, ObjectCache, OnChange, Raw
 from tfdist_operator.kube.keys import NamespacedName
 
 _HASH_DIGITS: Final = 16

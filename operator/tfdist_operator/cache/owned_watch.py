@@ -4,11 +4,11 @@ from collections.abc import Iterable
 
 from tfdist.render import names
 from tfdist.render.owned_kinds import OwnedKind
+from tfdist_operator.cache.informer import Informer, Watched
+from tfdist_operator.cache.optional_api import is_served
+from tfdist_operator.cache.owned_cache import OwnedObjectCache
+from tfdist_operator.cache.resync import Compared
 from tfdist_operator.kube.client import Client
-from tfdist_operator.kube.informer import Informer, Watched
-from tfdist_operator.kube.optional_api import is_served
-from tfdist_operator.kube.owned_cache import OwnedObjectCache
-from tfdist_operator.kube.resync import Compared
 
 
 def watch_owned(

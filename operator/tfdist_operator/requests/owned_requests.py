@@ -4,9 +4,9 @@ from typing import Any, Final
 
 from tfdist.render import names
 from tfdist.render.owned_kinds import OwnedKind, kind_of
+from tfdist_operator.cache.owned_cache import OwnedObject, owned_object
 from tfdist_operator.kube.client import JSON_PATCH, METADATA, METADATA_LIST, Client, Json
 from tfdist_operator.kube.errors import AlreadyExists, Conflict, Invalid, NameTaken, NotFound, Unavailable
-from tfdist_operator.kube.owned_cache import OwnedObject, owned_object
 from tfdist_operator.kube.pages import items
 
 _UNPROCESSABLE: Final = 422

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from typing import Final, NoReturn, Protocol
 
 from tfdist_operator.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
-from tfdist_operator.kube.lease_lock import LeaderElectionRecord
+from tfdist_operator.leader_election.lease_lock import LeaderElectionRecord
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class LeadershipLost(Exception):  # noqa: N818  an event of the cluster, not an 
 
 
 class ResourceLock(Protocol):
-    """Storage of the Lease; see `kube.lease_lock.LeaseLock` for the errors raised."""
+    """Storage of the Lease; see `lease_lock.LeaseLock` for the errors raised."""
 
     async def read(self) -> LeaderElectionRecord | None:
         """Return the record."""

@@ -1,7 +1,7 @@
 """kopf's watch of the jobs, completed by the detection of deletions and of the end of the first list.
 
 kopf reports no deletions that a list reveals: after an interruption, deleted jobs would stay in the cache for ever. So
-each of kopf's lists is followed by a comparison with a list of metadata (`kube.resync`), which removes them. After the
+each of kopf's lists is followed by a comparison with a list of metadata (`cache.resync`), which removes them. After the
 first comparison the cache holds every job.
 """
 
@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from tfdist.api.resource import PLURAL
+from tfdist_operator.kopf_adapter.kopf_session import KopfSession
 from tfdist_operator.kube.backoff import RECONNECT
 from tfdist_operator.kube.errors import ApiError
-from tfdist_operator.kube.kopf_session import KopfSession
 
 log = logging.getLogger(__name__)
 

@@ -5,12 +5,12 @@ from typing import Final
 
 from tfdist.api.resource import GROUP
 from tfdist.api.sweep_resource import SWEEP_PLURAL, SWEEP_VERSION
-from tfdist_operator.kube.cache import OnChange
+from tfdist_operator.cache.informer import Informer, Watched
+from tfdist_operator.cache.object_cache import OnChange
+from tfdist_operator.cache.optional_api import OptionalApi, is_served
+from tfdist_operator.cache.sweep_cache import SweepCache
 from tfdist_operator.kube.client import Client
-from tfdist_operator.kube.informer import Informer, Watched
 from tfdist_operator.kube.keys import NamespacedName
-from tfdist_operator.kube.optional_api import OptionalApi, is_served
-from tfdist_operator.kube.sweep_cache import SweepCache
 from tfdist_operator.kube.workqueue import WorkQueue
 
 _PATH: Final = f"apis/{GROUP}/{SWEEP_VERSION}"

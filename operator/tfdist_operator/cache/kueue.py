@@ -5,12 +5,12 @@ from typing import Final
 
 from tfdist.render import names
 from tfdist.render.workload import GROUP, PLURAL, VERSIONS
-from tfdist_operator.kube.cache import OnChange
+from tfdist_operator.cache.informer import Informer, Watched
+from tfdist_operator.cache.kueue_cache import FlavorCache, WorkloadCache
+from tfdist_operator.cache.object_cache import OnChange
+from tfdist_operator.cache.optional_api import OptionalApi
 from tfdist_operator.kube.client import Client
-from tfdist_operator.kube.informer import Informer, Watched
 from tfdist_operator.kube.keys import ALL_NAMESPACES
-from tfdist_operator.kube.kueue_cache import FlavorCache, WorkloadCache
-from tfdist_operator.kube.optional_api import OptionalApi
 from tfdist_operator.kube.queue_positions import QueuePositions
 
 _FLAVORS: Final = "resourceflavors"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from tfdist.desired.objects import ObjectName
 from tfdist.observed.job_view import RuntimeState
-from tfdist_operator.kube.event_budget import EventBudget
+from tfdist_operator.cache.event_budget import EventBudget
 from tfdist_operator.kube.keys import NamespacedName
 
 

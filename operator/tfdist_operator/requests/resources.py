@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Protocol
 from tfdist.api.resource import GROUP, PLURAL, VERSION
 from tfdist.planner import Event
 from tfdist.timestamps import rfc3339
+from tfdist_operator.cache.job_cache import CachedJob
 from tfdist_operator.kube.client import MERGE_PATCH, METADATA, Client, Json
 from tfdist_operator.kube.errors import AlreadyExists, JobGone, NameTaken, NotFound, Unavailable
-from tfdist_operator.kube.job_cache import CachedJob
 from tfdist_operator.kube.keys import NamespacedName
 from tfdist_operator.kube.merge_patch import merge_patch
 from tfdist_operator.kube.name_conflict import is_same_replica, name_conflict_message

@@ -10,8 +10,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from tfdist_operator.cache.informer import Watched
 from tfdist_operator.kube.client import METADATA_LIST, Client, Json
-from tfdist_operator.kube.informer import Watched
 from tfdist_operator.kube.keys import ALL_NAMESPACES
 from tfdist_operator.kube.pages import items, well_formed
 from tfdist_operator.kube.slow_start import slow_start

@@ -15,9 +15,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from tfdist_operator.kube.certificates import AUTHORITY, CERTIFICATE, KEY, Pems, renewed
 from tfdist_operator.kube.client import JSON_PATCH, Client
 from tfdist_operator.kube.errors import ApiError
+from tfdist_operator.webhook.certificates import AUTHORITY, CERTIFICATE, KEY, Pems, renewed
 
 log = logging.getLogger(__name__)
 

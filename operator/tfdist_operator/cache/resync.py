@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from tfdist_operator.cache.informer import Watched
+from tfdist_operator.cache.snapshot import Cache, correct, snapshot
 from tfdist_operator.kube.client import Client
 from tfdist_operator.kube.errors import ApiError
-from tfdist_operator.kube.informer import Watched
-from tfdist_operator.kube.snapshot import Cache, correct, snapshot
 from tfdist_operator.metrics import CACHE_CORRECTIONS, RESYNCS
 
 log = logging.getLogger(__name__)

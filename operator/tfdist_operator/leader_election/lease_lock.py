@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from tfdist_operator.kube.client import Client, Json
 from tfdist_operator.kube.errors import NotFound
-from tfdist_operator.kube.lease_owner import lease_owner
+from tfdist_operator.leader_election.lease_owner import lease_owner
 
 GROUP: Final = "coordination.k8s.io"
 RESOURCE: Final = "leases"

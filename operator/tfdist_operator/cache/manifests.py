@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from tfdist.validation import FieldError, ValidationFailed
-from tfdist_operator.kube.cache import Raw
+from tfdist_operator.cache.object_cache import Raw
 
 log = logging.getLogger(__name__)
 

@@ -1,0 +1,1 @@
+"""Where kopf meets the controller: its session, and the watch of jobs."""

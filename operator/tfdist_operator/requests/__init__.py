@@ -1,0 +1,1 @@
+"""Requests for the objects of jobs, which the caches complete."""

@@ -1,0 +1,1 @@
+"""The admission webhook: its server and certificate, and the review of jobs and sweeps."""
