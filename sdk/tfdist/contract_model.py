@@ -87,6 +87,11 @@ _UNPRINTABLE: Final = re.compile(
 tab and line feed, the joiners that scripts and emoji need (U+200C, U+200D), and the visible signs before numbers."""
 
 
+def is_printable(text: str) -> bool:
+    """Return whether `printable` would leave `text` as it is."""
+    return _UNPRINTABLE.search(text) is None
+
+
 def printable(text: str) -> str:
     """Return `text` with each control character replaced by a space: it is printed to terminals."""
     return _UNPRINTABLE.sub(" ", text)

@@ -5,12 +5,15 @@ import unicodedata
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.factories import Lifecycle, launcher_report, manifest, pod, report, stored
 from support.factories import failure_in_place as failure
 
+from tfdist.api.status import Progress
 from tfdist.contract_model import printable
 from tfdist.planner import Event
-from tfdist.status.text import message
+from tfdist.status.text import is_printable_json, message
 from tfdist.validation import FieldError
 from tfdist_operator.webhook.admission import Review, review
 
@@ -76,3 +79,15 @@ def test_the_webhook_answers_without_control_characters() -> None:
 def test_a_message_has_each_clause_once(text: str, read: str) -> None:
     assert message(text) == read
     assert Event("Failed", text).message == read
+
+
+@given(text=st.text(), name=st.text())
+def test_the_check_of_json_misses_no_text_that_is_not_printable(text: str, name: str) -> None:
+    stored = Progress.model_construct(slowest_replica=text, metrics={name: 1.0}).model_dump_json(exclude_none=True)
+    if is_printable_json(stored):
+        assert (printable(text), printable(name)) == (text, name)
+
+
+@pytest.mark.parametrize("text", ["plain", "a\nb\tc", 'a "quoted" path/to', "é 中 👩\u200d💻"])
+def test_ordinary_texts_pass_the_check_of_json(text: str) -> None:
+    assert is_printable_json(Progress.model_construct(slowest_replica=text).model_dump_json(exclude_none=True))

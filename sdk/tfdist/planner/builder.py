@@ -270,4 +270,4 @@ class PlanBuilder:
 
 def _if_set(part: Part) -> Part | None:
     """Return a part of the status; None if none of its fields is set."""
-    return part if any(value is not None for _, value in part) else None
+    return part if any(value is not None for value in vars(part).values()) else None

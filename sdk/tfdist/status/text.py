@@ -4,9 +4,10 @@ Termination messages, the kubelet, the API server and manifests contribute to th
 executed by a terminal, or reorder the text around them; a part that two of them report would be read twice.
 """
 
-from typing import Any
+import re
+from typing import Any, Final
 
-from tfdist.contract_model import printable
+from tfdist.contract_model import is_printable, printable
 
 _LEAST_WORDS = 2
 """A clause of one word, such as a name, may be repeated."""
@@ -24,6 +25,15 @@ def message(text: str) -> str:
 def _has(known: str, clause: str) -> bool:
     """Return whether a clause is `known`, or the part of it that follows an object: `worker-0: CLAUSE`."""
     return known == clause or known.endswith(f": {clause}")
+
+
+_CONTROL_CHARACTER: Final = re.compile(r'\\[^"\\/nt]')
+"""An escape of JSON other than those of visible characters, tab and line feed."""
+
+
+def is_printable_json(text: str) -> bool:
+    """Return whether every text in the JSON `text` is printable; False also if a backslash makes it look otherwise."""
+    return is_printable(text) and _CONTROL_CHARACTER.search(text) is None
 
 
 def printable_status(value: Any) -> Any:

@@ -23,7 +23,7 @@ from tfdist.render.names import worker_selector
 from tfdist.status.conditions import Condition, is_true, merge
 from tfdist.status.phase import evaluation_failed, is_terminal, phase_of, training_succeeded
 from tfdist.status.summary import summary
-from tfdist.status.text import printable_status
+from tfdist.status.text import is_printable_json, printable_status
 
 MAX_FAILURES: Final = 10
 
@@ -92,9 +92,9 @@ def _standing(progress: Progress) -> Progress:
 
 def _printable(status: TFDistJobStatus) -> TFDistJobStatus:
     """Return the status with every text printable; the only place that every text of a status passes."""
-    content = status.to_json()
-    printable: dict[str, Any] = printable_status(content)
-    return status if printable == content else read_status(printable)
+    if is_printable_json(status.model_dump_json(exclude_none=True)):
+        return status
+    return read_status(printable_status(status.to_json()))
 
 
 def throttled_write(view: JobView, status: TFDistJobStatus) -> StatusWrite:
@@ -149,7 +149,7 @@ def _written_at_once(status: TFDistJobStatus) -> dict[str, Any]:
     stopping = status.phase in _STOPPING
     throttled = _THROTTLED - {"progress"} if stopping else _THROTTLED
     of_gang = _THROTTLED_OF_GANG - {"completed"} if stopping else _THROTTLED_OF_GANG
-    rest = {name: value for name, value in dict(status).items() if name not in throttled}
+    rest = {name: value for name, value in vars(status).items() if name not in throttled}
     gangs = (status.gangs or {}).items()
-    rest["gangs"] = {name: {k: v for k, v in dict(gang).items() if k not in of_gang} for name, gang in gangs}
+    rest["gangs"] = {name: {k: v for k, v in vars(gang).items() if k not in of_gang} for name, gang in gangs}
     return rest
