@@ -5,9 +5,9 @@ SHELL := /bin/bash
 PATH := $(CURDIR)/.venv/bin:$(PATH)
 export PATH
 
-CLUSTER := PYTHONPATH=cluster python3 -m tfdist_cluster
-IMAGES := PYTHONPATH=cluster python3 -m tfdist_images
-DEMO := PYTHONPATH=cluster python3 -m tfdist_demo
+CLUSTER := PYTHONPATH=hack/cluster python3 -m tfdist_cluster
+IMAGES := PYTHONPATH=hack/cluster python3 -m tfdist_images
+DEMO := PYTHONPATH=hack/cluster python3 -m tfdist_demo
 PYTEST := .venv/bin/pytest
 
 ##@ Use
@@ -18,7 +18,7 @@ demo: ## Trains a real job on a real cluster, from nothing: the place to start; 
 
 .PHONY: demo-local
 demo-local: setup ## The same job as processes of this machine, without a cluster: two minutes; EXAMPLE=examples/... for another
-	@PYTHONPATH=cluster .venv/bin/python -m tfdist_demo.on_this_machine $(EXAMPLE)
+	@PYTHONPATH=hack/cluster .venv/bin/python -m tfdist_demo.on_this_machine $(EXAMPLE)
 
 .PHONY: images
 images: ## Builds the images that changed and loads them into the cluster in use, or pushes to REGISTRY=...
@@ -60,7 +60,7 @@ fmt: setup ## Formats the code
 	@ruff check --quiet --fix . || true
 	@ruff format --quiet .
 generate: setup ## Writes the CRD, its reference, the list of samples, the role and the chart's values from their sources
-	@python crds/generate.py
+	@python hack/generate/crds/generate.py
 lock: setup ## Locks requirements/*.in again, with hashes and without index addresses
 	@bash requirements/lock.sh
 
@@ -116,7 +116,7 @@ test-smoke: pods ## Two jobs on real pods: one trains, is killed and evaluates, 
 test-e2e: pods ## Each behaviour once on real pods, on the cluster of KUBECONFIG or else on one made here
 	$(SUITE) tests/e2e -m "not long"
 test-e2e-clean: ## Removes what tests that were killed have left in the cluster of KUBECONFIG
-	@PYTHONPATH=cluster python3 -m tfdist_demo.borrowed clean
+	@PYTHONPATH=hack/cluster python3 -m tfdist_demo.borrowed clean
 test-long: ## What takes minutes: processes, then pods; prints a table of their times
 	@rm -rf $(REPORTS); status=0; $(MAKE) --no-print-directory test-long-processes || status=$$?; \
 	  $(MAKE) --no-print-directory test-long-pods || status=$$?; python3 tests/suite_times.py $(REPORTS); exit $$status
@@ -136,7 +136,7 @@ programs: ## Builds the servers and tools that the tests with an API server run,
 schedulers: programs ## Builds the schedulers of other projects, a quarter of an hour where they are not cached
 	@$(CLUSTER) tools kueue vc-scheduler vc-controller-manager coscheduling > /dev/null
 pods: setup
-	@PYTHONPATH=cluster python3 -m tfdist_demo.borrowed check
+	@PYTHONPATH=hack/cluster python3 -m tfdist_demo.borrowed check
 	@[ -n "$${KUBECONFIG:-}" ] || $(CLUSTER) up
 	@$(IMAGES) load
 
@@ -162,26 +162,26 @@ chart: ## Packs the chart in dist/
 ##@ Measure
 
 .PHONY: bench
-bench: setup ## Compares the controller with the training operator on one API server, half an hour: bench/results.json
-	@PYTHONPATH=cluster:tests python -m bench $(BENCH)
+bench: setup ## Compares the controller with the training operator on one API server, half an hour: hack/bench/results.json
+	@PYTHONPATH=hack:hack/cluster:tests python -m bench $(BENCH)
 
 .PHONY: bench-trainer
-bench-trainer: setup ## Compares the trainer with a plain TensorFlow loop, and fit with tf_keras, a quarter of an hour: bench/results.json
-	@PYTHONPATH=cluster:tests python -m bench.trainer $(BENCH)
+bench-trainer: setup ## Compares the trainer with a plain TensorFlow loop, and fit with tf_keras, a quarter of an hour: hack/bench/results.json
+	@PYTHONPATH=hack:hack/cluster:tests python -m bench.trainer $(BENCH)
 
 .PHONY: bench-recovery
-bench-recovery: setup ## Measures how long training pauses after a kill, minutes: bench/recovery.json
+bench-recovery: setup ## Measures how long training pauses after a kill, minutes: hack/bench/recovery.json
 	@PYTHONPATH=tests python -m bench.recovery
 
 .PHONY: bench-gpu
-bench-gpu: setup ## Compares ResNet-50 with Keras' fit on a GPU, and measures recovery on it, at most ten minutes a part: bench/gpu.json
-	@PYTHONPATH=cluster:tests python -m bench.gpu $(BENCH)
+bench-gpu: setup ## Compares ResNet-50 with Keras' fit on a GPU, and measures recovery on it, at most ten minutes a part: hack/bench/gpu.json
+	@PYTHONPATH=hack:hack/cluster:tests python -m bench.gpu $(BENCH)
 
 .PHONY: bench-pods
-bench-pods: setup ## Compares recovery on real pods with the training operator, a quarter of an hour: bench/results.json
+bench-pods: setup ## Compares recovery on real pods with the training operator, a quarter of an hour: hack/bench/results.json
 	@[ -n "$${KUBECONFIG:-}" ] || $(CLUSTER) up
 	@$(IMAGES) load
-	@PYTHONPATH=cluster:tests python -m bench.pods $(BENCH)
+	@PYTHONPATH=hack:hack/cluster:tests python -m bench.pods $(BENCH)
 
 ##@ Document
 
@@ -197,7 +197,7 @@ docs: .state/docs/.complete ## Builds the documentation site in dist/docs, with 
 
 .PHONY: dashboards-pictures
 dashboards-pictures: setup ## Draws the dashboards in docs/images from a controller and a Prometheus that run, five minutes
-	@PYTHONPATH=cluster:tests:helm python helm/draw_dashboards.py
+	@PYTHONPATH=hack/cluster:tests:hack/generate/helm python hack/generate/helm/draw_dashboards.py
 
 .PHONY: help
 help: ## Lists the targets

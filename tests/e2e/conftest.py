@@ -19,9 +19,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 @pytest.fixture(scope="session")
 def images() -> dict[str, str]:
     command = [sys.executable, "-m", "tfdist_images"]
-    subprocess.run([*command, "load"], cwd=ROOT / "cluster", check=True)  # a test may have created the cluster again
-    names = [*command, "names"]
-    printed = subprocess.run(names, cwd=ROOT / "cluster", check=True, stdout=subprocess.PIPE, text=True).stdout
+    folder = ROOT / "hack" / "cluster"
+    subprocess.run([*command, "load"], cwd=folder, check=True)  # a test may have created the cluster again
+    printed = subprocess.run([*command, "names"], cwd=folder, check=True, stdout=subprocess.PIPE, text=True).stdout
     found: dict[str, str] = json.loads(printed)
     return found
 

@@ -19,7 +19,7 @@ from support.nodes import require_own_nodes
 
 pytestmark = pytest.mark.e2e
 
-CLUSTER = Path(__file__).resolve().parents[2] / "cluster"
+CLUSTER = Path(__file__).resolve().parents[2] / "hack" / "cluster"
 IMAGE = "localhost/busybox:1"
 CLOSED, OPEN = 8080, 9090  # the policy of the test leaves only the second open
 Kubectl = Callable[..., str]

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.trainer
 
 def measured(*options: str, path: str) -> str:
     """Return the output of `python -m bench.gpu` as `make bench-gpu` runs it, with programs of `path`."""
-    environ = os.environ | {"PYTHONPATH": "cluster:tests", "PATH": path}
+    environ = os.environ | {"PYTHONPATH": "hack:hack/cluster:tests", "PATH": path}
     command = [sys.executable, "-m", "bench.gpu", *options]
     done = subprocess.run(command, cwd=REPOSITORY, env=environ, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-4000:]

@@ -4,6 +4,7 @@ import math
 from xml.etree import ElementTree as ET
 
 import pytest
+
 from pictures import Line, Picture, drawn, legend_of, shown, ticks_up_to
 
 LINES = (Line("a & b", ((0.0, 0.0), (2.0, 3.0), (4.0, math.nan), (6.0, 1.0))), Line("c", ((0.0, 5.0),)))

@@ -102,7 +102,7 @@ def test_the_chart_s_version_is_that_of_the_controller() -> None:
 
 
 def test_the_generated_files_are_those_of_their_sources(tmp_path: pathlib.Path) -> None:
-    subprocess.run([sys.executable, ROOT / "helm/generate.py", tmp_path], check=True)
+    subprocess.run([sys.executable, ROOT / "hack/generate/helm/generate.py", tmp_path], check=True)
     written = [path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()]
     assert len(written) >= 7
     for path in written:

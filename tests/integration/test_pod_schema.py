@@ -122,10 +122,10 @@ def template(name: str, content: Json) -> Json:
 
 @pytest.mark.skipif(kubernetes.chosen() != KUBERNETES, reason="an older API server knows fewer fields than the types")
 def test_the_committed_types_are_those_of_the_api_server(api: Api) -> None:
-    generator = runpy.run_path(str(ROOT / "crds" / "pod_schema.py"))
+    generator = runpy.run_path(str(ROOT / "hack" / "generate" / "crds" / "pod_schema.py"))
     document = api.do("GET", generator["DOCUMENT"])
     assert generator["text"](generator["pod_schema"](document)) == generator["FILE"].read_text(), (
-        "the API server has other types: run `python crds/pod_schema.py KUBECONFIG`"
+        "the API server has other types: run `python hack/generate/crds/pod_schema.py KUBECONFIG`"
     )
 
 

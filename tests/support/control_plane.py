@@ -29,4 +29,4 @@ def control_plane(*, fake_nodes: int) -> Iterator[pathlib.Path]:
 
 def _cluster(*arguments: str) -> None:
     command = [sys.executable, "-m", "tfdist_cluster", "control-plane", *arguments]
-    subprocess.run(command, cwd=ROOT / "cluster", check=True)
+    subprocess.run(command, cwd=ROOT / "hack" / "cluster", check=True)

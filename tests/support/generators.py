@@ -1,4 +1,4 @@
-"""The programs in `crds` that generate files."""
+"""The programs in `hack/generate/crds` that generate files."""
 
 import pathlib
 import runpy
@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-FOLDER: Final = pathlib.Path(__file__).resolve().parents[2] / "crds"
+FOLDER: Final = pathlib.Path(__file__).resolve().parents[2] / "hack" / "generate" / "crds"
 
 
 def generator(name: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from tfdist_cluster.errors import ClusterError
 PROGRAM: Final = Path(__file__).parent / "programs" / "counting.py"
 CONFIG_MAP: Final = "counting"
 RECOVERY_SECONDS: Final = 600.0
-"""Patience of a test, not a target: bench/pods.py measures."""
+"""Patience of a test, not a target: hack/bench/pods.py measures."""
 
 _TIME: Final = r"(\d{4}-\S+Z)"
 _STEP: Final = re.compile(rf"^{_TIME} (?:train|checkpoint) step=(\d+)", re.MULTILINE)

@@ -36,7 +36,7 @@ PACKAGES = (
     "tfdist_images",
 )
 # Paths that are not files of the repository: build results and working folders.
-BUILT = (".state/", ".venv/", "dist/", ".tfdist/", "bench/results.json", "bench/recovery.json")
+BUILT = (".state/", ".venv/", "dist/", ".tfdist/", "hack/bench/results.json", "hack/bench/recovery.json")
 
 
 def blocks(name: str, *languages: str) -> Iterator[str]:

@@ -37,7 +37,7 @@ def nodes(schema: Json) -> Iterator[Json]:
 
 @OF_EACH_KIND
 def test_the_file_is_up_to_date(kind: ResourceKind) -> None:
-    text = runpy.run_path(str(ROOT / "crds" / "editor_schema.py"))["text"]
+    text = runpy.run_path(str(ROOT / "hack" / "generate" / "crds" / "editor_schema.py"))["text"]
     assert text(kind) == FILES[kind.kind].read_text(encoding="utf-8"), "run 'make generate'"
 
 

@@ -1,6 +1,6 @@
 """Types of a pod template, from Kubernetes' OpenAPI document.
 
-`crds/pod_schema.py` generates `pod_schema.json`, which is read on first use.
+`hack/generate/crds/pod_schema.py` generates `pod_schema.json`, which is read on first use.
 """
 
 import functools

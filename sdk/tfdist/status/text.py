@@ -32,7 +32,7 @@ _CONTROL_CHARACTER: Final = re.compile(r'\\[^"\\/nt]')
 
 
 def is_printable_json(text: str) -> bool:
-    """Return whether every text in the JSON `text` is printable; False also if a backslash makes it look otherwise."""
+    """Return whether every text in the JSON `text` is printable; False also for some backslashes in it."""
     return is_printable(text) and _CONTROL_CHARACTER.search(text) is None
 
 
