@@ -21,9 +21,11 @@ NO_DATA = {"data": {"train": "/nowhere/train-*.tfrecord", "eval": "/nowhere/test
 def with_evaluator(name: str, evaluator: Json, *, program: Json | None = None, **evaluation: Any) -> Json:
     """Return a job whose evaluator runs for ever in its first attempt, unless `evaluator` replaces its command.
 
-    `program` is its `training`, without which the evaluator is one of the user's own.
+    `program` is its `training`, without which the evaluator is one of the user's own. With it, an argument of the
+    command has the name of the trainer, which has to give a result.
     """
-    job = small_job(name, WAITS, checkpoint={"directory": "gs://bucket/{name}"}, evaluator=evaluator)
+    names = [] if program is None else ["tfdist_trainer"]
+    job = small_job(name, WAITS, *names, checkpoint={"directory": "gs://bucket/{name}"}, evaluator=evaluator)
     job["spec"] |= {"evaluation": {"mode": "Continuous"} | evaluation}
     job["spec"]["worker"]["command"] = ["python", "-c", ENDS, "0"]
     if program is not None:
