@@ -30,7 +30,7 @@ from tfdist.planner import reported
 from tfdist.planner.context import PlanContext
 from tfdist.planner.decision import Failure, GangDecision, min_delay
 from tfdist.planner.gang_scheduling import all_run, checkpoint_patches, pod_groups, scheduling_status, starting_system
-from tfdist.planner.kueue import placements, workload_change
+from tfdist.planner.kueue import is_missing, placements, workload_change
 from tfdist.planner.plan import Event, Plan, ProbeTarget
 from tfdist.planner.revision import retained_specifications
 from tfdist.reasons import ConditionReason, EventReason
@@ -85,7 +85,9 @@ class PlanBuilder:
     def _may_create(self, state: GangState) -> bool:
         """Return whether pods may be created: the specification is valid, and a gang that starts has its quota."""
         context = self._context
-        return context.revision is not None and (bool(state.pods) or not context.outdated_workload)
+        if context.revision is None or is_missing(context.view, context.job):
+            return False
+        return bool(state.pods) or not context.outdated_workload
 
     def track_gang(self, state: GangState) -> None:
         """Add the state of a gang for which there is nothing to do."""

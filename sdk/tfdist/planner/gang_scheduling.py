@@ -11,7 +11,7 @@ from tfdist.desired.pods import Patch, checkpoint_patch
 from tfdist.observed.gang_state import GangState
 from tfdist.planner.context import PlanContext
 from tfdist.planner.decision import Failure
-from tfdist.planner.kueue import uses_kueue
+from tfdist.planner.kueue import NOT_INSTALLED, is_missing, uses_kueue
 from tfdist.reasons import ConditionReason
 from tfdist.render.gang import Gang, GangName
 from tfdist.render.gang_systems import gang_system, other_schedulers
@@ -43,7 +43,10 @@ def missing_scheduler(context: PlanContext, state: GangState) -> Failure | None:
     """Return why a gang cannot start: the gang scheduler that the job requests is not there; None if it is.
 
     A gang that has started goes on without it. Of `gang: Volcano`, validation has rejected another `schedulerName`.
+    Without Kueue no pod is created, as it cannot admit it.
     """
+    if is_missing(context.view, context.job):
+        return Failure(ConditionReason.GANG_SCHEDULER_MISSING, NOT_INSTALLED)
     system = starting_system(context, state.gang)
     scheduling = context.spec.scheduling
     if state.pods or system is GangSystem.NONE:

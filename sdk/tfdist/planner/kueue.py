@@ -25,9 +25,9 @@ from tfdist.render.workload import GROUP, PLURAL, pod_set_of, queue_name, worklo
 from tfdist.status.conditions import is_true
 from tfdist.timestamps import rfc3339
 
-_NOT_INSTALLED: Final = (
-    f"the API server serves no {PLURAL}.{GROUP}, or the controller must not list them and the ResourceFlavors; install "
-    "Kueue, or choose Auto in a new job"
+NOT_INSTALLED: Final = (
+    f"scheduling.gang: Kueue: the API server serves no {PLURAL}.{GROUP}, or the controller must not list them and the "
+    "ResourceFlavors; install Kueue, or choose Auto in a new job"
 )
 _NOT_READY: Final = "not all pods run"
 POSITION_SECONDS: Final = 60.0
@@ -59,6 +59,11 @@ def uses_kueue(view: JobView, job: TFDistJob) -> bool:
     return asks and view.kueue is not None and (started_by is GangSystem.KUEUE or not _lives(view))
 
 
+def is_missing(view: JobView, job: TFDistJob) -> bool:
+    """Return whether Kueue decides when a job runs, and is not installed: then no pod is created."""
+    return view.kueue is None and uses_kueue(view, job)
+
+
 def queue_wait(view: JobView, job: TFDistJob, *, outdated: bool) -> QueueWait | None:
     """Return why a job may not run; None if it may. Without Kueue, pods that run go on and none is created.
 
@@ -70,7 +75,7 @@ def queue_wait(view: JobView, job: TFDistJob, *, outdated: bool) -> QueueWait | 
     if not uses_kueue(view, job):
         return None
     if view.kueue is None:
-        return None if _lives(view) else QueueWait(f"scheduling.gang: Kueue: {_NOT_INSTALLED}")
+        return None if _lives(view) else QueueWait(NOT_INSTALLED)
     waits = _waiting(view, view.kueue.workload)
     if waits is None and outdated and all(p.ended or p.deleting for p in view.pods):
         waits = QueueWait("its replicas have changed, and wait for another admission")
