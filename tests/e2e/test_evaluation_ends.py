@@ -44,7 +44,7 @@ def without_data() -> Json:
 @pytest.fixture(scope="module")
 def scene(cluster: Cluster) -> Iterator[Scene]:
     """All of them started together."""
-    bundled = {"program": "image_classification"}
+    bundled = {"program": "image_classification", "config": NO_DATA}  # what it waits for does not read them
     with own_namespace(cluster, "evaluation") as scene:
         scene.start(
             with_evaluator("late", {}, program=bundled, deadlineSeconds=5),
