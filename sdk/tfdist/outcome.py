@@ -59,8 +59,8 @@ def _remove(status: dict[str, Any], location: tuple[int | str, ...]) -> None:
         status.pop(str(location[0]), None)
 
 
-def condition(status: TFDistJobStatus, kind: ConditionType) -> JobCondition | None:
-    """Return a condition of a job."""
+def find_condition(status: TFDistJobStatus, kind: ConditionType) -> JobCondition | None:
+    """Return the stored condition of a type; None without one."""
     return next((each for each in status.conditions or () if each.type is kind), None)
 
 
@@ -77,7 +77,7 @@ def exit_code(status: TFDistJobStatus) -> int:
     """
     if status.phase is JobPhase.SUCCEEDED:
         return 0
-    failed = condition(status, ConditionType.FAILED)
+    failed = find_condition(status, ConditionType.FAILED)
     if failed is not None and failed.reason in _DEADLINES:
         return DEADLINE_EXCEEDED
     cause = root_cause(status)

@@ -1,9 +1,5 @@
 """The training step has what Keras has: additional losses, random numbers, and steps that change nothing."""
 
-import os
-import subprocess
-import sys
-import textwrap
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -157,22 +153,6 @@ def test_additional_losses_are_means_over_examples_whatever_these_weigh(gang: Re
     trained = Trained(gang, Given(make), [part(X[:2], Y[:2], [3.0, 1.0]), part(X[2:3], Y[2:3], [2.0])])
     # then
     np.testing.assert_allclose(trained.kernel, expected, rtol=1e-5)
-
-
-def test_an_optimizer_of_tf_keras_updates_the_variables_of_its_models() -> None:
-    """Given a process whose models are those of tf_keras, as `minShardBytes` needs."""
-    script = """
-        import tensorflow as tf
-        import tf_keras
-        from tfdist_trainer import optimizer_update
-        variable = tf.Variable([2.0])
-        optimizer_update.apply(tf_keras.optimizers.SGD(0.5), [tf.constant([1.0])], [variable])
-        print(variable.numpy().tolist())
-    """
-    command = [sys.executable, "-c", textwrap.dedent(script)]
-    environ = os.environ | {"TF_USE_LEGACY_KERAS": "1"}
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
-    assert done.stdout.split("\n")[:1] == ["[1.5]"], done.stderr
 
 
 def test_the_loss_that_is_reported_is_the_one_that_was_trained_with_also_if_it_is_random(one: ReplicaGroup) -> None:

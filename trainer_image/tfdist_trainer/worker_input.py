@@ -34,7 +34,7 @@ def worker_examples(program: Program, workers: int) -> list[ExampleSource]:
     """Return the training examples of each worker, even up to one record if the files are not partitioned by worker.
 
     Raises:
-        DataMissingError: there are fewer examples than workers, but some.
+        DataMissingError: there are examples, but fewer than workers.
     """
     shards = [Shard(index, workers) for index in range(workers)]
     sources = [program.examples(Split.TRAIN, shard) for shard in shards]

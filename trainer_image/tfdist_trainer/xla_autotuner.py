@@ -51,6 +51,8 @@ class XlaAutotuner:
 
     def observe(self, *, compiled: bool, step_seconds: float) -> None:
         """Record the duration of a step in the last execution."""
+        if self._settled and not (compiled and self.compiles_next):
+            return  # executions go on for days
         (self._of_compiled if compiled else self._plain).append(step_seconds)
         if self._settled or len(self._of_compiled) <= MEASURED_EXECUTIONS:
             return

@@ -20,7 +20,7 @@ from tfdist.cli.output import RESET, one_line
 from tfdist.cli.tables import age, ages, text_table, wrapped
 from tfdist.contract_model import printable
 from tfdist.messages import count
-from tfdist.outcome import condition, root_cause
+from tfdist.outcome import find_condition, root_cause
 from tfdist.remedies import remedy
 from tfdist.timestamps import parse_time
 
@@ -103,7 +103,7 @@ def _reasons(status: TFDistJobStatus) -> Iterator[str]:
         (ConditionType.PODS_READY, "False"),
         (ConditionType.EVALUATED, "False"),
     ):
-        found = condition(status, kind)
+        found = find_condition(status, kind)
         if found is not None and found.status == wanted:
             yield found.reason
             return

@@ -18,9 +18,9 @@ from tfdist.local.interrupt import Interrupts
 from tfdist.local.job import LocalJob
 from tfdist.local.processes import Processes
 from tfdist.local.run_directory import RunDirectory
-from tfdist.outcome import exit_code
+from tfdist.outcome import exit_code, find_condition
 from tfdist.progress import duration
-from tfdist.status.conditions import find, is_true
+from tfdist.status.conditions import is_true
 
 
 def run(local: LocalJob, directory: RunDirectory, console: Console, inherited: Mapping[str, str]) -> int:
@@ -46,7 +46,7 @@ def run(local: LocalJob, directory: RunDirectory, console: Console, inherited: M
 
 
 def _message(status: TFDistJobStatus, kind: ConditionType) -> str:
-    condition = find(status, kind)
+    condition = find_condition(status, kind)
     return condition.message if condition else ""
 
 

@@ -9,13 +9,14 @@ from typing import Final
 
 from tfdist.api.status import ConditionType, TFDistJobStatus
 from tfdist.observed.job_view import DirectoryUser
+from tfdist.outcome import find_condition
 from tfdist.planner.context import PlanContext
 from tfdist.planner.decision import Failure
 from tfdist.reasons import ConditionReason
 from tfdist.render.checkpoint_location import checkpoint_location
 from tfdist.render.gang import GangName
 from tfdist.render.replica_job import expand_placeholders
-from tfdist.status.conditions import find, is_true
+from tfdist.status.conditions import is_true
 from tfdist.status.phase import is_terminal
 
 RETRY_SECONDS: Final = 10.0
@@ -51,7 +52,7 @@ def _precedes(user: DirectoryUser) -> bool:
 
 def _has_begun(status: TFDistJobStatus) -> bool:
     """Return whether the training of a job has begun; not while it waits for a directory, or is suspended."""
-    ready = find(status, ConditionType.PODS_READY)
+    ready = find_condition(status, ConditionType.PODS_READY)
     waits = ready is not None and ready.reason == ConditionReason.CHECKPOINT_DIRECTORY_IN_USE
     begun = str(GangName.TRAINING) in (status.gangs or {})
     return begun and not waits and not is_true(status, ConditionType.SUSPENDED)

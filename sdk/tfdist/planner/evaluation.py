@@ -7,6 +7,7 @@ from tfdist.api.training import EVALUATOR_DEADLINE_SECONDS, EvaluationSpec
 from tfdist.contract import Role
 from tfdist.messages import count
 from tfdist.observed.gang_state import GangState
+from tfdist.outcome import find_condition
 from tfdist.planner.builder import PlanBuilder
 from tfdist.planner.context import PlanContext
 from tfdist.planner.decision import Failure
@@ -15,7 +16,7 @@ from tfdist.planner.plan import Event, Plan
 from tfdist.planner.success_policy import training_succeeded_condition, training_text
 from tfdist.reasons import ConditionReason, EventReason
 from tfdist.render.gang import GangName
-from tfdist.status.conditions import Condition, find
+from tfdist.status.conditions import Condition
 from tfdist.status.phase import evaluation_failure, is_suspended_or_suspending, training_succeeded
 from tfdist.status.summary import number
 
@@ -136,7 +137,9 @@ def _too_late(context: PlanContext, builder: PlanBuilder, waiting: Sequence[Gang
     if limit is None and any(s.gang.name is GangName.EVALUATION for s in waiting):
         return None
     limit = limit or EVALUATOR_DEADLINE_SECONDS
-    known = find(context.view.status, ConditionType.RUNNING) if training_succeeded(context.view.status) else None
+    known = (
+        find_condition(context.view.status, ConditionType.RUNNING) if training_succeeded(context.view.status) else None
+    )
     active_since = context.view.status.active_since
     since = max(known.last_transition_time, active_since) if known and active_since else ""
     left = limit - context.seconds_since(since) if since else float(limit)
@@ -150,7 +153,7 @@ def _too_late(context: PlanContext, builder: PlanBuilder, waiting: Sequence[Gang
 def _release(context: PlanContext, builder: PlanBuilder, training: GangState) -> None:
     """Delete replicas that still run after the success of training, such as parameter servers, after a delay."""
     left = [p for p in training.pods if not p.ended]
-    known = find(context.view.status, ConditionType.RUNNING)
+    known = find_condition(context.view.status, ConditionType.RUNNING)
     since = known.last_transition_time if known and training_succeeded(context.view.status) else None
     wait = context.installation.settle_seconds - (context.seconds_since(since) if since else 0.0)
     if not left:

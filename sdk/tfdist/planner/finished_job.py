@@ -5,10 +5,10 @@ from typing import Any, Final
 
 from tfdist.api.status import ConditionType, JobCondition, Summary, TFDistJobStatus
 from tfdist.observed.job_view import JobView
-from tfdist.outcome import read_status
+from tfdist.outcome import find_condition, read_status
 from tfdist.planner.plan import Event
 from tfdist.reasons import EventReason
-from tfdist.status.conditions import Condition, find, is_true, merge
+from tfdist.status.conditions import Condition, is_true, merge
 from tfdist.status.phase import is_terminal
 
 DELETE_FIRST: Final = "delete the job first, and create it again (kubectl replace --force -f FILE)"
@@ -24,7 +24,7 @@ def report_unused_change(view: JobView, now: str) -> tuple[TFDistJobStatus | Non
     if observed is None or view.generation <= observed:
         return None, ()
     kind = ConditionType.FAILED if is_true(view.status, ConditionType.FAILED) else ConditionType.SUCCEEDED
-    known = find(view.status, kind)
+    known = find_condition(view.status, kind)
     if known is None:
         return None, ()
     text = f"the specification of generation {view.generation} does not run, because the job has finished: "

@@ -9,6 +9,7 @@ from tfdist.contract import Role
 from tfdist.messages import count
 from tfdist.observed.gang_state import GangState
 from tfdist.observed.pod import CANNOT_START, PodState, PodSummary
+from tfdist.outcome import find_condition
 from tfdist.planner import inplace_restart, pod_rejection
 from tfdist.planner.context import PlanContext
 from tfdist.planner.decision import Failure, GangDecision, min_delay, not_ready
@@ -38,7 +39,7 @@ from tfdist.planner.unexplained_pod import (
 )
 from tfdist.reasons import ConditionReason
 from tfdist.render.gang import GangName
-from tfdist.status.conditions import Condition, find, is_true
+from tfdist.status.conditions import Condition, is_true
 from tfdist.status.phase import PROBLEMS, training_succeeded
 
 _SLOW_SECONDS: Final = 30.0
@@ -150,7 +151,7 @@ def _waiting_since(context: PlanContext, state: GangState) -> str:
     """Return since when (RFC 3339) the gang waits for a replica to start; replicas that run already do not count."""
     pending = [p.created_at for p in state.pods if p.state is PodState.PENDING and p.created_at]
     newest = [p.created_at for p in state.pods if p.attempt == state.attempt and p.created_at]
-    ready = find(context.view.status, ConditionType.PODS_READY)
+    ready = find_condition(context.view.status, ConditionType.PODS_READY)
     not_ready_since = ready.last_transition_time if ready and ready.status == "False" else ""
     if state.record.released and not_ready_since:
         return not_ready_since  # a release of nodes does not extend the deadline
@@ -214,7 +215,7 @@ def _running(context: PlanContext, state: GangState, recorded: Sequence[ReplicaF
 
 def _progresses_again(context: PlanContext, found: Progressing) -> bool:
     """Return whether a gang with `Stalled=True` makes progress again."""
-    known = find(context.view.status, ConditionType.STALLED)
+    known = find_condition(context.view.status, ConditionType.STALLED)
     return (
         known is not None
         and known.status == "True"

@@ -10,6 +10,7 @@ from typing import Final
 from tfdist.api.status import ConditionType
 from tfdist.observed.gang_record import stored_records
 from tfdist.observed.job_view import JobView
+from tfdist.outcome import find_condition
 from tfdist.planner import pod_rejection
 from tfdist.planner.builder import PlanBuilder
 from tfdist.planner.context import PlanContext
@@ -17,7 +18,7 @@ from tfdist.planner.plan import Event
 from tfdist.planner.revision import SpecRevision
 from tfdist.reasons import ConditionReason, EventReason
 from tfdist.render.installation import Installation
-from tfdist.status.conditions import Condition, find, is_true
+from tfdist.status.conditions import Condition, is_true
 from tfdist.status.phase import is_suspended_or_suspending
 
 _AT_ONCE: Final = ("run_policy", "network_policy", "network_policy_ingress")
@@ -51,7 +52,7 @@ def set_validity(context: PlanContext, builder: PlanBuilder) -> None:
 
     Warnings about a valid specification are published as an event.
     """
-    known = find(context.view.status, ConditionType.INVALID)
+    known = find_condition(context.view.status, ConditionType.INVALID)
     if not context.view.problems:
         _publish_warnings(context.view, builder)
         if is_true(context.view.status, ConditionType.INVALID) and not pod_rejection.is_rejected(context.view):

@@ -9,10 +9,10 @@ from tfdist.api.status import ConditionType, ReplicaFailure
 from tfdist.contract import Role, replica_name
 from tfdist.observed.gang_state import GangState
 from tfdist.observed.pod import PodState
+from tfdist.outcome import find_condition
 from tfdist.planner.context import PlanContext
 from tfdist.render.gang import GangName
 from tfdist.render.names import RESTART_ANNOTATION
-from tfdist.status.conditions import find
 from tfdist.timestamps import parse_time
 
 MAX_NAMED: Final = 3
@@ -73,7 +73,7 @@ def unreported_progress(context: PlanContext, state: GangState) -> UnreportedPro
         return UnreportedProgress()
     if view.runtime.report is not None or view.status.progress or context.runs_trainer(leader.role):
         return UnreportedProgress()
-    running = find(view.status, ConditionType.RUNNING)
+    running = find_condition(view.status, ConditionType.RUNNING)
     since = running.last_transition_time if running is not None and running.status == "True" else ""
     left = _UNREPORTED_SECONDS - context.seconds_since(since) if since else _UNREPORTED_SECONDS
     if left > 0:
@@ -115,7 +115,7 @@ def _cause(context: PlanContext, state: GangState, recorded: Sequence[ReplicaFai
     fresh = [failure for failure in recorded if failure.root_cause]
     if fresh:
         return _describe(fresh[-1])
-    known = find(context.view.status, ConditionType.RESTARTING)
+    known = find_condition(context.view.status, ConditionType.RESTARTING)
     if known is not None and known.status == "True":
         return known.message.partition(_IN_PLACE)[0].removesuffix("; ")
     last, since = context.last_root_cause(state.gang), context.view.status.active_since

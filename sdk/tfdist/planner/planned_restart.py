@@ -10,6 +10,7 @@ from tfdist.api.status import ConditionType
 from tfdist.contract import DEFAULT_GRACE_SECONDS
 from tfdist.observed.gang_state import GangState, gang_state
 from tfdist.observed.pod import PodState
+from tfdist.outcome import find_condition
 from tfdist.planner.builder import PlanBuilder
 from tfdist.planner.context import PlanContext
 from tfdist.planner.decision import GangDecision, not_ready
@@ -19,7 +20,7 @@ from tfdist.reasons import ConditionReason, EventReason
 from tfdist.render import names
 from tfdist.render.gang import GangName
 from tfdist.render.template import role_template
-from tfdist.status.conditions import Condition, find
+from tfdist.status.conditions import Condition
 from tfdist.timestamps import rfc3339
 
 _MARGIN_SECONDS: Final = 5
@@ -122,7 +123,7 @@ def _grace_seconds(context: PlanContext, state: GangState) -> int:
 
 def has_drained(context: PlanContext, state: GangState) -> bool:
     """Return whether all pods of the attempt before a planned restart have ended; the next attempt waits for that."""
-    known = find(context.view.status, ConditionType.RESTARTING)
+    known = find_condition(context.view.status, ConditionType.RESTARTING)
     planned = known is not None and known.status == "True" and known.reason in _PLANNED
     roles = {member.role for member in state.gang.members}
     return planned and all(p.ended for p in context.view.pods if p.role in roles)

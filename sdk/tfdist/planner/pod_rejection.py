@@ -10,19 +10,20 @@ from tfdist.api.status import ConditionType
 from tfdist.contract import Task
 from tfdist.observed.gang_state import GangState
 from tfdist.observed.job_view import JobView
+from tfdist.outcome import find_condition
 from tfdist.planner.context import PlanContext
 from tfdist.planner.decision import GangDecision
 from tfdist.planner.plan import Event
 from tfdist.reasons import ConditionReason, EventReason
 from tfdist.render.gang import GangName
-from tfdist.status.conditions import Condition, find, is_true
+from tfdist.status.conditions import Condition, is_true
 
 
 def is_rejected(view: JobView) -> bool:
     """Return whether the API server rejects pods of this generation, by the memory of this process or the status."""
     if view.runtime.is_rejected(view.generation):
         return True
-    known = find(view.status, ConditionType.INVALID)
+    known = find_condition(view.status, ConditionType.INVALID)
     if known is None or known.status != "True":
         return False
     alive = any(not p.ended and not p.deleting for p in view.pods)

@@ -8,11 +8,11 @@ from tfdist.observed.cadence import cadence_of, from_status
 from tfdist.observed.gang_state import GangState
 from tfdist.observed.job_view import ProbeResult, StepCadence
 from tfdist.observed.pod import PodState
+from tfdist.outcome import find_condition
 from tfdist.planner.context import PlanContext
 from tfdist.planner.plan import ProbeTarget
 from tfdist.restarts import stall
 from tfdist.restarts.stall import SLOW_PHASE_SECONDS
-from tfdist.status.conditions import find
 
 LEARNED_MINIMUM_SECONDS: Final = 120.0
 """Minimum of `Auto`, twice that of launchers: polls of the leader may be late, and a restart creates pods again."""
@@ -65,7 +65,7 @@ def _before_the_first_report(context: PlanContext, state: GangState) -> Progress
     The time counts from the creation and readiness of the pods in the API server, so a controller restart keeps it.
     """
     wanted = context.spec.run_policy.progress_deadline_seconds
-    ready = find(context.view.status, ConditionType.PODS_READY)
+    ready = find_condition(context.view.status, ConditionType.PODS_READY)
     if wanted is None or isinstance(wanted, str) or ready is None or ready.status != "True":
         return Progressing(progressing=False)
     if not context.runs_trainer(state.gang.leader.role):

@@ -11,6 +11,7 @@ from typing import Final
 from tfdist.api.gang_status import GangStatus
 from tfdist.api.status import ConditionType, JobCondition, Progress
 from tfdist.observed.gang_state import GangState
+from tfdist.outcome import find_condition
 from tfdist.planner.builder import PlanBuilder
 from tfdist.planner.context import PlanContext
 from tfdist.planner.kueue import POSITION_SECONDS, QueueWait, uses_kueue
@@ -20,7 +21,7 @@ from tfdist.planner.success_policy import is_complete, is_job_complete, training
 from tfdist.reasons import ConditionReason, EventReason
 from tfdist.render.gang import GangName
 from tfdist.render.workload import queue_name
-from tfdist.status.conditions import Condition, find, is_true
+from tfdist.status.conditions import Condition, is_true
 from tfdist.status.phase import evaluation_failure, is_suspended_or_suspending, training_succeeded
 
 _STOPPING: Final = frozenset({ConditionReason.SUSPENDING, ConditionReason.EVICTED})
@@ -86,7 +87,7 @@ def _stopped(context: PlanContext) -> Iterator[Condition]:
         remembers = kind is ConditionType.RUNNING and (
             training_succeeded(context.view.status) or training_succeeded_condition(context, Progress())
         )
-        if find(context.view.status, kind) is not None and not remembers:
+        if find_condition(context.view.status, kind) is not None and not remembers:
             yield Condition(kind, False, ConditionReason.SUSPENDED, "the job is suspended")
 
 
@@ -113,7 +114,7 @@ def with_next_attempts(context: PlanContext) -> PlanContext:
 
     The pods of the attempt that the suspension ended are being deleted, which must not count as a failure.
     """
-    suspended = find(context.view.status, ConditionType.SUSPENDED)
+    suspended = find_condition(context.view.status, ConditionType.SUSPENDED)
     if suspended is None or suspended.reason not in _STOPPING or is_job_complete(context):
         return context
     return replace(context, next_records=_next_records(context))

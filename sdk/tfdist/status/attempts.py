@@ -13,8 +13,9 @@ from tfdist.api.history_status import MAX_ATTEMPTS, AttemptStatus
 from tfdist.api.status import CheckpointStatus, ConditionType, JobPhase, Progress, ReplicaFailure, TFDistJobStatus
 from tfdist.contract import Role, replica_name
 from tfdist.contract_reports import ProgressReport
+from tfdist.outcome import find_condition
 from tfdist.reasons import ConditionReason
-from tfdist.status.conditions import find, is_true
+from tfdist.status.conditions import is_true
 from tfdist.status.phase import SUSPENDED_PHASES, is_terminal, training_succeeded
 from tfdist.timestamps import parse_time, rfc3339
 
@@ -86,14 +87,14 @@ class Attempts:
             kind = ConditionType.SUSPENDED
         else:
             return ""
-        condition = find(new, kind)
+        condition = find_condition(new, kind)
         return condition.reason if condition else ""
 
     def _planned_reason(self) -> str:
         """Return the reason of a restart without a failure."""
         if self._old.phase is JobPhase.SUSPENDING:
             return str(ConditionReason.SUSPENDED)
-        restarting = find(self._new, ConditionType.RESTARTING)
+        restarting = find_condition(self._new, ConditionType.RESTARTING)
         return restarting.reason if restarting else str(ConditionReason.RESTARTING)
 
     def _open(self, record: GangStatus, *, since: str = "") -> None:

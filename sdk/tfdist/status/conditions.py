@@ -6,7 +6,8 @@ from enum import StrEnum
 from typing import TypeVar
 
 from tfdist.api import condition as api
-from tfdist.api.status import ConditionType, JobCondition, TFDistJobStatus
+from tfdist.api.status import ConditionType, TFDistJobStatus
+from tfdist.outcome import find_condition
 from tfdist.status.text import message
 
 Stored = TypeVar("Stored", bound=api.Condition)
@@ -26,13 +27,8 @@ class Condition:
 
 def is_true(status: TFDistJobStatus, kind: ConditionType) -> bool:
     """Return whether the stored condition `kind` is True."""
-    found = find(status, kind)
+    found = find_condition(status, kind)
     return found is not None and found.status == "True"
-
-
-def find(status: TFDistJobStatus, kind: ConditionType) -> JobCondition | None:
-    """Return the stored condition of a type; None without one."""
-    return next((each for each in status.conditions or () if each.type is kind), None)
 
 
 def merge(

@@ -5,8 +5,9 @@ from datetime import datetime
 from typing import Final
 
 from tfdist.api.status import ConditionType, JobCondition, JobPhase, TFDistJobStatus
+from tfdist.outcome import find_condition
 from tfdist.reasons import ConditionReason
-from tfdist.status.conditions import find, is_true
+from tfdist.status.conditions import is_true
 from tfdist.timestamps import parse_time
 
 PROBLEMS: Final = frozenset(
@@ -42,13 +43,13 @@ def is_terminal(status: TFDistJobStatus) -> bool:
 
 def training_succeeded(status: TFDistJobStatus) -> bool:
     """Return whether training has succeeded."""
-    running = find(status, ConditionType.RUNNING)
+    running = find_condition(status, ConditionType.RUNNING)
     return running is not None and running.reason == ConditionReason.TRAINING_SUCCEEDED
 
 
 def evaluation_failure(status: TFDistJobStatus) -> JobCondition | None:
     """Return the condition of a failed evaluation; None without one, or where the evaluation may begin again."""
-    known = find(status, ConditionType.EVALUATED)
+    known = find_condition(status, ConditionType.EVALUATED)
     return known if known is not None and known.status == "False" and known.reason != ConditionReason.RESUMED else None
 
 
@@ -59,7 +60,7 @@ def evaluation_failed(status: TFDistJobStatus) -> bool:
 
 def is_suspended_or_suspending(status: TFDistJobStatus) -> bool:
     """Return whether the job is suspended or being suspended."""
-    suspended = find(status, ConditionType.SUSPENDED)
+    suspended = find_condition(status, ConditionType.SUSPENDED)
     return suspended is not None and suspended.reason in SUSPENDED_PHASES
 
 
@@ -68,19 +69,19 @@ def phase_of(status: TFDistJobStatus) -> JobPhase:
     for kind, phase in _TERMINAL:
         if is_true(status, kind):
             return phase
-    invalid = find(status, ConditionType.INVALID)
+    invalid = find_condition(status, ConditionType.INVALID)
     if invalid is not None and invalid.status == "True" and invalid.reason != ConditionReason.INVALID_UPDATE:
         return JobPhase.INVALID
-    suspended = find(status, ConditionType.SUSPENDED)
+    suspended = find_condition(status, ConditionType.SUSPENDED)
     if suspended is not None and suspended.reason in SUSPENDED_PHASES:
         return SUSPENDED_PHASES[suspended.reason]
-    running = find(status, ConditionType.RUNNING)
+    running = find_condition(status, ConditionType.RUNNING)
     if running is not None and running.reason in {ConditionReason.TRAINING_SUCCEEDED, ConditionReason.EVALUATE_ONLY}:
         return JobPhase.EVALUATING
     for kind, phase in _ACTIVE:
         if is_true(status, kind):
             return phase
-    return JobPhase.STARTING if find(status, ConditionType.PODS_READY) else JobPhase.PENDING
+    return JobPhase.STARTING if find_condition(status, ConditionType.PODS_READY) else JobPhase.PENDING
 
 
 def starting_seconds(status: TFDistJobStatus, now: datetime) -> float:
@@ -88,7 +89,7 @@ def starting_seconds(status: TFDistJobStatus, now: datetime) -> float:
 
     A malformed time, written by hand, counts as 0.
     """
-    condition = find(status, ConditionType.PODS_READY)
+    condition = find_condition(status, ConditionType.PODS_READY)
     if status.phase is not JobPhase.STARTING or condition is None:
         return 0.0
     try:

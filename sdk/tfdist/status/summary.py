@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from tfdist.api.status import ConditionType, JobCondition, JobPhase, Progress, Summary, TFDistJobStatus
+from tfdist.outcome import find_condition
 from tfdist.progress import duration
 from tfdist.reasons import ConditionReason
-from tfdist.status.conditions import find
 from tfdist.status.phase import PROBLEMS, SUSPENDED_PHASES
 
 _LONG: Final = 1e9
@@ -51,7 +51,7 @@ def headline(status: TFDistJobStatus) -> str:
 
     That is not the last transition: for a restart that waits for an image it is the image error.
     """
-    found = ((find(status, kind), applies) for kind, applies in _HEADLINES)
+    found = ((find_condition(status, kind), applies) for kind, applies in _HEADLINES)
     return next((condition.message for condition, applies in found if condition and applies(condition)), "")
 
 

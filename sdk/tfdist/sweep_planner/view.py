@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from tfdist.api.status import ConditionType, JobPhase, TFDistJobStatus
 from tfdist.api.sweep import TFDistSweep
 from tfdist.api.sweep_status import TFDistSweepStatus
-from tfdist.status.conditions import find
+from tfdist.outcome import find_condition
 from tfdist.status.phase import is_terminal, phase_of
 from tfdist.validation import FieldError
 
@@ -40,7 +40,7 @@ class TrialJob:
     def end(self) -> tuple[str, str]:
         """Reason and message of the condition that explains a job that failed or is invalid."""
         kinds = ConditionType.FAILED, ConditionType.INVALID
-        found = next((c for kind in kinds if (c := find(self.status, kind)) and c.status == "True"), None)
+        found = next((c for kind in kinds if (c := find_condition(self.status, kind)) and c.status == "True"), None)
         return (found.reason, found.message) if found else ("Failed", "")
 
 
