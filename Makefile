@@ -171,7 +171,7 @@ bench-trainer: setup ## Compares the trainer with a plain TensorFlow loop, and f
 
 .PHONY: bench-recovery
 bench-recovery: setup ## Measures how long training pauses after a kill, minutes: hack/bench/recovery.json
-	@PYTHONPATH=tests python -m bench.recovery
+	@PYTHONPATH=hack:tests python -m bench.recovery
 
 .PHONY: bench-gpu
 bench-gpu: setup ## Compares ResNet-50 with Keras' fit on a GPU, and measures recovery on it, at most ten minutes a part: hack/bench/gpu.json
