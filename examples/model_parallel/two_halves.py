@@ -11,7 +11,7 @@ import tfdist_trainer
 
 
 def devices() -> list[str]:
-    """Return the names of the two devices: GPUs where there are two, else logical CPUs."""
+    """Return the names of the two devices: GPUs if there are two, else logical CPUs."""
     for kind in ("GPU", "CPU"):
         names = [device.name for device in tf.config.list_logical_devices(kind)]
         if len(names) > 1:

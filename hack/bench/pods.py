@@ -57,7 +57,7 @@ class Recoveries:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print and store; 0 even where a target is missed."""
+    """Measure, print and store; 0 even if a target is missed."""
     parser = argparse.ArgumentParser(prog="bench.pods", description="Measures recovery on the kind cluster")
     parser.add_argument("--workers", nargs="+", type=int, default=[2, 4], help="default: 2 4")
     parser.add_argument("--kills", type=int, default=10, help="of each gang under launchers; default: %(default)s")

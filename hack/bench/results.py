@@ -15,7 +15,7 @@ class Target:
     text: str = ""
 
     def met(self, ours: float, ratio: float | None) -> bool | None:
-        """Return whether our figure meets the target, or None where there is none or nothing to compare with."""
+        """Return whether our figure meets the target, or None if there is none or nothing to compare with."""
         if self.value is not None:
             return ours <= self.value
         return None if self.ratio is None or ratio is None else ratio <= self.ratio
@@ -35,7 +35,7 @@ class Row:
     target: Target = NO_TARGET
     note: str = ""
     by_turns: float | None = None
-    """The ratio, where the two took turns: see `Samples.ratio`."""
+    """The ratio, if the two took turns: see `Samples.ratio`."""
 
     @property
     def ratio(self) -> float | None:
@@ -71,14 +71,14 @@ class Samples:
             self.by_name.setdefault(name, []).append(figure)
 
     def median(self, name: str) -> float | None:
-        """Return the median of a figure, or None where it was never measured."""
+        """Return the median of a figure, or None if it was never measured."""
         return median(self.by_name.get(name, ()))
 
     def ratio(self, ours: str, peer: str) -> float | None:
-        """Return the median over all turns of one figure as a part of the other, or None where there are none.
+        """Return the median over all turns of one figure as a part of the other, or None if there are none.
 
         The two figures of a turn were measured one right after the other: a machine that is faster at one time than at
-        another changes both, where it would move their medians by different amounts.
+        another changes both, if it would move their medians by different amounts.
         """
         pairs = zip(self.by_name.get(ours, ()), self.by_name.get(peer, ()), strict=True)
         return median(mine / theirs for mine, theirs in pairs)

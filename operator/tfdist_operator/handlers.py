@@ -107,7 +107,7 @@ def settings() -> kopf.OperatorSettings:
     result.networking.error_backoffs = RECONNECT
     result.persistence.diffbase_storage = _NoDiffBase()
     result.persistence.progress_storage = _NoProgress()
-    # kopf removes its finalizer where no handler needs it. No object can have this one, so no job is ever patched.
+    # kopf removes its finalizer if no handler needs it. No object can have this one, so no job is ever patched.
     result.persistence.finalizer = "no finalizer is used"
     result.process.ultimate_exiting_timeout = STOP_SECONDS
     return result

@@ -232,7 +232,7 @@ def _ranges(members: list[LaunchMember]) -> list[LaunchMemberRange]:
 
 
 class LaunchSettings(ContractModel):
-    """Settings of a launcher, which restarts the gang in place; absent where only the controller restarts it."""
+    """Settings of a launcher, which restarts the gang in place; absent if only the controller restarts it."""
 
     leader: str
     """`host:port` of the leading launcher."""
@@ -271,7 +271,7 @@ class ReplicaJob(ContractModel):
     replicas: dict[str, int]
     """Number of replicas of each role in this replica's own gang."""
     addresses: dict[str, list[str]] = Field(default_factory=dict)
-    """`host:port` of each replica of the gang, by role and in order of index; empty where `TF_CONFIG` has them."""
+    """`host:port` of each replica of the gang, by role and in order of index; empty if `TF_CONFIG` has them."""
     training: Training | None = None
     checkpoint: CheckpointSettings | None = None
     export: ExportSettings | None = None

@@ -144,7 +144,7 @@ def _or_omit(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
 
 
 Lenient = Annotated[_T, WrapValidator(_or_omit)]
-"""An item of a list or map that is dropped where it is invalid."""
+"""An item of a list or map that is dropped if it is invalid."""
 
 
 def keep_first(number: int) -> BeforeValidator:

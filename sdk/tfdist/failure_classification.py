@@ -31,11 +31,11 @@ class TerminatedReplica(Protocol):
 
     @property
     def exit_code(self) -> int | None:
-        """Exit code; None where the replica is gone without one."""
+        """Exit code; None if the replica is gone without one."""
 
     @property
     def reason(self) -> str:
-        """`reason` of the terminated container state; "" where it is unknown."""
+        """`reason` of the terminated container state; "" if it is unknown."""
 
     @property
     def message(self) -> str:
@@ -55,7 +55,7 @@ class TerminatedReplica(Protocol):
 
     @property
     def lost_at(self) -> str:
-        """Time of the failure or of the request for deletion, RFC 3339; "" where it is unknown."""
+        """Time of the failure or of the request for deletion, RFC 3339; "" if it is unknown."""
 
 
 _ReplicaT = TypeVar("_ReplicaT", bound=TerminatedReplica)
@@ -211,14 +211,14 @@ REASONS: Final = frozenset(rule.classification.reason for rule in RULES) | {
 
 
 def known_reason(reason: str) -> str:
-    """Return a reported reason, or `Other` where it is unknown: conditions, events and metrics use a fixed set."""
+    """Return a reported reason, or `Other` if it is unknown: conditions, events and metrics use a fixed set."""
     return reason if reason in REASONS else OTHER
 
 
 def classify(pod: TerminatedReplica, policy: FailurePolicy | None = None) -> Classification:
     """Return the classification of `pod`, which has failed or is being deleted.
 
-    A matching rule of `policy` replaces the action and keeps the reason; where it fails the job, the reason is
+    A matching rule of `policy` replaces the action and keeps the reason; if it fails the job, the reason is
     `FailurePolicy`.
     """
     default = next(rule.classification for rule in RULES if rule.matches(pod))

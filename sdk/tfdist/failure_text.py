@@ -40,7 +40,7 @@ _VARYING: Final = re.compile(r"0x[0-9a-f]+|\d+")
 def cause_in(output: str) -> str:
     """Return the cause of a failure in one line of at most 512 characters, from the end of a program's output.
 
-    It is the type and message of the exception after the last traceback, with the error of the operation where
+    It is the type and message of the exception after the last traceback, with the error of the operation if
     TensorFlow raised it in a graph, the first exception of a group, and file and line of a syntax error; else the last
     line that names an error; else the last line that is neither a log message of a library nor a node of a graph.
     Returns "" for an empty output.

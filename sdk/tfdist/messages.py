@@ -72,12 +72,12 @@ def count(number: int, noun: str) -> str:
 
 
 def shorten(text: str) -> str:
-    """Return `text`, truncated where it is too long for a line."""
+    """Return `text`, truncated if it is too long for a line."""
     return text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 3]}..."
 
 
 def suggest(word: object, options: Iterable[str]) -> str | None:
-    """Return the option closest to `word`, ignoring case, or None where none is close."""
+    """Return the option closest to `word`, ignoring case, or None if none is close."""
     if not isinstance(word, str):
         return None
     lower = {option.lower(): option for option in options}

@@ -12,7 +12,7 @@ from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 
 def syntax_error(pattern: str) -> str | None:
-    """Return the reason why a pattern is not a valid regular expression, in one line, or None where it is valid."""
+    """Return the reason why a pattern is not a valid regular expression, in one line, or None if it is valid."""
     try:
         _compiled(pattern)
     except SchemaError as error:

@@ -7,7 +7,7 @@ from tfdist.failure_text import cause_in
 
 
 def termination_message(text: str) -> TerminationMessage | None:
-    """Return a termination message; None where it is not the JSON of the contract."""
+    """Return a termination message; None if it is not the JSON of the contract."""
     if not text.lstrip().startswith("{"):
         return None
     try:

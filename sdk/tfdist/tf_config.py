@@ -14,7 +14,7 @@ ClusterSpec = Mapping[str, Sequence[str]]
 
 
 def tf_config(cluster: ClusterSpec, role: str, index: int) -> str | None:
-    """Return the JSON of `TF_CONFIG` for one replica, or None where it must be absent.
+    """Return the JSON of `TF_CONFIG` for one replica, or None if it must be absent.
 
     Args:
         cluster: `host:port` of every member in order of index, by TensorFlow's name of the role.

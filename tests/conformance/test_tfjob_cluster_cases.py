@@ -26,7 +26,7 @@ def pods(types: Json, domain: str = "", namespace: str = "team", **fields: Any) 
 
 
 def text(pod: Json, container: str = "tensorflow") -> str | None:
-    """Return the TF_CONFIG of a pod's container, or None where it has none."""
+    """Return the TF_CONFIG of a pod's container, or None if it has none."""
     (found,) = (c for c in pod["spec"]["containers"] if c["name"] == container)
     return next((v["value"] for v in found.get("env", ()) if v["name"] == "TF_CONFIG"), None)
 

@@ -1,6 +1,6 @@
 """A cluster that runs pods, with the controller installed and Fashion-MNIST in a volume.
 
-It is the user's where KUBECONFIG names one, else the kind cluster that `make cluster-up` makes. `make test-e2e` builds
+It is the user's if KUBECONFIG names one, else the kind cluster that `make cluster-up` makes. `make test-e2e` builds
 the images first.
 """
 

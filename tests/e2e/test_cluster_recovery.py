@@ -1,6 +1,6 @@
 """`up` makes the cluster usable again after everything that can befall it, and `up` twice changes nothing.
 
-The tests disturb the cluster that others may be using, so they are marked long. What kills the engine runs only where
+The tests disturb the cluster that others may be using, so they are marked long. What kills the engine runs only if
 the tool itself started it.
 """
 

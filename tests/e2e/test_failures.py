@@ -95,7 +95,7 @@ def test_a_replica_that_is_killed_for_memory_is_restarted_and_called_so(scene: S
     assert status["restarts"]["counted"] == 2
     causes = scene.root_causes("out-of-memory")
     assert [(cause["exitCode"], cause["counted"]) for cause in causes] == [(137, True)] * 2
-    # containerd reports `Error` where it learns of the end before the reason: then the cause is unknown.
+    # containerd reports `Error` when it learns of the end before the reason: then the cause is unknown.
     assert "OutOfMemory" in {cause["reason"] for cause in causes}
     scene.await_description("out-of-memory", "Reason: OutOfMemory", "Warning Restarting")
 

@@ -38,7 +38,7 @@ class Installation:
     images: tuple[str, ...]
 
     def put(self, *options: str, version: str = "") -> None:
-        """Install or upgrade it, as another version where one is given; return when it is ready."""
+        """Install or upgrade it, as another version if one is given; return when it is ready."""
         options = (*self.images, *options)
         self.helm.install(self.helm.package(CHART, version), self.cluster.kubectl.place, *options)
         install.wait_until_ready(self.cluster.kubectl)
@@ -53,7 +53,7 @@ class Installation:
 
 
 def chart_before(folder: pathlib.Path) -> pathlib.Path:
-    """Return the chart as it was before its last change; the present one where git does not know that any more."""
+    """Return the chart as it was before its last change; the present one if git does not know that any more."""
     path = CHART.relative_to(REPOSITORY)
     git = ["git", "-C", str(REPOSITORY)]
     log = [*git, "log", "--format=%H", "--max-count=2", "--", str(path)]

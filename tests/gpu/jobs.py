@@ -32,7 +32,7 @@ def number_of_gpus() -> int:
 
 
 def skip_without_gpus(kind: str, count: int = 1) -> None:
-    """Skip the test where it needs GPUs and the machine has fewer."""
+    """Skip the test if it needs GPUs and the machine has fewer."""
     if kind == "GPU" and number_of_gpus() < count:
         pytest.skip(
             f"needs {count} or more NVIDIA GPUs, and nvidia-smi finds {number_of_gpus() or 'none'} on this machine"

@@ -1,4 +1,4 @@
-"""`make bench-gpu`: it skips with a reason where there is no GPU, and its small form measures on the CPU."""
+"""`make bench-gpu`: it skips with a reason if there is no GPU, and its small form measures on the CPU."""
 
 import os
 import subprocess

@@ -35,7 +35,7 @@ def probed(kind: str, count: int, runtime: str, *, xla: bool, mib: int) -> dict[
 
 
 def run(kind: str, count: int = 1, *, xla: bool = False, mib: int = SMALL_MIB, **runtime: Any) -> dict[str, Any]:
-    """Train on `count` devices; skip the test where the machine has fewer GPUs."""
+    """Train on `count` devices; skip the test if the machine has fewer GPUs."""
     skip_without_gpus(kind, count)
     result = probed(kind, count, json.dumps(runtime, sort_keys=True), xla=xla, mib=mib)
     assert len(result["used"]) == count

@@ -47,7 +47,7 @@ class Server:
         self._run("wait", condition, what, "--timeout=60s")
 
     def rejection(self, made: Json) -> str:
-        """Return the error of the API server for an object; "" where it accepts it. Nothing is stored."""
+        """Return the error of the API server for an object; "" if it accepts it. Nothing is stored."""
         try:
             self._run("create", "--dry-run=server", "-f", "-", stdin=json.dumps(made))
         except AssertionError as error:

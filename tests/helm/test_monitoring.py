@@ -68,7 +68,7 @@ def test_each_alert_has_a_cause_and_a_remedy() -> None:
 
 
 def check(*arguments: str | pathlib.Path) -> None:
-    """Run promtool, which ends with a status other than 0 where it finds an error."""
+    """Run promtool, which ends with a status other than 0 if it finds an error."""
     done = subprocess.run([program("promtool"), *arguments], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -1,4 +1,4 @@
-"""The values of the chart: documented, and rejected where they are invalid."""
+"""The values of the chart: documented, and rejected if they are invalid."""
 
 import json
 import pathlib

@@ -22,7 +22,7 @@ AT_ONCE: Final = 25
 PER_SECOND: Final = 500
 """Lines of a replica by the times in its log, so that a stream that is resumed repeats hundreds."""
 LONG: Final = 2000
-"""Characters of each line where the buffers of the system are to be full."""
+"""Characters of each line if the buffers of the system are to be full."""
 MORE: Final = 2500
 """Lines that are added while the buffers are not full: their size depends on the system."""
 

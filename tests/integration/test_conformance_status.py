@@ -181,7 +181,7 @@ def test_c56_worker_0_that_failed_has_not_completed(job: Moved) -> None:
 
 def test_c57_conditions_follow_the_jobs_life(stage: Stage) -> None:
     """The peer begins with Created, which repeats that the object exists; and it removes a condition
-    that another replaces, where TFDist sets it to False, so that one can see since when."""
+    that another replaces, if TFDist sets it to False, so that one can see since when."""
     job = stage.submit({"Worker": replica(2, restart_policy="OnFailure")})
     job.await_attempt(0)
     assert job.holds() == {"PodsReady", "Running"}

@@ -47,7 +47,7 @@ def job(namespace: str, name: str, **spec: Json) -> Json:
 
 
 def rejection(api: Api, jobs: str, manifest: Json) -> str:
-    """Return the message with which the API server rejects a job; "" where it accepts it."""
+    """Return the message with which the API server rejects a job; "" if it accepts it."""
     answer = api.send("POST", jobs, manifest, dryRun="All")
     return str(answer.json()["message"]) if answer.status_code == 422 else ""
 

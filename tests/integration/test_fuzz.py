@@ -39,7 +39,7 @@ def problems(manifest: Json) -> list[FieldError]:
 
 
 def rejection(api: Api, manifest: Json, **query: str) -> str:
-    """Return the message with which the API server rejects a manifest; "" where it accepts it."""
+    """Return the message with which the API server rejects a manifest; "" if it accepts it."""
     path = JOBS.format(ns=manifest["metadata"]["namespace"])
     answer = api.send("POST", path, manifest, fieldValidation="Strict", **query)
     assert answer.status_code in {201, 400, 422}, answer.text
@@ -105,7 +105,7 @@ def phase(api: Api, namespace: str, name: str) -> str:
 
 
 def why_invalid(api: Api, namespace: str, name: str) -> str:
-    """The reason of the condition Invalid where it is true; nothing elsewhere."""
+    """The reason of the condition Invalid if it is true; nothing elsewhere."""
     answer = api.send("GET", f"{JOBS.format(ns=namespace)}/{name}")
     conditions = answer.json().get("status", {}).get("conditions", ()) if answer.ok else ()
     return next((c["reason"] for c in conditions if c["type"] == "Invalid" and c["status"] == "True"), "")

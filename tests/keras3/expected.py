@@ -12,7 +12,7 @@ class Equal:
     """The mathematics is that of one process: each number differs by rounding alone."""
 
     tolerance: float
-    """Relative to the largest number of its array, or absolute where all are below one."""
+    """Relative to the largest number of its array, or absolute if all are below one."""
 
     without_strategy: bool = False
     """Whether the one process has TensorFlow's default strategy: Keras fails or takes a batch away under any other."""

@@ -80,7 +80,7 @@ def _result(name: str, value: Any) -> Any:
 
 
 def _leaves(path: str, value: Any) -> Iterator[tuple[str, npt.NDArray[Any]]]:
-    """Yield the arrays inside of dictionaries; a list is one array where its elements have one shape."""
+    """Yield the arrays inside of dictionaries; a list is one array if its elements have one shape."""
     if value is None:
         return
     if isinstance(value, Mapping):

@@ -69,6 +69,6 @@ class Chart:
         return [found for found in yaml.safe_load_all(self.text(values)) if found]
 
     def one(self, kind: str, name: str = "", **values: Any) -> Json:
-        """Return the one object of a kind, and of that name where one is given."""
+        """Return the one object of a kind, and of that name if one is given."""
         (found,) = [o for o in self.render(**values) if o["kind"] == kind and name in {"", o["metadata"]["name"]}]
         return found

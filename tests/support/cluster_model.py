@@ -86,7 +86,7 @@ class Cluster:
         return self.kueue.view() if self.kueue and self.kueue.served else None
 
     def _see_job(self) -> None:
-        """Let the controller see the job; it remembers the specifications before, where it has seen them."""
+        """Let the controller see the job; it remembers the specifications before, if it has seen them."""
         job, _, _ = parsed(self.kind, self.seen.edition)
         known = {**self.older, self.seen.generation: job} if job else self.older
         self.seen = replace(self.true)
@@ -266,7 +266,7 @@ class Cluster:
             self._remove(ended[which % len(ended)])
 
     def user(self, *, suspend: bool, workers: int) -> None:
-        """Have the user suspend or resume the job, and give it another size where it stands still."""
+        """Have the user suspend or resume the job, and give it another size if it stands still."""
         known = self.true.edition
         may_resize = known.workers is not None and (suspend or known.suspend or not self.true.status)
         self._write(replace(known, suspend=suspend, workers=workers if may_resize else known.workers))

@@ -69,7 +69,7 @@ def situation(
     edit: Edit | None = None,
     **fields: Any,
 ) -> Callable[[Test], Test]:
-    """Give a test a situation; its fixture `job` is the job, or `jobs` where it is given several.
+    """Give a test a situation; its fixture `job` is the job, or `jobs` if it is given several.
 
     Args:
         types: replica types of the TFJob.

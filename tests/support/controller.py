@@ -136,7 +136,7 @@ def controller(api: Api, folder: pathlib.Path, *, server: str = "", **environmen
             ended = process.poll() is not None  # the test killed it, or waited for its end
             process.terminate()
             code = process.wait(timeout=WAIT_SECONDS)
-            print((folder / "controller.log").read_text())  # pytest shows it where a test failed
+            print((folder / "controller.log").read_text())  # pytest shows it if a test failed
             assert ended or code in {0, -9}, (
                 f"after the signal to stop, the controller ended with {code}"
             )  # -9: the test's kill

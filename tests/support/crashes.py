@@ -59,7 +59,7 @@ def controlled(api: Api, folder: pathlib.Path, runs: Sequence[Run]) -> Iterator[
         finally:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-            print((folder / "controllers.log").read_text())  # pytest shows it where a test failed
+            print((folder / "controllers.log").read_text())  # pytest shows it if a test failed
 
 
 def logs_of(runs: Sequence[Run]) -> dict[int, str]:

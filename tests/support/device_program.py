@@ -21,7 +21,7 @@ class Config(tfdist_trainer.ProgramConfig):
 
 
 class Images(tfdist_trainer.Program):
-    """Convolutions, with batch normalization and dropout where replicas may differ."""
+    """Convolutions, with batch normalization and dropout if replicas may differ."""
 
     Config = Config
 

@@ -15,7 +15,7 @@ from tfdist_operator import app
 from tfdist_operator.kube.client import Client
 
 ENDED: Final = "ended with"
-"""Begins the line that a run's log gets where a controller has ended that was not to."""
+"""Begins the line that a run's log gets if a controller has ended that was not to."""
 _DIED: Final = 77
 _CHANGES: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 

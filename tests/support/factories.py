@@ -124,7 +124,7 @@ def planned(*args: Any, now: datetime = NOW, **kwargs: Any) -> Plan:
 
 
 def stored(*args: Any, **kwargs: Any) -> dict[str, Any]:
-    """Return the status that the plan writes, or the given one where it writes none."""
+    """Return the status that the plan writes, or the given one if it writes none."""
     observed = view(*args, **kwargs)
     return plan(observed, NOW, INSTALLATION).status or observed.status.to_json()
 

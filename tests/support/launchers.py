@@ -100,7 +100,7 @@ class Launchers:
             url = f"http://127.0.0.1:{self.report_ports[rank]}/v1/progress"
             with urllib.request.urlopen(url, timeout=30) as answer:
                 return ProgressReport.model_validate_json(answer.read())
-        except (OSError, HTTPException):  # also where it was killed while it answered
+        except (OSError, HTTPException):  # also if it was killed while it answered
             return None
 
     def get(self, path: str, rank: int = 0) -> str:

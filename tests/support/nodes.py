@@ -26,7 +26,7 @@ done
 
 
 def require_own_nodes(reason: str) -> None:
-    """Skip the test, for that `reason`, where the nodes are not those of this repository's kind cluster."""
+    """Skip the test, for that `reason`, if the nodes are not those of this repository's kind cluster."""
     if not target.choose().own:
         pytest.skip(reason)
 

@@ -98,7 +98,7 @@ def _post(url: str, content: bytes) -> None:
 
 @contextmanager
 def object_server(scheme: str, folder: Path) -> Iterator[ObjectServer]:
-    """Run a server for `s3` or `gs` until the block ends, built where it is not current; its files are in `folder`."""
+    """Run a server for `s3` or `gs` until the block ends, built if it is not current; its files are in `folder`."""
     (port,) = free_ports(1)
     server = ObjectServer(scheme, f"http://127.0.0.1:{port}")
     objects, metadata = folder / "objects", folder / "metadata"

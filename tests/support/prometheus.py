@@ -19,11 +19,11 @@ from tfdist_cluster.paths import State
 
 PROGRAMS: Final = ("promtool", "prometheus")
 _STARTS: Final = 3
-"""How often another port is tried where somebody else has taken the one that was free."""
+"""How often another port is tried if somebody else has taken the one that was free."""
 
 
 def program(name: str) -> pathlib.Path:
-    """Return one of the programs; the test is skipped where there is none and no Debian to fetch one from."""
+    """Return one of the programs; the test is skipped if there is none and no Debian to fetch one from."""
     found = shutil.which(name)
     if found:
         return pathlib.Path(found)

@@ -277,7 +277,7 @@ class World(Timeline):
         if end.dead:
             return
         if end.frozen:
-            # The other side has closed it meanwhile, and this side is notified; where the network was cut, it is not.
+            # The other side has closed it meanwhile, and this side is notified; if the network was cut, it is not.
             end.inbox.append(partial(self.lost, link, end, lease_expired=lease_expired and connection.cut))
             return
         if end is connection.member and end.link == link:

@@ -90,7 +90,7 @@ def streaming_node(api: Api, folder: pathlib.Path, ports: dict[int, int]) -> Ite
     finally:
         process.terminate()
         process.wait(WAIT_SECONDS)
-        print((folder / "kwok.log").read_text())  # pytest shows it where a test failed
+        print((folder / "kwok.log").read_text())  # pytest shows it if a test failed
         for pod in api.do("GET", "/api/v1/pods", fieldSelector=f"spec.nodeName={name}")["items"]:
             path = f"{PODS.format(ns=pod['metadata']['namespace'])}/{pod['metadata']['name']}"
             api.send("DELETE", path, {"gracePeriodSeconds": 0})

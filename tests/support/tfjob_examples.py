@@ -25,7 +25,7 @@ Json = dict[str, Any]
 
 @functools.cache
 def examples() -> dict[str, Json]:
-    """Return every TFJob below `examples/tensorflow`, by its file's path there; skip the test where Go is missing.
+    """Return every TFJob below `examples/tensorflow`, by its file's path there; skip the test if Go is missing.
 
     Raises:
         subprocess.CalledProcessError: the module cannot be downloaded.
@@ -58,7 +58,7 @@ def _paths(schema: Json, path: str) -> Iterator[str]:
 
 @functools.cache
 def module() -> pathlib.Path:
-    """Return the folder of the module in Go's cache, which downloads and verifies it once; skip where Go is missing.
+    """Return the folder of the module in Go's cache, which downloads and verifies it once; skip if Go is missing.
 
     Raises:
         subprocess.CalledProcessError: the module cannot be downloaded.

@@ -18,7 +18,7 @@ def replica(replicas: int | None = None, pod: Json | None = None, **fields: Any)
 
 
 def tfjob(types: Json | None = None, *, name: str = "fashion", policy: Json | None = None, **spec: Any) -> Json:
-    """Return the JSON of a TFJob, with two workers where `types` (a replica type by its key) has no others."""
+    """Return the JSON of a TFJob, with two workers if `types` (a replica type by its key) has no others."""
     made: Json = {
         "apiVersion": "kubeflow.org/v1",
         "kind": "TFJob",

@@ -109,7 +109,7 @@ def terminal(width: int | None) -> Iterator[None]:
 
 
 def transcript(width: int | None, run: Callable[[Transcript], None]) -> str:
-    """Return the output of commands: without colour, and where there is no terminal never cut."""
+    """Return the output of commands: without colour, and if there is no terminal never cut."""
     shown = Transcript(width)
     with terminal(width):
         run(shown)

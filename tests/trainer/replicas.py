@@ -80,7 +80,7 @@ class Replicas:
         try:
             with urllib.request.urlopen(url, timeout=30) as answer:
                 return str(answer.read().decode())
-        except (OSError, HTTPException):  # also where it was killed while it answered
+        except (OSError, HTTPException):  # also if it was killed while it answered
             return None
 
     def progress_when(self, wanted: Callable[[ProgressReport], bool], index: int = 0) -> ProgressReport:

@@ -60,7 +60,7 @@ class Largest(Metric):
         return 1
 
     def sums(self, labels: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-        """Return the largest prediction, where there is one."""
+        """Return the largest prediction, if there is one."""
         del labels
         largest = tf.constant(0.0)
         if tf.reduce_sum(weights) > 0:

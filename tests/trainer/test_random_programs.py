@@ -24,7 +24,7 @@ CASES: Final = [
 ]
 EXPORT: Final = {"formats": ["Keras"], "which": ["Final"]}
 TOLERANCE: Final = 1e-5
-"""Of each weight, relative to the largest one of its array, or absolute where all are below one."""
+"""Of each weight, relative to the largest one of its array, or absolute if all are below one."""
 
 
 def by_keras(number: int, batch: int) -> tuple[list[Any], int]:

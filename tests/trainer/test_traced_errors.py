@@ -134,7 +134,7 @@ def evaluate(program: Program) -> None:
 
 
 def called(wanted: Callable[[bool], bool]) -> Callable[[bool], bool]:
-    """Return what a model does before its result: fail where it is `wanted`."""
+    """Return what a model does before its result: fail if it is `wanted`."""
 
     def before(training: bool) -> bool:
         if wanted(training):

@@ -1,4 +1,4 @@
-"""Training examples are balanced over the members where whole files are uneven, and the log has each share."""
+"""Training examples are balanced over the members if whole files are uneven, and the log has each share."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace

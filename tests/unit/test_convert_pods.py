@@ -1,4 +1,4 @@
-"""The pods of a converted job are those of the TFJob, and are written once where the roles agree."""
+"""The pods of a converted job are those of the TFJob, and are written once if the roles agree."""
 
 from typing import Any
 

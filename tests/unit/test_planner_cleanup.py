@@ -20,7 +20,7 @@ def ended(pods: str = "worker-0:S worker-1:S", **run_policy: object) -> Lifecycl
 
 
 def nothing(todo: Plan) -> bool:
-    """Return whether a plan does nothing where nothing unwanted is left."""
+    """Return whether a plan does nothing if nothing unwanted is left."""
     return todo == Plan(obsolete=todo.obsolete, requeue_after_seconds=todo.requeue_after_seconds)
 
 

@@ -1,4 +1,4 @@
-"""The root cause where replicas fail because they lost a peer."""
+"""The root cause when replicas fail because they lost a peer."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""`/dev/shm` of a replica: larger than the container runtime's where several GPUs exchange through it."""
+"""`/dev/shm` of a replica: larger than the container runtime's if several GPUs exchange through it."""
 
 from typing import Any
 

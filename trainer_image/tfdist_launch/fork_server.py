@@ -229,7 +229,7 @@ def _run(python: PythonCommand) -> None:
 
 
 def _frames_of_program(frames: TracebackType | None) -> TracebackType | None:
-    """Return the traceback of an exception without the frames of this module and of `runpy`; all where no other is."""
+    """Return the traceback of an exception without the frames of this module and of `runpy`; all if no other is."""
     below = frames
     while below is not None and below.tb_frame.f_code.co_filename in {__file__, runpy.__file__, "<frozen runpy>"}:
         below = below.tb_next

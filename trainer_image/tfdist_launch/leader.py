@@ -110,7 +110,7 @@ class Leader:
         if lease_expired:
             slot.lease_expired = True
             self.not_before = max(self.not_before, now + FENCING_SECONDS)
-        # Also where its process is done: after an expired lease it may join a successor of this leader in a new round.
+        # Also if its process is done: after an expired lease it may join a successor of this leader in a new round.
         if self._has_no_root_cause and (was_active or lease_expired) and not self._is_independent(slot):
             return self._end_round() + self.tick(now)
         return self.tick(now)

@@ -119,7 +119,7 @@ def _random_seeds(model: Any) -> dict[str, list[Any]]:
 
 
 def _has_random_seeds(stored: StoredCheckpoint) -> bool:
-    """Return whether the checkpoint has random seeds; also where it cannot be read, which is reported then."""
+    """Return whether the checkpoint has random seeds; also if it cannot be read, which is reported then."""
     try:
         names = tf.train.load_checkpoint(str(stored.path() / VARIABLES)).get_variable_to_shape_map()
     except (tf.errors.OpError, ValueError):

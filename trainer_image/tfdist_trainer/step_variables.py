@@ -55,7 +55,7 @@ class BatchNormSync:
         self._gang.strategy.run(average)
 
     def _mean(self, values: Sequence[tf.Tensor], weight: tf.Tensor) -> list[tf.Tensor]:
-        """Return the means over all replicas of `values`, which may be NaN where `weight` is 0."""
+        """Return the means over all replicas of `values`, which may be NaN if `weight` is 0."""
         if not values:
             return []
         weighted = [tf.math.multiply_no_nan(value, tf.cast(weight, value.dtype)) for value in values]

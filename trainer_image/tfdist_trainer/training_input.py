@@ -1,4 +1,4 @@
-"""Opens the training examples of all members, and balances them where whole files are uneven.
+"""Opens the training examples of all members, and balances them if whole files are uneven.
 
 A step takes a batch from every member. If one member has most of the examples, the others take part in most steps with
 examples of weight zero: an epoch takes more steps, each with a part of the global batch. The number of records is known
@@ -83,7 +83,7 @@ def _order(context: Context, *, by_index: bool) -> int:
 
 
 def _log_share(context: Context, pipeline: InputPipeline) -> None:
-    """Log the share of this member: files where they are known, examples, and steps of an epoch."""
+    """Log the share of this member: files if they are known, examples, and steps of an epoch."""
     program, files, sharding = context.program, None, None
     if isinstance(program, FromFiles):
         part = program.assignment(Split.TRAIN, context.shard)

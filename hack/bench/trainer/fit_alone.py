@@ -1,4 +1,4 @@
-"""What the engine costs `fit` of Keras 3 in one process, where it leaves everything to Keras.
+"""What the engine costs `fit` of Keras 3 in one process, if it leaves everything to Keras.
 
 Each measurement is a process of its own: functions of Keras that were replaced cannot be given back.
 """

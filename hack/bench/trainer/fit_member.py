@@ -1,4 +1,4 @@
-"""One process of a contest of `fit_turns`: `fit_member.py CONTESTANT ALLOWED EXAMPLES` trains, and waits where it must.
+"""One process of a contest of `fit_turns`: `fit_member.py CONTESTANT ALLOWED EXAMPLES` trains, and waits when it must.
 
 The chief prints a line for each epoch, or as many examples: how many a second. The file ALLOWED has the number of
 epochs after which all wait until it has a larger one. `fit` takes the first EXAMPLES, or all.

@@ -63,7 +63,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _store(options: argparse.Namespace, section: str, measure: Callable[[], list[Row]]) -> None:
-    """Measure the rows of a section, and print and store them where there are any."""
+    """Measure the rows of a section, and print and store them if there are any."""
     began, load = datetime.now(UTC), os.getloadavg()[0]
     rows = measure()
     if rows:

@@ -23,7 +23,7 @@ class TurnTaker(Reporter):
         self._go, self._done = threading.Event(), threading.Event()
 
     def update(self, **changes: Any) -> None:
-        """Take note, and where the turn is over wait for the next."""
+        """Take note, and if the turn is over wait for the next."""
         super().update(**changes)
         if changes.get("phase") is Phase.TRAINING and changes.get("step", -1) >= self._until:
             self._done.set()

@@ -54,7 +54,7 @@ def is_current(output: Path, key: str) -> bool:
 
 
 def publish(output: Path, key: str, make: Callable[[Path], None]) -> None:
-    """Make an output under a temporary name, then put it in its place; does nothing where it is current.
+    """Make an output under a temporary name, then put it in its place; does nothing if it is current.
 
     Args:
         output: file or folder.
@@ -73,7 +73,7 @@ def publish(output: Path, key: str, make: Callable[[Path], None]) -> None:
 
 
 def cached(folder: Path, name: str, key: str, make: Callable[[Path], None], *, kept: int = 3) -> Path:
-    """Return the file or folder of a cache that is made from the inputs with hash `key`, made where it is missing.
+    """Return the file or folder of a cache that is made from the inputs with hash `key`, made if it is missing.
 
     An entry under its final name is complete and never changes, so processes that use one need no lock. Two that make
     the same one wait for each other.

@@ -2,7 +2,7 @@
 
 An engine that answers is used as it is and never stopped. One that is started here keeps its data in the state
 folder, is known by the identity of its process, and ends with `down`. Its default runtime is the capability-trimming
-wrapper only where a capability is missing; on other machines nothing differs from a plain dockerd.
+wrapper only if a capability is missing; on other machines nothing differs from a plain dockerd.
 """
 
 import os
@@ -50,7 +50,7 @@ def ensure(state: State) -> None:
         _require_root()
         process.stop(pid_file(state))  # one that runs but does not answer; a new one takes over what it left
         _install()
-        if not answers():  # installing started it where systemd runs
+        if not answers():  # installing started it if systemd runs
             _start(state)
 
 
@@ -78,7 +78,7 @@ def _answers_soon() -> bool:
 
 
 def _install() -> None:
-    """Install Debian's engine where the machine has none."""
+    """Install Debian's engine if the machine has none."""
     if _dockerd() is not None:
         return
     if shutil.which("apt-get") is None:
@@ -131,7 +131,7 @@ def _start(state: State) -> None:
 
 
 def _runtime(state: State) -> list[str]:
-    """Return the options that make the trimming wrapper the default runtime, where it is needed."""
+    """Return the options that make the trimming wrapper the default runtime, if it is needed."""
     lacking = missing_capabilities()
     if not lacking:
         return []
@@ -150,7 +150,7 @@ def _forget_dead_containerd() -> None:
         name = Path(f"/proc/{pid}/comm").read_text().strip()
     except (FileNotFoundError, ProcessLookupError, ValueError):
         pid, name = 0, ""
-    # It dies with a killed dockerd, and may stay a zombie where the machine's first process collects none.
+    # It dies with a killed dockerd, and may stay a zombie if the machine's first process collects none.
     if name != "containerd" or process.start_time(pid) is None:
         recorded.unlink(missing_ok=True)
 

@@ -1,7 +1,7 @@
 """Executables from Go modules: those of `hack/cluster/go`, schedulers, and a few tools at fixed versions.
 
 `go build` has its own cache; that of executables saves even the seconds that a lookup there takes, and lets an
-executable be used where Go's cache has been emptied.
+executable be used if Go's cache has been emptied.
 """
 
 import os
@@ -45,12 +45,12 @@ HELM = Program("helm", "helm.sh/helm/v3/cmd/helm", 45)
 
 
 def program(state: State, wanted: Program) -> Path:
-    """Build an executable of `hack/cluster/go` where it is not current, and return its path."""
+    """Build an executable of `hack/cluster/go` if it is not current, and return its path."""
     return _from_module(state, wanted, state.bin, GO_MODULE, versions.KUBERNETES)
 
 
 def older(state: State, version: str, names: Sequence[str]) -> Path:
-    """Build the servers of an older Kubernetes where they are not current; return their folder."""
+    """Build the servers of an older Kubernetes if they are not current; return their folder."""
     folder = state.folder(f"kubernetes-{version}")
     _from_module(
         state, Program("kube", "./cmd/kube", 300, tuple(names)), folder, GO_MODULE.with_name(f"go-{version}"), version
@@ -66,7 +66,7 @@ def _from_module(state: State, wanted: Program, folder: Path, module: Path, vers
 
 
 def edited(state: State, wanted: Program, module: Path, required: str, edits: Sequence[Edit]) -> Path:
-    """Build an executable of a module that another one requires, where it is not current, and return its path.
+    """Build an executable of a module that another one requires, if it is not current, and return its path.
 
     Args:
         state: of this clone.
@@ -80,7 +80,7 @@ def edited(state: State, wanted: Program, module: Path, required: str, edits: Se
 
 
 def tool(state: State, name: str) -> Path:
-    """Build one of the extra tools where it is not current, and return its path."""
+    """Build one of the extra tools if it is not current, and return its path."""
     package = versions.EXTRA_TOOLS[name]
     wanted = Program(name, package, 100)
     return _linked(state, wanted, state.bin, content.digest(package, BUILD_FLAGS), partial(_install, package))
@@ -92,7 +92,7 @@ def is_cached(state: State, wanted: Program) -> bool:
 
 
 def _linked(state: State, wanted: Program, folder: Path, key: str, make: Callable[[Path, Path], None]) -> Path:
-    """Build an executable where the cache has none of this key, and link to it by all its names."""
+    """Build an executable if the cache has none of this key, and link to it by all its names."""
 
     def compiled(output: Path) -> None:
         require_go()

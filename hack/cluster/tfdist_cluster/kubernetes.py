@@ -30,7 +30,7 @@ def chosen(environment: Mapping[str, str] = os.environ) -> str:
 
 
 def programs(state: State, version: str) -> Mapping[str, Path]:
-    """Return the servers of a control plane by name, built where they are not current."""
+    """Return the servers of a control plane by name, built if they are not current."""
     newest = tools.ensure(state, "kube-apiserver").parent
     found = {name: newest / name for name in ("etcd", *SERVERS)}
     if version != versions.KUBERNETES:
@@ -41,7 +41,7 @@ def programs(state: State, version: str) -> Mapping[str, Path]:
 
 
 def require_same(folder: Path, version: str, *, runs: bool) -> None:
-    """Check that what runs in `folder` is of that version, and record the version where nothing runs.
+    """Check that what runs in `folder` is of that version, and record the version if nothing runs.
 
     Raises:
         ClusterError: another one runs.

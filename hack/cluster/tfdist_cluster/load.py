@@ -1,4 +1,4 @@
-"""Loading image archives into the nodes of the kind cluster, all nodes at once, and only where it is needed.
+"""Loading image archives into the nodes of the kind cluster, all nodes at once, and only if it is needed.
 
 An archive is what `docker save` writes. A node has an image if the archive's tag refers, in the node's containerd, to a
 manifest with the same configuration digest, which is the image's id.

@@ -63,7 +63,7 @@ def exists(image: str) -> bool:
 
 
 def build(state: State, parts: Parts) -> str:
-    """Build the image where the engine does not have it, and return its name."""
+    """Build the image if the engine does not have it, and return its name."""
     image = parts.image()
     if exists(image):
         return image

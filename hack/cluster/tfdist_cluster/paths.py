@@ -38,13 +38,13 @@ class State:
         return cls(root, cache)
 
     def cached(self, name: str) -> Path:
-        """Return a folder of the cache, made where it is missing."""
+        """Return a folder of the cache, made if it is missing."""
         path = self.cache / name
         path.mkdir(parents=True, exist_ok=True)
         return path
 
     def folder(self, name: str) -> Path:
-        """Return a folder of the state, made where it is missing."""
+        """Return a folder of the state, made if it is missing."""
         path = self.root / name
         path.mkdir(parents=True, exist_ok=True)
         return path

@@ -41,7 +41,7 @@ def boot_id() -> str:
 
 
 def start_time(pid: int) -> str | None:
-    """Return boot and clock ticks at which a process started, or None where none runs under this id."""
+    """Return boot and clock ticks at which a process started, or None if none runs under this id."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
@@ -103,5 +103,5 @@ def stop(pid_file: Path, *, grace_seconds: float = 15) -> bool:
 
 def _ended(identity: Identity) -> bool:
     with contextlib.suppress(ChildProcessError):
-        os.waitpid(identity.pid, os.WNOHANG)  # where it is a child of this very process
+        os.waitpid(identity.pid, os.WNOHANG)  # if it is a child of this very process
     return not identity.alive()

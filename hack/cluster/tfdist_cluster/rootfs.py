@@ -23,7 +23,7 @@ UNNEEDED = (
 
 
 def ensure(state: State) -> Path:
-    """Make the root file system where it is not current, and return its folder."""
+    """Make the root file system if it is not current, and return its folder."""
 
     def installed(folder: Path) -> None:
         _require_debootstrap()

@@ -78,6 +78,6 @@ PROGRAMS: Final = {
 
 
 def ensure(state: State, name: str) -> Path:
-    """Build an executable where it is not current, and return its path."""
+    """Build an executable if it is not current, and return its path."""
     scheduler, program = PROGRAMS[name]
     return gobuild.edited(state, program, scheduler.requiring, scheduler.module, scheduler.edits)

@@ -54,7 +54,7 @@ def _cluster(state: State, nodes: list[kind.Node]) -> tuple[list[Row], bool]:
 
 
 def _ask(state: State, *arguments: str) -> dict[str, str]:
-    """Return name and value of each line that kubectl prints; nothing where it cannot."""
+    """Return name and value of each line that kubectl prints; nothing if it cannot."""
     command = [state.bin / "kubectl", "--kubeconfig", state.kubeconfig, "--request-timeout=5s", *arguments]
     try:
         output = shell.run(command, timeout_seconds=15)

@@ -15,7 +15,7 @@ def names() -> list[str]:
 
 
 def ensure(state: State, name: str) -> Path:
-    """Build a program where it is not current, and return its path.
+    """Build a program if it is not current, and return its path.
 
     Raises:
         ClusterError: there is no such program.

@@ -35,7 +35,7 @@ def up(state: State, count: int) -> None:
 
 
 def _node_image(state: State) -> str:
-    """Return a node image that the engine has: the released one where a registry answers, else one built here."""
+    """Return a node image that the engine has: the released one if a registry answers, else one built here."""
     released = versions.RELEASED_NODE_IMAGE
     if node_image.exists(released) or (not gobuild.is_cached(state, gobuild.KUBE) and _pull(released)):
         build(state, ("kind", "kube"))
@@ -52,7 +52,7 @@ def _pull(image: str) -> bool:
 
 
 def build(state: State, targets: tuple[str, ...]) -> str:
-    """Build parts; return the name of the node image, or nothing where it was not wanted."""
+    """Build parts; return the name of the node image, or nothing if it was not wanted."""
     gobuild.require_architecture()
     with lock.exclusive(state.root / "build.lock"), ThreadPoolExecutor() as pool:
         parts = _start(state, pool, targets)

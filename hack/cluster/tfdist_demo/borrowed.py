@@ -2,7 +2,7 @@
 
 `python3 -m tfdist_demo.borrowed check|clean`, with the cluster in `KUBECONFIG`. Everything of the tests has a name of
 its own (`place.TESTS`) or is in a namespace that begins like it. What the definition of TFDistJob is to a cluster there
-can be only once, so where TFDist is installed the tests do not start. What a run that was killed has left is known
+can be only once, so if TFDist is installed the tests do not start. What a run that was killed has left is known
 by its names; the next run, or `clean`, removes it.
 """
 
@@ -78,7 +78,7 @@ def clean(kubectl: Kubectl) -> None:
 
 
 def _jobs(kubectl: Kubectl) -> None:
-    """Delete all jobs while the tests' controller runs: where the definition is the tests', so are the jobs."""
+    """Delete all jobs while the tests' controller runs: if the definition is the tests', so are the jobs."""
     if _has_our_definition(kubectl):
         kubectl.run(
             "delete", "tfdistjobs", "--all", "--all-namespaces", "--ignore-not-found", "--wait=true",
@@ -122,7 +122,7 @@ def _has_our_definition(kubectl: Kubectl) -> bool:
 
 
 def _roles(kubectl: Kubectl) -> None:
-    """Delete what Helm leaves where it could not uninstall."""
+    """Delete what Helm leaves if it could not uninstall."""
     selector = f"--selector=app.kubernetes.io/instance={kubectl.place.release},app.kubernetes.io/part-of=tfdist"
     for kind in OF_CLUSTER:
         kubectl.run("delete", kind, selector, "--ignore-not-found")
@@ -155,7 +155,7 @@ def _delete_volumes(kubectl: Kubectl, names: list[str]) -> None:
 
 
 def borrow(chosen: target.Target) -> target.Target:
-    """Return the cluster with the tests' own names, where it is not the one that is made here."""
+    """Return the cluster with the tests' own names, if it is not the one that is made here."""
     return chosen if chosen.own else replace(chosen, place=TESTS)
 
 

@@ -30,7 +30,7 @@ class Helm:
         return shell.run([self.program, *arguments], env=environment, timeout_seconds=TIMEOUT_SECONDS)
 
     def package(self, chart: Path = CHART, version: str = "") -> Path:
-        """Pack a chart, as one of another version where one is given, and return the archive."""
+        """Pack a chart, as one of another version if one is given, and return the archive."""
         folder = paths.State.from_environment().folder("charts")
         options = [f"--version={version}"] if version else []
         output = self.run("package", str(chart), f"--destination={folder}", *options)

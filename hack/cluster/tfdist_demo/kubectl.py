@@ -41,7 +41,7 @@ class Kubectl:
             )
 
     def get(self, *arguments: str) -> dict[str, Any] | None:
-        """Return an object or a list, or None where there is no such object."""
+        """Return an object or a list, or None if there is no such object."""
         try:
             printed = self.run("get", *arguments, "--output=json", "--ignore-not-found")
         except CommandError as error:

@@ -31,7 +31,7 @@ WELCOME: Final = "TFDist without a cluster: {file} as processes of this machine.
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Prepare the data and become the run; return only where that fails."""
+    """Prepare the data and become the run; return only if that fails."""
     parser = argparse.ArgumentParser(prog="tfdist_demo.on_this_machine", description=__doc__)
     parser.add_argument("file", nargs="?", type=Path, default=EXAMPLE, help=f"file or folder (default: {EXAMPLE})")
     options = parser.parse_args(arguments)

@@ -13,7 +13,7 @@ ENVIRONMENT = """
 environment:
   REGISTRY       push here instead of loading into the nodes, e.g. registry.example.com/team
   BASE_IMAGE     the base to build upon (default: python:3.11-slim-bookworm, or one made by debootstrap)
-  IMAGE_BUILDER  docker or buildah (default: docker where its engine has the base or can pull it)
+  IMAGE_BUILDER  docker or buildah (default: docker if its engine has the base or can pull it)
   KUBECONFIG     the cluster to load into (default: the project's own)
   TFDIST_STATE   where logs and what runs are kept (default: .state in the repository)
   TFDIST_CACHE   where builds are kept, for all clones (default: ~/.cache/tfdist)

@@ -1,4 +1,4 @@
-"""The base image where no registry can be reached: Debian's smallest system with Python, by debootstrap.
+"""The base image if no registry can be reached: Debian's smallest system with Python, by debootstrap.
 
 The name carries a hash of this recipe, so a changed recipe makes a new base, and an archive under its final name
 is complete. It holds what `python:3.11-slim-bookworm` is used for here: Python 3.11, venv, CA certificates.

@@ -1,6 +1,6 @@
 """The two programs that build images: buildah, which needs no daemon, and a Docker engine.
 
-Both take the same Dockerfiles and leave a `docker-archive`. Docker is used where its engine has or can pull the
+Both take the same Dockerfiles and leave a `docker-archive`. Docker is used if its engine has or can pull the
 base image; everywhere else buildah builds upon a base made here, with its storage inside the cache.
 """
 
@@ -45,7 +45,7 @@ class Builder(Protocol):
         """Push the image `source` of an archive to a registry under `name`."""
 
     def forget(self, repository: str, kept: Collection[str]) -> None:
-        """Remove the images of a repository but those `kept`, where they are the project's own to remove."""
+        """Remove the images of a repository but those `kept`, if they are the project's own to remove."""
 
 
 @dataclass(frozen=True, slots=True)

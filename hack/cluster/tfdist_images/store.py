@@ -16,7 +16,7 @@ ROOT: Final = paths.REPOSITORY
 
 
 def folder(name: str) -> Path:
-    """Return a folder of the cache, made where it is missing; `name` may have several parts."""
+    """Return a folder of the cache, made if it is missing; `name` may have several parts."""
     return paths.State.from_environment().cached(name)
 
 

@@ -84,7 +84,7 @@ def _type(schema: Schema) -> Schema:
 
 
 def _field(schema: Schema) -> str | Schema:
-    """Return a field: the name of its type where that is sufficient, otherwise an object."""
+    """Return a field: the name of its type if that is sufficient, otherwise an object."""
     if schema.get("type") == "array":
         return {"list": _value(schema["items"]), **_enum(schema["items"]), **_patch(schema)}
     if "additionalProperties" in schema:

@@ -53,7 +53,7 @@ class Resync:
     Args:
         client: client of the API server.
         jobs: the caches of jobs, which every resync compares; one for each namespace, or one for all.
-        others: the caches that are compared before leading, and by every resync where they are `periodic`.
+        others: the caches that are compared before leading, and by every resync if they are `periodic`.
         enqueue: enqueues every known job, spread over a number of seconds.
         interval_seconds: between two resyncs, ±10 %.
         sleep: waits for a number of seconds.

@@ -213,7 +213,7 @@ class Client:
         raise error
 
     async def _json(self, response: aiohttp.ClientResponse) -> Json:
-        """Return the body; {} where its content type is not JSON, as for the error page of a proxy."""
+        """Return the body; {} if its content type is not JSON, as for the error page of a proxy."""
         if "json" not in response.headers.get("Content-Type", ""):
             return {}
         try:

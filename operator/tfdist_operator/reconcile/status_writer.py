@@ -28,7 +28,7 @@ _RETRY_SECONDS: Final = 600.0
 """When a rejected field is written again: the CRD or a policy may have changed."""
 _TOO_LARGE: Final = 413
 _FIELD: Final = re.compile(r"status\.(\w+)(?:\.([a-z]\w*))?")
-"""A field of the status, in the API server's notation: its first name, and the second, where that is no index."""
+"""A field of the status, in the API server's notation: its first name, and the second, if that is no index."""
 _ESSENTIAL: Final = frozenset(
     {"activeSince", "attempt", "completionTime", "conditions", "gangs", "observedGeneration", "phase", "replicas"}
     | {"restartedAt", "restarts", "startTime"}

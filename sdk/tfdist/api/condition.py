@@ -18,7 +18,7 @@ class Condition(ApiModel):
     reason: Annotated[str, Field(max_length=256)]
     """Reason of the last transition, a CamelCase word."""
     message: Annotated[str, Field(max_length=4096)]
-    """Human-readable details of the last transition, with the remedy where there is one."""
+    """Human-readable details of the last transition, with the remedy if there is one."""
     observed_generation: int
     """`metadata.generation` that the condition was derived from."""
     last_transition_time: Time

@@ -18,7 +18,7 @@ class Planned:
     meaning: str
     """Planned effect."""
     values: tuple[str, ...] = ()
-    """Unsupported values; empty where the whole field is unsupported."""
+    """Unsupported values; empty if the whole field is unsupported."""
 
     @property
     def message(self) -> str:

@@ -86,7 +86,7 @@ class GangStatus(ApiModel):
     template: ShortText = Field(default_factory=str)
     """Fingerprint of the pods of this attempt."""
     generation: int = Field(default_factory=int)
-    """Generation of the specification of the pods of this attempt; 0 where it is not known."""
+    """Generation of the specification of the pods of this attempt; 0 if it is not known."""
     excluded_nodes: Annotated[tuple[ShortText, ...], Field(alias="avoided", max_length=MAX_REPLICAS)] = Field(
         default_factory=tuple
     )
@@ -97,7 +97,7 @@ class GangStatus(ApiModel):
     launcher_key: bool = Field(default_factory=bool)
     """Whether the pods of this attempt get the key of their launchers from the Secret of the job."""
     progress: GangProgress | None = None
-    """Progress of the attempt, where `progressDeadlineSeconds` is set."""
+    """Progress of the attempt, if `progressDeadlineSeconds` is set."""
 
     @model_validator(mode="before")
     @classmethod

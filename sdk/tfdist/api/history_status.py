@@ -38,12 +38,12 @@ class Usage(ApiModel):
 
 
 class AttemptStatus(ApiModel):
-    """An attempt, or a round of it where the launchers restart the gang in place."""
+    """An attempt, or a round of it if the launchers restart the gang in place."""
 
     attempt: int
     """Number of the attempt, from 0."""
     round: int | None = None
-    """Round of the attempt, from 0, where the launchers restart the gang in place."""
+    """Round of the attempt, from 0, if the launchers restart the gang in place."""
     started_at: Time
     """Time at which it began: its pods are created then."""
     ended_at: Time | None = None

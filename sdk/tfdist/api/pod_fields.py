@@ -131,7 +131,7 @@ class PodFields(ApiModel):
     `IfNotPresent`."""
     command: Annotated[list[Text] | None, Field(min_length=1, max_length=256)] = None
     """Entrypoint array, not executed in a shell. Defaults to the entrypoint of `image`, or to the bundled trainer,
-    which runs `training`, where `image` is not set."""
+    which runs `training`, if `image` is not set."""
     args: Annotated[list[Text] | None, Field(max_length=256)] = None
     """Arguments of the entrypoint. Defaults to the image's CMD."""
     working_dir: Text | None = None

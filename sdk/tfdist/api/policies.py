@@ -64,7 +64,7 @@ class RunPolicy(ApiModel):
     """Deadlines, restart limit, suspension and clean-up."""
 
     suspend: Boolean = False
-    """Suspend the job: its pods save a checkpoint where they can and are deleted. Setting it to false resumes from the
+    """Suspend the job: its pods save a checkpoint if they can and are deleted. Setting it to false resumes from the
     last checkpoint."""
     start_deadline_seconds: Seconds | None = None
     """Seconds within which all replicas must have started, otherwise the job fails. Defaults to no deadline; but an

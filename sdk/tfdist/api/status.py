@@ -160,7 +160,7 @@ class ReplicaFailure(ApiModel):
     attempt: int
     """Number of the attempt that failed, from 0."""
     round: int | None = None
-    """Round of the attempt, from 0, where the launchers restart the gang in place."""
+    """Round of the attempt, from 0, if the launchers restart the gang in place."""
     role: ShortText
     """Role of the replica."""
     index: int

@@ -176,7 +176,7 @@ class TFDistSweepSpec(ApiModel):
 
     @property
     def metric_name(self) -> str | None:
-        """The metric that compares the trials, with its default; None where it has none."""
+        """The metric that compares the trials, with its default; None if it has none."""
         evaluation = self.template.spec.evaluation
         return self.metric or (evaluation.metric if evaluation else None)
 

@@ -74,7 +74,7 @@ class TrainingSpec(ApiModel):
     script: Annotated[str, StringConstraints(min_length=1, max_length=1024, pattern=patterns.SCRIPT)] | None = None
     """Python script that every replica runs, such as a Keras script with `MultiWorkerMirroredStrategy`: a file that
     ends with `.py`, relative to the directory of `source` or absolute in the image, or a module such as
-    `package.train`. It runs under the launcher, or with the `python` of `image` where that is set. Cannot be used if
+    `package.train`. It runs under the launcher, or with the `python` of `image` if that is set. Cannot be used if
     `program`, `command` or `args` of the container is set."""
     args: Annotated[list[Text] | None, Field(max_length=256)] = None
     """Arguments of the script. Requires `script`. Defaults to none."""

@@ -12,7 +12,7 @@ from tfdist.cli.main import main as command
 
 _FILES: Final = 0
 _NO_FILES: Final = 4
-"""Directives of kubectl: what its shell completes where there are no words."""
+"""Directives of kubectl: what its shell completes if there are no words."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

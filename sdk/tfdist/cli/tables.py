@@ -14,7 +14,7 @@ Row = Sequence[str]
 
 _GAP: Final = 3
 _NARROW_GAP: Final = 2
-"""Spaces between columns: those of kubectl, and on a terminal, where space is short."""
+"""Spaces between columns: those of kubectl, and on a terminal, if space is short."""
 _LEAST_TEXT: Final = 30
 """Least columns for wrapped text in the last column of a table; with fewer it is below its row."""
 _MINUTE, _HOUR, _DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
@@ -79,7 +79,7 @@ def text_rows(
     indent: str = "",
     colour: bool = False,
 ) -> list[str]:
-    """Return rows as lines; the last column is text, which is wrapped, or below its row where space is short."""
+    """Return rows as lines; the last column is text, which is wrapped, or below its row if space is short."""
     prefix = sum(widths[:-1]) + _NARROW_GAP * (len(widths) - 1) + len(indent)
     room = None if width is None else width - prefix
     lines = []
@@ -105,7 +105,7 @@ def wrapped(text: str, width: int | None, indent: str = "") -> list[str]:
 
 
 def cut(text: str, width: int) -> str:
-    """Return text of at most `width` terminal columns, with an ellipsis where it is cut."""
+    """Return text of at most `width` terminal columns, with an ellipsis if it is cut."""
     return text if cell_len(text) <= width else f"{set_cell_size(text, width - 1)}…"
 
 

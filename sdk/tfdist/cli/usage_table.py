@@ -44,7 +44,7 @@ class Spent:
 
     @property
     def productive(self) -> float | None:
-        """Share of the time in steps that were kept; None where nothing is known of its time."""
+        """Share of the time in steps that were kept; None if nothing is known of its time."""
         return _share(self.productive_seconds, self.attempt_seconds)
 
     @property
@@ -109,7 +109,7 @@ def amount(value: float) -> str:
 
 
 def percentage(share: float | None) -> str:
-    """Return a share in percent; "" where it is not known."""
+    """Return a share in percent; "" if it is not known."""
     return "" if share is None else f"{share:.0%}"
 
 

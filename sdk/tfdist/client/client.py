@@ -199,7 +199,7 @@ class Client:
             return Job(self.api.request("PATCH", self._path(name), change, content_type=MERGE_PATCH))
 
     def pods(self, name: str) -> list[Json]:
-        """Return the pods of a job as JSON, those of earlier attempts included where they are kept."""
+        """Return the pods of a job as JSON, those of earlier attempts included if they are kept."""
         path = f"/api/v1/namespaces/{self.namespace}/pods"
         return list(self.api.items(path, {"labelSelector": f"{JOB_LABEL}={name}"}))
 
@@ -263,7 +263,7 @@ class Client:
         return find_batch(self, name)
 
     def similar(self, name: str) -> str | None:
-        """Return the most similar name of a job of the namespace, among its first 500; None where none is similar.
+        """Return the most similar name of a job of the namespace, among its first 500; None if none is similar.
 
         Raises:
             ClientError: the request failed.

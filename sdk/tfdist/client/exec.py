@@ -18,7 +18,7 @@ from tfdist.contract import MAIN_CONTAINER
 from tfdist.contract_model import printable
 
 SHELL: Final = ("sh", "-c", "if command -v bash >/dev/null 2>&1; then exec bash; fi; exec sh")
-"""Command that is bash where the image has it."""
+"""Command that is bash if the image has it."""
 
 _STDIN, _STDOUT, _STDERR, _RESULT, _SIZE = range(5)
 """Channels of `v4.channel.k8s.io` and `v5.channel.k8s.io`."""

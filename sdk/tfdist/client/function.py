@@ -31,7 +31,7 @@ R = TypeVar("R")
 Json = dict[str, Any]
 
 ARGUMENTS: Final = "tfdist.dev/arguments"
-"""Annotation with the arguments of the function, as JSON, where they are short."""
+"""Annotation with the arguments of the function, as JSON, if they are short."""
 
 _CLIENT: Final = "client"
 _NAME_CHARACTERS: Final = 40

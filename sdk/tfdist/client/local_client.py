@@ -204,7 +204,7 @@ class LocalClient(Client):
         raise NotPossible(f"there is no namespace {namespace} on this machine")
 
     def similar(self, name: str) -> str | None:
-        """Return the most similar name of a job; None where none is similar."""
+        """Return the most similar name of a job; None if none is similar."""
         return suggest(name, (job.name for job in self.list()))
 
     def _run(self, name: str) -> LocalRun:

@@ -1,4 +1,4 @@
-"""Python stacks of a replica, from its report port: those of the training process where the launcher runs it."""
+"""Python stacks of a replica, from its report port: those of the training process if the launcher runs it."""
 
 from typing import Final
 

@@ -1,6 +1,6 @@
 """Notes on what TFDist gives pods, or takes from them, without a field of the TFJob that shows it.
 
-Each note is written once for a job, at the first field that it concerns, and only where a field does.
+Each note is written once for a job, at the first field that it concerns, and only if a field does.
 """
 
 import re

@@ -70,7 +70,7 @@ def _network(job: TFDistJob, generation: int, installation: Installation) -> tup
 
 
 def tensorboard_objects(job: TFDistJob, installation: Installation) -> tuple[Manifest, ...]:
-    """Return the objects of the job's TensorBoard; the job continues where they are rejected."""
+    """Return the objects of the job's TensorBoard; the job continues if they are rejected."""
     board = job.spec.tensor_board
     return tensorboard(job, board, installation) if board else ()
 

@@ -20,7 +20,7 @@ from tfdist.render.template import main_container
 from tfdist.validation import FieldError
 
 FETCH: Final = "fetch"
-"""Name of the process that fetches or unpacks the source, where replicas have their host names."""
+"""Name of the process that fetches or unpacks the source, if replicas have their host names."""
 
 _PORT_VARIABLE: Final = re.compile(r"TFDIST_[A-Z]+_PORT")
 """Variables of the contract that hold a port on which the replica listens."""

@@ -6,7 +6,7 @@ from tfdist.render.gang import GangName
 
 
 def stored_record(status: TFDistJobStatus, gang: GangName) -> GangStatus | None:
-    """Return the state of a gang from the status; None where it was never started."""
+    """Return the state of a gang from the status; None if it was never started."""
     return (status.gangs or {}).get(gang)
 
 

@@ -48,7 +48,7 @@ class ProbeResult:
     probe_id: str
     """Identity of the probe: the attempt, and since when it makes no progress."""
     behind: str
-    """Name of the replica that did not answer, or that has done the fewest steps; "" where none is known to be."""
+    """Name of the replica that did not answer, or that has done the fewest steps; "" if none is known to be."""
     stacks: str
     unresponsive: tuple[str, ...] = ()
     """Names of the replicas that did not answer; an unreadable answer counts as an answer."""
@@ -157,7 +157,7 @@ class JobView:
     throttled_seconds: float = 0.0
     """Seconds until a status in which only counters changed may be written."""
     launcher_key: str = ""
-    """Key for the Secret of the launchers, where that does not exist yet; random, and new with each reconcile."""
+    """Key for the Secret of the launchers, if that does not exist yet; random, and new with each reconcile."""
     log_of: Callable[[str, PodSummary], str] = kubectl_logs
     """Returns where the log of a pod is, given its namespace, for messages; a local run has files."""
     directory_users: tuple[DirectoryUser, ...] = ()

@@ -77,7 +77,7 @@ class PodSummary:
     message: str
     """The termination message, or the text that belongs to `reason`."""
     container: str = MAIN_CONTAINER
-    """The container of `reason` and `message`: an init container where one failed."""
+    """The container of `reason` and `message`: an init container if one failed."""
     sidecars_run: bool = False
     """Whether ordinary containers still run after `tensorflow` ended: the pod keeps its resources then."""
     checkpoint_at: str = ""

@@ -94,7 +94,7 @@ class PlanBuilder:
         self._states[state.gang.name] = self._at_start(state)
 
     def _at_start(self, state: GangState) -> GangState:
-        """Return the state with the key of the launchers and the gang scheduler where an attempt begins now.
+        """Return the state with the key of the launchers and the gang scheduler if an attempt begins now.
 
         An attempt that an earlier version began keeps its token, or has none: all its pods must authenticate alike. All
         its pods have the same gang scheduler.
@@ -259,7 +259,7 @@ class PlanBuilder:
         return stored | {str(name): self._complete_record(state) for name, state in self._states.items()}
 
     def _complete_record(self, state: GangState) -> GangStatus:
-        """Return the record of a gang with its revision, and with its progress where a deadline needs that."""
+        """Return the record of a gang with its revision, and with its progress if a deadline needs that."""
         record, cadence = self._context.with_revision(state), cadence_of(self._context.view, state)
         if self._context.spec.run_policy.progress_deadline_seconds is None:
             return record.changed(progress=None)

@@ -59,7 +59,7 @@ def clean_up_finished_job(view: JobView, now: datetime, settle_seconds: float) -
 
 
 def _final_counts(view: JobView, settled: bool) -> TFDistJobStatus | None:
-    """Return the status with the final `replicas`; None where those are stored, or not final yet."""
+    """Return the status with the final `replicas`; None if those are stored, or not final yet."""
     stored = view.status.replicas
     if view.job is None or stored is None or (not settled and not all(p.ended for p in view.pods)):
         return None

@@ -64,7 +64,7 @@ class PlanContext:
         return {name: self._state(gang) for name, gang in self.gangs.items()}
 
     def _state(self, gang: Gang) -> GangState:
-        """Return the state of a gang; a replica counts as completed where failurePolicy ignores its failure.
+        """Return the state of a gang; a replica counts as completed if failurePolicy ignores its failure.
 
         The end of a pod that a suspension deletes is no failure, so that failurePolicy does not apply.
         """
@@ -147,7 +147,7 @@ class PlanContext:
         return record.changed(template=revision.template, generation=revision.generation)
 
     def specification_of(self, state: GangState) -> TFDistJob | None:
-        """Return the specification of an attempt's pods with the current policies; None where it is not known."""
+        """Return the specification of an attempt's pods with the current policies; None if it is not known."""
         if self.revision is None:
             return None
         if not self.is_outdated(state):

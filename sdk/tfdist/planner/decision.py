@@ -41,6 +41,6 @@ def not_ready(reason: str, message: str) -> Condition:
 
 
 def min_delay(times: Sequence[float | None]) -> float | None:
-    """Return the shortest of several delays in seconds, at least 0; None where all are None."""
+    """Return the shortest of several delays in seconds, at least 0; None if all are None."""
     known = [t for t in times if t is not None]
     return max(0.0, min(known)) if known else None

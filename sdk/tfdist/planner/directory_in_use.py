@@ -24,7 +24,7 @@ RETRY_SECONDS: Final = 10.0
 
 
 def directory_in_use(context: PlanContext) -> Failure | None:
-    """Return why the job may not begin; None where it may, or has begun."""
+    """Return why the job may not begin; None if it may, or has begun."""
     users = context.view.directory_users
     if not users or _has_begun(context.view.status):
         return None

@@ -21,7 +21,7 @@ from tfdist.status.phase import evaluation_failure, is_suspended_or_suspending, 
 from tfdist.status.summary import number
 
 _DEFAULT = EvaluationSpec()
-"""Settings of an evaluator with a custom program, where the job has no `evaluation`."""
+"""Settings of an evaluator with a custom program, if the job has no `evaluation`."""
 
 
 def run_evaluator(context: PlanContext, builder: PlanBuilder, state: GangState) -> None:

@@ -16,7 +16,7 @@ _CHANGED: Final = "; the specification of generation "
 
 
 def report_unused_change(view: JobView, now: str) -> tuple[TFDistJobStatus | None, tuple[Event, ...]]:
-    """Return the status that reports a change after the end, with its event; (None, ()) where none is new.
+    """Return the status that reports a change after the end, with its event; (None, ()) if none is new.
 
     The message of the condition of the end gets the remedy: users who applied a corrected manifest read that.
     """

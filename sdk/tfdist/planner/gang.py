@@ -45,7 +45,7 @@ from tfdist.status.phase import PROBLEMS, training_succeeded
 _SLOW_SECONDS: Final = 30.0
 """After this time the status names a replica that has not started."""
 _IMAGE_DEADLINE_SECONDS: Final = 300
-"""Start deadline of a replica whose image or configuration has an error, where the job sets no deadline."""
+"""Start deadline of a replica whose image or configuration has an error, if the job sets no deadline."""
 
 
 def plan_gang(context: PlanContext, state: GangState) -> GangDecision:
@@ -75,7 +75,7 @@ def _run(context: PlanContext, state: GangState, recorded: Sequence[ReplicaFailu
 
 
 def _resized_roles(context: PlanContext, state: GangState) -> str:
-    """Return the replica counts that differ from those that the pods were created with, as text; "" where none does.
+    """Return the replica counts that differ from those that the pods were created with, as text; "" if none does.
 
     A gang is resized only while the job is suspended, but the suspension may begin and end between two reconciles.
     """
@@ -244,7 +244,7 @@ def _starting_condition(context: PlanContext, state: GangState) -> Condition:
 
 
 def _until_slow(context: PlanContext, state: GangState) -> float | None:
-    """Return the seconds until a start counts as slow; None where it does already."""
+    """Return the seconds until a start counts as slow; None if it does already."""
     since = _waiting_since(context, state)
     left = _SLOW_SECONDS - context.seconds_since(since) if since else _SLOW_SECONDS
     return left if left > 0 else None

@@ -32,7 +32,7 @@ _REMEDIES: Final[Mapping[GangSystem, str]] = MappingProxyType(
         ),
     }
 )
-"""What to do where a gang scheduler is missing."""
+"""What to do if a gang scheduler is missing."""
 _NO_QUEUES: Final = (
     f"the API server serves neither {PLURAL}.{GROUP} nor {POD_GROUPS[GangSystem.VOLCANO].resource}; install Kueue or "
     "Volcano, or remove queue"

@@ -71,7 +71,7 @@ def apply_launcher_report(context: PlanContext, state: GangState) -> LauncherUpd
 
 
 def rendezvous_wait(context: PlanContext, state: GangState) -> RendezvousWait | None:
-    """Return the rendezvous that the launchers wait for; None where they wait for none, or have not reported."""
+    """Return the rendezvous that the launchers wait for; None if they wait for none, or have not reported."""
     report = launcher_report(context, state) if state.gang.name is GangName.TRAINING else None
     if report is None or not report.waiting_for:
         return None
@@ -80,7 +80,7 @@ def rendezvous_wait(context: PlanContext, state: GangState) -> RendezvousWait | 
 
 
 def _unrecorded(state: GangState, failures: Sequence[RoundFailure]) -> list[RoundFailure]:
-    """Return the failures after the last recorded one; all, where the report no longer holds that.
+    """Return the failures after the last recorded one; all, if the report no longer holds that.
 
     Failures of unknown members are dropped and unknown reasons replaced: a report is untrusted input.
     """
@@ -118,13 +118,13 @@ def with_launcher_restarts(record: GangStatus, reported: Restarts) -> GangStatus
 
 
 def launcher_termination(state: GangState) -> tuple[PodSummary, GangEnd] | None:
-    """Return the pod of the root cause, and why the launchers gave up; None where they did not."""
+    """Return the pod of the root cause, and why the launchers gave up; None if they did not."""
     found = [(p, end) for p in state.failed_or_terminating if (end := _gang_end(state, p)) is not None]
     return next(((p, e) for p, e in found if (p.role, p.index) == (e.role, e.index)), found[0] if found else None)
 
 
 def _gang_end(state: GangState, pod: PodSummary) -> GangEnd | None:
-    """Return why the launcher of a pod gave up, by its termination message; None where that names no member."""
+    """Return why the launcher of a pod gave up, by its termination message; None if that names no member."""
     message = termination_message(pod.message)
     end = message.gang_end if message else None
     if end is None or Member(end.role, end.index) not in state.gang.members:

@@ -22,7 +22,7 @@ from tfdist.status.conditions import Condition, is_true
 from tfdist.status.phase import is_suspended_or_suspending
 
 _AT_ONCE: Final = ("run_policy", "network_policy", "network_policy_ingress")
-"""Fields of an invalid specification that apply where they are valid themselves."""
+"""Fields of an invalid specification that apply if they are valid themselves."""
 
 
 def context_of_invalid_job(view: JobView, now: datetime, installation: Installation) -> PlanContext | None:

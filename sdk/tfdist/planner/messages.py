@@ -83,7 +83,7 @@ def unreported_progress(context: PlanContext, state: GangState) -> UnreportedPro
 
 
 def older_specification(context: PlanContext, state: GangState) -> str:
-    """Return the part of a message about pods of an older revision; "" where they use the newest."""
+    """Return the part of a message about pods of an older revision; "" if they use the newest."""
     revision = context.revision
     if revision is None or context.view.problems or not context.is_outdated(state):
         return ""

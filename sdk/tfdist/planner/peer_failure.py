@@ -1,4 +1,4 @@
-"""Finds the root cause where replicas exit because they lost a peer that has not been seen to fail.
+"""Finds the root cause when replicas exit because they lost a peer that has not been seen to fail.
 
 The peer may have failed before its kubelet reported it: the planner waits for that. Or the peer hangs, as under
 SIGSTOP, on a partitioned node, or in a system call that never returns: then TensorFlow's heartbeats end the others, and
@@ -19,7 +19,7 @@ ROOT_CAUSE_GRACE_SECONDS: Final = 3.0
 
 
 def _surviving_peers(state: GangState) -> Sequence[PodSummary]:
-    """Return the running replicas where all failed ones lost a peer; none where any failed for another reason."""
+    """Return the running replicas if all failed ones lost a peer; none if any failed for another reason."""
     if state.deleted_members or any(
         p.exit_code != ExitCode.PEER_LOST or p.deleting or p.disrupted for p in state.failed_or_terminating
     ):
@@ -55,7 +55,7 @@ def peer_probes(context: PlanContext, state: GangState) -> tuple[tuple[ProbeTarg
 
 
 def unresponsive_peer(context: PlanContext, state: GangState) -> PodSummary | None:
-    """Return the running replica that did not answer the probe; None where all did, or none was probed."""
+    """Return the running replica that did not answer the probe; None if all did, or none was probed."""
     probe_result = context.view.runtime.probe_result
     unresponsive = probe_result.unresponsive if probe_result and probe_result.probe_id == _probe_id(state) else ()
     return next((p for p in _surviving_peers(state) if p.replica in unresponsive), None)

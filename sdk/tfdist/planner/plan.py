@@ -68,9 +68,9 @@ class Plan:
     deletes: tuple[str, ...] = ()
     """Names of pods to delete."""
     tensorboard: tuple[Manifest, ...] = ()
-    """Objects of the job's TensorBoard; where they are rejected, everything else continues."""
+    """Objects of the job's TensorBoard; if they are rejected, everything else continues."""
     obsolete: tuple[ObjectName, ...] = ()
-    """Objects to delete where they exist and the job owns them. Objects that no field names are not touched."""
+    """Objects to delete if they exist and the job owns them. Objects that no field names are not touched."""
     delete_job: bool = False
     probes: tuple[ProbeTarget, ...] = ()
     """Replicas to probe; the next reconcile needs their answers."""

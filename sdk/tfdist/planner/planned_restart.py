@@ -31,7 +31,7 @@ _PLANNED: Final = frozenset(
 
 
 def planned_restart(context: PlanContext, state: GangState) -> GangDecision | None:
-    """Return the planned restart of a gang; None where none is due."""
+    """Return the planned restart of a gang; None if none is due."""
     if context.revision is None or not state.pods:
         return None
     if context.restart_requested:

@@ -32,7 +32,7 @@ def is_rejected(view: JobView) -> bool:
 
 
 def with_rejection(context: PlanContext, state: GangState, decision: GangDecision) -> GangDecision:
-    """Return the decision about a gang that lacks pods, with `Invalid` where they are rejected and it is the main gang.
+    """Return the decision about a gang that lacks pods, with `Invalid` if they are rejected and it is the main gang.
 
     A new leader does not know the answer of the API server yet: it leaves the conditions unchanged.
     """

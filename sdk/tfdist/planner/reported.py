@@ -17,7 +17,7 @@ States = Mapping[GangName, GangState]
 
 
 def progress(view: JobView, training: GangState | None) -> Progress:
-    """Return `status.progress`: from termination messages where the last leader has ended, else from its report."""
+    """Return `status.progress`: from termination messages if the last leader has ended, else from its report."""
     stored = view.status.progress or Progress()
     if training is None:
         return stored

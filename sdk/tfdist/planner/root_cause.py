@@ -35,7 +35,7 @@ _LIMIT_BEGINS: Final = LIMIT_MESSAGE.partition("{")[0]
 
 @dataclass(frozen=True, slots=True)
 class RootCause:
-    """Root cause of a failed restart domain, with its classification. `pod` is None where the pod is gone."""
+    """Root cause of a failed restart domain, with its classification. `pod` is None if the pod is gone."""
 
     pod: PodSummary | None
     member: Member
@@ -68,7 +68,7 @@ def root_cause_of_gang(context: PlanContext, state: GangState) -> RootCause:
 
 
 def root_causes_of_replicas(context: PlanContext, state: GangState) -> list[RootCause]:
-    """Return a root cause for each failed replica, where each is a restart domain of its own."""
+    """Return a root cause for each failed replica, if each is a restart domain of its own."""
     policy = context.spec.failure_policy
     found = [RootCause(p, member_of(p), classify(p, policy), describe_failure(p)) for p in state.failed_or_terminating]
     return found + [_deleted(m, (m,)) for m in state.deleted_members]
@@ -137,7 +137,7 @@ def records(context: PlanContext, state: GangState, cause: RootCause, *, counted
 
 
 def log_hint(context: PlanContext, cause: RootCause) -> str:
-    """Return where the log of the root cause is; "" where there is none."""
+    """Return if the log of the root cause is; "" if there is none."""
     if cause.pod is None or not has_log(cause.pod):
         return ""
     return f"; its log: {context.view.log_of(context.job.metadata.namespace, cause.pod)}"

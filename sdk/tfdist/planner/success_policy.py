@@ -41,7 +41,7 @@ def _nothing_to_train(context: PlanContext) -> bool:
 
 
 def training_succeeded_condition(context: PlanContext, progress: Progress) -> tuple[Condition, ...]:
-    """Return the condition that records the success of training; none where the status has it already."""
+    """Return the condition that records the success of training; none if the status has it already."""
     training = context.states.get(GangName.TRAINING)
     if training is None or training_succeeded(context.view.status) or not meets_success_policy(context, training):
         return ()

@@ -26,7 +26,7 @@ def unexplained_pod(context: PlanContext, state: GangState) -> PodSummary | None
 
 
 def seconds_until_unexplained(context: PlanContext, state: GangState) -> float | None:
-    """Return when to reconcile again for `unexplained_pod`, or for newer events; None where no pod waits so."""
+    """Return when to reconcile again for `unexplained_pod`, or for newer events; None if no pod waits so."""
     ages = [_age(context, p) for p in state.pods if _waits(p)]
     if not ages:
         return None
@@ -35,7 +35,7 @@ def seconds_until_unexplained(context: PlanContext, state: GangState) -> float |
 
 
 def kubelet_problem(context: PlanContext, pod: PodSummary | None) -> Failure | None:
-    """Return why a pod does not start, where its events report a missing ConfigMap or Secret, or a key of one."""
+    """Return why a pod does not start, if its events report a missing ConfigMap or Secret, or a key of one."""
     text = kubelet_text(context, pod)
     if pod is None or not _MISSING.search(text):
         return None
@@ -44,7 +44,7 @@ def kubelet_problem(context: PlanContext, pod: PodSummary | None) -> Failure | N
 
 
 def kubelet_text(context: PlanContext, pod: PodSummary | None) -> str:
-    """Return the newest warning event of a pod; "" where none is known."""
+    """Return the newest warning event of a pod; "" if none is known."""
     known = context.view.runtime.kubelet_warning
     return known.text if known is not None and pod is not None and known.pod_uid == pod.uid else ""
 

@@ -15,7 +15,7 @@ def merge(lower: Mapping[str, Any], higher: Mapping[str, Any], type_name: str) -
     Objects merge field by field. Lists with a merge key merge by it (env by name, mounts by path, ports by number):
     items of `lower` keep their order, new ones follow. Other values of `higher` replace those of `lower`. Of a union,
     such as the sources of a volume, the members that `higher` sets remain. Ports of equal number are distinguished by
-    protocol where both set it, unlike in Kubernetes' own patches.
+    protocol if both set it, unlike in Kubernetes' own patches.
 
     The result shares nothing with the inputs. Malformed values replace and raise nothing; `problems` reports them.
 
@@ -61,7 +61,7 @@ def _list(lower: list[Any], higher: list[Any], field: Field) -> list[Any]:
 
 
 def _places(lower: Sequence[Json], higher: Sequence[Json], field: Field) -> list[int | None]:
-    """Return for each item of `higher` the index of its counterpart in `lower`, or None where it is new.
+    """Return for each item of `higher` the index of its counterpart in `lower`, or None if it is new.
 
     The counterpart is equal in every key, otherwise in the merge key.
     """

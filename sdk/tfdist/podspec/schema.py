@@ -39,7 +39,7 @@ class Field:
     keys: tuple[str, ...] = ()
 
     def identity(self, item: object) -> Identity | None:
-        """Return the identity of `item` in its list, or None where it lacks the first key.
+        """Return the identity of `item` in its list, or None if it lacks the first key.
 
         An absent key has its default: the protocol of a port is TCP.
         """

@@ -25,7 +25,7 @@ _MAY_BE_EMPTY: Final = frozenset({"EnvVar", "VolumeProjection"})
 
 @functools.cache
 def union_members(type_name: str) -> frozenset[str]:
-    """Return the members of the union of type `type_name`; empty where the type is not a union."""
+    """Return the members of the union of type `type_name`; empty if the type is not a union."""
     if type_name in _NOT_MEMBERS:
         return frozenset(type_named(type_name).fields) - _NOT_MEMBERS[type_name]
     return _MEMBERS.get(type_name, frozenset())

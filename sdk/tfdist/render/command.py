@@ -8,11 +8,11 @@ from tfdist.render.source import code_directory
 LAUNCHER: Final = "tfdist-launch"
 TRAINER_COMMAND: Final = ("python", "-m", "tfdist_trainer")
 DEFAULT_COMMAND: Final = (LAUNCHER, "--", *TRAINER_COMMAND)
-"""Command of the bundled trainer under the launcher; the launcher replaces itself by it where a replica has no gang."""
+"""Command of the bundled trainer under the launcher; the launcher replaces itself by it if a replica has no gang."""
 
 
 def script_command(training: TrainingSpec | None, *, own_image: bool) -> list[str]:
-    """Return the command of `training.script` with its arguments; empty where the job has no script.
+    """Return the command of `training.script` with its arguments; empty if the job has no script.
 
     The launcher runs it in the trainer's image only: an image of the user's need not have the launcher.
 

@@ -63,18 +63,18 @@ class Gang:
 
 
 def training_gang(job: TFDistJob) -> Gang:
-    """Return the gang that trains: the chief, where there is one, the workers, and the parameter servers."""
+    """Return the gang that trains: the chief, if there is one, the workers, and the parameter servers."""
     return Gang(GangName.TRAINING, Task.TRAIN, _members(job, Role.CHIEF, Role.WORKER, Role.PS))
 
 
 def evaluator_gang(job: TFDistJob) -> Gang | None:
-    """Return the evaluator that scores checkpoints during training, or None where the job has none."""
+    """Return the evaluator that scores checkpoints during training, or None if the job has none."""
     members = _members(job, Role.EVALUATOR)
     return Gang(GangName.EVALUATOR, Task.EVALUATE, members) if members else None
 
 
 def evaluation_gang(job: TFDistJob) -> Gang | None:
-    """Return the gang that evaluates after training, or instead of it (task `Evaluate`); None where there is none."""
+    """Return the gang that evaluates after training, or instead of it (task `Evaluate`); None if there is none."""
     if job.spec.task is Task.EVALUATE:
         members = tuple(Member(Role.EVALUATION, i) for i in range(job.spec.replicas(Role.WORKER)))
     else:

@@ -26,7 +26,7 @@ def gang_system(job: TFDistJob, gang: Gang, installation: Installation, served: 
 
     Args:
         job: the job.
-        gang: one of its gangs. A single replica is a gang only where it waits in a queue of Volcano.
+        gang: one of its gangs. A single replica is a gang only if it waits in a queue of Volcano.
         installation: its pod defaults may name another scheduler.
         served: the gang schedulers whose kinds the API server serves.
     """

@@ -21,7 +21,7 @@ from tfdist.render.template import main_container, role_template
 def pod_launch_settings(
     job: TFDistJob, gang: Gang, gang_status: GangStatus, cluster_domain: str = ""
 ) -> Callable[[Member], LaunchSettings] | None:
-    """Return the settings by member, or None where a role does not use the launcher or the gang does not train.
+    """Return the settings by member, or None if a role does not use the launcher or the gang does not train.
 
     An evaluation gang restarts from its checkpoint in seconds and does not need in-place restarts.
     """

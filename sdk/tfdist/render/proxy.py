@@ -1,4 +1,4 @@
-"""`no_grpc_proxy`: the members of a gang connect to each other directly where the environment names an HTTP proxy.
+"""`no_grpc_proxy`: the members of a gang connect to each other directly if the environment names an HTTP proxy.
 
 TensorFlow's gRPC sends connections to the members through `grpc_proxy`, `https_proxy` or `http_proxy`, whose proxy
 cannot reach them: the gang would wait without a message. `no_grpc_proxy` takes the place of `no_proxy` for gRPC

@@ -23,9 +23,9 @@ def replica_job(
         gang: the gang.
         member: the replica.
         attempt: number of the attempt.
-        addresses: addresses of the gang, where `TF_CONFIG` does not have them.
-        launch: settings of its launcher, where the gang uses launchers.
-        grace_seconds: `terminationGracePeriodSeconds` of its pod, where it is set.
+        addresses: addresses of the gang, if `TF_CONFIG` does not have them.
+        launch: settings of its launcher, if the gang uses launchers.
+        grace_seconds: `terminationGracePeriodSeconds` of its pod, if it is set.
         gpus: number of NVIDIA GPUs in the limits of its container.
     """
     spec, meta = job.spec, job.metadata

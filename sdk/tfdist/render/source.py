@@ -1,4 +1,4 @@
-"""Source code of a program or script where it is not in the image: a volume on `PYTHONPATH`."""
+"""Source code of a program or script if it is not in the image: a volume on `PYTHONPATH`."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -18,7 +18,7 @@ _ARCHIVE_PATH: Final = "/opt/tfdist/archive"
 
 
 def overlay(training: TrainingSpec | None, fetch_image: str, *, as_root: bool = False) -> dict[str, Any]:
-    """Return the part of the pod template that mounts the code; empty where the code is in the image.
+    """Return the part of the pod template that mounts the code; empty if the code is in the image.
 
     Args:
         training: the job's `training`.

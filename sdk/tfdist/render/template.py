@@ -47,7 +47,7 @@ def template_without_script(job: TFDistJob, role: Role) -> dict[str, Any]:
 
 
 def main_container(template: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the container `tensorflow` of a template; empty where the template has none."""
+    """Return the container `tensorflow` of a template; empty if the template has none."""
     containers = template.get("spec", {}).get("containers", ())
     return next((c for c in containers if c["name"] == contract.MAIN_CONTAINER), {})
 

@@ -24,7 +24,7 @@ def accounted(write: StatusWrite, view: JobView, report: ProgressReport | None, 
     """Return the write of a job that has not finished before, with its history.
 
     Args:
-        write: what is written, with the stored history; nothing is added where nothing is written.
+        write: what is written, with the stored history; nothing is added if nothing is written.
         view: the job.
         report: the last report of the leader of the current attempt.
         now: the time.

@@ -22,7 +22,7 @@ class Condition:
     reason: str
     message: str
     reset_transition_time: bool = False
-    """Whether lastTransitionTime is set also where `status` does not change: a deadline counts from it."""
+    """Whether lastTransitionTime is set also if `status` does not change: a deadline counts from it."""
 
 
 def is_true(status: TFDistJobStatus, kind: ConditionType) -> bool:

@@ -48,7 +48,7 @@ def _is_due(points: Sequence[ProgressPoint], point: ProgressPoint) -> bool:
 
 
 def _point(progress: Progress) -> ProgressPoint | None:
-    """Return the point of `status.progress`; None where it has no time."""
+    """Return the point of `status.progress`; None if it has no time."""
     if progress.step is None or progress.reported_at is None:
         return None
     metrics = {name: value for name, value in (progress.metrics or {}).items() if len(name) <= _LONGEST_NAME}

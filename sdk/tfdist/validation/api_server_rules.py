@@ -58,7 +58,7 @@ def _privileges(job: TFDistJob, role: Role, template: Template) -> Iterator[Fiel
 
 
 def _place_of_escalation(container: Json) -> str | None:
-    """Return the field of a level that sets it; where the installation does, `privileged` or `capabilities`."""
+    """Return the field of a level that sets it; if the installation does, `privileged` or `capabilities`."""
     security = container.get("securityContext", {})
     for name in ("allowPrivilegeEscalation", "privileged", "capabilities"):
         if name in security:

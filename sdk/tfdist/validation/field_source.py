@@ -25,7 +25,7 @@ def source_path(
         role: role of the pod.
         container: name of the container.
         find: gets the container of one level as in Kubernetes, and returns the path of the field in it, such as
-            `.volumeMounts[0].name`, or None where that level does not set it.
+            `.volumeMounts[0].name`, or None if that level does not set it.
         kinds: lists of the pod in which to search the container.
     """
     own = job.spec.fields_of(role)
@@ -40,7 +40,7 @@ def source_path(
 
 
 def pod_field_path(job: TFDistJob, role: Role, name: str) -> str:
-    """Return the path of a pod field in the highest level that sets it, or `spec` where the installation sets it."""
+    """Return the path of a pod field in the highest level that sets it, or `spec` if the installation sets it."""
     own: PodFields | None = job.spec.fields_of(role)
     title = Role.WORKER if role is Role.EVALUATION else role
     for path, fields in ((f"spec.{title}", own), ("spec", job.spec)):

@@ -262,7 +262,7 @@ def _kept_exports(job: TFDistJob, templates: Mapping[Role, Template]) -> Iterato
 
 
 def _ephemeral_storage(templates: Mapping[Role, Template], path: str) -> str:
-    """Return the storage of `path` in the first pod where it belongs to the pod alone; "" where it does in none."""
+    """Return the storage of `path` in the first pod if it belongs to the pod alone; "" if it does in none."""
     for template in templates.values():
         volume = _volume_at(template, path)
         if volume is None:

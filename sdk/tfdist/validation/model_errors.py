@@ -104,7 +104,7 @@ def _only_place(model: type[BaseModel], name: str) -> str | None:
 
 
 def _fields_at(model: type[BaseModel], location: Sequence[str | int]) -> list[str]:
-    """Return the names of the fields of the object at `location` in `model`; empty where no model defines it."""
+    """Return the names of the fields of the object at `location` in `model`; empty if no model defines it."""
     here = _model_at(model, location)
     return [f.alias or name for name, f in here.model_fields.items()] if here else []
 

@@ -48,7 +48,7 @@ def partial_job(manifest: Mapping[str, Any], problems: Iterable[FieldError], siz
 
 
 def _valid(spec: Spec) -> TFDistJobSpec | None:
-    """Return the specification without its malformed fields; None where that leaves none."""
+    """Return the specification without its malformed fields; None if that leaves none."""
     for _ in range(2):
         try:
             return TFDistJobSpec.model_validate(spec)

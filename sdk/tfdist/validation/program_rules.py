@@ -58,7 +58,7 @@ def _uneven_batches(job: TFDistJob, config: "FilesConfig", bundled: AbstractSet[
 
 
 def _synchronous_replicas(job: TFDistJob, gang: Gang) -> int:
-    """Return the number of replicas that share each batch: one with parameter servers, where each step has one."""
+    """Return the number of replicas that share each batch: one with parameter servers, which share none."""
     asynchronous = job.spec.strategy is Strategy.PARAMETER_SERVER and gang.name is GangName.TRAINING
     return 1 if asynchronous else len(gang.members)
 

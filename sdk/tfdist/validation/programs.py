@@ -23,7 +23,7 @@ _REFERENCE: Final = "see docs/reference/trainer.md"
 
 
 def program_problems(job: TFDistJob, templates: Mapping[Role, Mapping[str, Any]]) -> Iterator[FieldError]:
-    """Yield the errors of `training`, where the bundled trainer of the installation's image runs it.
+    """Yield the errors of `training`, if the bundled trainer of the installation's image runs it.
 
     Args:
         job: a well-formed job.

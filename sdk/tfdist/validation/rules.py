@@ -41,7 +41,7 @@ def _reads(rule: CrossFieldRule, fields: Collection[str]) -> bool:
 
 
 def _value_at(model: ApiModel, path: str) -> str:
-    """Return the value of the field at `path`, where it is a scalar: `; got 3`."""
+    """Return the value of the field at `path`, if it is a scalar: `; got 3`."""
     value: Any = model
     for name in path.split(".")[1:]:
         found = (n for n, f in type(value).model_fields.items() if f.alias == name)

@@ -43,7 +43,7 @@ def security_problems(job: TFDistJob, role: Role, template: Json) -> Iterator[Fi
 
 
 def _place_in(place: str, container: Json) -> str | None:
-    """Return the path of a field of the security context of one level, None where that level does not set it."""
+    """Return the path of a field of the security context of one level, None if that level does not set it."""
     field = place.partition(".")[0]
     return f".securityContext.{place}" if field in container.get("securityContext", {}) else None
 

@@ -170,7 +170,7 @@ def _variable_name(job: Json, match: re.Match[str]) -> Any:
 
 
 def _template_variable(path: str, match: re.Match[str], variable: Any, content: Json) -> str:
-    """Return the path of a variable in the template, where those of the trial are not before it."""
+    """Return the path of a variable in the template, if those of the trial are not before it."""
     items = _level(content["spec"]["template"]["spec"], match[1])
     index = next((i for i, each in enumerate(items) if each.get("name") == variable), int(match[2]))
     return f"{match[1]}.env[{index}]{path[match.end() :]}"

@@ -109,6 +109,6 @@ def _reserved(part: Mapping[str, Any], path: str) -> Iterator[FieldError]:
 
 
 def _objects(parent: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
-    """Return a list of objects; empty where an item is not an object, which the schema reports."""
+    """Return a list of objects; empty if an item is not an object, which the schema reports."""
     items = parent.get(name)
     return items if isinstance(items, list) and all(isinstance(i, dict) for i in items) else []

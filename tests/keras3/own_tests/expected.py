@@ -1,4 +1,4 @@
-"""What Keras' own tests do under two workers where they do not pass, and why."""
+"""What Keras' own tests do under two workers if they do not pass, and why."""
 
 from typing import Final
 
@@ -29,7 +29,7 @@ DEPENDS_ON_SPEED: Final[dict[str, str]] = {
     "ModelCheckpointTest::test_model_checkpoint_options": "a worker expects a file that the chief may not have "
     "written yet: only loading a file waits for it",
 }
-"""Tests that pass where the chief is not the slower one, each with its reason."""
+"""Tests that pass if the chief is not the slower one, each with its reason."""
 
 ON_ONE_REPLICA: Final[dict[str, str]] = {
     "TestTrainer::test_jit_compile_with_tf_determinism": _ONLY_COMPILES,

@@ -16,7 +16,7 @@ class Bad:
     """A manifest with one error.
 
     `expected`: path of the error, `: `, and a part of its message. `server`: a part of the message of the API server;
-    None where schema and CEL do not detect the error, so that the controller reports it in the status. `dropped`: the
+    None if schema and CEL do not detect the error, so that the controller reports it in the status. `dropped`: the
     API server removes the invalid field without an error, and the job runs.
     """
 

@@ -85,7 +85,7 @@ def masked() -> dict[str, Any]:
         inputs = keras.Input([7], dtype="int32")
         hidden = layers.Embedding(5, 4, mask_zero=True)(inputs)
         model = keras.Model(inputs, layers.Dense(5)(layers.LSTM(4, return_sequences=True)(hidden)))
-        # Adam treats rows of an embedding one by one where a word is repeated.
+        # Adam treats rows of an embedding one by one if a word is repeated.
         model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     return fitted(model, data(words, words))
 
@@ -167,7 +167,7 @@ class Halves(keras.Model):  # type: ignore[misc]
 
 
 def whole_executions() -> dict[str, Any]:
-    """Keras counts the last execution as a whole one where the script has set the number of steps."""
+    """Keras counts the last execution as a whole one if the script has set the number of steps."""
     ends: list[int] = []
     ended = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, **_: ends.append(batch))
     return fitted(classifier(steps_per_execution=3), callbacks=[ended]) | {"ends": ends}

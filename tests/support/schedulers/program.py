@@ -17,7 +17,7 @@ _SHOWN_LINES = 40
 def running(
     name: str, options: list[str], folder: pathlib.Path, ready: Callable[[], bool], **environment: str
 ) -> Iterator[None]:
-    """Run a program of `tfdist_cluster tools`, built where it is not current, until the block ends.
+    """Run a program of `tfdist_cluster tools`, built if it is not current, until the block ends.
 
     Args:
         name: of the program.
@@ -47,7 +47,7 @@ def running(
         assert process.poll() is None, f"{name} ended with {process.returncode} before the test did"
     finally:
         _stop(process)
-        print(_end_of(log))  # pytest shows it where a test failed
+        print(_end_of(log))  # pytest shows it if a test failed
 
 
 def _stop(process: "subprocess.Popen[bytes]") -> None:

@@ -1,6 +1,6 @@
 """`tfdist_trainer.keras.Progress()`: a callback that reports the progress of `model.fit`, of Keras 3 or `tf_keras`.
 
-It uses the Keras that TensorFlow uses: `tf_keras` where `TF_USE_LEGACY_KERAS=1` is set, else Keras 3.
+It uses the Keras that TensorFlow uses: `tf_keras` if `TF_USE_LEGACY_KERAS=1` is set, else Keras 3.
 """
 
 import functools

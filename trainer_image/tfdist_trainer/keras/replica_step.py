@@ -176,13 +176,13 @@ def current() -> ReplicaStep | None:
 
 
 def running() -> ReplicaStep:
-    """Return the step that this thread is computing, where there must be one."""
+    """Return the step that this thread is computing; there must be one."""
     step: ReplicaStep = _active.step
     return step
 
 
 def _weighted(value: tf.Tensor, weight: tf.Tensor | None) -> tf.Tensor:
-    """Return the product; 0 where the weight is, as without examples the value may be NaN, a mean over nothing.
+    """Return the product; 0 if the weight is, as without examples the value may be NaN, a mean over nothing.
 
     Without a `weight` return the value.
     """

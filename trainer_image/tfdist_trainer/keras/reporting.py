@@ -14,7 +14,7 @@ from tfdist_trainer.keras.progress import Progress, ProgressHooks
 from tfdist_trainer.upstream import dataset_graph, keras_fit
 
 _KERAS_BATCH_SIZE: Final = 32
-"""Of arrays, where `fit` is not given another one."""
+"""Of arrays, if `fit` is not given another one."""
 
 
 @functools.cache

@@ -175,7 +175,7 @@ class ResumableFit:
         if spec is not None:
             keras_fit.build(self.model, spec)
         optimizer = getattr(self.model, "optimizer", None)
-        if optimizer is not None and not optimizer.built:  # Keras finalizes it also where no epoch is left
+        if optimizer is not None and not optimizer.built:  # Keras finalizes it also if no epoch is left
             optimizer.build(self.model.trainable_variables)
 
     def _is_over(self) -> bool:

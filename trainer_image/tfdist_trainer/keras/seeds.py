@@ -1,4 +1,4 @@
-"""Random numbers under several workers: equal where all read the same data, different in each replica's step."""
+"""Random numbers under several workers: equal if all read the same data, different in each replica's step."""
 
 import contextlib
 import functools

@@ -18,7 +18,7 @@ from tfdist_trainer.upstream.keras_optimizers import Update, moments_of, replace
 
 
 def fuse(optimizer: Any) -> None:
-    """Have `optimizer` update by TensorFlow's kernel where it is Keras' own Adam or AdamW; else change nothing.
+    """Have `optimizer` update by TensorFlow's kernel if it is Keras' own Adam or AdamW; else change nothing.
 
     It must have been built, and then be applied in a replica's context to gradients that are reduced already.
     """
@@ -30,7 +30,7 @@ def fuse(optimizer: Any) -> None:
 
 
 def _update(adam: Any, by_keras: Update, gradients: Sequence[Any], variables: Sequence[Any], rate: Any) -> None:
-    """Update `variables` by the kernel where it supports them all, else by the method that it replaces."""
+    """Update `variables` by the kernel if it supports them all, else by the method that it replaces."""
     if not all(map(_is_plain, gradients, variables)):
         by_keras(gradients, variables, rate)
         return

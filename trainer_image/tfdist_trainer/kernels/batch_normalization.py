@@ -22,7 +22,7 @@ _IMAGES: Final = 4
 
 
 def fuse(model: Any) -> None:
-    """Have the layers of `model` that are Keras' own BatchNormalization train by TensorFlow's kernel, where it can."""
+    """Have the layers of `model` that are Keras' own BatchNormalization train by TensorFlow's kernel, if it can."""
     if not isinstance(model, keras.Layer):
         return  # of tf_keras
     for layer in all_layers(model):

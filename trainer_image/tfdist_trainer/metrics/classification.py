@@ -57,7 +57,7 @@ class ClassRatio(Metric):
 
 
 def ratio_of_classes(name: str, hits: Sums, predicted: Sums, actual: Sums) -> Sums:
-    """Return the ratio `name` of every class, 0 where it is nothing of nothing."""
+    """Return the ratio `name` of every class, 0 if it is nothing of nothing."""
     parts = {"precision": (hits, predicted), "recall": (hits, actual), "f1": (2 * hits, predicted + actual)}
     above, below = parts[name]
     ratios: Sums = np.divide(above, below, out=np.zeros_like(below), where=below > 0)

@@ -71,7 +71,7 @@ class KerasMetric(Metric):
         return tf.concat([tf.reshape(tf.cast(part, tf.float64), [-1]) for part in state], axis=0)
 
     def result(self, sums: Sums) -> float:
-        """Return Keras' result of these sums, the mean of it where it has several values."""
+        """Return Keras' result of these sums, the mean of it if it has several values."""
         parts = np.split(sums, np.cumsum(self._sizes)[:-1])
         pairs = zip(parts, self._variables, strict=True)
         state = [tf.constant(part.reshape(variable.shape), variable.dtype) for part, variable in pairs]

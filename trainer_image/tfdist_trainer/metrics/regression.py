@@ -30,7 +30,7 @@ class RootMeanSquaredError(WeightedMean):
 class RSquared(Metric):
     """The part of the labels' variance that predictions explain: 1 - sum(w e**2) / sum(w (y - mean)**2).
 
-    The variance comes from sums of labels and squared labels, which cancel where the mean is much larger than the
+    The variance comes from sums of labels and squared labels, which cancel if the mean is much larger than the
     deviation: training adds in float32. So labels are counted from `pivot`, a number near their mean.
     """
 

@@ -41,7 +41,7 @@ class Choice:
     def create(self) -> "Program":
         """Create the program. Imports TensorFlow.
 
-        The methods of a user's program raise a ConfigurationError where they fail, or return a wrong object.
+        The methods of a user's program raise a ConfigurationError if they fail, or return a wrong object.
         """
         made: Program = _find(self.place)(self.config)
         if self.place.startswith(f"{__name__}."):

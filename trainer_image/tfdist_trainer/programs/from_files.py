@@ -159,7 +159,7 @@ class FromFiles(BuiltIn):
 
     @property
     def label_mean(self) -> float:
-        """Mean of the labels of a regression over the training data; 0 where it is not known."""
+        """Mean of the labels of a regression over the training data; 0 if it is not known."""
         return 0.0
 
     def optimizer(self, scale: float) -> keras.optimizers.Optimizer:

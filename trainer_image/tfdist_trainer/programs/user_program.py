@@ -136,7 +136,7 @@ def _check_model(model: Any) -> None:
 
 
 def _check_inputs(model: Any, features: Any) -> None:
-    """Check features that are one tensor against the only input of a model, where both have shapes."""
+    """Check features that are one tensor against the only input of a model, if both have shapes."""
     try:
         inputs: Any = model.inputs or []
     except (AttributeError, ValueError):  # a subclass of Model, or a Sequential without Input

@@ -28,7 +28,7 @@ class Staged(Protocol):
         """Name that the storage gives to the files of this write, which the marker must have; None if it needs none."""
 
     def complete(self, marker: str, text: str) -> None:
-        """Bring all files, and the `text` of the marker, to the storage, where they are not visible yet."""
+        """Bring all files, and the `text` of the marker, to the storage, if they are not visible yet."""
 
     def publish(self) -> None:
         """Let the subfolder appear, in place of a former one of its name."""
@@ -73,7 +73,7 @@ class Folder(Protocol):
     def swap_text(self, name: str, text: str, expected: str | None) -> bool:
         """Replace a file whose content is `expected`, None for a file that does not exist; return whether it was.
 
-        Atomic where the storage can compare and write at once.
+        Atomic if the storage can compare and write at once.
         """
 
     def overwrite_text(self, name: str, text: str) -> bool:

@@ -52,7 +52,7 @@ class Place:
 
     @property
     def remedy(self) -> str:
-        """What to do where access is denied."""
+        """What to do if access is denied."""
         return _REMEDIES[self.scheme].format(rights=_RIGHTS[self.scheme, self.writes])
 
 

@@ -165,7 +165,7 @@ class Bucket:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Raise an error for the bucket where a store answers that it has not found a new object."""
+        """Raise an error for the bucket if a store answers that it has not found a new object."""
         try:
             yield
         except FileNotFoundError:

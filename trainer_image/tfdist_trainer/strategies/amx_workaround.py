@@ -24,7 +24,7 @@ _CPUS: Final = Path("/proc/cpuinfo")
 
 
 def disable_broken_amx(environ: MutableMapping[str, str]) -> None:
-    """Disable AMX where it is advertised and fails; a value set by the user stays.
+    """Disable AMX if it is advertised and fails; a value set by the user stays.
 
     To be called before TensorFlow's runtime starts; takes 0.1 s on machines with AMX, and no time on others.
     """

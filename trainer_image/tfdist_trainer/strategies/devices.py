@@ -138,7 +138,7 @@ def _limit_memory(settings: RuntimeSpec) -> None:
 
 
 def _gpus() -> str | None:
-    """Return the number of visible GPUs and their models; None where there is none."""
+    """Return the number of visible GPUs and their models; None if there is none."""
     visible = tf.config.get_visible_devices("GPU")
     models = {tf.config.experimental.get_device_details(gpu).get("device_name", "") for gpu in visible}
     return f"{len(visible)} {' '.join(sorted(models))}".rstrip() if visible else None

@@ -1,7 +1,7 @@
 """A private hook of TensorFlow's binding: the call that connects the members of a gang, without Python's lock.
 
 TensorFlow's own binding holds the global interpreter lock (GIL) until all members have connected: meanwhile the report
-server does not answer, SIGTERM is not handled, and where a member is killed just then the others wait for an hour,
+server does not answer, SIGTERM is not handled, and if a member is killed just then the others wait for an hour,
 TensorFlow's time limit. `ctypes` calls the same function of the C interface and releases the lock.
 """
 

@@ -73,7 +73,7 @@ def limit_gpu_memory(fraction: float) -> None:
 
 
 def runtime_is_started() -> bool:
-    """Return whether TensorFlow's runtime has started in this process; False where TensorFlow is not imported."""
+    """Return whether TensorFlow's runtime has started in this process; False if TensorFlow is not imported."""
     module = sys.modules.get(_MODULE)
     if module is None:
         return "tensorflow" in sys.modules

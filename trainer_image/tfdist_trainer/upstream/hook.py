@@ -24,11 +24,11 @@ class Hook:
     reason: str
     """Why the public interface does not suffice."""
     missing: str
-    """What the trainer does where an upstream version lacks it."""
+    """What the trainer does if an upstream version lacks it."""
     source: str = ""
-    """Upstream file that defines it, where it is not the module in `name`."""
+    """Upstream file that defines it, if it is not the module in `name`."""
     parameters: tuple[str, ...] | None = None
-    """Names of the parameters that callers rely on, in order; None where it is no Python function."""
+    """Names of the parameters that callers rely on, in order; None if it is no Python function."""
 
     @property
     def attribute(self) -> str:

@@ -149,7 +149,7 @@ class Forwarded:
 
     @property
     def element_spec(self) -> Any:
-        """Shapes and types of a batch; None where they are not those of tensors."""
+        """Shapes and types of a batch; None if they are not those of tensors."""
         spec = getattr(self._distributed_dataset, "element_spec", None)
         return spec if all(isinstance(each, tf.TensorSpec) for each in tf.nest.flatten(spec)) else None
 
@@ -161,7 +161,7 @@ class Forwarded:
     def fast_forward(self, epochs: int, batches: int, batches_per_epoch: int | None) -> None:
         """Begin after so many `epochs`, and `batches` of the next one, as if they had been iterated.
 
-        What has been passed is read only where its position depends on it: the batches of the epoch, those of an
+        What has been passed is read only if its position depends on it: the batches of the epoch, those of an
         endless data set, and one epoch of a cache. Otherwise it suffices to make the iterators that Keras makes, of
         which each has its own order of a `shuffle`.
 
@@ -189,7 +189,7 @@ class Forwarded:
     def _restarts_at_end(self) -> bool:
         """Return whether an iterator is made at the end of an epoch, in addition to that at the begin of the next.
 
-        Keras counts one batch too many where it does not know the number, and does not notice the end then.
+        Keras counts one batch too many if it does not know the number, and does not notice the end then.
         """
         return bool(self._num_batches)
 

@@ -71,7 +71,7 @@ def worker_of(strategy: Any) -> Worker | None:
         reject(MULTI_WORKER)
     if not extended._in_multi_worker_mode():
         return None
-    from tensorflow.python.distribute import multi_worker_util  # noqa: PLC0415  private, so only where it is needed
+    from tensorflow.python.distribute import multi_worker_util  # noqa: PLC0415  private, so only if it is needed
 
     resolver = strategy.cluster_resolver
     spec = resolver.cluster_spec()

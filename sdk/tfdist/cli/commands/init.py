@@ -36,7 +36,7 @@ class _Question:
 
 
 class _Interview:
-    """Answers from the options; where one is absent, from the user or, with `yes`, the default."""
+    """Answers from the options; if one is absent, from the user or, with `yes`, the default."""
 
     def __init__(self, given: Mapping[str, str], *, yes: bool) -> None:
         self._given, self._yes = given, yes

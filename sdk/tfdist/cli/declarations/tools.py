@@ -130,7 +130,7 @@ def doctor(
 ) -> int:
     """Check the cluster, your rights and the namespace before a job is submitted, and a job that has problems.
 
-    Each line is a check with its result, ok, warning, problem, or unknown where you may not read what it needs.
+    Each line is a check with its result, ok, warning, problem, or unknown if you may not read what it needs.
 
     Exit code: 0 no problems, 1 a problem was found, 2 a request failed.
     """
