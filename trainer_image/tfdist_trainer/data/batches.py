@@ -2,7 +2,7 @@
 
 Padding comes first, so decoding sees full batches of a static shape, and nothing is copied to fill the last one.
 Indexed examples are shuffled as one permutation and cut into rows: there is no work per example, which for small
-examples would cost more than all the rest.
+examples would dominate the time of the pipeline.
 """
 
 from collections.abc import Callable
@@ -39,24 +39,26 @@ class BatchOrder:
     start: tf.Tensor | int = 0
     """Examples of all replicas skipped at the start of the epoch, int64 []; only for examples read by index."""
     share: ReplicaShare = ONE_REPLICA
-    """The replicas to give batches for; only for examples that are read by index."""
+    """The replicas to return batches for; only for examples that are read by index."""
 
 
 Batches = Callable[[BatchOrder], tf.data.Dataset]
-"""Gives (elements, valid_mask): the tensors of `size` elements, and bool [size], false for padding. The padding repeats
-elements of the last batch, so that batch normalization sees real inputs."""
+"""Returns (elements, valid_mask): the tensors of `size` elements, and bool [size], false for padding. The padding
+repeats elements of the last batch, so that batch normalization sees real inputs."""
 
 
 def indexed_batches(count: int, order: BatchOrder) -> tf.data.Dataset:
     """Return `Batches` of the indices of `count` examples, int64 [size]."""
-    numbers = _permutation(count, order.seed)
-    whole = -(-count // order.size) * order.size
-    place = tf.range(whole, dtype=tf.int64)
-    last = tf.constant(max(whole - order.size, 0), tf.int64)
+    permutation = _permutation(count, order.seed)
+    padded_count = -(-count // order.size) * order.size
+    position = tf.range(padded_count, dtype=tf.int64)
+    last = tf.constant(max(padded_count - order.size, 0), tf.int64)
     # Padding: the examples of the last batch again, in turn.
-    source = tf.where(place < count, place, last + (place - last) % max(1, count - int(max(whole - order.size, 0))))
-    rows = tf.reshape(tf.gather(numbers, source), [-1, order.size])
-    valid_mask = tf.reshape(place < count, [-1, order.size])
+    source = tf.where(
+        position < count, position, last + (position - last) % max(1, count - int(max(padded_count - order.size, 0)))
+    )
+    rows = tf.reshape(tf.gather(permutation, source), [-1, order.size])
+    valid_mask = tf.reshape(position < count, [-1, order.size])
     return tf.data.Dataset.from_tensor_slices((rows[order.skip :], valid_mask[order.skip :]))
 
 
@@ -70,12 +72,14 @@ def shared_batches(count: int, order: BatchOrder) -> tf.data.Dataset:
     start = tf.cast(order.start, tf.int64)
     per_step = order.size * share.replicas
     steps = -(-(count - start) // per_step)
-    first = start + tf.range(steps)[:, tf.newaxis] * per_step
-    places = first + tf.range(share.first * order.size, (share.first + share.count) * order.size, dtype=tf.int64)
-    places = tf.reshape(places, [-1, order.size])
+    step_starts = start + tf.range(steps)[:, tf.newaxis] * per_step
+    positions = step_starts + tf.range(
+        share.first * order.size, (share.first + share.count) * order.size, dtype=tf.int64
+    )
+    positions = tf.reshape(positions, [-1, order.size])
     # Padding: the first examples after `start` again.
-    rows = tf.gather(_permutation(count, order.seed), start + (places - start) % (count - start))
-    return tf.data.Dataset.from_tensor_slices((rows, places < count))
+    rows = tf.gather(_permutation(count, order.seed), start + (positions - start) % (count - start))
+    return tf.data.Dataset.from_tensor_slices((rows, positions < count))
 
 
 def _permutation(count: int, seed: tf.Tensor | None) -> tf.Tensor:
@@ -93,10 +97,10 @@ def streamed_batches(elements: tf.data.Dataset, order: BatchOrder) -> tf.data.Da
 
 
 def _pad(parts: Any, size: int) -> tuple[Any, tf.Tensor]:
-    given = tf.shape(tf.nest.flatten(parts)[0])[0]
+    count = tf.shape(tf.nest.flatten(parts)[0])[0]
 
     def fill(tensor: tf.Tensor) -> tf.Tensor:
-        filled = tf.cond(given == size, lambda: tensor, lambda: tf.gather(tensor, tf.range(size) % given))
+        filled = tf.cond(count == size, lambda: tensor, lambda: tf.gather(tensor, tf.range(size) % count))
         return tf.ensure_shape(filled, [size, *tensor.shape[1:]])
 
-    return tf.nest.map_structure(fill, parts), tf.range(size) < given
+    return tf.nest.map_structure(fill, parts), tf.range(size) < count

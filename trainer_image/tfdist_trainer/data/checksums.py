@@ -55,18 +55,18 @@ def _crc32c_of_short(record: Octets) -> int:
 def _linear(octets: Octets) -> int:
     """Return the CRC of `octets` from the state zero, which zeros at the start do not change."""
     padded = np.concatenate([np.zeros(-len(octets) % _BLOCK, np.uint8), octets]).reshape(-1, _BLOCK)
-    blocks = np.bitwise_xor.reduce(_CONTRIBUTIONS[_PLACES, padded], axis=1)
+    blocks = np.bitwise_xor.reduce(_CONTRIBUTIONS[_POSITIONS, padded], axis=1)
     state = 0
     for block in blocks.tolist():
         shifted = 0
-        for place, octet in enumerate(state.to_bytes(4, "little")):
-            shifted ^= int(_CONTRIBUTIONS[place, octet])
+        for position, octet in enumerate(state.to_bytes(4, "little")):
+            shifted ^= int(_CONTRIBUTIONS[position, octet])
         state = shifted ^ block
     return state
 
 
 def _contributions() -> Words:
-    """Return what each byte at each place of a block adds to the CRC at its end, [place, byte]."""
+    """Return the contribution of each byte at each position of a block to the CRC at its end, [position, byte]."""
     rows = [TABLE]
     for _ in range(1, _BLOCK):
         rows.append(TABLE[rows[-1] & np.uint32(0xFF)] ^ (rows[-1] >> np.uint32(8)))
@@ -74,4 +74,4 @@ def _contributions() -> Words:
 
 
 _CONTRIBUTIONS: Final = _contributions()
-_PLACES: Final = np.arange(_BLOCK)
+_POSITIONS: Final = np.arange(_BLOCK)

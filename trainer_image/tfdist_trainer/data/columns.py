@@ -1,6 +1,6 @@
 """The columns of an example: names with a type, a shape and bounds. Needs only NumPy.
 
-Every format gives the same columns, and every value is validated against its column, so that a program never receives
+Every format returns the same columns, and every value is validated against its column, so that a program never receives
 a value that its configuration does not allow.
 """
 
@@ -84,17 +84,17 @@ class Column:
             expected = "a number that is not negative" if self.positive else "a finite number"
         return f"{self.name!r} is {shown(value.item() if value.size == 1 else value)}, expected {expected}"
 
-    def final(self, values: Array) -> Array:
+    def program_values(self, values: Array) -> Array:
         """Return `values` as the program receives them: of the column's type, or indices in `choices`."""
         if self.choices:
             order = np.argsort(self.choices)
-            found = np.searchsorted(np.asarray(self.choices)[order], values.astype(str))
-            return order[found].astype(np.int64)
+            positions = np.searchsorted(np.asarray(self.choices)[order], values.astype(str))
+            return order[positions].astype(np.int64)
         return values.astype(object if self.kind in {"string", "encoded"} else self.kind)
 
     def empty(self) -> Array:
         """Return the column of zero examples."""
-        return self.final(np.empty((0, *self.shape), str if self.kind in {"string", "encoded"} else self.kind))
+        return self.program_values(np.empty((0, *self.shape), str if self.kind in {"string", "encoded"} else self.kind))
 
 
 def shown(value: object) -> str:
@@ -119,8 +119,8 @@ class BadRecords:
         self.first: str | None = None
         """The first bad record that was skipped, with its reason."""
 
-    def found(self, where: str, message: str, count: int = 1) -> None:
-        """Record `count` bad records; `where` starts with the file's name.
+    def report(self, where: str, message: str, count: int = 1) -> None:
+        """Log and count `count` bad records; `where` starts with the file's name.
 
         Raises:
             DataMalformedError: bad records are not skipped.
@@ -136,7 +136,7 @@ class BadRecords:
 def check_rows(
     columns: Sequence[Column], values: Mapping[str, Array], where: Callable[[int], str], bad: BadRecords
 ) -> dict[str, Array]:
-    """Return `values`, arrays [examples, ...] by column, in their final types and without bad records.
+    """Return `values`, arrays [examples, ...] by column, as the program receives them and without bad records.
 
     Args:
         columns: the expected columns.
@@ -147,25 +147,25 @@ def check_rows(
     Raises:
         DataMalformedError: an example has a bad value, and `bad` does not skip.
     """
-    wrong = np.stack([column.wrong(values[column.name]) for column in columns])
-    bad_rows = wrong.any(axis=0)
+    invalid = np.stack([column.wrong(values[column.name]) for column in columns])
+    bad_rows = invalid.any(axis=0)
     for row in np.flatnonzero(bad_rows):
-        column = columns[int(np.flatnonzero(wrong[:, row])[0])]
-        bad.found(where(int(row)), column.complain(np.asarray(values[column.name][row])))
-    return {column.name: column.final(values[column.name][~bad_rows]) for column in columns}
+        column = columns[int(np.flatnonzero(invalid[:, row])[0])]
+        bad.report(where(int(row)), column.complain(np.asarray(values[column.name][row])))
+    return {column.name: column.program_values(values[column.name][~bad_rows]) for column in columns}
 
 
 def check_converted(
     columns: Sequence[Column], converted: Mapping[str, Converted], where: Callable[[int], str], bad: BadRecords
 ) -> dict[str, Array]:
-    """Return the values of `converted`, by column, as `check_rows` does, without rows of which it has a problem."""
-    right = np.ones(len(converted[columns[0].name].values), np.bool_)
+    """Return the values of `converted`, by column, as `check_rows` does, without rows that have a problem."""
+    valid = np.ones(len(converted[columns[0].name].values), np.bool_)
     for column in columns:
         problems = converted[column.name].problems
         for row, problem in problems.items():
-            if right[row]:
-                bad.found(where(row), f"{column.name!r} {problem}")
-        right[list(problems)] = False
-    kept = np.flatnonzero(right)
-    values = {column.name: converted[column.name].values[right] for column in columns}
-    return check_rows(columns, values, lambda row: where(int(kept[row])), bad)
+            if valid[row]:
+                bad.report(where(row), f"{column.name!r} {problem}")
+        valid[list(problems)] = False
+    valid_rows = np.flatnonzero(valid)
+    values = {column.name: converted[column.name].values[valid] for column in columns}
+    return check_rows(columns, values, lambda row: where(int(valid_rows[row])), bad)

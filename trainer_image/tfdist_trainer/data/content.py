@@ -1,6 +1,6 @@
 """Recognizes the kind of a file by its first bytes, for the messages about files that are not of the expected format.
 
-It is asked only after reading has failed: the length of a valid TFRecord may begin like the magic number of another
+It is called only after a read has failed: the length of a valid TFRecord may begin like the magic number of another
 format.
 """
 
@@ -50,7 +50,7 @@ def kind_for_text(content: bytes) -> str | None:
 
 
 def image_kind(content: bytes) -> str | None:
-    """Return the format of the encoded image `content`, or None if it is none."""
+    """Return the format of the encoded image `content`, or None if it is not an image."""
     kind = kind_of(content)
     return kind if kind in _IMAGES else None
 
@@ -97,8 +97,8 @@ def _hint_of_plain(start: bytes) -> str:
 
 
 def _hint_of_uncompressed(name: str, start: bytes) -> str:
-    found = frames(name, gzip=False)
-    if start and (found.count or found.problem is None):
+    parsed = frames(name, gzip=False)
+    if start and (parsed.count or parsed.problem is None):
         return "; it is not compressed: remove .gz from its name, or set data.compression: None"
     return _hint_of_plain(start)
 

@@ -1,4 +1,4 @@
-"""The records of a CSV or TSV file with the number of their first line. A malformed record costs no other record.
+"""The records of a CSV or TSV file with the number of their first line. A malformed record does not affect others.
 
 A double quote that is not closed makes the parser read on to the next double quote, or to the end of the file. So after
 an error the parser starts again at the second line of the malformed record.
@@ -34,22 +34,22 @@ def unlimited_fields() -> Iterator[None]:
 
 def records(file: Iterable[str]) -> Iterator[Record]:
     """Yield the records of the lines `file`, the header included, empty lines excluded."""
-    source, again, record = iter(file), deque[str](), list[str]()
-    first = 1
+    source, pending, record = iter(file), deque[str](), list[str]()
+    number = 1
     while True:
         try:
-            for fields in csv.reader(_kept(source, again, record), strict=True):
+            for fields in csv.reader(_recorded_lines(source, pending, record), strict=True):
                 if fields:
-                    yield Record(first, fields)
-                first += len(record)
+                    yield Record(number, fields)
+                number += len(record)
                 record.clear()
         except csv.Error as error:
-            yield Record(first, [], _problem(error))
+            yield Record(number, [], _problem(error))
         else:
             return
-        again.extendleft(reversed(record[1:]))
+        pending.extendleft(reversed(record[1:]))
         record.clear()
-        first += 1
+        number += 1
 
 
 def tab_separated(file: Iterable[str]) -> Iterator[Record]:
@@ -59,10 +59,10 @@ def tab_separated(file: Iterable[str]) -> Iterator[Record]:
             yield Record(number, text.split("\t"))
 
 
-def _kept(source: Iterator[str], again: deque[str], record: list[str]) -> Iterator[str]:
-    """Yield the lines of `again`, then those of `source`, and append each to `record`."""
-    while again:
-        record.append(again.popleft())
+def _recorded_lines(source: Iterator[str], pending: deque[str], record: list[str]) -> Iterator[str]:
+    """Yield the lines of `pending`, then those of `source`, and append each to `record`."""
+    while pending:
+        record.append(pending.popleft())
         yield record[-1]
     for line in source:
         record.append(line)
@@ -72,11 +72,11 @@ def _kept(source: Iterator[str], again: deque[str], record: list[str]) -> Iterat
 def undecoded(record: Record, place: int) -> tuple[int, str] | None:
     """Return the line and the reason if field `place` of `record` has a byte that is not UTF-8."""
     text = record.fields[place]
-    found = first_undecoded(text)
-    if found is None:
+    match = first_undecoded(text)
+    if match is None:
         return None
-    before = "".join((*record.fields[:place], text[: found.start()]))
-    return record.line + line_ends(before), not_utf8(found)
+    before = "".join((*record.fields[:place], text[: match.start()]))
+    return record.line + line_ends(before), not_utf8(match)
 
 
 def _problem(error: csv.Error) -> str:

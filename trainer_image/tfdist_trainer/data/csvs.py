@@ -2,8 +2,7 @@
 
 CSV as in RFC 4180: commas, double quotes, UTF-8. TSV as in the registration of text/tab-separated-values at IANA: a
 record is a line, its fields have no tabs, and a double quote is a character like any other. A missing value, or a value
-that is not a number in a numeric column, is an error with its line: how to replace it is for the author of the data to
-decide.
+that is not a number in a numeric column, is an error with its line: the author of the data decides how to replace it.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -26,7 +25,7 @@ _REMEDIES: Final = {
     ";": "separate them by commas",
     "|": "separate them by commas",
 }
-"""What to do about fields with another separator than that of the format."""
+"""Remedy for fields whose separator is not that of the format."""
 _LONGEST_NUMBER: Final = 64
 """Characters of a field up to which all fields of a column are converted at once, as an array of that width."""
 
@@ -62,32 +61,32 @@ def _rows(
                 "configure a column for each number, or convert the file to JSON lines"
             )
     with unlimited_fields():
-        found = parse(file)
-        places = _places(name, next(found, Record(1, [])), columns)
-        for record in found:
-            yield _row(record, columns, places)
+        parsed = parse(file)
+        indices = _field_indices(name, next(parsed, Record(1, [])), columns)
+        for record in parsed:
+            yield _row(record, columns, indices)
 
 
-class _Places(NamedTuple):
+class _FieldIndices(NamedTuple):
     """The number of fields of the header, and the index of the field of each column."""
 
     header: int
     columns: list[int]
 
 
-def _places(name: str, record: Record, columns: Sequence[Column]) -> _Places:
-    """Return the places of `columns` in the header `record`, after checking it."""
+def _field_indices(name: str, record: Record, columns: Sequence[Column]) -> _FieldIndices:
+    """Return the indices of `columns` in the header `record`, after checking it."""
     if record.problem:
         raise DataMalformedError(f"{name}: line {record.line}: {record.problem}")
     header = [field.strip() for field in record.fields]
     missing = [column.name for column in columns if column.name not in header]
     if missing:
-        found = f"it has {header[:50]}{_header_hint(header, missing)}" if header else "the file is empty"
-        raise ColumnAbsentError(f"{name}: line {record.line}: has no column {missing[0]!r}; {found}")
+        detail = f"it has {header[:50]}{_header_hint(header, missing)}" if header else "the file is empty"
+        raise ColumnAbsentError(f"{name}: line {record.line}: has no column {missing[0]!r}; {detail}")
     if repeated := [column.name for column in columns if header.count(column.name) > 1]:
         remedy = "which of them is meant is not known; rename or remove the others"
         raise ColumnAmbiguousError(f"{name}: line {record.line}: has several columns {repeated[0]!r}, and {remedy}")
-    return _Places(len(header), [header.index(column.name) for column in columns])
+    return _FieldIndices(len(header), [header.index(column.name) for column in columns])
 
 
 def _header_hint(header: Sequence[str], missing: Sequence[str]) -> str:
@@ -100,19 +99,19 @@ def _header_hint(header: Sequence[str], missing: Sequence[str]) -> str:
     return ""
 
 
-def _row(record: Record, columns: Sequence[Column], places: _Places) -> Row:
+def _row(record: Record, columns: Sequence[Column], indices: _FieldIndices) -> Row:
     """Return the fields of `columns`; a good record has as many fields as the header, none of them empty."""
     if record.problem is not None:
         return Row(record.line, [], record.problem)
-    if len(record.fields) != places.header:
-        return Row(record.line, [], f"has {count(len(record.fields), 'field')}, the header {places.header}")
-    values = [record.fields[place].strip() for place in places.columns]
+    if len(record.fields) != indices.header:
+        return Row(record.line, [], f"has {count(len(record.fields), 'field')}, the header {indices.header}")
+    values = [record.fields[index].strip() for index in indices.columns]
     if "" in values:
         return Row(record.line, [], f"{columns[values.index('')].name!r} is missing")
     if first_undecoded("".join(values)):
-        for column, place in zip(columns, places.columns, strict=True):
-            if wrong := undecoded(record, place):
-                return Row(wrong[0], [], f"{column.name!r} {wrong[1]}")
+        for column, index in zip(columns, indices.columns, strict=True):
+            if problem := undecoded(record, index):
+                return Row(problem[0], [], f"{column.name!r} {problem[1]}")
     return Row(record.line, values)
 
 
@@ -127,10 +126,12 @@ def convert(texts: list[Any], column: Column) -> Converted:
             return Converted(np.asarray(texts, str).astype(kind), {})
     except (ValueError, OverflowError):
         pass
-    found = [_number(text, kind) for text in texts]
+    numbers = [_number(text, kind) for text in texts]
     expected = "a whole number" if column.kind == "int64" else "a number"
-    problems = {row: f"is {shown(texts[row])}, expected {expected}" for row, value in enumerate(found) if value is None}
-    return Converted(np.asarray([value or 0 for value in found], kind), problems)
+    problems = {
+        row: f"is {shown(texts[row])}, expected {expected}" for row, value in enumerate(numbers) if value is None
+    }
+    return Converted(np.asarray([value or 0 for value in numbers], kind), problems)
 
 
 def _number(text: str, kind: type[np.int64] | type[np.float64]) -> np.int64 | np.float64 | None:

@@ -14,7 +14,7 @@ from tfdist_trainer.storage.object_urls import is_url, joined
 def read_list(name: str, field: str) -> tuple[Pattern, ...]:
     """Return the patterns in the list `name`, a file in UTF-8.
 
-    Empty lines, and lines that begin with `#`, are left out. A relative path is relative to the folder of the list,
+    Empty lines, and lines that begin with `#`, are skipped. A relative path is relative to the folder of the list,
     which may be in an object store.
 
     Args:
@@ -25,16 +25,16 @@ def read_list(name: str, field: str) -> tuple[Pattern, ...]:
         DataMissingError: the list cannot be opened, or names no file. Other errors as of `object_cache.local`.
         DataMalformedError: it is not a text file in UTF-8.
     """
-    found = []
+    patterns = []
     for number, line in enumerate(_content(name, field).split(b"\n"), 1):
         where = f"{field}: {name}: line {number}"
         text = _text(line, where)
         if not text or text.startswith("#"):
             continue
-        found.append(Pattern(_in_folder_of(name, text), where, name))
-    if not found:
+        patterns.append(Pattern(_in_folder_of(name, text), where, name))
+    if not patterns:
         raise DataMissingError(f"{field}: {name} names no file; write the path of a file on each line")
-    return tuple(found)
+    return tuple(patterns)
 
 
 def _content(name: str, field: str) -> bytes:

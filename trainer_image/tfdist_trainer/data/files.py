@@ -37,7 +37,7 @@ class Shard:
     index: int
     count: int
     workers: int | None = None
-    """Of the chief of `ParameterServer`, whose only pipeline is for the examples of all workers: their number."""
+    """Number of workers, for the only pipeline of the chief of `ParameterServer`, which reads for all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Pattern:
     text: str
     where: str
     list_file: str | None = None
-    """The list of files that has it."""
+    """The list of files that contains it."""
 
 
 def expand(patterns: Sequence[Pattern], worker: int | None = None) -> tuple[str, ...]:
@@ -69,19 +69,19 @@ def expand(patterns: Sequence[Pattern], worker: int | None = None) -> tuple[str,
         ConfigurationError, StorageError: an object store denies access, or cannot be reached.
         DataMalformedError: a list of files names itself.
     """
-    found: dict[str, str] = {}
+    origins: dict[str, str] = {}
     for pattern in patterns:
-        named = _named(pattern.text, worker)
-        matches = _matches(named, pattern.where)
+        expanded = _with_worker(pattern.text, worker)
+        matches = _matches(expanded, pattern.where)
         if not matches:
-            remedy = f"check the {'bucket and the key' if is_url(named) else 'path and that the volume is mounted'}"
-            raise DataMissingError(f"{pattern.where}: no file matches {named!r}; {remedy}")
+            remedy = f"check the {'bucket and the key' if is_url(expanded) else 'path and that the volume is mounted'}"
+            raise DataMissingError(f"{pattern.where}: no file matches {expanded!r}; {remedy}")
         _check_not_list(pattern, matches)
-        found |= dict.fromkeys(matches, pattern.where)
-    for name in sorted(found):
+        origins |= dict.fromkeys(matches, pattern.where)
+    for name in sorted(origins):
         if not is_url(name):
-            _check_readable(name, found[name])
-    return tuple(sorted(found))
+            _check_readable(name, origins[name])
+    return tuple(sorted(origins))
 
 
 def file_assignment(
@@ -93,23 +93,25 @@ def file_assignment(
 ) -> FileAssignment:
     """Return the assignment of pipeline `shard` among the `wanted` files that match `patterns`.
 
-    `{worker}` in the patterns means that the data is already partitioned: each pipeline reads its own files whole, and
-    that of a chief those of all workers.
+    `{worker}` in the patterns means that the data is already partitioned: each pipeline reads the files of its worker,
+    and that of a chief the files of all workers.
 
     Raises:
         ConfigurationError: only some patterns have `{worker}`, or there are files for more workers than exist.
         DataMissingError: as in `expand`.
     """
-    own = [is_partitioned([pattern]) for pattern in patterns]
-    if not any(own):
+    partitioned = [is_partitioned([pattern]) for pattern in patterns]
+    if not any(partitioned):
         return assign_files(tuple(filter(wanted, expand(patterns))), shard, by_record=by_record)
-    if not all(own):
-        raise ConfigurationError(f"{patterns[own.index(False)].where}: give {{worker}} in all patterns or in none")
+    if not all(partitioned):
+        raise ConfigurationError(
+            f"{patterns[partitioned.index(False)].where}: give {{worker}} in all patterns or in none"
+        )
     if shard.workers:
         parts = [file_assignment(patterns, Shard(index, shard.workers), wanted) for index in range(shard.workers)]
         return FileAssignment(files=tuple(name for part in parts for name in part.files), stride=1, offset=0)
     for pattern in patterns:
-        if extra := _matches(_named(pattern.text, shard.count), pattern.where):
+        if extra := _matches(_with_worker(pattern.text, shard.count), pattern.where):
             raise ConfigurationError(
                 f"{pattern.where}: {extra[0]} is for worker {shard.count}, and the last of {shard.count} is worker "
                 f"{shard.count - 1}: its examples would never be read; partition the data again, or change the replicas"
@@ -134,9 +136,9 @@ def assign_files(files: Sequence[str], shard: Shard, *, by_record: bool = False)
     return FileAssignment(files=tuple(files), stride=shard.count, offset=shard.index)
 
 
-def _named(pattern: str, worker: int | None) -> str:
-    def number(found: re.Match[str]) -> str:
-        return "*" if worker is None else str(worker).zfill(int(found[1] or 1))
+def _with_worker(pattern: str, worker: int | None) -> str:
+    def number(match: re.Match[str]) -> str:
+        return "*" if worker is None else str(worker).zfill(int(match[1] or 1))
 
     return WORKER.sub(number, pattern)
 
@@ -154,14 +156,14 @@ def _matches(pattern: str, where: str) -> list[str]:
 
 def _check_not_list(pattern: Pattern, matches: Sequence[str]) -> None:
     """Raise `DataMalformedError` if the list of files that has `pattern` is one of its `matches`."""
-    listed = pattern.list_file
-    for name in matches if listed else ():
-        if listed and Path(name).name == Path(listed).name and _are_same(name, listed):
+    list_file = pattern.list_file
+    for name in matches if list_file else ():
+        if list_file and Path(name).name == Path(list_file).name and _is_same_file(name, list_file):
             remedy = "remove this line, or give its pattern the ending of the data files"
             raise DataMalformedError(f"{pattern.where}: the list names itself; {remedy}")
 
 
-def _are_same(name: str, other: str) -> bool:
+def _is_same_file(name: str, other: str) -> bool:
     return name == other if is_url(name) or is_url(other) else Path(name).samefile(other)
 
 

@@ -26,11 +26,11 @@ FOOTER: Final = 4
 """Bytes of the checksum after the data of a record."""
 AROUND: Final = _HEADER.size + FOOTER
 """Bytes of a record without its data."""
-_SEARCHED: Final = 1 << 20
+_SEARCH_BYTES: Final = 1 << 20
 """Bytes in which the next record is searched for at a time, after a damaged one."""
 
 _Headers = tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32], str | None]
-"""Lengths and their checksums, and what is wrong after them."""
+"""Lengths and their checksums, and the problem after them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def frames(name: str, *, gzip: bool) -> Frames:
 def runs(name: str) -> Iterator[Frames]:
     """Yield the complete records of an uncompressed file up to each damaged length, and after it.
 
-    Where the next record begins is not known after a damaged length. It is searched for: the next length that has its
+    Where the next record begins is not known after a damaged length. A search finds it: the next length with a matching
     checksum.
 
     Raises:
@@ -84,17 +84,17 @@ def runs(name: str) -> Iterator[Frames]:
     path = local(name)
     start: int | None = 0
     while start is not None:
-        found = _complete(_plain(path, start), start)
-        yield found
-        start = None if found.problem is None else _next_header(path, found.end + 1)
+        run = _complete(_plain(path, start), start)
+        yield run
+        start = None if run.problem is None else _next_header(path, run.end + 1)
 
 
 def masked_crc32c(lengths: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]:
     """Return TFRecord's checksum of each of `lengths` as 8 little-endian bytes."""
     octets = lengths.astype("<u8").view(np.uint8).reshape(-1, 8)
     crc = np.full(len(lengths), 0xFFFFFFFF, np.uint32)
-    for place in range(8):
-        crc = TABLE[(crc ^ octets[:, place]) & 0xFF] ^ (crc >> np.uint32(8))
+    for position in range(8):
+        crc = TABLE[(crc ^ octets[:, position]) & 0xFF] ^ (crc >> np.uint32(8))
     crc ^= np.uint32(0xFFFFFFFF)
     return ((crc >> np.uint32(15)) | (crc << np.uint32(17))) + _MASK
 
@@ -119,9 +119,9 @@ TABLE: Final = _table()
 def _complete(headers: _Headers, start: int = 0) -> Frames:
     """Return the records before the first of `headers` whose checksum is wrong."""
     lengths, checksums, problem = headers
-    wrong = np.flatnonzero(masked_crc32c(lengths) != checksums)
-    if wrong.size:
-        lengths, problem = lengths[: wrong[0]], "the length's checksum is wrong"
+    mismatches = np.flatnonzero(masked_crc32c(lengths) != checksums)
+    if mismatches.size:
+        lengths, problem = lengths[: mismatches[0]], "the length's checksum is wrong"
     return Frames(lengths.astype(np.int64), problem, start)
 
 
@@ -131,20 +131,20 @@ def _next_header(path: str, start: int) -> int | None:
     with Path(path).open("rb") as file:
         while start + AROUND <= size:
             file.seek(start)
-            octets = np.frombuffer(file.read(_SEARCHED + _HEADER.size - 1), np.uint8)
+            octets = np.frombuffer(file.read(_SEARCH_BYTES + _HEADER.size - 1), np.uint8)
             headers = np.lib.stride_tricks.sliding_window_view(octets, _HEADER.size)
             lengths = headers[:, :8].copy().view("<u8").ravel()
             checksums = headers[:, 8:].copy().view("<u4").ravel()
-            for place in np.flatnonzero(masked_crc32c(lengths) == checksums).tolist():
-                if start + place + AROUND + int(lengths[place]) <= size:
-                    return start + int(place)
+            for position in np.flatnonzero(masked_crc32c(lengths) == checksums).tolist():
+                if start + position + AROUND + int(lengths[position]) <= size:
+                    return start + int(position)
             start += len(headers)
     return None
 
 
 def _arrays(headers: list[tuple[int, int]], problem: str | None) -> _Headers:
-    both = np.array(headers, np.uint64).reshape(-1, 2)
-    return both[:, 0].copy(), both[:, 1].astype(np.uint32), problem
+    pairs = np.array(headers, np.uint64).reshape(-1, 2)
+    return pairs[:, 0].copy(), pairs[:, 1].astype(np.uint32), problem
 
 
 def _plain(name: str, start: int) -> _Headers:
@@ -168,7 +168,7 @@ def _plain(name: str, start: int) -> _Headers:
 
 
 def _compressed(name: str) -> _Headers:
-    """Return the same for a gzip file."""
+    """Return the same as `_plain` for a gzip file."""
     headers: list[tuple[int, int]] = []
     problem = None
     try:
@@ -185,7 +185,7 @@ def _compressed(name: str) -> _Headers:
 
 
 def _cut(headers: list[tuple[int, int]], problem: str | None) -> _Headers:
-    """Drop the last header if its record is truncated, unless the header itself is wrong."""
+    """Drop the last header if its record is truncated, unless the header itself is invalid."""
     lengths, checksums, problem = _arrays(headers, problem)
     if problem and len(lengths) and masked_crc32c(lengths[-1:])[0] == checksums[-1]:
         return lengths[:-1], checksums[:-1], problem

@@ -50,7 +50,7 @@ def prepare(images: tf.Tensor, seeds: tf.Tensor | None, shape: Shape, augmentati
         tf.errors.InvalidArgumentError: a file cannot be decoded.
     """
 
-    def each(parts: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
+    def prepare_one(parts: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
         image, seed = parts
         if image.dtype == tf.string:
             image = decoded(image, shape[2])
@@ -59,15 +59,15 @@ def prepare(images: tf.Tensor, seeds: tf.Tensor | None, shape: Shape, augmentati
         else:
             image = fitted(image, shape)
         if "RandomFlip" in augmentation:
-            # A seed of its own: with that of the crop, the area would decide about the flip.
-            own = tf.random.experimental.stateless_fold_in(seed, 1)
-            image = tf.image.stateless_random_flip_left_right(image, own)
+            # A separate seed: with that of the crop, the flip would depend on the area.
+            flip_seed = tf.random.experimental.stateless_fold_in(seed, 1)
+            image = tf.image.stateless_random_flip_left_right(image, flip_seed)
         return tf.ensure_shape(image, shape)
 
     if seeds is None:
         seeds = tf.zeros([tf.shape(images)[0], 2], tf.int64)
     signature = tf.TensorSpec(shape, tf.uint8)
-    return tf.map_fn(each, (images, seeds), fn_output_signature=signature, parallel_iterations=_PARALLEL)
+    return tf.map_fn(prepare_one, (images, seeds), fn_output_signature=signature, parallel_iterations=_PARALLEL)
 
 
 def fitted(image: tf.Tensor, shape: Shape) -> tf.Tensor:

@@ -49,7 +49,7 @@ class IndexedSource(FileSource):
     def read(self, batches: tf.data.Dataset, size: int) -> tf.data.Dataset:
         """Return `batches` of `size` indices, or of tuples of them and seeds, with the records instead of the indices.
 
-        Several batches are read at a time, so that the costs of a call are those of many records.
+        Several batches are read at a time, so that many records share the cost of a call.
         """
         several = max(1, self._reader.batch // size)
 
@@ -57,11 +57,11 @@ class IndexedSource(FileSource):
         def read(elements: Any, valid_mask: tf.Tensor) -> Any:
             indices, *seeds = elements if isinstance(elements, tuple) else (elements,)
             records = tf.numpy_function(self._records, [tf.reshape(indices, [-1])], tf.string, stateful=False)
-            found = tf.ensure_shape(tf.reshape(records, [-1, size]), indices.shape)
-            return ((found, *seeds) if seeds else found), valid_mask
+            shaped = tf.ensure_shape(tf.reshape(records, [-1, size]), indices.shape)
+            return ((shaped, *seeds) if seeds else shaped), valid_mask
 
-        found = batches.batch(several).map(read, num_parallel_calls=_PARALLEL_READS, deterministic=True)
-        return found.unbatch()
+        groups = batches.batch(several).map(read, num_parallel_calls=_PARALLEL_READS, deterministic=True)
+        return groups.unbatch()
 
     def decode(self, elements: tf.Tensor) -> dict[str, tf.Tensor]:
         """Return the columns of the records `elements`, [batch]."""

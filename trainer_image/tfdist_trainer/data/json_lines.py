@@ -36,35 +36,35 @@ def _rows(name: str, file: IO[str], columns: Sequence[Column]) -> Generator[Row,
     for number, line in enumerate(file, 1):
         if line.isspace():
             continue
-        found = _parsed(line)
-        if isinstance(found, str):
-            yield Row(number, [], found)
+        parsed = _parsed(line)
+        if isinstance(parsed, str):
+            yield Row(number, [], parsed)
             continue
         if absent:
-            absent.difference_update(found)
-            names.update(found)
-        yield _row(number, line, found, columns)
+            absent.difference_update(parsed)
+            names.update(parsed)
+        yield _row(number, line, parsed, columns)
     if absent and names:
-        known = sorted(names)[:_MAX_NAMES]
-        raise ColumnAbsentError(f"{name}: no record has a field {min(absent)!r}; they have {known}")
+        fields = sorted(names)[:_MAX_NAMES]
+        raise ColumnAbsentError(f"{name}: no record has a field {min(absent)!r}; they have {fields}")
 
 
 def _parsed(line: str) -> dict[str, Any] | str:
     """Return the object of `line`, or the reason why there is none."""
     try:
-        found = json.loads(line.rstrip("\r\n"))
+        value = json.loads(line.rstrip("\r\n"))
     except json.JSONDecodeError as error:
         return f"not readable as JSON: {error.msg.removesuffix(' at')} at character {error.pos + 1}{_LINE}"
     except (ValueError, RecursionError) as error:  # a number of thousands of digits, lists in lists in lists
         return f"not readable as JSON: {error}"
-    return found if isinstance(found, dict) else f"is {shown(found)}, expected an object{_LINE}"
+    return value if isinstance(value, dict) else f"is {shown(value)}, expected an object{_LINE}"
 
 
-def _row(number: int, line: str, found: dict[str, Any], columns: Sequence[Column]) -> Row:
-    values = [found.get(column.name) for column in columns]
+def _row(number: int, line: str, record: dict[str, Any], columns: Sequence[Column]) -> Row:
+    values = [record.get(column.name) for column in columns]
     if None in values:
         name = columns[values.index(None)].name
-        absent = f"it has {sorted(found)[:_MAX_NAMES]}" if name not in found else "it is null"
+        absent = f"it has {sorted(record)[:_MAX_NAMES]}" if name not in record else "it is null"
         return Row(number, [], f"{name!r} is missing; {absent}")
     if not line.isascii() or "\\u" in line:
         for column, value in zip(columns, values, strict=True):
@@ -74,13 +74,13 @@ def _row(number: int, line: str, found: dict[str, Any], columns: Sequence[Column
 
 
 def _no_text(line: str, value: str) -> str | None:
-    """Return why the string `value` of `line` is no UTF-8, or None."""
-    found = _SURROGATE.search(value)
-    if found is None:
+    """Return why the string `value` of `line` is not UTF-8, or None."""
+    surrogate = _SURROGATE.search(value)
+    if surrogate is None:
         return None
     if first_undecoded(line) and (byte := first_undecoded(value)):
         return not_utf8(byte)
-    return f"has \\u{ord(found[0]):04x}, half of a pair of surrogates, which is no character"
+    return f"has \\u{ord(surrogate[0]):04x}, half of a pair of surrogates, which is no character"
 
 
 _SYNTAX: Final = Syntax("JSON lines", "\n", _rows, convert)

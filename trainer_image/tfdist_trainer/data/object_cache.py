@@ -1,6 +1,6 @@
 """Objects of a store as local files: each is downloaded once, and then read like any other file.
 
-The copy of a version of an object has a name of its own in the cache directory, so a changed object is another file.
+The copy of each version of an object has a unique name in the cache directory, so a changed object is another file.
 Processes may share the directory: a copy is written under a temporary name, which one of them locks, and renamed when
 it is complete. All others wait for it. The lock ends with the process.
 """
@@ -64,14 +64,14 @@ class ObjectCache:
             StorageError: the server cannot be reached.
         """
         bucket, key = object_urls.split(pattern)
-        found = {each.url: each for each in self._walk(bucket, "", key.split("/"))}
-        self._objects.update(found)
-        return sorted(found)
+        matched = {each.url: each for each in self._walk(bucket, "", key.split("/"))}
+        self._objects.update(matched)
+        return sorted(matched)
 
     def download(self, names: Sequence[str]) -> None:
-        """Have copies of all objects among `names`, several at a time; errors as of `path`."""
-        wanted = {name: self._objects[name] for name in names if object_urls.is_url(name)}
-        missing = [each for each in wanted.values() if not self._is_complete(each)]
+        """Download the objects among `names` that have no copy yet, several at a time; errors as of `path`."""
+        requested = {name: self._objects[name] for name in names if object_urls.is_url(name)}
+        missing = [each for each in requested.values() if not self._is_complete(each)]
         if missing:
             self._require_space(missing)
             Transfer(missing, self._copy).run()
@@ -91,21 +91,21 @@ class ObjectCache:
 
     def _walk(self, bucket: str, prefix: str, pattern: Sequence[str]) -> Iterator[StoredObject]:
         """Yield the objects below `prefix` that match `pattern`; only folders that may have one are listed."""
-        first, rest = pattern[0], pattern[1:]
-        if first == object_urls.RECURSIVE:
+        part, remaining = pattern[0], pattern[1:]
+        if part == object_urls.RECURSIVE:
             start = len(prefix)
             for each in self._tree(bucket, prefix):
                 if object_urls.matches(each.key[start:].split("/"), pattern):
                     yield each
-        elif not rest:
+        elif not remaining:
             objects, _ = self._folder(bucket, prefix)
-            yield from (each for each in objects if object_urls.part_matches(each.key[len(prefix) :], first))
-        elif not object_urls.is_pattern(first):
-            yield from self._walk(bucket, f"{prefix}{first}/", rest)
+            yield from (each for each in objects if object_urls.part_matches(each.key[len(prefix) :], part))
+        elif not object_urls.is_pattern(part):
+            yield from self._walk(bucket, f"{prefix}{part}/", remaining)
         else:
             for folder in self._folder(bucket, prefix)[1]:
-                if object_urls.part_matches(folder.rstrip("/")[len(prefix) :], first):
-                    yield from self._walk(bucket, f"{folder.rstrip('/')}/", rest)
+                if object_urls.part_matches(folder.rstrip("/")[len(prefix) :], part):
+                    yield from self._walk(bucket, f"{folder.rstrip('/')}/", remaining)
 
     def _list_folder(self, bucket: str, prefix: str) -> tuple[list[StoredObject], list[str]]:
         return repeated(lambda: self._open_bucket(bucket).folder(prefix))
@@ -113,31 +113,31 @@ class ObjectCache:
     def _list_tree(self, bucket: str, prefix: str) -> list[StoredObject]:
         return repeated(lambda: self._open_bucket(bucket).tree(prefix))
 
-    def _path(self, wanted: StoredObject) -> Path:
-        identity = "\0".join([wanted.url, wanted.version, str(wanted.size)])
-        name = _UNSAFE.sub("_", wanted.key.rpartition("/")[2])[-_NAME_LENGTH:]
+    def _path(self, stored: StoredObject) -> Path:
+        identity = "\0".join([stored.url, stored.version, str(stored.size)])
+        name = _UNSAFE.sub("_", stored.key.rpartition("/")[2])[-_NAME_LENGTH:]
         return self._directory / f"{hashlib.sha256(identity.encode()).hexdigest()[:32]}-{name}"
 
-    def _is_complete(self, wanted: StoredObject) -> bool:
+    def _is_complete(self, stored: StoredObject) -> bool:
         try:
-            return self._path(wanted).stat().st_size == wanted.size
+            return self._path(stored).stat().st_size == stored.size
         except OSError:
             return False
 
-    def _copy(self, wanted: StoredObject, received: Callable[[int], None]) -> None:
+    def _copy(self, stored: StoredObject, received: Callable[[int], None]) -> None:
         """Download an object, unless another process has done so; call `received` with numbers of bytes."""
-        path = self._path(wanted)
+        path = self._path(stored)
         try:
             with _locked(path.with_name(f"{path.name}.partial")) as (file, partial):
-                if not self._is_complete(wanted):
-                    bucket, _ = object_urls.split(wanted.url)
-                    download_object(self._open_bucket(bucket), wanted, file, received)
+                if not self._is_complete(stored):
+                    bucket, _ = object_urls.split(stored.url)
+                    download_object(self._open_bucket(bucket), stored, file, received)
                     partial.rename(path)
                 else:
-                    received(wanted.size)
+                    received(stored.size)
                     partial.unlink()
         except OSError as error:
-            raise self._write_failure(error, wanted) from None
+            raise self._write_failure(error, stored) from None
 
     def _require_space(self, missing: Sequence[StoredObject]) -> None:
         """Raise if the file system of the cache has no space for the `missing` objects."""
@@ -154,8 +154,8 @@ class ObjectCache:
                 f"{_size(total)}; {self._remedy}"
             )
 
-    def _write_failure(self, error: OSError, wanted: StoredObject) -> TrainerError:
-        text = f"{wanted.url}: cannot write its copy in {self._directory}: {error.strerror}"
+    def _write_failure(self, error: OSError, stored: StoredObject) -> TrainerError:
+        text = f"{stored.url}: cannot write its copy in {self._directory}: {error.strerror}"
         if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
             return ConfigurationError(f"{text}; set fsGroup, so that the volume is writable for user {os.getuid()}")
         return StorageError(f"{text}; {self._remedy}" if error.errno in {errno.ENOSPC, errno.EDQUOT} else text)
@@ -181,7 +181,7 @@ def local(name: str) -> str:
 
 
 def download(names: Sequence[str]) -> None:
-    """Have copies of the objects whose URLs are among `names`; errors as of `ObjectCache.path`."""
+    """Download the objects whose URLs are among `names`, if they have no copy yet; errors as of `ObjectCache.path`."""
     if any(map(object_urls.is_url, names)):
         objects().download(names)
 
@@ -193,7 +193,7 @@ def is_file(name: str) -> bool:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[tuple[IO[bytes], Path]]:
-    """Give the file `path` and its path, created if it does not exist, while no other process or thread has it."""
+    """Yield the file `path`, created if absent, and its path, while no other process or thread holds its lock."""
     while True:
         with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -201,7 +201,7 @@ def _locked(path: Path) -> Iterator[tuple[IO[bytes], Path]]:
                 current = path.stat().st_ino == os.fstat(file.fileno()).st_ino
             except FileNotFoundError:
                 current = False
-            if current:  # otherwise the one before has renamed or removed it
+            if current:  # otherwise the previous holder of the lock has renamed or removed it
                 yield file, path
                 return
 

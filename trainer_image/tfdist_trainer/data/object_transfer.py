@@ -16,7 +16,7 @@ Received = Callable[[int], None]
 
 
 class _Stopped(Exception):  # noqa: N818  ends a thread
-    """Another object has failed."""
+    """The download of another object has failed."""
 
 
 class Transfer:
@@ -33,12 +33,12 @@ class Transfer:
         """Download all. The first error ends the others, and is raised."""
         start = time.monotonic()
         with ThreadPoolExecutor(min(_THREADS, len(self._objects)), thread_name_prefix="download") as pool:
-            running = [pool.submit(self._copy, each, self._received) for each in self._objects]
+            downloads = [pool.submit(self._copy, each, self._received) for each in self._objects]
             try:
-                pending = set(running)
+                pending = set(downloads)
                 while pending:
-                    done, pending = wait(pending, _LOG_SECONDS, FIRST_EXCEPTION)
-                    for each in done:
+                    finished, pending = wait(pending, _LOG_SECONDS, FIRST_EXCEPTION)
+                    for each in finished:
                         each.result()
                     if pending:
                         self._log("download", len(self._objects) - len(pending), start)
@@ -53,11 +53,11 @@ class Transfer:
         with self._lock:
             self._bytes += count
 
-    def _log(self, event: str, done: int, start: float) -> None:
+    def _log(self, event: str, finished: int, start: float) -> None:
         seconds = time.monotonic() - start
         log.event(
             event,
-            objects=done,
+            objects=finished,
             of=len(self._objects),
             mib=self._bytes / 2**20,
             ofMib=sum(each.size for each in self._objects) / 2**20,

@@ -63,31 +63,31 @@ def _check_schema(name: str, schema: Any, columns: Sequence[Column], arrow: Any)
             raise ColumnAbsentError(f"{name}: has no column {column.name!r}; it has {schema.names[:_MAX_NAMES]}")
         if schema.names.count(column.name) > 1:
             raise ColumnAmbiguousError(f"{name}: has several columns {column.name!r}; rename or remove the others")
-        found = schema.field(column.name).type
-        if not _is_of(found, column, arrow.types):
+        arrow_type = schema.field(column.name).type
+        if not _is_of(arrow_type, column, arrow.types):
             expected = {"string": "string or integer", "int64": "integer"}.get(column.kind, "integer or floating point")
             of_shape = f"lists of the shape {list(column.shape)} of " if column.shape else ""
-            raise DataMalformedError(f"{name}: column {column.name!r} is {found}, expected {of_shape}{expected}")
+            raise DataMalformedError(f"{name}: column {column.name!r} is {arrow_type}, expected {of_shape}{expected}")
 
 
-def _is_of(found: Any, column: Column, types: Any) -> bool:
-    """Return whether values of the Arrow type `found` may be those of `column`."""
-    if types.is_dictionary(found):
-        found = found.value_type
+def _is_of(arrow_type: Any, column: Column, types: Any) -> bool:
+    """Return whether values of `arrow_type` may be those of `column`."""
+    if types.is_dictionary(arrow_type):
+        arrow_type = arrow_type.value_type
     if column.shape:
-        if not _is_list(found, types):
+        if not _is_list(arrow_type, types):
             return False
-        while _is_list(found, types):
-            found = found.value_type
-    if types.is_null(found) or types.is_integer(found):
+        while _is_list(arrow_type, types):
+            arrow_type = arrow_type.value_type
+    if types.is_null(arrow_type) or types.is_integer(arrow_type):
         return True
     if column.kind == "string":
-        return any(test(found) for test in (types.is_string, types.is_large_string, types.is_binary))
-    return bool(types.is_boolean(found) or types.is_floating(found))
+        return any(test(arrow_type) for test in (types.is_string, types.is_large_string, types.is_binary))
+    return bool(types.is_boolean(arrow_type) or types.is_floating(arrow_type))
 
 
-def _is_list(found: Any, types: Any) -> bool:
-    return bool(types.is_list(found) or types.is_large_list(found) or types.is_fixed_size_list(found))
+def _is_list(arrow_type: Any, types: Any) -> bool:
+    return bool(types.is_list(arrow_type) or types.is_large_list(arrow_type) or types.is_fixed_size_list(arrow_type))
 
 
 def _read_group(
@@ -99,7 +99,7 @@ def _read_group(
         table = file.read_row_group(group, columns=[column.name for column in columns])
     except (arrow.ArrowException, OSError) as error:
         rows = file.metadata.row_group(group).num_rows
-        bad.found(where, f"its {rows} rows are not readable: {one_line(str(error))}", rows)
+        bad.report(where, f"its {rows} rows are not readable: {one_line(str(error))}", rows)
         return {column.name: column.empty() for column in columns}
     converted = {column.name: _converted(table.column(column.name), column, arrow) for column in columns}
     return check_converted(columns, converted, lambda row: f"{where}, row {row}", bad)
@@ -108,17 +108,17 @@ def _read_group(
 def _converted(array: Any, column: Column, arrow: Any) -> Converted:
     if (values := _as_numpy(array, column, arrow.types)) is not None:
         return Converted(values, {})
-    texts: dict[int, str] = {}
-    found = array.to_pylist()
-    for row, value in enumerate(found):
+    undecodable: dict[int, str] = {}
+    objects = array.to_pylist()
+    for row, value in enumerate(objects):
         if isinstance(value, bytes):
             try:
-                found[row] = value.decode()
+                objects[row] = value.decode()
             except UnicodeDecodeError as error:
-                texts[row] = f"is not UTF-8 from byte {error.start}"
-    values, problems = convert(found, column)
-    missing = {row: "is missing; it is null" for row, value in enumerate(found) if value is None}
-    return Converted(values, {**problems, **missing, **texts})
+                undecodable[row] = f"is not UTF-8 from byte {error.start}"
+    values, problems = convert(objects, column)
+    missing = {row: "is missing; it is null" for row, value in enumerate(objects) if value is None}
+    return Converted(values, {**problems, **missing, **undecodable})
 
 
 def _as_numpy(array: Any, column: Column, types: Any) -> Array | None:

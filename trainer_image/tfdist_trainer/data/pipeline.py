@@ -1,10 +1,10 @@
 """The batches of one input pipeline: the same number of steps for every member.
 
-A collective hangs if one member stops before the others. So a pipeline never ends: after its own examples it gives
+A collective hangs if one member stops before the others. So a pipeline never ends: after its examples it yields
 batches with weight zero, and the number of steps of an epoch follows from the counts of all pipelines. Every example
 is *valid* in exactly one batch of an epoch.
 
-All epochs are one dataset with one iterator: a new iterator for each epoch would stall the processor at every border,
+All epochs are one dataset with one iterator: a new iterator for each epoch would stall the CPU between epochs,
 and destroying an iterator of a distributed dataset takes seconds.
 """
 
@@ -56,7 +56,7 @@ class ExampleSource:
 class EpochRange:
     """The range of epochs of a stream, with `batches` batches each.
 
-    The first `skip` batches of the first epoch are left out: they were used before a restart. For examples that are
+    The first `skip` batches of the first epoch are skipped: they were used before a restart. For examples that are
     read by index it is instead the first `consumed` examples of all members, and `share` has the member's replicas.
     """
 
@@ -80,7 +80,7 @@ def stream(examples: ExampleSource, epoch_range: EpochRange, *, batch_size: int,
     """Return an endless dataset of `Batch`es of exactly `batch_size` examples.
 
     Each epoch of `epoch_range` has its own order, from `seed` and the number of the epoch; with None all have the order
-    of the files. An epoch that is longer than the pipeline's own examples is padded with batches of weight zero. These
+    of the files. An epoch that is longer than the examples of the pipeline is padded with batches of weight zero. These
     repeat examples instead of zeros, so that batch normalization sees real inputs.
     """
 
@@ -90,15 +90,15 @@ def stream(examples: ExampleSource, epoch_range: EpochRange, *, batch_size: int,
             return batches.map(decode)
         return batches.map(decode, num_parallel_calls=examples.parallel, deterministic=True)
 
-    def full(tensor: tf.Tensor) -> tf.Tensor:
+    def with_batch_size(tensor: tf.Tensor) -> tf.Tensor:
         return tf.ensure_shape(tensor, [batch_size, *tensor.shape[1:]])
 
     @do_not_convert
     def decode(elements: Any, valid_mask: tf.Tensor) -> Batch:
         parts = elements if isinstance(elements, tuple) else (elements,)
-        features, labels, *own = tf.nest.map_structure(full, examples.decode(*parts))
+        features, labels, *extra = tf.nest.map_structure(with_batch_size, examples.decode(*parts))
         weights = tf.cast(valid_mask, tf.float32)
-        return Batch(features, labels, weights * tf.cast(own[0], tf.float32) if own else weights, valid_mask)
+        return Batch(features, labels, weights * tf.cast(extra[0], tf.float32) if extra else weights, valid_mask)
 
     @do_not_convert
     def epoch(number: tf.Tensor) -> tf.data.Dataset:

@@ -24,8 +24,8 @@ def _strings(values: list[Any]) -> Converted:
     array[:] = [value if type(value) is str else str(value) for value in values]
     if set(map(type, values)) <= {str, int}:
         return Converted(array, {})
-    wrong = (row for row, value in enumerate(values) if type(value) not in {str, int})
-    return Converted(array, {row: f"is {shown(values[row])}, expected a string" for row in wrong})
+    invalid = (row for row, value in enumerate(values) if type(value) not in {str, int})
+    return Converted(array, {row: f"is {shown(values[row])}, expected a string" for row in invalid})
 
 
 def _numbers(values: list[Any], column: Column) -> Converted:
@@ -37,16 +37,16 @@ def _numbers(values: list[Any], column: Column) -> Converted:
             return Converted(np.asarray(values, kind), {})
         except OverflowError:
             pass
-    found = [_number(value, whole=whole) for value in values]
+    numbers = [_number(value, whole=whole) for value in values]
     expected = "a whole number" if whole else "a number"
     problems = {
-        row: f"is {shown(values[row])}, expected {expected}" for row, value in enumerate(found) if value is None
+        row: f"is {shown(values[row])}, expected {expected}" for row, value in enumerate(numbers) if value is None
     }
-    return Converted(np.asarray([value or 0 for value in found], kind), problems)
+    return Converted(np.asarray([value or 0 for value in numbers], kind), problems)
 
 
 def _number(value: Any, *, whole: bool) -> np.int64 | np.float64 | None:
-    """Return the number `value`; None if it is none, or not a whole one, or too large. 3.0 is a whole number."""
+    """Return the number `value`; None if it is not a number, not whole, or too large. 3.0 is a whole number."""
     if type(value) not in _NUMBERS or (whole and isinstance(value, float) and not value.is_integer()):
         return None
     try:
@@ -60,16 +60,16 @@ def _arrays(values: list[Any], column: Column) -> Converted:
     array = np.zeros((len(values), *column.shape), np.float64 if column.kind == "float32" else column.kind)
     problems = {}
     for row, value in enumerate(values):
-        found = _array(value, column)
-        if isinstance(found, str):
-            problems[row] = found
+        parsed = _array(value, column)
+        if isinstance(parsed, str):
+            problems[row] = parsed
         else:
-            array[row] = found
+            array[row] = parsed
     return Converted(array, problems)
 
 
 def _array(value: Any, column: Column) -> Array | str:
-    """Return `value` in the column's shape, of which a last axis of size 1 may be absent; or why it is not of it."""
+    """Return `value` in the column's shape, of which a last axis of size 1 may be absent; or why it does not fit."""
     try:
         array = np.asarray(value)
     except ValueError:  # lists of different lengths

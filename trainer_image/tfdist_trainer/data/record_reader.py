@@ -45,7 +45,7 @@ class RecordReader:
 
     @property
     def batch(self) -> int:
-        """Number of records to read at a time, so that the costs of a call are those of many records."""
+        """Number of records to read at a time, so that many records share the cost of a call."""
         mean = int(self._lengths.mean()) if self.count else 0
         return max(1, min(_READ_RECORDS, _READ_BYTES // max(1, mean)))
 
@@ -62,10 +62,10 @@ class RecordReader:
         Raises:
             ValueError: a file cannot be read any more, or a record does not have its checksum.
         """
-        found = self._with_checksums(indices)
-        if not _undamaged(found):
+        records = self._with_checksums(indices)
+        if not _undamaged(records):
             raise ValueError("the checksum of a record is wrong")
-        return _data(found)
+        return _data(records)
 
     def read_undamaged(self, indices: Indices) -> npt.NDArray[np.object_]:
         """Return the records with `indices`, [n], and None for each whose checksum is wrong.
@@ -73,54 +73,56 @@ class RecordReader:
         Raises:
             ValueError: a file cannot be read any more.
         """
-        found = self._with_checksums(indices)
-        damaged = [] if _undamaged(found) else [place for place in range(len(found)) if not _undamaged(found[[place]])]
-        found = _data(found)
-        found[damaged] = None
-        return found
+        records = self._with_checksums(indices)
+        damaged = (
+            [] if _undamaged(records) else [index for index in range(len(records)) if not _undamaged(records[[index]])]
+        )
+        records = _data(records)
+        records[damaged] = None
+        return records
 
     def _with_checksums(self, indices: Indices) -> npt.NDArray[np.object_]:
         """Return the records with `indices`, [n], each with the checksum that follows it."""
         order = np.argsort(indices)
-        found = np.empty(len(indices), object)
+        records = np.empty(len(indices), object)
         files = np.searchsorted(self._ends, indices[order], side="right")
-        borders = np.flatnonzero(np.diff(files, prepend=-1, append=-1)).tolist()
-        for first, end in pairwise(borders):
-            places = order[first:end]
-            found[places] = self._read_file(int(files[first]), indices[places])
-        return found
+        boundaries = np.flatnonzero(np.diff(files, prepend=-1, append=-1)).tolist()
+        for first, end in pairwise(boundaries):
+            positions = order[first:end]
+            records[positions] = self._read_file(int(files[first]), indices[positions])
+        return records
 
     def _read_file(self, file: int, indices: Indices) -> npt.NDArray[np.object_]:
         """Return the records of one file, each with the checksum that follows it."""
-        found = np.empty(len(indices), object)
+        records = np.empty(len(indices), object)
         sizes, starts = (self._lengths[indices] + FOOTER).tolist(), self._starts[indices].tolist()
         try:
             Path(
                 local(self._files[file])
             ).stat()  # an open file can be read after it is deleted, and is missing at a restart
             with self._opened(file) as descriptor:
-                for place, (size, start) in enumerate(zip(sizes, starts, strict=True)):
-                    found[place] = os.pread(descriptor, size, start)
+                for position, (size, start) in enumerate(zip(sizes, starts, strict=True)):
+                    records[position] = os.pread(descriptor, size, start)
         except OSError as error:
             raise ValueError(f"{self._files[file]}: cannot be read any more: {error.strerror}") from error
-        if any(len(record) < size for record, size in zip(found, sizes, strict=True)):
+        if any(len(record) < size for record, size in zip(records, sizes, strict=True)):
             raise ValueError(f"{self._files[file]}: is shorter than when its records were counted")
-        return found
+        return records
 
     @contextmanager
     def _opened(self, file: int) -> Iterator[int]:
-        """Give the descriptor of a file, which stays open unless too many are."""
+        """Yield the descriptor of a file, which stays open unless too many files are open."""
         descriptor = self._open.get(file)
         if descriptor is not None:
             yield descriptor
             return
         descriptor = os.open(local(self._files[file]), os.O_RDONLY)
         # Another thread may have opened the file in the meantime.
-        kept = len(self._open) < _MAX_OPEN and self._open.setdefault(file, descriptor) == descriptor
+        is_cached = len(self._open) < _MAX_OPEN and self._open.setdefault(file, descriptor) == descriptor
         try:
             yield descriptor
         finally:
-            if not kept:
+            if not is_cached:
                 os.close(descriptor)
 
 
@@ -134,7 +136,7 @@ def _undamaged(records: npt.NDArray[np.object_]) -> bool:
 
 def _data(records: npt.NDArray[np.object_]) -> npt.NDArray[np.object_]:
     """Return `records` without the checksums that follow them."""
-    found = np.empty(len(records), object)
-    for place, record in enumerate(records):
-        found[place] = record[:-FOOTER]
-    return found
+    contents = np.empty(len(records), object)
+    for position, record in enumerate(records):
+        contents[position] = record[:-FOOTER]
+    return contents

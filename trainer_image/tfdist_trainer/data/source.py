@@ -117,14 +117,14 @@ class InMemorySource(FileSource):
     def __init__(self, part: FileAssignment, options: ReadOptions) -> None:
         bad = BadRecords(skip=options.skip_bad)
         columns = {column.name: [column.empty()] for column in options.columns}
-        first = 0
+        first_record = 0
         for name in part.files:
             values = _read(name, options, bad)
             size = len(next(iter(values.values())))
-            start = (part.offset - first) % part.stride
+            start = (part.offset - first_record) % part.stride
             for key, array in values.items():
                 columns[key].append(array[start :: part.stride])
-            first += size
+            first_record += size
         arrays = {key: np.concatenate(arrays) for key, arrays in columns.items()}
         self.count = len(next(iter(arrays.values())))
         # Pipelines that share files find the same bad records; only one reports them.
@@ -150,7 +150,7 @@ def _read(name: str, options: ReadOptions, bad: BadRecords) -> dict[str, Array]:
     except DataMalformedError as error:
         if not bad.skip or isinstance(error, ColumnAbsentError):
             raise
-        bad.found(name, str(error).removeprefix(f"{name}: "))
+        bad.report(name, str(error).removeprefix(f"{name}: "))
         return {column.name: column.empty() for column in options.columns}
 
 
@@ -163,13 +163,17 @@ class TFRecordSource(FileSource):
         bad = BadRecords(skip=options.skip_bad)
         gzip = options.gzip
         if options.skip_bad:
-            found = [tfrecord.check(name, options.columns, bad, gzip=gzip) for name in part.files]
+            checked = [tfrecord.check(name, options.columns, bad, gzip=gzip) for name in part.files]
         else:
-            found = [(tfrecord.count(name, gzip=gzip), ()) for name in part.files]
-        self._readable = [readable for readable, _ in found]
+            checked = [(tfrecord.count(name, gzip=gzip), ()) for name in part.files]
+        self._readable = [readable for readable, _ in checked]
         # Records are numbered over all files, so that a tensor of the bad ones can be searched.
         self._first = list(itertools.accumulate(self._readable, initial=0))[:-1]
-        self._bad = [first + record for first, (_, wrong) in zip(self._first, found, strict=True) for record in wrong]
+        self._bad = [
+            first + record
+            for first, (_, bad_records) in zip(self._first, checked, strict=True)
+            for record in bad_records
+        ]
         by_index = options.skip_bad and not gzip
         self._reader = RecordReader(part.files, [tuple(runs(name)) for name in part.files]) if by_index else None
         total = sum(self._readable) - len(self._bad)
@@ -240,7 +244,7 @@ class TFRecordSource(FileSource):
 
     @staticmethod
     def _read(reader: RecordReader, indices: tf.data.Dataset) -> tf.data.Dataset:
-        """Return the records with `indices` in the place of these."""
+        """Return the records with `indices`."""
 
         @do_not_convert
         def read(batch: tf.Tensor) -> tf.Tensor:

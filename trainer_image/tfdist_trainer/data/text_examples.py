@@ -15,7 +15,7 @@ from tfdist_trainer.errors import ColumnAbsentError
 TEXT: Final = "text"
 LABEL: Final = "label"
 _MAX_CHARACTERS: Final = 1 << 24
-"""Length of a text from which on it is taken for a file of many examples; it limits the memory for one file."""
+"""Length above which a text is rejected as a file of many examples; it limits the memory for one file."""
 
 
 def read(name: str, columns: Sequence[Column], bad: BadRecords) -> dict[str, Array]:
@@ -46,26 +46,26 @@ def _text(name: str, bad: BadRecords) -> str | None:
         with open_text(name, "text", "") as file:
             text = file.read(_MAX_CHARACTERS + 1)
     except UNREADABLE as error:
-        bad.found(name, f"is not readable: {error}")
+        bad.report(name, f"is not readable: {error}")
         return None
     if problem := _problem(text):
         line, message = problem
-        bad.found(f"{name}: line {line}", message)
+        bad.report(f"{name}: line {line}", message)
         return None
     return text
 
 
 def _problem(text: str) -> tuple[int, str] | None:
-    """Return why `text` is no text, after the number of the line with the problem."""
+    """Return the number of the line with a problem and the description of the problem; None if `text` is valid."""
     if not text or text.isspace():
         return 1, "the file has no text"
     if len(text) > _MAX_CHARACTERS:
         lines = "a text file is one example: for an example on each line use the format tsv or jsonl"
         return 1, f"the file has more than {_MAX_CHARACTERS:,} characters; {lines}"
-    if found := first_undecoded(text):
-        return 1 + line_ends(text[: found.start()]), not_utf8(found)
-    if (place := text.find("\0")) >= 0:
-        return 1 + line_ends(text[:place]), "has the byte 0x00: the file is damaged, or is not text in UTF-8"
+    if match := first_undecoded(text):
+        return 1 + line_ends(text[: match.start()]), not_utf8(match)
+    if (position := text.find("\0")) >= 0:
+        return 1 + line_ends(text[:position]), "has the byte 0x00: the file is damaged, or is not text in UTF-8"
     return None
 
 

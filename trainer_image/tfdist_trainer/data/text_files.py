@@ -13,7 +13,7 @@ from tfdist_trainer.errors import DataMalformedError
 UNREADABLE: Final = (OSError, EOFError, zlib.error)
 """Errors of a file that cannot be read, or whose compression is damaged."""
 _ENCODING: Final = "utf-8-sig"
-_ON_WRONG_BYTE: Final = "surrogateescape"
+_DECODE_ERRORS: Final = "surrogateescape"
 _LINE_END: Final = re.compile("\r\n|\r|\n")
 _UNDECODED: Final = re.compile("[\udc80-\udcff]")
 """A byte that is not UTF-8, as the error handler `surrogateescape` decodes it."""
@@ -25,7 +25,7 @@ def open_text(name: str, kind: str, newline: str) -> IO[str]:
     Args:
         name: the file.
         kind: the format that it is read as, for messages.
-        newline: what ends a line; "" for each of `\n`, `\r` and `\r\n`, which are kept.
+        newline: the line separator; "" for each of `\n`, `\r` and `\r\n`, which are kept.
 
     Raises:
         DataMalformedError: it is a file of another format.
@@ -35,9 +35,9 @@ def open_text(name: str, kind: str, newline: str) -> IO[str]:
     if start.startswith(GZIP_MAGIC):
         with gzip.open(path) as content:
             _check_kind(name, kind, content.read(len(start)), "its decompressed content")
-        return gzip.open(path, "rt", encoding=_ENCODING, errors=_ON_WRONG_BYTE, newline=newline)
+        return gzip.open(path, "rt", encoding=_ENCODING, errors=_DECODE_ERRORS, newline=newline)
     _check_kind(name, kind, start, "it")
-    return Path(path).open(encoding=_ENCODING, errors=_ON_WRONG_BYTE, newline=newline)
+    return Path(path).open(encoding=_ENCODING, errors=_DECODE_ERRORS, newline=newline)
 
 
 def line_ends(text: str) -> int:
@@ -50,13 +50,13 @@ def first_undecoded(text: str) -> re.Match[str] | None:
     return None if text.isascii() else _UNDECODED.search(text)
 
 
-def not_utf8(found: re.Match[str]) -> str:
+def not_utf8(match: re.Match[str]) -> str:
     """Return the message about a byte that `first_undecoded` has found."""
     remedy = "convert the file, for example by iconv -f WINDOWS-1252 -t UTF-8"
-    return f"has the byte 0x{ord(found[0]) - 0xDC00:02x}, which is not UTF-8; {remedy}"
+    return f"has the byte 0x{ord(match[0]) - 0xDC00:02x}, which is not UTF-8; {remedy}"
 
 
-def _check_kind(name: str, expected: str, start: bytes, what: str) -> None:
+def _check_kind(name: str, expected: str, start: bytes, subject: str) -> None:
     """Raise `DataMalformedError` if `start` is the start of a file of another format."""
     kind = kind_for_text(start)
     if kind == GIT_LFS:
@@ -65,4 +65,4 @@ def _check_kind(name: str, expected: str, start: bytes, what: str) -> None:
         )
     if kind:
         remedy = "convert it to UTF-8" if "UTF-16" in kind else f"set data.format, or convert it to {expected}"
-        raise DataMalformedError(f"{name}: not readable as {expected}: {what} begins like a {kind} file; {remedy}")
+        raise DataMalformedError(f"{name}: not readable as {expected}: {subject} begins like a {kind} file; {remedy}")

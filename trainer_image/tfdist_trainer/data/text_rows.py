@@ -1,7 +1,7 @@
 """Reads the columns of a text file whose records are lines, in any syntax. Needs only NumPy.
 
-The syntax gives the values of each record, and converts those of a column. A record that is bad, for either of them or
-for its column, is reported by its line and costs no other record.
+The syntax parses the values of each record, and converts those of a column. A record that is bad, for either of them or
+for its column, is reported with its line and does not affect others.
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -28,16 +28,16 @@ class Syntax:
     kind: str
     """Its name in messages."""
     newline: str
-    """What ends a line; see `open_text`."""
+    """Line separator; see `open_text`."""
     rows: Callable[[str, IO[str], Sequence[Column]], Generator[Row, None, None]]
-    """Gives the rows of the file of a name. It raises `DataMalformedError` if the file as a whole is malformed, and
+    """Yields the rows of the file of a name. It raises `DataMalformedError` if the file as a whole is malformed, and
     `ColumnAbsentError` if no record has a column."""
     convert: Callable[[list[Any], Column], Converted]
     """Converts the values of a column, one for each row."""
 
 
 def read(name: str, columns: Sequence[Column], bad: BadRecords, syntax: Syntax) -> dict[str, Array]:
-    """Return the given columns of the file `name`; what else is in it is ignored.
+    """Return the given columns of the file `name`; other fields are ignored.
 
     Raises:
         DataMalformedError: the file is not of this syntax, or a record is bad and `bad` does not skip.
@@ -47,17 +47,17 @@ def read(name: str, columns: Sequence[Column], bad: BadRecords, syntax: Syntax) 
     rows: list[list[Any]] = []
     line = 0
     try:
-        with open_text(name, syntax.kind, syntax.newline) as file, closing(syntax.rows(name, file, columns)) as found:
-            for row in found:
+        with open_text(name, syntax.kind, syntax.newline) as file, closing(syntax.rows(name, file, columns)) as parsed:
+            for row in parsed:
                 line = row.line
                 if row.problem is None:
                     lines.append(line)
                     rows.append(row.values)
                 else:
-                    bad.found(f"{name}: line {line}", row.problem)
+                    bad.report(f"{name}: line {line}", row.problem)
     except UNREADABLE as error:
-        # The records before the damage are read: it costs no other record.
-        bad.found(f"{name}: after line {line}", f"the rest of the file is not readable: {error}")
+        # The records before the damage are read: it does not affect them.
+        bad.report(f"{name}: after line {line}", f"the rest of the file is not readable: {error}")
     return _converted(name, columns, lines, rows, bad, syntax)
 
 

@@ -24,7 +24,7 @@ from tfdist_trainer.data.tfrecord_check import explain, feature_names
 from tfdist_trainer.errors import ColumnAbsentError, DataMalformedError, one_line
 
 _CHECK_BATCH: Final = 1024
-_WRONG: Final = (tf.errors.InvalidArgumentError, UnicodeDecodeError)
+_INVALID: Final = (tf.errors.InvalidArgumentError, UnicodeDecodeError)
 """UnicodeDecodeError: TensorFlow's message may quote a record of arbitrary bytes."""
 _DAMAGED: Final = (tf.errors.DataLossError, tf.errors.InvalidArgumentError)
 
@@ -46,13 +46,13 @@ def complete(name: str, *, gzip: bool) -> Frames:
         DataMalformedError: the file is not TFRecord, or is truncated.
     """
     try:
-        found = frames(name, gzip=gzip)
+        records = frames(name, gzip=gzip)
     except OSError as error:
         raise DataMalformedError(f"{name}: cannot be read: {error.strerror}") from None
-    if found.problem is not None:
-        hint = "" if found.count else tfrecord_hint(name, compressed=gzip)
-        raise DataMalformedError(f"{name}: {_damaged(gzip, found.count, found.problem)}{hint}")
-    return found
+    if records.problem is not None:
+        hint = "" if records.count else tfrecord_hint(name, compressed=gzip)
+        raise DataMalformedError(f"{name}: {_damaged(gzip, records.count, records.problem)}{hint}")
+    return records
 
 
 def decode(serialized: tf.Tensor, columns: Sequence[Column]) -> dict[str, tf.Tensor]:
@@ -75,18 +75,18 @@ def check(name: str, columns: Sequence[Column], bad: BadRecords, *, gzip: bool) 
         ColumnAbsentError: no record has a column.
     """
     checked = graph(lambda batch: _decode_all(batch, columns), reduce_retracing=True)
-    wrong: list[int] = []
-    seen = 0
+    bad_indices: list[int] = []
+    records_read = 0
     for part in _parts(name, gzip=gzip):
         if not _match(checked, part.records):
-            wrong += _find(name, seen, part.records, columns, bad)
-        seen += len(part.records)
+            bad_indices += _find(name, records_read, part.records, columns, bad)
+        records_read += len(part.records)
         if part.problem is not None:
-            hint = "" if seen else tfrecord_hint(name, compressed=gzip)
-            bad.found(name, f"{_damaged(gzip, seen, part.problem)}{hint}", part.lost)
-    if wrong and len(wrong) >= seen:
+            hint = "" if records_read else tfrecord_hint(name, compressed=gzip)
+            bad.report(name, f"{_damaged(gzip, records_read, part.problem)}{hint}", part.lost)
+    if bad_indices and len(bad_indices) >= records_read:
         _check_columns_exist(name, columns, gzip=gzip)
-    return seen, tuple(wrong)
+    return records_read, tuple(bad_indices)
 
 
 def write(name: str, arrays: Mapping[str, Array], *, gzip: bool = False) -> None:
@@ -129,9 +129,9 @@ def _feature(column: Column) -> tf.io.FixedLenFeature:
 
 def _decode_all(serialized: tf.Tensor, columns: Sequence[Column]) -> list[tf.Tensor]:
     """Return what depends on every value of the records `serialized`, encoded images included; errors of `decode`."""
-    found = decode(serialized, columns)
-    encoded = [images.sizes(found[column.name], column.channels) for column in columns if column.kind == "encoded"]
-    return [*found.values(), *encoded]
+    decoded = decode(serialized, columns)
+    encoded = [images.sizes(decoded[column.name], column.channels) for column in columns if column.kind == "encoded"]
+    return [*decoded.values(), *encoded]
 
 
 def _value(column: Column, values: tf.Tensor) -> tf.Tensor:
@@ -139,18 +139,20 @@ def _value(column: Column, values: tf.Tensor) -> tf.Tensor:
     if column.kind == "uint8":
         # Not -1 for the batch axis: images of half the size would become half as many.
         values = tf.reshape(tf.io.decode_raw(values, tf.uint8), [tf.shape(values)[0], *column.shape])
-    right = []
+    conditions = []
     if column.below is not None:
-        right.append(tf.reduce_all((values >= column.minimum) & (tf.cast(values, tf.int64) < column.below)))
+        conditions.append(tf.reduce_all((values >= column.minimum) & (tf.cast(values, tf.int64) < column.below)))
     if column.kind == "float32":
-        right.append(tf.reduce_all(tf.math.is_finite(values)))
+        conditions.append(tf.reduce_all(tf.math.is_finite(values)))
     if column.positive:
-        right.append(tf.reduce_all(values >= 0))
+        conditions.append(tf.reduce_all(values >= 0))
     if column.choices:
         matches = values[..., tf.newaxis] == tf.constant(column.choices)
-        right.append(tf.reduce_all(tf.reduce_any(matches, axis=-1)))
+        conditions.append(tf.reduce_all(tf.reduce_any(matches, axis=-1)))
         values = tf.argmax(matches, axis=-1)
-    with tf.control_dependencies([tf.debugging.Assert(item, [f"a wrong value of {column.name}"]) for item in right]):
+    with tf.control_dependencies(
+        [tf.debugging.Assert(condition, [f"a wrong value of {column.name}"]) for condition in conditions]
+    ):
         return tf.identity(values)
 
 
@@ -172,12 +174,12 @@ def _parts(name: str, *, gzip: bool) -> Iterator[_Part]:
 
 def _plain_parts(name: str) -> Iterator[_Part]:
     try:
-        found = tuple(runs(name))
+        frame_runs = tuple(runs(name))
     except OSError as error:
         raise DataMalformedError(f"{name}: cannot be read: {error.strerror}") from None
-    with closing(RecordReader([name], [found])) as reader:
+    with closing(RecordReader([name], [frame_runs])) as reader:
         first = 0
-        for run in found:
+        for run in frame_runs:
             for start in range(first, first + run.count, reader.batch):
                 indices = np.arange(start, min(start + reader.batch, first + run.count))
                 try:
@@ -191,15 +193,15 @@ def _plain_parts(name: str) -> Iterator[_Part]:
 
 def _compressed_parts(name: str) -> Iterator[_Part]:
     records = tf.data.TFRecordDataset(local(name), compression(True))
-    seen = 0
+    records_read = 0
     try:
         for batch in records.batch(_CHECK_BATCH).prefetch(1):
             yield _Part(batch.numpy().tolist())
-            seen += int(batch.shape[0])
+            records_read += int(batch.shape[0])
     except _DAMAGED as error:
-        whole = [record.numpy() for record in records.skip(seen).ignore_errors()]
-        lost = max(1, frames(name, gzip=True).count - seen - len(whole))
-        yield _Part(whole, one_line(error.message), lost)
+        readable = [record.numpy() for record in records.skip(records_read).ignore_errors()]
+        lost = max(1, frames(name, gzip=True).count - records_read - len(readable))
+        yield _Part(readable, one_line(error.message), lost)
 
 
 def _match(checked: Callable[[tf.Tensor], object], records: Sequence[bytes | None]) -> bool:
@@ -209,24 +211,24 @@ def _match(checked: Callable[[tf.Tensor], object], records: Sequence[bytes | Non
     try:
         if records:
             checked(tf.constant(records, tf.string))
-    except _WRONG:
+    except _INVALID:
         return False
     return True
 
 
 def _find(
-    name: str, seen: int, batch: Sequence[bytes | None], columns: Sequence[Column], bad: BadRecords
+    name: str, first: int, batch: Sequence[bytes | None], columns: Sequence[Column], bad: BadRecords
 ) -> Iterator[int]:
-    """Yield the indices of the bad records in `batch`, whose first record has the index `seen`."""
-    found = 0
+    """Yield the indices of the bad records in `batch`, whose first record has the index `first`."""
+    bad_count = 0
     for offset, serialized in enumerate(batch):
         message = "damaged: its checksum is wrong" if serialized is None else explain(serialized, columns)
         if message is not None:
-            bad.found(f"{name}: record {seen + offset}", message)
-            found += 1
-            yield seen + offset
-    if not found:
-        raise DataMalformedError(f"{name}: a record between {seen} and {seen + len(batch)} cannot be parsed")
+            bad.report(f"{name}: record {first + offset}", message)
+            bad_count += 1
+            yield first + offset
+    if not bad_count:
+        raise DataMalformedError(f"{name}: a record between {first} and {first + len(batch)} cannot be parsed")
 
 
 def _check_columns_exist(name: str, columns: Sequence[Column], *, gzip: bool) -> None:
@@ -242,5 +244,5 @@ def _check_columns_exist(name: str, columns: Sequence[Column], *, gzip: bool) ->
         raise ColumnAbsentError(f"{name}: no record has a feature {min(absent)!r}; they have {sorted(names)[:50]}")
 
 
-def _damaged(gzip: bool, records: int, why: str) -> str:
-    return f"damaged or not a TFRecord file{' of GZIP' if gzip else ''}, after {records} records: {why}"
+def _damaged(gzip: bool, records: int, reason: str) -> str:
+    return f"damaged or not a TFRecord file{' of GZIP' if gzip else ''}, after {records} records: {reason}"

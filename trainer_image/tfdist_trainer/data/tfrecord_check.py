@@ -13,7 +13,7 @@ from tfdist_trainer.errors import one_line
 
 _LISTS = {"bytes_list": "strings", "float_list": "numbers", "int64_list": "integers", None: "nothing"}
 _MAX_NAMES = 50
-_WANTED = {
+_EXPECTED = {
     "uint8": "bytes_list",
     "string": "bytes_list",
     "encoded": "bytes_list",
@@ -45,47 +45,47 @@ def feature_names(serialized: bytes) -> frozenset[str]:
 
 def _explain(column: Column, feature: tf.train.Feature) -> str | None:
     kind = feature.WhichOneof("kind")
-    if kind != _WANTED[column.kind]:
-        return f"{column.name!r} holds {_LISTS[kind]}, expected {_LISTS[_WANTED[column.kind]]}"
+    if kind != _EXPECTED[column.kind]:
+        return f"{column.name!r} holds {_LISTS[kind]}, expected {_LISTS[_EXPECTED[column.kind]]}"
     values = list(getattr(feature, kind).value)
     size = int(np.prod(column.shape))
     if column.kind == "uint8":
-        return _wrong_pixels(column, values, size)
+        return _pixel_problem(column, values, size)
     if len(values) != size:
         return f"{column.name!r} has {len(values)} values, expected {size}"
     if column.kind == "encoded":
-        return _wrong_image(column, values[0])
-    return _wrong(column, values)
+        return _image_problem(column, values[0])
+    return _value_problem(column, values)
 
 
-def _wrong_pixels(column: Column, values: list[bytes], size: int) -> str | None:
+def _pixel_problem(column: Column, values: list[bytes], size: int) -> str | None:
     """Return why `values` are not the raw bytes of one array of `size` bytes, or None."""
-    found = len(values[0]) if len(values) == 1 else -1
-    if found == size:
+    actual = len(values[0]) if len(values) == 1 else -1
+    if actual == size:
         return None
     expected = f"expected {size} of {list(column.shape)}"
     kind = image_kind(values[0]) if values else None
     if kind is None:
-        return f"{column.name!r} has {found} bytes, {expected}"
+        return f"{column.name!r} has {actual} bytes, {expected}"
     remedy = "for JPEG and PNG files set imageFormat: Encoded"
     return f"{column.name!r} is a {kind} file of {len(values[0])} bytes, {expected} as raw pixels; {remedy}"
 
 
-def _wrong_image(column: Column, content: bytes) -> str | None:
+def _image_problem(column: Column, content: bytes) -> str | None:
     """Return why the file `content` cannot be decoded, or None."""
     try:
         images.decoded(tf.constant(content), column.channels)
     except tf.errors.InvalidArgumentError as error:
         kind = image_kind(content)
         if kind is None:
-            found = f"is not a JPEG or PNG file: {len(content)} bytes that begin with {content[:8].hex() or 'nothing'}"
-            return f"{column.name!r} {found}; for raw pixels set imageFormat: Raw"
+            detail = f"is not a JPEG or PNG file: {len(content)} bytes that begin with {content[:8].hex() or 'nothing'}"
+            return f"{column.name!r} {detail}; for raw pixels set imageFormat: Raw"
         reason = one_line(error.message.rpartition("}} ")[2].partition(" [Op:")[0])
         return f"{column.name!r} is a {kind} file of {len(content)} bytes that cannot be decoded: {reason}"
     return None
 
 
-def _wrong(column: Column, values: list[bytes] | list[int] | list[float]) -> str | None:
+def _value_problem(column: Column, values: list[bytes] | list[int] | list[float]) -> str | None:
     """Return why the parsed `values`, of the right number, are bad, or None."""
     if column.kind == "string":
         texts = [bytes(value).decode("utf-8", "replace") for value in values]  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Has Keras' Adam change each variable by one operation.
+"""Makes Keras' Adam update each variable by one fused operation.
 
 Keras writes the rule of Adam (arXiv 1412.6980, end of section 2) as some twenty operations for each variable, which
 are traced and prepared with every start and recovery, and read and write all numbers of the variable several times a
@@ -18,7 +18,7 @@ from tfdist_trainer.upstream.keras_optimizers import Update, moments_of, replace
 
 
 def fuse(optimizer: Any) -> None:
-    """Have `optimizer` update by TensorFlow's kernel if it is Keras' own Adam or AdamW; else change nothing.
+    """Make `optimizer` update by TensorFlow's kernel if it is Keras' own Adam or AdamW; else change nothing.
 
     It must have been built, and then be applied in a replica's context to gradients that are reduced already.
     """
@@ -36,7 +36,7 @@ def _update(adam: Any, by_keras: Update, gradients: Sequence[Any], variables: Se
         return
     step = tf.cast(tf.convert_to_tensor(adam.iterations) + 1, tf.float32)
     first, second = (_rounding(beta, step) for beta in (adam.beta_1, adam.beta_2))
-    alike = {
+    common = {
         "beta1_power": tf.pow(tf.constant(adam.beta_1), step),
         "beta2_power": tf.pow(tf.constant(adam.beta_2), step),
         "lr": tf.cast(rate, tf.float32) * tf.sqrt(second) / first,
@@ -46,7 +46,7 @@ def _update(adam: Any, by_keras: Update, gradients: Sequence[Any], variables: Se
     }
     for gradient, variable in zip(gradients, variables, strict=True):
         var, m, v = (each.value.handle for each in (variable, *moments_of(adam, variable)))
-        tf.raw_ops.ResourceApplyAdam(var=var, m=m, v=v, grad=gradient, **alike)
+        tf.raw_ops.ResourceApplyAdam(var=var, m=m, v=v, grad=gradient, **common)
 
 
 def _rounding(beta: float, step: tf.Tensor) -> tf.Tensor:
@@ -65,7 +65,7 @@ def _rounding(beta: float, step: tf.Tensor) -> tf.Tensor:
 
 
 def _is_plain(gradient: Any, variable: Any) -> bool:
-    """Return whether the kernel takes them: a whole gradient, of a variable of Keras 3, both in float32."""
+    """Return whether the kernel supports them: a dense gradient of a variable of Keras 3, both in float32."""
     return (
         isinstance(gradient, tf.Tensor)
         and isinstance(variable, keras.Variable)

@@ -1,10 +1,10 @@
-"""Has embeddings exchange only the rows of a step with the parameter servers, and not their whole tables.
+"""Makes embeddings exchange only the rows of a step with the parameter servers, and not their whole tables.
 
 Keras' `Embedding` reads its variable as a tensor and gathers rows of that (`ops.take`, `keras/src/backend/tensorflow/
 numpy.py`), so that a worker copies the table from its parameter server in each step, and Keras' optimizers need a
-gradient of all rows, which travels back. Here the rows are gathered where the variable is, their gradient is sent as
+gradient of all rows, which is sent back. Here the rows are gathered where the variable is, their gradient is sent as
 `tf.IndexedSlices`, and becomes that of all rows where the variable is. The update itself is the optimizer's: moments
-of rows that a step does not use decay as Keras has it.
+of rows that a step does not use decay as in Keras.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ from tfdist_trainer.upstream.keras_layers import all_layers, replace_call
 
 
 def gather_rows(model: Any) -> None:
-    """Have the layers of `model` that are Keras' own Embedding gather their rows on the device of the table."""
+    """Make the layers of `model` that are Keras' own Embedding gather their rows on the device of the table."""
     if not isinstance(model, keras.Layer):
         return  # of tf_keras, which does so itself
     for layer in all_layers(model):
@@ -30,12 +30,12 @@ def gather_rows(model: Any) -> None:
 
 
 def without_duplicates(gradients: Sequence[Any]) -> list[Any]:
-    """Return `gradients` with each row of an `IndexedSlices` once: less to send, and with the norm of the whole."""
+    """Return `gradients` with each row of an `IndexedSlices` once: less to send, and the norm of the dense gradient."""
     return [_summed(each) if isinstance(each, tf.IndexedSlices) else each for each in gradients]
 
 
 def of_all_rows(gradients: Sequence[Any], variables: Sequence[Any]) -> list[tf.Tensor]:
-    """Return `gradients` as tensors in the shapes of `variables`, each made on the device of its variable."""
+    """Return `gradients` as tensors in the shapes of `variables`, each computed on the device of its variable."""
     return list(map(_of_all_rows, gradients, variables))
 
 
@@ -44,7 +44,7 @@ def _is_plain(layer: Any) -> bool:
 
 
 def _call(layer: Any, by_keras: Callable[[Any], Any], inputs: Any) -> Any:
-    """Take the part of `by_keras`, the layer's method."""
+    """Replace `by_keras`, the layer's method."""
     if not isinstance(inputs, tf.Tensor):
         return by_keras(inputs)
     table = raw(layer.embeddings)

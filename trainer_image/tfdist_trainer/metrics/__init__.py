@@ -1,1 +1,1 @@
-"""Metrics that are sums until the very end, so that they do not depend on who computed which part."""
+"""Additive metrics: sums that are divided only at the end, so that they do not depend on the partition of the data."""

@@ -41,7 +41,7 @@ class Metric(ABC):
 
     @abstractmethod
     def result(self, sums: Sums) -> float | None:
-        """Return the metric; not a number when nothing was weighed, None when it has only details."""
+        """Return the metric; NaN if the sum of weights is zero, None if it has only details."""
 
     def details(self, sums: Sums) -> Mapping[str, Any] | None:  # noqa: ARG002  for those that have some
         """Return tables that an evaluation writes in addition to the value, ready for JSON; by default None."""
@@ -52,7 +52,7 @@ class WeightedMean(Metric):
     """The mean of a value, weighted by the examples' weights: sum(w * v) / sum(w).
 
     Args:
-        name: what reports call it.
+        name: its name in reports.
         value: of each example or of each position.
         mask: which positions of `value` count, bool of the same shape; None counts all.
     """
@@ -76,7 +76,7 @@ class WeightedMean(Metric):
         return weighted_sums(values, weights)
 
     def result(self, sums: Sums) -> float:
-        """Return the mean; not a number when nothing was weighed."""
+        """Return the mean; NaN if the sum of weights is zero."""
         return float(sums[0] / sums[1]) if sums[1] else float("nan")
 
 
@@ -94,9 +94,9 @@ def _of_examples(name: str, values: Any, weights: tf.Tensor) -> Any:
     """Return `values` after checking that they begin with the axis of the examples, as `weights`, [batch]."""
     shape = None if values is None else tf.convert_to_tensor(values).shape
     if shape is None or shape.rank == 0 or not shape[:1].is_compatible_with(weights.shape):
-        found = "a NoneType" if shape is None else f"shape {shape}"
+        actual = "a NoneType" if shape is None else f"shape {shape}"
         raise ConfigurationError(
-            f"training.program: metric {name!r} returns {found}; return one value for each example, "
+            f"training.program: metric {name!r} returns {actual}; return one value for each example, "
             f"{weights.shape}, or each position, without reducing the first axis"
         )
     return values

@@ -1,4 +1,4 @@
-"""Makes the metrics that a configuration names."""
+"""Creates the metrics that a configuration names."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -40,8 +40,8 @@ def regression(names: Sequence[str], mean: float = 0.0) -> list[Metric]:
 def classification(names: Sequence[str], classes: int) -> list[Metric]:
     """Return the metrics `names` of integer labels [batch] and logits [batch, classes].
 
-    Keras' own get probabilities, [batch, classes]; or, when there are two classes and the name does not start with
-    `Sparse`, [batch, 1] of class 1.
+    Metrics of Keras receive probabilities, [batch, classes]; or, with two classes and a name that does not
+    start with `Sparse`, [batch, 1] of class 1.
 
     Raises:
         ConfigurationError: Keras has no such metric, or none that can be added over workers.
@@ -50,8 +50,8 @@ def classification(names: Sequence[str], classes: int) -> list[Metric]:
     def make(name: str) -> Metric:
         if name in _CLASSIFICATION:
             return _CLASSIFICATION[name](classes)
-        if found := metric_names.TOP_K.fullmatch(name):
-            return top_k(int(found[1]))
+        if match := metric_names.TOP_K.fullmatch(name):
+            return top_k(int(match[1]))
         return _keras_metric(name, classes)
 
     return [make(name) for name in names]
@@ -60,19 +60,19 @@ def classification(names: Sequence[str], classes: int) -> list[Metric]:
 def top_k(k: int) -> Metric:
     """Return the fraction of examples whose label is among the `k` largest scores."""
 
-    def among(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
+    def is_in_top_k(labels: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
         return tf.math.in_top_k(labels, tf.cast(predictions, tf.float32), k)
 
-    return WeightedMean(f"top_{k}", among)
+    return WeightedMean(f"top_{k}", is_in_top_k)
 
 
 def _keras_metric(name: str, classes: int | None) -> Metric:
-    found = metric_names.KERAS.fullmatch(name)
-    made = getattr(keras.metrics, found[1], None) if found else None
-    if made is None:
+    match = metric_names.KERAS.fullmatch(name)
+    metric_class = getattr(keras.metrics, match[1], None) if match else None
+    if metric_class is None:
         raise ConfigurationError(f"{FIELD}: Keras {keras.__version__} has no metric {name!r}")
     try:
-        metric = made(name=name, dtype="float64")
+        metric = metric_class(name=name, dtype="float64")
     except TypeError as error:
         raise ConfigurationError(f"{FIELD}: {name} cannot be made by its name alone: {one_line(str(error))}") from None
 

@@ -46,7 +46,7 @@ class ClassRatio(Metric):
         return tf.concat([tf.reduce_sum(count, axis=0) for count in counts], axis=0)
 
     def result(self, sums: Sums) -> float:
-        """Return the ratio; 0 for a class that was never predicted, or never there."""
+        """Return the ratio; 0 for a class without predictions or without labels."""
         hits, predicted, actual = np.split(sums, 3)
         if not actual.any():
             return float("nan")
@@ -57,15 +57,15 @@ class ClassRatio(Metric):
 
 
 def ratio_of_classes(name: str, hits: Sums, predicted: Sums, actual: Sums) -> Sums:
-    """Return the ratio `name` of every class, 0 if it is nothing of nothing."""
+    """Return the ratio `name` of every class, 0 if its denominator is 0."""
     parts = {"precision": (hits, predicted), "recall": (hits, actual), "f1": (2 * hits, predicted + actual)}
-    above, below = parts[name]
-    ratios: Sums = np.divide(above, below, out=np.zeros_like(below), where=below > 0)
+    numerator, denominator = parts[name]
+    ratios: Sums = np.divide(numerator, denominator, out=np.zeros_like(denominator), where=denominator > 0)
     return ratios
 
 
 class ConfusionMatrix(Metric):
-    """How often each class was taken for each other; it has no value, only details."""
+    """The weight of each pair of label and predicted class; it has no value, only details."""
 
     name = "confusion_matrix"
 
@@ -100,7 +100,7 @@ class AreaUnderCurve(Metric):
 
     Equal to the probability that a positive scores higher than a negative, where two in one bin count half
     (Fawcett, "An introduction to ROC analysis", 2006). A bin is a range of x / (1 + |x|) of the log-odds x: any
-    increasing function leaves the area as it is, and this one keeps very sure predictions apart, which
+    increasing function leaves the area as it is, and this one separates very confident predictions, which
     probabilities near 0 or 1 do not. With several classes it is the mean of each class against all others.
     """
 
@@ -122,17 +122,17 @@ class AreaUnderCurve(Metric):
         bins = tf.cast((odds / (1 + tf.abs(odds)) + 1) / 2 * self._bins, tf.int64)
         bins = tf.clip_by_value(bins, 0, self._bins - 1)
         curves = tf.range(self._curves, dtype=tf.int64)
-        wanted = curves if self._curves > 1 else tf.constant([1], tf.int64)
-        positive = tf.cast(tf.cast(labels, tf.int64)[:, tf.newaxis] == wanted, tf.int64)
-        place = (positive * self._curves + curves) * self._bins + bins
+        positive_classes = curves if self._curves > 1 else tf.constant([1], tf.int64)
+        positive = tf.cast(tf.cast(labels, tf.int64)[:, tf.newaxis] == positive_classes, tf.int64)
+        index = (positive * self._curves + curves) * self._bins + bins
         spread = tf.repeat(tf.cast(weights, tf.float64), self._curves)
-        return tf.math.unsorted_segment_sum(spread, tf.reshape(place, [-1]), self.size)
+        return tf.math.unsorted_segment_sum(spread, tf.reshape(index, [-1]), self.size)
 
     def result(self, sums: Sums) -> float:
         """Return the mean area over the classes that have both positives and negatives."""
         areas = [_area(*pair) for pair in zip(*sums.reshape(2, self._curves, self._bins), strict=True)]
-        known = [area for area in areas if area is not None]
-        return float(np.mean(known)) if known else float("nan")
+        defined = [area for area in areas if area is not None]
+        return float(np.mean(defined)) if defined else float("nan")
 
     def _log_odds(self, logits: tf.Tensor) -> tf.Tensor:
         """Return log p / (1 - p), [batch, curves], of the classes' probabilities."""
@@ -141,9 +141,9 @@ class AreaUnderCurve(Metric):
         # log(1 - p) without a table of [batch, classes, classes]: 1 - p is exact to subtract unless p is the largest.
         total = tf.reduce_logsumexp(logits, axis=-1, keepdims=True)
         largest = tf.one_hot(tf.argmax(logits, axis=-1), self._classes, on_value=True, off_value=False, dtype=tf.bool)
-        rest = tf.where(largest, tf.constant(-np.inf, logits.dtype), logits)
+        masked = tf.where(largest, tf.constant(-np.inf, logits.dtype), logits)
         share = tf.where(largest, tf.zeros_like(logits), tf.exp(logits - total))
-        others = tf.where(largest, tf.reduce_logsumexp(rest, axis=-1, keepdims=True), total + tf.math.log1p(-share))
+        others = tf.where(largest, tf.reduce_logsumexp(masked, axis=-1, keepdims=True), total + tf.math.log1p(-share))
         return logits - others
 
 

@@ -72,25 +72,25 @@ class MetricCollection:
         return tuple((metric.name, metric.size) for metric in self.metrics)
 
     def restored(self, sums: Sequence[float], sizes: Sizes) -> Sums:
-        """Return `sums`, of metrics of these `sizes`, as sums of the metrics here.
+        """Return `sums`, of metrics of these `sizes`, as sums of this collection.
 
-        Those that are not among them have none yet.
+        Metrics that are not among them start from zero.
         """
         ends = np.cumsum([1, *(size for _, size in sizes)])
         examples, *parts = np.split(np.asarray(sums, np.float64), ends)
-        found = dict(zip(sizes, parts, strict=False))
-        return np.concatenate([examples, *(found.get(own, np.zeros(own[1])) for own in self.sizes)])
+        stored = dict(zip(sizes, parts, strict=False))
+        return np.concatenate([examples, *(stored.get(key, np.zeros(key[1])) for key in self.sizes)])
 
     def zeros(self) -> Sums:
         """Return the sums of no example."""
         return np.zeros(self.size, np.float64)
 
     def examples(self, sums: Sums) -> int:
-        """Return how many examples `sums` is of; exact up to 2**53."""
+        """Return the number of examples in `sums`; exact up to 2**53."""
         return round(float(sums[0]))
 
     def results(self, sums: Sums) -> Mapping[str, float]:
-        """Return each metric's value by name; those that have only details are left out."""
+        """Return each metric's value by name; metrics that have only details are omitted."""
         values = {metric.name: metric.result(part) for metric, part in self._parts(sums)}
         return {name: value for name, value in values.items() if value is not None}
 

@@ -17,8 +17,8 @@ class KerasMetric(Metric):
     """One Keras metric; its variables are its sums, one after the other.
 
     Args:
-        metric: a new metric, of which no state is used but the shapes.
-        scores: what the metric gets for the predictions; None passes them on.
+        metric: a new metric; only the shapes of its state are used.
+        scores: converts the predictions to the scores that the metric receives; None passes them unchanged.
 
     Raises:
         ConfigurationError: its state is not additive, or not known before the first batch.
@@ -43,10 +43,10 @@ class KerasMetric(Metric):
         self._sizes = [int(np.prod(variable.shape)) for variable in self._variables]
 
     def _has_result(self) -> bool:
-        """Return whether the state is whole: a metric that adds to it at the first batch has no result before."""
+        """Return whether the state is complete: a metric that adds to it at the first batch has no result before."""
         try:
             self._metric.stateless_result([variable.value for variable in self._variables])
-        except Exception:  # any, of a metric of any class
+        except Exception:  # a metric class of a user may raise any exception
             return False
         return True
 
@@ -56,7 +56,7 @@ class KerasMetric(Metric):
         return sum(self._sizes)
 
     def sums(self, labels: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-        """Return the state, float64 [size], that this batch alone makes."""
+        """Return the state, float64 [size], of this batch alone."""
         if self._scores is not None:
             predictions = self._scores(labels, predictions)
         # Keras averages over the last axis, which must not be that of the examples.
@@ -64,8 +64,8 @@ class KerasMetric(Metric):
             predictions = predictions[:, tf.newaxis]
         if labels.shape.rank == 1 and predictions.shape[1:] == [1]:
             labels = labels[:, tf.newaxis]
-        counted = tf.reshape(weights > 0, [-1, *[1] * (predictions.shape.rank - 1)])
-        predictions = tf.where(counted, predictions, tf.zeros_like(predictions))
+        has_weight = tf.reshape(weights > 0, [-1, *[1] * (predictions.shape.rank - 1)])
+        predictions = tf.where(has_weight, predictions, tf.zeros_like(predictions))
         state = [tf.zeros(variable.shape, variable.dtype) for variable in self._variables]
         state = self._metric.stateless_update_state(state, labels, predictions, sample_weight=weights)
         return tf.concat([tf.reshape(tf.cast(part, tf.float64), [-1]) for part in state], axis=0)

@@ -23,7 +23,7 @@ class RootMeanSquaredError(WeightedMean):
         super().__init__("root_mean_squared_error", squared_error)
 
     def result(self, sums: Sums) -> float:
-        """Return the root; not a number when nothing was weighed."""
+        """Return the root; NaN if the sum of weights is zero."""
         return float(np.sqrt(super().result(sums)))
 
 
@@ -31,7 +31,7 @@ class RSquared(Metric):
     """The part of the labels' variance that predictions explain: 1 - sum(w e**2) / sum(w (y - mean)**2).
 
     The variance comes from sums of labels and squared labels, which cancel if the mean is much larger than the
-    deviation: training adds in float32. So labels are counted from `pivot`, a number near their mean.
+    deviation: training adds in float32. So labels are measured from `pivot`, a number near their mean.
     """
 
     name = "r2"
@@ -52,7 +52,7 @@ class RSquared(Metric):
         return tf.stack([tf.reduce_sum(part) for part in parts])
 
     def result(self, sums: Sums) -> float:
-        """Return R squared; not a number when the labels do not differ."""
+        """Return R squared; NaN if the variance of the labels is zero."""
         weight, total, squares, errors = sums
         spread = squares - total * total / weight if weight else 0.0
         return float(1 - errors / spread) if spread > 0 else float("nan")
