@@ -1,4 +1,4 @@
-"""Errors of a script that would fail deep inside TensorFlow: messages before the first step, with what to write."""
+"""Errors of a script that would fail deep inside TensorFlow: messages before the first step, with the remedy."""
 
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ def check(model: Any) -> None:
     """Check a compiled model of several workers before `fit`.
 
     Raises:
-        ValueError: an optimizer or a metric was made outside of the scope of the model's strategy.
+        ValueError: an optimizer or a metric was created outside of the scope of the model's strategy.
     """
     optimizer = getattr(model, "optimizer", None)
     for each in (optimizer, getattr(optimizer, "inner_optimizer", None)):

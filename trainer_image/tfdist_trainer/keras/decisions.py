@@ -11,7 +11,7 @@ from tfdist_trainer.strategies.replica_group import HostCollectives
 from tfdist_trainer.upstream.strategy_worker import Worker
 
 _CHIEF_ONLY: Final = ("CSVLogger", "RemoteMonitor", "TensorBoard")
-"""Callbacks of Keras that write, and decide nothing: the other workers do without."""
+"""Callbacks of Keras that write, and do not change training: only the chief calls them."""
 
 _EPOCHS_SUFFICE: Final = (
     *("CSVLogger", "EarlyStopping", "History", "LearningRateScheduler", "ProgbarLogger", "ReduceLROnPlateau"),
@@ -79,7 +79,7 @@ class RestoreOnly(keras.callbacks.Callback):  # type: ignore[misc]
 class FollowChief(keras.callbacks.Callback):  # type: ignore[misc]
     """Makes the decisions of the chief those of all workers: to stop, and the learning rate.
 
-    Keras reads them after these methods. A worker that decided otherwise would wait for the others for ever.
+    Keras reads them after these methods. A worker with another decision would block in a collective forever.
     """
 
     sees_blocks: Final = True
@@ -121,13 +121,13 @@ class FollowChief(keras.callbacks.Callback):  # type: ignore[misc]
         rate = _learning_rate(self.model)
         rows = self._collectives.gather_rows(float(bool(self.model.stop_training)), 0.0 if rate is None else rate)
         for worker, row in enumerate(rows[1:], start=1):
-            for name, mine, chiefs in zip(("stop_training", "learning_rate"), row, rows[0], strict=True):
-                if mine != chiefs and not (mine != mine and chiefs != chiefs):  # noqa: PLR0124  both NaN
-                    log.event("decision-differs", worker=worker, of=name, value=float(mine), chief=float(chiefs))
-        stop, chiefs_rate = rows[0]
+            for name, value, chief_value in zip(("stop_training", "learning_rate"), row, rows[0], strict=True):
+                if value != chief_value and not (value != value and chief_value != chief_value):  # noqa: PLR0124  both NaN
+                    log.event("decision-differs", worker=worker, of=name, value=float(value), chief=float(chief_value))
+        stop, chief_rate = rows[0]
         self.model.stop_training = bool(stop)
-        if rate is not None and rate != chiefs_rate:
-            self.model.optimizer.learning_rate = float(chiefs_rate)
+        if rate is not None and rate != chief_rate:
+            self.model.optimizer.learning_rate = float(chief_rate)
 
 
 def _iterations(model: Any) -> float:

@@ -1,6 +1,6 @@
 """Installs the engine: `fit`, `evaluate` and `predict` of Keras 3 under several workers.
 
-Each function of Keras that is replaced asks for the strategy first: a model of one worker, or of another strategy, is
+Each replaced function of Keras checks the strategy first: a model of one worker, or of another strategy, is
 left to Keras. docs/keras.md has what is replaced and why.
 """
 
@@ -78,9 +78,9 @@ def _fit(original: Callable[..., Any]) -> Callable[..., Any]:
         sees_each = batch_callbacks(callbacks, TRAIN_BATCH)
         self.make_train_function()
         _choose_steps_per_execution(self.train_function, self, sees_each)
-        mine = [each for callback in callbacks for each in on_worker(callback, worker)]
+        local_callbacks = [each for callback in callbacks for each in on_worker(callback, worker)]
         follow = FollowChief(worker, self.distribute_strategy, each_batch=bool(sees_each))
-        bound.arguments["callbacks"] = [*mine, follow]
+        bound.arguments["callbacks"] = [*local_callbacks, follow]
         times = self.train_function.times
         times.begin(callbacks)
         result = process_exit.noting_failure(original, *bound.args, **bound.kwargs)

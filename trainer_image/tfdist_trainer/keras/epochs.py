@@ -91,7 +91,7 @@ class Batches:
     def blocks(self, iterator: Any, steps: int | None, begin: int = 0) -> Iterator[tuple[int, int, Block]]:
         """Yield the first and the last step of each block, and the block, from `begin` up to `steps`, or without end.
 
-        Where the script has set the steps of a block, all blocks are whole ones, as in Keras: they end after `steps`.
+        If the script sets the steps of a block, all blocks are full, as in Keras: they end after `steps`.
         """
         while steps is None or begin < steps:
             size = self.steps_per_execution.steps

@@ -1,7 +1,7 @@
 """The times of the workers' steps in `fit` of a script: shared between the workers, reported, and written.
 
-They travel in the exchange of the metrics that follows the steps of a call. The chief names a slow worker by the rule
-of the trainer's own loop (`slow_member`). Who trains without a job, in a test, shares them too, and reports nothing.
+They are exchanged together with the metrics after the steps of a call. The chief names a slow worker by the rule
+of the trainer's own loop (`slow_member`). Without a job, as in a test, they are shared and not reported.
 """
 
 import os
@@ -61,7 +61,7 @@ class FitTimes:
         return self._gang.shared() if self._is_due else self._nothing
 
     def receive(self, means: Sequence[float], seconds: float) -> None:
-        """Take the means of what `shared` returned.
+        """Record the means of what `shared` returned.
 
         Args:
             means: over all workers, [figures].

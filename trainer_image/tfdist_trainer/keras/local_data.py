@@ -42,12 +42,12 @@ def rows_of_worker(dataset: tf.data.Dataset, worker: Worker) -> tf.data.Dataset:
     def rows(*batch: Any) -> Any:
         size = examples_in(batch)
         start, stop = (size * (worker.index + end) // worker.count for end in (0, 1))
-        mine = tf.nest.map_structure(lambda part: _slice(part, start, stop), batch)
+        local_rows = tf.nest.map_structure(lambda part: _slice(part, start, stop), batch)
         # A tuple is passed as several arguments, also one of a single element, which must stay one.
-        return mine if type(dataset.element_spec) is tuple else mine[0]
+        return local_rows if type(dataset.element_spec) is tuple else local_rows[0]
 
-    mine = dataset.map(rows)
-    return mine.prefetch(2) if dataset.options().autotune.enabled is not False else mine
+    local = dataset.map(rows)
+    return local.prefetch(2) if dataset.options().autotune.enabled is not False else local
 
 
 def may_be_empty(dataset: Any, worker: Worker, smallest: int | None) -> bool:

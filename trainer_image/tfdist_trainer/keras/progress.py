@@ -69,7 +69,7 @@ class ProgressHooks:
 
     def __init__(self, every_seconds: float) -> None:
         super().__init__()
-        # Batches are reported now and then: tf_keras need not convert the values of each batch, which waits for the
+        # Batches are reported at intervals: tf_keras need not convert the values of each batch, which waits for the
         # devices, and it rejects callbacks of batches under ParameterServerStrategy otherwise.
         self._supports_tf_logs = True
         self.has_failed = False
@@ -81,7 +81,7 @@ class ProgressHooks:
 
     @_safe
     def on_train_begin(self, logs: Any = None) -> None:  # noqa: ARG002  as Keras calls it
-        """Forget an earlier `fit` of this process. The step is not known: another callback may restore the model."""
+        """Reset the state of an earlier `fit`. The step is not known: another callback may restore the model."""
         self._fit = FitProgress(count(self.params.get("steps")), count(self.params.get("epochs")))
         self._measured_from = None
         clear("total_steps", "epoch", "examples_per_second")
@@ -97,12 +97,12 @@ class ProgressHooks:
         """Report the total, which is known before the first batch of an epoch."""
         if self._fit.begin_batch(batch):
             report(step=self._fit.step, total_steps=self._fit.total)
-            if self._measured_from is not None:  # the time between two epochs, such as that of a validation, is none
+            if self._measured_from is not None:  # exclude the time between two epochs, such as a validation
                 self._measure()
 
     @_safe
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Report step, metrics and throughput, now and then."""
+        """Report step, metrics and throughput, at intervals."""
         self._fit.end_batch(batch)
         if time.monotonic() - self._reported_at >= self._every_seconds:
             self._reported_at = time.monotonic()
@@ -161,7 +161,7 @@ def _is_legacy() -> bool:
 
 def _callbacks() -> Any:
     if _is_legacy():
-        import tf_keras  # noqa: PLC0415  only one of the two is wanted
+        import tf_keras  # noqa: PLC0415  only one of the two is imported
 
         return tf_keras.callbacks
     import keras  # noqa: PLC0415

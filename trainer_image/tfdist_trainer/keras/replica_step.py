@@ -77,7 +77,7 @@ class ReplicaStep:
     def exchange(self, gradients: Sequence[Any], variables: Sequence[Any], optimizer: Any) -> list[Any]:
         """Return the gradients of the global batch for `variables`; a collective. Those that are None stay None.
 
-        Sparse rows, such as those of an embedding, are put together and stay sparse: the exchange is as large as they
+        Sparse rows, such as those of an embedding, are concatenated and stay sparse: the exchange is as large as they
         are, and the optimizer sees the rows of the global batch, as on one worker.
         """
         weight = self.examples

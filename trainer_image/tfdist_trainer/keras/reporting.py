@@ -14,7 +14,7 @@ from tfdist_trainer.keras.progress import Progress, ProgressHooks
 from tfdist_trainer.upstream import dataset_graph, keras_fit
 
 _KERAS_BATCH_SIZE: Final = 32
-"""Of arrays, if `fit` is not given another one."""
+"""Batch size of arrays, if the script passes none to `fit`."""
 
 
 @functools.cache
@@ -28,18 +28,18 @@ def _fit(original: Callable[..., Any]) -> Callable[..., Any]:
     signature = inspect.signature(original)
 
     def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
-        given = signature.bind(self, *args, **kwargs).arguments
-        del given["self"]
-        given["callbacks"] = with_progress(
-            given.get("callbacks"), examples_per_batch(**given), validation_examples(**given)
+        bound = signature.bind(self, *args, **kwargs).arguments
+        del bound["self"]
+        bound["callbacks"] = with_progress(
+            bound.get("callbacks"), examples_per_batch(**bound), validation_examples(**bound)
         )
-        return original(self, **given)
+        return original(self, **bound)
 
     return fit
 
 
 def with_progress(callbacks: Any, examples: int | None, validated: int | None = None) -> Any:
-    """Return the argument `callbacks` of `fit` with `Progress`, unless the script has its own there.
+    """Return the argument `callbacks` of `fit` with `Progress`, unless the script passes one.
 
     Args:
         callbacks: None, a callback, several, or a `CallbackList`, which gets `Progress` for good.
@@ -47,14 +47,14 @@ def with_progress(callbacks: Any, examples: int | None, validated: int | None = 
         validated: those of the validation data; None if unknown.
     """
     container = callbacks if isinstance(callbacks, keras.callbacks.CallbackList) else None
-    given = listed(callbacks)
-    own = next((each for each in given if isinstance(each, ProgressHooks)), None)
-    progress: Any = own or Progress()
+    configured = listed(callbacks)
+    existing = next((each for each in configured if isinstance(each, ProgressHooks)), None)
+    progress: Any = existing or Progress()
     progress.examples_per_batch, progress.validation_examples = examples, validated
-    if own is not None:
+    if existing is not None:
         return callbacks
     if container is None:
-        return [*given, progress]
+        return [*configured, progress]
     container.callbacks.append(progress)
     progress.set_params(container.params)
     progress.set_model(container.model)
@@ -83,17 +83,17 @@ def validation_examples(
     if isinstance(validation_data, tf.data.Dataset):
         return dataset_graph.count(validation_data, validation_steps)
     if validation_data is not None:
-        known = _rows(validation_data[0]) if isinstance(validation_data, list | tuple) else None
+        examples = _rows(validation_data[0]) if isinstance(validation_data, list | tuple) else None
     else:
         rows = _rows(x) if validation_split else None
-        known = None if rows is None else rows - math.floor(rows * (1.0 - validation_split))  # as Keras splits them
-    if known is None or validation_steps is None:
-        return known
-    return min(known, validation_steps * (validation_batch_size or batch_size or _KERAS_BATCH_SIZE))
+        examples = None if rows is None else rows - math.floor(rows * (1.0 - validation_split))  # as Keras splits them
+    if examples is None or validation_steps is None:
+        return examples
+    return min(examples, validation_steps * (validation_batch_size or batch_size or _KERAS_BATCH_SIZE))
 
 
 def _rows(x: Any) -> int | None:
     """Return the length of arrays; None of anything else."""
     arrays = tf.nest.flatten(x)
-    known = bool(arrays) and all(getattr(each, "shape", None) for each in arrays)
-    return int(arrays[0].shape[0]) if known else None
+    has_shapes = bool(arrays) and all(getattr(each, "shape", None) for each in arrays)
+    return int(arrays[0].shape[0]) if has_shapes else None

@@ -85,9 +85,9 @@ class ResumableFit:
 
     def enclosing(self, callbacks: Sequence[Any]) -> list[Any]:
         """Return `callbacks` between the two of this class."""
-        own = [each for each in callbacks if isinstance(each, keras.callbacks.History)]
-        self._history = own[0] if own else self._history
-        listed = [*callbacks, *([] if own else [self._history])]
+        histories = [each for each in callbacks if isinstance(each, keras.callbacks.History)]
+        self._history = histories[0] if histories else self._history
+        listed = [*callbacks, *([] if histories else [self._history])]
         return [_First(self), *listed, _Last(self, listed)]
 
     # As `CallObserver`.
@@ -213,8 +213,8 @@ class ResumableFit:
             self._assign(f"optimizer/{number}", optimizer.variables, resumed)
 
     def _restore_metrics(self, resumed: Resumed) -> None:
-        found = resumed.arrays("metric/")
-        states = [found[str(number)] for number in range(len(found))]
+        arrays = resumed.arrays("metric/")
+        states = [arrays[str(number)] for number in range(len(arrays))]
         if [np.shape(state) for state in states] == [tuple(each.shape) for each in self.model.metrics_variables]:
             training_state.assign_sums(self.model, states, to_this_worker=self._script.is_chief)
             self._metrics = states

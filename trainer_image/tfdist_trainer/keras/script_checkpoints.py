@@ -53,10 +53,10 @@ class ScriptCheckpoints:
             ConfigurationError: another job writes there.
             StorageError: a worker cannot read the checkpoint.
         """
-        found = initial_checkpoint(gang, self._settings, self._job, self._writer)
-        if found is None:
+        initial = initial_checkpoint(gang, self._settings, self._job, self._writer)
+        if initial is None:
             return None
-        checkpoint, record = found
+        checkpoint, record = initial
         self._schedule.saved(record.cursor.step)
         self._written = CheckpointReport(step=record.cursor.step, path=str(checkpoint), time=record.time)
         return record, str(checkpoint), training_state.read(checkpoint)
@@ -70,13 +70,13 @@ class ScriptCheckpoints:
         """Whether a checkpoint is being written."""
         return self._thread is not None and self._thread.is_alive()
 
-    def save(self, cursor: DataCursor, snapshot: Snapshot, taken_in: float, written: Written) -> None:
+    def save(self, cursor: DataCursor, snapshot: Snapshot, blocked_seconds: float, written: Written) -> None:
         """Write a checkpoint in the background, after one that is being written; on the chief only.
 
         Args:
             cursor: where training is.
             snapshot: its state there.
-            taken_in: seconds that the steps have waited for the snapshot.
+            blocked_seconds: seconds that the steps have waited for the snapshot.
             written: called with the checkpoint, in the background.
 
         Raises:
@@ -89,7 +89,7 @@ class ScriptCheckpoints:
             self._has_begun = True
             self._writer.begin()
         self._schedule.saved(cursor.step)
-        arguments = (self._writer, cursor, snapshot, taken_in, written)
+        arguments = (self._writer, cursor, snapshot, blocked_seconds, written)
         self._thread = threading.Thread(target=self._write, args=arguments, name="checkpoint")
         self._thread.start()
 
@@ -120,7 +120,7 @@ class ScriptCheckpoints:
             self._writer.finish(self._written, total_steps)
 
     def _write(
-        self, writer: CheckpointWriter, cursor: DataCursor, snapshot: Snapshot, taken_in: float, written: Written
+        self, writer: CheckpointWriter, cursor: DataCursor, snapshot: Snapshot, blocked_seconds: float, written: Written
     ) -> None:
         started = time.monotonic()
         try:
@@ -134,6 +134,6 @@ class ScriptCheckpoints:
             "checkpoint",
             step=cursor.step,
             path=self._written.path,
-            blockedMillis=round(_MILLIS * taken_in),
+            blockedMillis=round(_MILLIS * blocked_seconds),
             writeSeconds=round(seconds, 2),
         )

@@ -1,7 +1,7 @@
 """Gives a script of a job what a program has: its calls of `fit` save checkpoints, resume, and stop for SIGTERM.
 
 A script is run again from its beginning after a failure. Its calls of `fit` are counted: those that had ended are
-passed over, with their history, and the one that was interrupted continues within its epoch.
+skipped, with their history restored, and the one that was interrupted continues within its epoch.
 """
 
 import atexit
@@ -100,8 +100,8 @@ class ScriptTraining:
         def create(*args: Any, **kwargs: Any) -> Any:
             if self._fit is None or self._fit.iterator is not None:
                 return original(*args, **kwargs)
-            is_engines = worker_of(kwargs.get("distribute_strategy")) is not None
-            make = original if is_engines else functools.partial(keras_epochs.forwarded, original)
+            uses_engine = worker_of(kwargs.get("distribute_strategy")) is not None
+            make = original if uses_engine else functools.partial(keras_epochs.forwarded, original)
             self._fit.iterator = make(*args, **kwargs)
             return self._fit.iterator
 
@@ -122,16 +122,16 @@ class ScriptTraining:
         ):
             self._save(fit)
 
-    def _run(self, original: Callable[..., Any], model: Any, given: dict[str, Any]) -> Any:
+    def _run(self, original: Callable[..., Any], model: Any, arguments: dict[str, Any]) -> Any:
         self._begin(model)
         if model not in self.models:
             self.models.append(model)
         self._fit = ResumableFit(self, len(self.histories), model, self._resumed)
         self._observe(model)
-        given["callbacks"] = self._fit.enclosing(listed(given.get("callbacks")))
+        arguments["callbacks"] = self._fit.enclosing(listed(arguments.get("callbacks")))
         self._request.can_save = True
         try:
-            result = original(**given)
+            result = original(**arguments)
             self._last, self._fit = self._fit, None
             self.histories.append(self._last.history)
             if self._checkpoints.is_due(self.step, epoch_ended=True):
@@ -147,9 +147,9 @@ class ScriptTraining:
         self._has_begun = True
         gang = ReplicaGroup(self._member, model.distribute_strategy)
         self._wait_for_all = gang.wait_for_all
-        found = self._checkpoints.restore(gang)
-        if found is not None:
-            record, path, snapshot = found
+        restored = self._checkpoints.restore(gang)
+        if restored is not None:
+            record, path, snapshot = restored
             self._resumed = Resumed(record.cursor, path, snapshot)
         if self.is_chief:
             script.evaluations().store_in(self._checkpoints.evaluations)
@@ -196,7 +196,7 @@ class ScriptTraining:
         """End this process: the checkpoint of the step that all workers have agreed on is written."""
         log.event("preempted", step=self.step)
         self._report()
-        with contextlib.suppress(tf.errors.OpError):  # if it breaks, all have come to it
+        with contextlib.suppress(tf.errors.OpError):  # an error here means that all workers have reached it
             self._wait_for_all()
         saved = f", and step {self.step} is saved" if self.is_chief else ""
         leave(Preempted.reason, f"SIGTERM arrived{saved}", ExitCode.PREEMPTED)

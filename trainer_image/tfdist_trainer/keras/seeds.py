@@ -24,7 +24,7 @@ _active: Final = threading.local()
 
 @functools.cache
 def install() -> None:
-    """Have Keras draw random numbers of each replica's own in a step; once in each process."""
+    """Make Keras draw different random numbers on each replica in a step; once in each process."""
     keras_fit.wrap(keras_fit.NEXT_SEED, next_seed)
 
 
@@ -39,7 +39,7 @@ def drawing(replica: Any) -> Iterator[None]:
 
 
 def next_seed(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `SeedGenerator.next` with a seed of the replica's own in a step; the first replica has that of Keras."""
+    """Return `SeedGenerator.next` with a separate seed for each replica in a step; the first one has that of Keras."""
 
     def draw(self: Any, ordered: bool = True) -> Any:
         seed = original(self, ordered)

@@ -53,8 +53,8 @@ class StepFunction:
         self._has_joined_rows: bool | None = None
         """Whether a step exchanges sparse gradients; None before it is traced."""
         compiled = graph if not model.run_eagerly else _eager
-        self._one = compiled(self._step_on, reduce_retracing=True)
-        self._several = graph(self._steps_on, reduce_retracing=True)
+        self._single_step = compiled(self._step_on, reduce_retracing=True)
+        self._multiple_steps = graph(self._steps_on, reduce_retracing=True)
         self._results = compiled(self._results_of)
 
     def set_steps_per_execution(self, steps: int | None) -> bool:
@@ -73,7 +73,7 @@ class StepFunction:
         if not isinstance(iterator, Block):
             outputs = None
             for batch in iterator:
-                outputs, _ = self._one(batch, tf.constant(True), may_be_empty=True)
+                outputs, _ = self._single_step(batch, tf.constant(True), may_be_empty=True)
             logs: Mapping[str, Any] = self._results(outputs, tf.zeros([2]))[0]
             return logs
         iterator.source.steps_per_execution = self.steps_per_execution
@@ -81,20 +81,20 @@ class StepFunction:
             self.observer.before_call()
         started = time.monotonic()
         run = self._in_one_call if self._fits_one_call(iterator) else self._one_by_one
-        logs, states, means, done, waits = run(iterator)
-        iterator.finished = done
-        self.missing = 0 if self.steps_per_execution.fixed else iterator.steps - done
-        if not done:
+        logs, states, means, finished, waits = run(iterator)
+        iterator.finished = finished
+        self.missing = 0 if self.steps_per_execution.fixed else iterator.steps - finished
+        if not finished:
             raise StopIteration
         seconds, flagged, *shared = means.numpy()
         self.steps_per_execution.observe(float(seconds))
         elapsed = time.monotonic() - started
-        self._seconds = elapsed / done
+        self._seconds = elapsed / finished
         if self.times is not None:
-            self.times.receive(shared, done * float(seconds))
-            self.times.observe(done, elapsed, *waits.numpy())
+            self.times.receive(shared, finished * float(seconds))
+            self.times.observe(finished, elapsed, *waits.numpy())
         if self.observer is not None:
-            self.observer.after_call(done, flagged > 0, states)
+            self.observer.after_call(finished, flagged > 0, states)
         return logs
 
     def _of_this_worker(self) -> tf.Tensor:
@@ -118,27 +118,27 @@ class StepFunction:
 
     def _trace(self, iterator: Any, may_be_empty: bool) -> Any:
         """Return one step on the batches of `iterator` as a graph."""
-        return self._one.get_concrete_function(  # type: ignore[attr-defined]
+        return self._single_step.get_concrete_function(  # type: ignore[attr-defined]
             iterator.element_spec, tf.TensorSpec([], tf.bool), may_be_empty=may_be_empty
         )
 
     def _in_one_call(self, block: Block) -> "_CallResults":
-        *results, done, waits = self._several(
+        *results, finished, waits = self._multiple_steps(
             block.iterator, tf.constant(block.steps), self._of_this_worker(), block.source.may_be_empty
         )
-        return *results, int(done), waits
+        return *results, int(finished), waits
 
     def _one_by_one(self, block: Block) -> "_CallResults":
-        outputs, done, waits = None, 0, [tf.zeros([2], tf.float64)]
+        outputs, finished, waits = None, 0, [tf.zeros([2], tf.float64)]
         began = time.monotonic()
         # The range first: it ends the block without taking a batch of the next one.
-        for done, batch in zip(range(1, block.steps + 1), block.iterator, strict=False):
+        for finished, batch in zip(range(1, block.steps + 1), block.iterator, strict=False):
             waited = time.monotonic() - began
-            last = tf.constant(done == block.steps)
-            outputs, exchange = self._one(batch, last, may_be_empty=block.source.may_be_empty)
+            last = tf.constant(finished == block.steps)
+            outputs, exchange = self._single_step(batch, last, may_be_empty=block.source.may_be_empty)
             waits.append(tf.stack([tf.constant(waited, tf.float64), exchange]))
             began = time.monotonic()
-        return *self._results(outputs, self._of_this_worker()), done, _of_steps(tf.add_n(waits), done)
+        return *self._results(outputs, self._of_this_worker()), finished, _of_steps(tf.add_n(waits), finished)
 
     def _steps_on(self, iterator: Any, steps: tf.Tensor, of_worker: tf.Tensor, may_be_empty: bool) -> Any:
         """Run up to `steps` steps; return the results as `_results_of`, the number of steps, and the waits.
@@ -151,22 +151,24 @@ class StepFunction:
         carried = _Carried(self._trace(iterator, may_be_empty).structured_outputs[0])
         timed = self._is_timed()
 
-        def wanted(done: tf.Tensor, batch: Any, *_: tf.Tensor) -> tf.Tensor:
-            return tf.logical_and(done < steps, batch.has_value())
+        def has_next(finished: tf.Tensor, batch: Any, *_: tf.Tensor) -> tf.Tensor:
+            return tf.logical_and(finished < steps, batch.has_value())
 
-        def one(done: tf.Tensor, batch: Any, waits: tf.Tensor, *_: tf.Tensor) -> tuple[Any, ...]:
-            outputs, exchange = self._one(batch.get_value(), tf.equal(done + 1, steps), may_be_empty=may_be_empty)
-            following = tf.cond(done + 1 < steps, iterator.get_next_as_optional, lambda: batch)
+        def body(finished: tf.Tensor, batch: Any, waits: tf.Tensor, *_: tf.Tensor) -> tuple[Any, ...]:
+            outputs, exchange = self._single_step(
+                batch.get_value(), tf.equal(finished + 1, steps), may_be_empty=may_be_empty
+            )
+            following = tf.cond(finished + 1 < steps, iterator.get_next_as_optional, lambda: batch)
             if timed:  # The next batch is fetched during the step.
                 ended = time_when(exchange)
                 waits += tf.stack([time_when((following, ended)) - ended, exchange])
-            return (done + 1, following, waits, *carried.tensors(outputs))
+            return (finished + 1, following, waits, *carried.tensors(outputs))
 
         began = tf.timestamp() if timed else None
         first = iterator.get_next_as_optional()
         waits = tf.stack([time_when(first) - began, 0.0]) if timed else tf.zeros([2], tf.float64)
-        done, _, waits, *last = tf.while_loop(wanted, one, (tf.constant(0), first, waits, *carried.zeros()))
-        return *self._results_of(carried.outputs(last), of_worker), done, _of_steps(waits, done)
+        finished, _, waits, *last = tf.while_loop(has_next, body, (tf.constant(0), first, waits, *carried.zeros()))
+        return *self._results_of(carried.outputs(last), of_worker), finished, _of_steps(waits, finished)
 
     def _is_timed(self) -> bool:
         return self.times is not None and has_clock()
@@ -231,8 +233,10 @@ class StepFunction:
             states, means = self._strategy.run(self._sums, args=(of_worker,))
             logs = metric_results(self._model, self._local(states))
             if outputs is not None:
-                own = self._local(outputs)[0]
-                if own is not None and (not isinstance(own, Mapping) or set(own) != set(logs)):
+                local_outputs = self._local(outputs)[0]
+                if local_outputs is not None and (
+                    not isinstance(local_outputs, Mapping) or set(local_outputs) != set(logs)
+                ):
                     logs = self._local(self._strategy.run(self._means, args=(outputs,)))
         return logs, self._local(states), self._local(means)
 
@@ -283,8 +287,8 @@ class _Carried:
 
     def outputs(self, tensors: list[tf.Tensor]) -> Any:
         """Return the outputs with these tensors."""
-        rest = iter(tensors)
-        values = [None if spec is None else next(rest) for spec in self._specs]
+        remaining = iter(tensors)
+        values = [None if spec is None else next(remaining) for spec in self._specs]
         return tf.nest.pack_sequence_as(self._structure, values, expand_composites=True)
 
 

@@ -18,7 +18,7 @@ class StopRequest(PreemptionHandler):
     """Records SIGTERM, and ends the process when `fit` does not, or at once while none runs."""
 
     def install(self) -> None:
-        """Take SIGTERM, unless the script does: its handler is its own way to stop."""
+        """Handle SIGTERM, unless the script handles it: then the script defines how it stops."""
         if signal.getsignal(signal.SIGTERM) not in {signal.SIG_DFL, None}:
             log.event("sigterm-of-script", effect="no checkpoint is saved at SIGTERM")
             return

@@ -29,7 +29,7 @@ class Snapshot:
     arrays: Mapping[str, Any]
     """Tensors and arrays by name, such as `optimizer/3`."""
     values: Mapping[str, Any]
-    """What JSON has."""
+    """Values that JSON can represent."""
 
     def write(self, prefix: str) -> None:
         """Write the files whose names begin with `prefix`.
@@ -67,17 +67,17 @@ def restore_model(owner: str, model: Any, checkpoint: StoredCheckpoint) -> None:
     assign(owner, model, model.variables, read(checkpoint), str(checkpoint))
 
 
-def variables(owner: str, model: Any, found: Sequence[Any]) -> Iterator[tuple[str, Any]]:
+def variables(owner: str, model: Any, keras_variables: Sequence[Any]) -> Iterator[tuple[str, Any]]:
     """Yield name and value of variables of Keras, those of this worker's first replica."""
-    for number, variable in enumerate(found):
+    for number, variable in enumerate(keras_variables):
         yield f"{owner}/{number}", _copies(model, variable)[0].read_value()
 
 
 def optimizers_of(model: Any) -> list[Any]:
     """Return the optimizer that `model` is compiled with, and others that it has as attributes, such as a GAN's."""
     candidates = [getattr(model, "optimizer", None), *vars(model).values()]
-    found = {id(each): each for each in candidates if isinstance(each, keras.optimizers.Optimizer)}
-    return list(found.values())
+    optimizers = {id(each): each for each in candidates if isinstance(each, keras.optimizers.Optimizer)}
+    return list(optimizers.values())
 
 
 def places(model: Any, optimizer: Any) -> list[int]:
@@ -86,28 +86,28 @@ def places(model: Any, optimizer: Any) -> list[int]:
     return [numbers[id(each)] for each in keras_fit.built_variables(optimizer) if id(each) in numbers]
 
 
-def build(model: Any, optimizer: Any, found: Sequence[int]) -> None:
+def build(model: Any, optimizer: Any, indices: Sequence[int]) -> None:
     """Build an optimizer that would be built in the first step, for the variables at these places."""
-    if not optimizer.built and found:
+    if not optimizer.built and indices:
         with model.distribute_strategy.scope():
-            optimizer.build([model.variables[number] for number in found])
+            optimizer.build([model.variables[number] for number in indices])
 
 
-def assign(owner: str, model: Any, found: Sequence[Any], snapshot: Snapshot, path: str) -> None:
+def assign(owner: str, model: Any, targets: Sequence[Any], snapshot: Snapshot, path: str) -> None:
     """Set variables of Keras on all replicas of this worker.
 
     Raises:
         StorageError: the snapshot, in the checkpoint at this path or URL, is of other variables.
     """
-    names = (f"{owner}/{number}" for number in range(len(found) + 1))
+    names = (f"{owner}/{number}" for number in range(len(targets) + 1))
     arrays = [snapshot.arrays[name] for name in names if name in snapshot.arrays]
-    if [array.shape for array in arrays] != [tuple(variable.shape) for variable in found]:
+    if [array.shape for array in arrays] != [tuple(variable.shape) for variable in targets]:
         hint = "" if model.built else "; the model is not built before its first step: give it an Input, or call build"
         raise StorageError(
             f"{path}: is a checkpoint of another {owner.partition('/')[0]}, with {len(arrays)} variables instead of "
-            f"{len(found)}, or of other shapes; use another checkpoint.directory, or checkpoint.restore: None{hint}"
+            f"{len(targets)}, or of other shapes; use another checkpoint.directory, or checkpoint.restore: None{hint}"
         )
-    for variable, array in zip(found, arrays, strict=True):
+    for variable, array in zip(targets, arrays, strict=True):
         for copy in _copies(model, variable):
             copy.assign(_typed(array, copy.dtype))
 
@@ -116,8 +116,8 @@ def assign_sums(model: Any, sums: Sequence[Any], *, to_this_worker: bool) -> Non
     """Set the states of all metrics so that their sum over all replicas is `sums`: one replica has them, others 0."""
     for variable, total in zip(model.metrics_variables, sums, strict=True):
         for number, copy in enumerate(_copies(model, variable)):
-            mine = to_this_worker and number == 0
-            copy.assign(_typed(total if mine else np.zeros_like(total), copy.dtype))
+            holds_sum = to_this_worker and number == 0
+            copy.assign(_typed(total if holds_sum else np.zeros_like(total), copy.dtype))
 
 
 def _copies(model: Any, variable: Any) -> tuple[Any, ...]:
@@ -149,9 +149,9 @@ class CallbackState:
 
     def changed(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the changed attributes as JSON has them, and their arrays by name."""
-        now = {name: code for name, code in self._encoded().items() if not _equal(code, self._begin.get(name))}
-        arrays = {key: array for _, parts in now.values() for key, array in parts.items()}
-        return {name: json.loads(text) for name, (text, _) in now.items()}, arrays
+        changes = {name: code for name, code in self._encoded().items() if not _equal(code, self._begin.get(name))}
+        arrays = {key: array for _, parts in changes.values() for key, array in parts.items()}
+        return {name: json.loads(text) for name, (text, _) in changes.items()}, arrays
 
     def restore(self, values: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
         """Set the attributes that `changed` returned in another process."""
@@ -159,22 +159,22 @@ class CallbackState:
             setattr(self.callback, name, decoded(value, arrays))
 
     def _encoded(self) -> dict[str, tuple[str, dict[str, Any]]]:
-        found = {}
+        attributes = {}
         for name, value in vars(self.callback).items():
             if name in _NOT_STATE:
                 continue
             arrays: dict[str, Any] = {}
             try:
-                found[name] = (json.dumps(encoded(value, name, arrays)), arrays)
+                attributes[name] = (json.dumps(encoded(value, name, arrays)), arrays)
             except TypeError:
                 continue
-        return found
+        return attributes
 
 
-def _equal(one: tuple[str, dict[str, Any]], other: tuple[str, dict[str, Any]] | None) -> bool:
-    if other is None or one[0] != other[0]:
+def _equal(state: tuple[str, dict[str, Any]], previous: tuple[str, dict[str, Any]] | None) -> bool:
+    if previous is None or state[0] != previous[0]:
         return False
-    return all(np.array_equal(array, other[1][key]) for key, array in one[1].items())
+    return all(np.array_equal(array, previous[1][key]) for key, array in state[1].items())
 
 
 def encoded(value: Any, name: str, arrays: dict[str, Any]) -> Any:

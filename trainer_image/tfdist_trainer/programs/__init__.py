@@ -43,12 +43,12 @@ class Choice:
 
         The methods of a user's program raise a ConfigurationError if they fail, or return a wrong object.
         """
-        made: Program = _find(self.place)(self.config)
+        program: Program = _find(self.place)(self.config)
         if self.place.startswith(f"{__name__}."):
-            return made
+            return program
         from tfdist_trainer.programs.user_program import checked  # noqa: PLC0415  imports TensorFlow, as the class has
 
-        return checked(made)
+        return checked(program)
 
 
 def choose(name: str, config: Mapping[str, Any]) -> Choice:
@@ -61,9 +61,9 @@ def choose(name: str, config: Mapping[str, Any]) -> Choice:
     if ":" in name:
         return Choice(config=parse_config(_user_class(name).Config, config), place=name)
     if name not in BUILT_IN:
-        known = ", ".join(sorted(BUILT_IN))
+        names = ", ".join(sorted(BUILT_IN))
         raise ConfigurationError(
-            f"{FIELD}: {name!r} is not a program of this image; known are {known}, "
+            f"{FIELD}: {name!r} is not a program of this image; known are {names}, "
             "and a class of your own as package.module:Class"
         )
     return Choice(config=parse_config(config_model(name), config), place=f"{__name__}.{name}:{BUILT_IN[name]}")
@@ -76,7 +76,7 @@ def _user_class(place: str) -> type["Program"]:
         ConfigurationError: it cannot be imported, is not a `Program`, or lacks a method.
     """
     try:
-        found = _find(place)
+        program_class = _find(place)
     except ConfigurationError:
         raise
     except Exception as error:
@@ -86,11 +86,11 @@ def _user_class(place: str) -> type["Program"]:
         ) from None
     from tfdist_trainer.programs.base import Program  # noqa: PLC0415  imports TensorFlow, as the class has
 
-    if not (inspect.isclass(found) and issubclass(found, Program)):
+    if not (inspect.isclass(program_class) and issubclass(program_class, Program)):
         raise ConfigurationError(f"{FIELD}: {place!r} is no subclass of tfdist_trainer.Program")
-    if missing := sorted(found.__abstractmethods__):
+    if missing := sorted(program_class.__abstractmethods__):
         raise ConfigurationError(f"{FIELD}: {place!r} lacks {', '.join(f'{name}()' for name in missing)}")
-    return found
+    return program_class
 
 
 def _find(place: str) -> Any:

@@ -116,13 +116,13 @@ class BuiltIn(Program):
 
 
 def _count(dataset: tf.data.Dataset, split: Split) -> int:
-    known = int(dataset.cardinality())
-    if known == tf.data.INFINITE_CARDINALITY:
+    cardinality = int(dataset.cardinality())
+    if cardinality == tf.data.INFINITE_CARDINALITY:
         raise ConfigurationError(
             f"training.program: dataset() of split {split} is infinite; return each example once, without repeat()"
         )
-    if known != tf.data.UNKNOWN_CARDINALITY:
-        return known
+    if cardinality != tf.data.UNKNOWN_CARDINALITY:
+        return cardinality
     return int(dataset.reduce(tf.constant(0, tf.int64), lambda count, *_: count + 1))
 
 

@@ -65,8 +65,8 @@ def batch_size(config: ProgramConfig, replicas: int) -> int:
     Raises:
         ConfigurationError: `globalBatchSize` is not a multiple of `replicas`.
     """
-    if broken := uneven_batch(config, replicas):
-        raise ConfigurationError(f"{PATH}.{'.'.join(map(str, broken.location))}: {broken.message}")
+    if problem := uneven_batch(config, replicas):
+        raise ConfigurationError(f"{PATH}.{'.'.join(map(str, problem.location))}: {problem.message}")
     if config.global_batch_size is not None:
         return config.global_batch_size // replicas
     return config.batch_size_per_replica or DEFAULT_BATCH_SIZE

@@ -23,12 +23,12 @@ def patterns(data: DataConfig, split: Split) -> tuple[Pattern, ...]:
         ConfigurationError: there are none.
         DataMissingError, DataMalformedError: as of `read_list`.
     """
-    found = data.train if split is Split.TRAIN else data.eval
-    if not found:
+    configured = data.train if split is Split.TRAIN else data.eval
+    if not configured:
         raise ConfigurationError(f"{field_of(split)}: required, and absent: there is nothing to {_NEEDED[split]} on")
-    if isinstance(found, FileList):
-        return read_list(found.file_list, field_of(split))
-    return tuple(Pattern(text, field_of(split)) for text in found)
+    if isinstance(configured, FileList):
+        return read_list(configured.file_list, field_of(split))
+    return tuple(Pattern(text, field_of(split)) for text in configured)
 
 
 def assignment(data: DataConfig, split: Split, shard: Shard, *, by_record: bool = False) -> FileAssignment:

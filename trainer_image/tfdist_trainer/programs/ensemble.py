@@ -19,7 +19,7 @@ OTHER_LABELS: Final = f"{FIELD}: with their configurations the members read diff
 """The message of the failed operation that compares them."""
 
 _OF_THE_FIRST: Final = ("loss", "metrics", "ensemble")
-"""Methods that are those of the first member, as they are: AutoGraph converts the functions of users."""
+"""Methods of the first member, used unchanged: AutoGraph converts the functions of users."""
 
 
 class Ensemble(Program):
@@ -82,12 +82,12 @@ class EnsembleModel:
 
     Args:
         members: their models.
-        places: for each of them the place of its features.
+        places: the index of the features of each model.
         program: averages the predictions.
     """
 
     losses: Final = ()
-    """Regularization is none of an ensemble."""
+    """An ensemble has no regularization losses."""
 
     def __init__(self, members: Sequence[Any], places: Sequence[int], program: Program) -> None:
         self.members = tuple(members)
@@ -120,14 +120,14 @@ def _decoded(sources: Sequence[ExampleSource], elements: Sequence[Any]) -> tuple
     ]
     labels, *weights = parts[0][1:]
     checks = [
-        tf.debugging.assert_equal(mine, other, OTHER_LABELS)
+        tf.debugging.assert_equal(expected, actual, OTHER_LABELS)
         for part in parts[1:]
-        for mine, other in zip(tf.nest.flatten(labels), tf.nest.flatten(part[1]), strict=True)
+        for expected, actual in zip(tf.nest.flatten(labels), tf.nest.flatten(part[1]), strict=True)
     ]
     with tf.control_dependencies(checks):
         return (tuple(part[0] for part in parts), tf.nest.map_structure(tf.identity, labels), *weights)
 
 
 def _as_float32(predictions: Any) -> Any:
-    """Return `predictions` in the one type that those of all members can be averaged in."""
+    """Return `predictions` in float32, in which the predictions of all members can be averaged."""
     return tf.nest.map_structure(lambda part: tf.cast(part, tf.float32), predictions)

@@ -28,7 +28,7 @@ from tfdist_trainer.programs.ensemble import OTHER_LABELS
 from tfdist_trainer.programs.user_program import dataset_error
 
 MAX_INDEXED_RECORDS: Final = 50_000_000
-"""Offsets and order of so many take 1.2 GB in each worker."""
+"""Offsets and order of so many records take 1.2 GB in each worker."""
 
 
 class FromFiles(BuiltIn):
@@ -131,9 +131,9 @@ class FromFiles(BuiltIn):
             seeded = augments and order.seed is not None
             if isinstance(source, IndexedSource):
                 indices = source.indices(shuffled)
-                return source.read(_with_own_seeds(indices, order) if seeded else indices, order.size)
-            found = source.ordered(shuffled, buffer)
-            return _with_seeds(found, order, shard) if seeded else found
+                return source.read(_with_example_seeds(indices, order) if seeded else indices, order.size)
+            dataset = source.ordered(shuffled, buffer)
+            return _with_seeds(dataset, order, shard) if seeded else dataset
 
         def decode(elements: tf.Tensor, seeds: tf.Tensor | None = None) -> tuple[Any, ...]:
             columns = self.prepare(source.decode(elements), seeds)
@@ -199,15 +199,15 @@ def _with_seeds(batches: tf.data.Dataset, order: BatchOrder, shard: Shard) -> tf
     @do_not_convert
     def add(number: tf.Tensor, batch: tuple[tf.Tensor, tf.Tensor]) -> tuple[Any, tf.Tensor]:
         elements, valid_mask = batch
-        own = tf.random.experimental.stateless_fold_in([order.seed, number], shard.index)
-        seeds = tf.random.stateless_uniform([order.size, 2], own, minval=None, maxval=None, dtype=tf.int64)
+        batch_seed = tf.random.experimental.stateless_fold_in([order.seed, number], shard.index)
+        seeds = tf.random.stateless_uniform([order.size, 2], batch_seed, minval=None, maxval=None, dtype=tf.int64)
         return (elements, seeds), valid_mask
 
     return tf.data.Dataset.zip((numbers, batches)).map(add)
 
 
-def _with_own_seeds(batches: tf.data.Dataset, order: BatchOrder) -> tf.data.Dataset:
-    """Return the same for `batches` of indices: seeds depend on the epoch and the example, on any number of members."""
+def _with_example_seeds(batches: tf.data.Dataset, order: BatchOrder) -> tf.data.Dataset:
+    """Return the same for `batches` of indices: seeds depend on the epoch and the example, not on the members."""
 
     @do_not_convert
     def add(indices: tf.Tensor, valid_mask: tf.Tensor) -> tuple[Any, tf.Tensor]:

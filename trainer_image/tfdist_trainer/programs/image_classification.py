@@ -72,7 +72,7 @@ class ImageClassification(FromFiles):
         return cross_entropy(labels, predictions)
 
     def serving_model(self, model: keras.Model) -> keras.Model:
-        """Return `model`; with the softmax at its end that the file has which it was loaded from."""
+        """Return `model`; with the softmax that ends the file from which it was loaded, if there is one."""
         if not self.config.model.endswith(".keras"):
             return model
         _, had_softmax = logits_of(self._saved(), f"{PATH}.model")
@@ -113,7 +113,7 @@ class ImageClassification(FromFiles):
         except (OSError, ValueError, TypeError) as error:
             raise ConfigurationError(f"{field}: cannot load {path}: {_reason(str(error))}") from None
         expected = (None, *self.config.image_shape), (None, self.config.classes)
-        if not _takes(model.input_shape, expected[0]) or model.output_shape != expected[1]:
+        if not _accepts(model.input_shape, expected[0]) or model.output_shape != expected[1]:
             raise ConfigurationError(
                 f"{field}: {path} is from {model.input_shape} to {model.output_shape}, "
                 f"expected from {expected[0]} to {expected[1]}: images of imageShape to logits of classes"
@@ -121,9 +121,11 @@ class ImageClassification(FromFiles):
         return model
 
 
-def _takes(shape: Any, images: tuple[int | None, ...]) -> bool:
-    """Return whether an input of `shape`, of which sizes may be None, takes `images`; several inputs do not."""
-    return len(shape) == len(images) and all(size in {None, wanted} for size, wanted in zip(shape, images, strict=True))
+def _accepts(shape: Any, images: tuple[int | None, ...]) -> bool:
+    """Return whether an input of `shape`, of which sizes may be None, accepts `images`; several inputs do not."""
+    return len(shape) == len(images) and all(
+        size in {None, expected} for size, expected in zip(shape, images, strict=True)
+    )
 
 
 def _reason(text: str) -> str:

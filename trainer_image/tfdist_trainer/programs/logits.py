@@ -1,4 +1,4 @@
-"""The logits of a saved classifier, which may end in an activation that makes probabilities of them."""
+"""The logits of a saved classifier, which may end in an activation that converts them to probabilities."""
 
 from typing import Any
 
@@ -54,8 +54,8 @@ def _last(model: Any) -> Any:
 
 def _operations(model: Any) -> list[Any]:
     """Return the layers of `model`, with operations such as `keras.ops.softmax` between them, in order."""
-    found: list[Any] = getattr(model, "operations", None) or model.layers
-    return found
+    operations: list[Any] = getattr(model, "operations", None) or model.layers
+    return operations
 
 
 def _activation(operation: Any) -> str:

@@ -1,4 +1,4 @@
-"""New models of programs: built, and trained by nothing but what a program has."""
+"""Creates the models of programs, and checks that the training step of programs can train them."""
 
 from typing import Any, Final
 
@@ -32,15 +32,15 @@ def new_model(program: Program, split: Split, shard: Shard) -> Any:
 
 
 def check_trainable(model: Any) -> None:
-    """Check that the training step of programs trains `model` as its author means it.
+    """Check that the training step of programs trains `model` as its author intends.
 
     Raises:
-        ConfigurationError: it has nothing to train, or a method of `fit` of its own.
+        ConfigurationError: it has nothing to train, or overrides a method of `fit`.
     """
-    own = [name for name in _OF_FIT if getattr(type(model), name, None) is not getattr(keras.Model, name, None)]
-    if own and isinstance(model, keras.Model):
+    names = [name for name in _OF_FIT if getattr(type(model), name, None) is not getattr(keras.Model, name, None)]
+    if names and isinstance(model, keras.Model):
         raise ConfigurationError(
-            f"training.program: the model {type(model).__name__!r} overrides {own[0]}(), which only fit calls; train "
+            f"training.program: the model {type(model).__name__!r} overrides {names[0]}(), which only fit calls; train "
             "it by a script with fit (training.script, docs/keras.md), or write it as loss() and metrics() of the "
             "program"
         )

@@ -29,8 +29,8 @@ class WarmUpAndDecay(keras.optimizers.schedules.LearningRateSchedule):  # type: 
         step = tf.cast(step, tf.float32)
         rate = tf.constant(self.rate, tf.float32)
         if self.decay_steps is not None:
-            done = (step - self.warmup_steps) / (self.decay_steps - self.warmup_steps)
-            rate *= (1 + tf.cos(math.pi * tf.clip_by_value(done, 0.0, 1.0))) / 2
+            progress = (step - self.warmup_steps) / (self.decay_steps - self.warmup_steps)
+            rate *= (1 + tf.cos(math.pi * tf.clip_by_value(progress, 0.0, 1.0))) / 2
         # step + 1: with a rate of 0 the first step would have no effect.
         return rate * tf.minimum(1.0, (step + 1) / max(1, self.warmup_steps))
 

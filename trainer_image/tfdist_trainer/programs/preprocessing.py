@@ -98,8 +98,8 @@ class Reducer:
         for rank, size in enumerate(np.rint(sizes).astype(int)):
             # A power of two, so that few graphs are traced. One member after the other, to limit memory.
             words = 1 << int(-(-size // _OCTETS)).bit_length()
-            mine = pack(content, words) if rank == self._rank else np.zeros(words)
-            total.update(json.loads(zlib.decompress(unpack(self.sum(mine.tolist()), int(size)))))
+            values = pack(content, words) if rank == self._rank else np.zeros(words)
+            total.update(json.loads(zlib.decompress(unpack(self.sum(values.tolist()), int(size)))))
         return total
 
 
@@ -125,5 +125,5 @@ def pack(content: bytes, words: int) -> npt.NDArray[np.float64]:
 
 def unpack(numbers: npt.NDArray[np.float64], size: int) -> bytes:
     """Return the `size` bytes that `pack` has encoded as `numbers`."""
-    whole = np.rint(numbers).astype("<u8")
-    return whole.view(np.uint8).reshape(-1, 8)[:, :_OCTETS].tobytes()[:size]
+    integers = np.rint(numbers).astype("<u8")
+    return integers.view(np.uint8).reshape(-1, 8)[:, :_OCTETS].tobytes()[:size]

@@ -71,13 +71,13 @@ class Tabular(AdaptableProgram):
     def load(self, state: Mapping[str, Any]) -> None:
         """Load means, deviations and categories, those in the configuration first; create the lookup layers."""
         if isinstance(self.config.normalize, dict):
-            for name, given in self.config.normalize.items():
+            for name, configured in self.config.normalize.items():
                 width = self.config.numeric.get(name, 1)
-                self._mean[name], self._deviation[name] = [given.mean] * width, [given.deviation] * width
+                self._mean[name], self._deviation[name] = [configured.mean] * width, [configured.deviation] * width
         else:
             self._mean, self._deviation = dict(state["mean"]), dict(state["deviation"])
-        for name, given in self.config.categorical.items():
-            self._lookups[name] = _lookup(given or state["categories"][name])
+        for name, configured in self.config.categorical.items():
+            self._lookups[name] = _lookup(configured or state["categories"][name])
 
     def model(self) -> keras.Model:
         """Return a model from features to logits [batch, classes], or to numbers [batch]."""
@@ -95,8 +95,8 @@ class Tabular(AdaptableProgram):
             inputs["categorical"] = keras.layers.Input(
                 [len(self.config.categorical)], dtype="int64", name="categorical"
             )
-            for place, name in enumerate(self.config.categorical):
-                parts.append(self._embed(name)(inputs["categorical"][:, place]))
+            for index, name in enumerate(self.config.categorical):
+                parts.append(self._embed(name)(inputs["categorical"][:, index]))
         hidden = keras.layers.Concatenate()(parts) if len(parts) > 1 else parts[0]
         for units in self.config.hidden_units:
             hidden = keras.layers.Dense(units, activation="relu")(hidden)
@@ -122,8 +122,8 @@ class Tabular(AdaptableProgram):
         name, classes = self.config.label, self.config.classes
         if classes is None:
             return Column(name, "float32")
-        named = isinstance(classes, tuple)
-        return Column(name, "string", choices=classes) if named else Column(name, "int64", below=classes)
+        has_names = isinstance(classes, tuple)
+        return Column(name, "string", choices=classes) if has_names else Column(name, "int64", below=classes)
 
     def _embed(self, name: str) -> keras.layers.Layer:
         lookup = self._lookups[name]
@@ -159,7 +159,7 @@ class Tabular(AdaptableProgram):
         return {"mean": _plain(split[0]), "deviation": _plain(split[1])}
 
     def _adapt_categories(self, batches: Batches, reducer: Reducer) -> dict[str, list[str]]:
-        unknown = [name for name, given in self.config.categorical.items() if given is None]
+        unknown = [name for name, categories in self.config.categorical.items() if categories is None]
         counts: dict[str, Counter[str]] = {name: Counter() for name in unknown}
         if unknown:
             for batch in batches():
@@ -168,25 +168,25 @@ class Tabular(AdaptableProgram):
         return {name: most_frequent(reducer.count(counts[name])) for name in unknown}
 
 
-def _lookup(given: int | Sequence[str]) -> keras.layers.Layer:
+def _lookup(categories: int | Sequence[str]) -> keras.layers.Layer:
     """Return the layer from categories to indices: of hash buckets, or of a vocabulary, from 1."""
-    if isinstance(given, int):
-        return keras.layers.Hashing(given + 1, mask_value="")  # index 0 is the mask's
+    if isinstance(categories, int):
+        return keras.layers.Hashing(categories + 1, mask_value="")  # index 0 is the mask's
     with tf.device("CPU:0"):
-        return keras.layers.StringLookup(vocabulary=np.array([OUT_OF_VOCABULARY, *given], object))
+        return keras.layers.StringLookup(vocabulary=np.array([OUT_OF_VOCABULARY, *categories], object))
 
 
 def _plain(arrays: dict[str, list[Any]]) -> dict[str, list[float]]:
     return {name: [float(value) for value in values] for name, values in arrays.items()}
 
 
-def _mean(widths: Mapping[str, int], batches: Batches, reducer: Reducer, change: Callable[[Array], Array]) -> Array:
-    """Return the mean of `change(columns)` over all examples of all members, float64 [numbers]."""
+def _mean(widths: Mapping[str, int], batches: Batches, reducer: Reducer, transform: Callable[[Array], Array]) -> Array:
+    """Return the mean of `transform(columns)` over all examples of all members, float64 [numbers]."""
     size = sum(widths.values())
     total, count = np.zeros(size), 0
     for batch in batches():
         parts = [batch[name].reshape(-1, width).astype(np.float64) for name, width in widths.items()]
-        rows = change(np.concatenate(parts, axis=1))
+        rows = transform(np.concatenate(parts, axis=1))
         total += np.ascontiguousarray(rows.T).sum(axis=1)  # in pairs, so that rounding errors hardly add up
         count += len(rows)
     sums = reducer.sum([*total, float(count)])

@@ -40,8 +40,8 @@ class TextClassification(AdaptableProgram):
     def columns(self) -> tuple[Column, ...]:
         """Return the text and the label."""
         name, classes = self.config.label, self.config.classes
-        named = isinstance(classes, tuple)
-        label = Column(name, "string", choices=classes) if named else Column(name, "int64", below=classes)
+        has_names = isinstance(classes, tuple)
+        label = Column(name, "string", choices=classes) if has_names else Column(name, "int64", below=classes)
         return Column(self.config.text, "string"), label
 
     def features(self, columns: Mapping[str, Any]) -> Any:

@@ -21,7 +21,7 @@ CALL: Final = "call() of the model"
 
 _PACKAGE: Final = __name__.partition(".")[0]
 _NOT_OF_CODE: Final = (TrainerError, OSError, MemoryError)
-"""Errors that have been reported, and errors of files, the network and memory, which a restart may cure."""
+"""Errors that have been reported, and errors of files, the network and memory, which a restart may resolve."""
 
 
 def traced(program: Program, name: str, function: Callable[P, R]) -> Callable[P, R]:

@@ -1,6 +1,6 @@
 """Checks what the methods of a user's program return, and reports their errors with the name of the method.
 
-Without this such an error ends a replica as a bug of the trainer, which a restart may cure; it is one of the program.
+Without these checks such an error would end a replica like a bug of the trainer, which a restart may resolve.
 """
 
 import builtins
@@ -90,13 +90,13 @@ def dataset_error(error: tf.errors.OpError) -> ConfigurationError | None:
 
     It is an exception of a generator or another Python function, other than those of files and the network.
     """
-    found = _PYTHON_ERROR.search(error.message)
-    if not found or not _OF_INPUT.search(error.message):
+    match = _PYTHON_ERROR.search(error.message)
+    if not match or not _OF_INPUT.search(error.message):
         return None
-    kind = getattr(builtins, found[1], None)
+    kind = getattr(builtins, match[1], None)
     if isinstance(kind, type) and issubclass(kind, OSError | MemoryError):
         return None
-    return raised("dataset()", found[1], found[2])
+    return raised("dataset()", match[1], match[2])
 
 
 def raised(part: str, kind: str, text: str) -> ConfigurationError:
@@ -104,35 +104,39 @@ def raised(part: str, kind: str, text: str) -> ConfigurationError:
     return ConfigurationError(f"{FIELD}: {part} raises {kind}: {one_line(text)}")
 
 
-def _returned(method: str, text: str) -> ConfigurationError:
+def _result_error(method: str, text: str) -> ConfigurationError:
     return ConfigurationError(f"{FIELD}: {method}() returns {text}")
 
 
 def _check_dataset(dataset: Any) -> None:
     if not isinstance(dataset, tf.data.Dataset):
-        raise _returned("dataset", f"{_named(dataset)}; return a tf.data.Dataset")
+        raise _result_error("dataset", f"{_described(dataset)}; return a tf.data.Dataset")
     element = dataset.element_spec
     parts = len(element) if isinstance(element, tuple) else 0
     if parts not in _OPTIONAL_WEIGHT:
-        wanted = "each example is (features, label) or (features, label, weight)"
-        raise _returned("dataset", f"examples that are {f'{parts} parts' if parts else _named(element)}; {wanted}")
+        expected = "each example is (features, label) or (features, label, weight)"
+        raise _result_error(
+            "dataset", f"examples that are {f'{parts} parts' if parts else _described(element)}; {expected}"
+        )
     for spec in tf.nest.flatten(element):
         if not isinstance(spec, tf.TensorSpec):
             kind = type(spec).__name__.removesuffix("Spec")
             remedy = "return dense tensors of one shape, for example with RaggedTensor.to_tensor(shape=...)"
-            raise _returned("dataset", f"examples with a {kind}; {remedy}")
+            raise _result_error("dataset", f"examples with a {kind}; {remedy}")
         if not spec.shape.is_fully_defined():
             remedy = "return one example at a time, without batch(), and pad or truncate examples of different sizes"
-            raise _returned("dataset", f"examples of shape {spec.shape}, of which every size must be known; {remedy}")
+            raise _result_error(
+                "dataset", f"examples of shape {spec.shape}, of which every size must be known; {remedy}"
+            )
     weight = element[-1].shape if parts == max(_OPTIONAL_WEIGHT) else tf.TensorShape([])
     if not weight.is_compatible_with([]):
         remedy = "return one example at a time, without batch(), with one number as its weight"
-        raise _returned("dataset", f"weights of shape {weight}; {remedy}")
+        raise _result_error("dataset", f"weights of shape {weight}; {remedy}")
 
 
 def _check_model(model: Any) -> None:
     if not callable(model) or not hasattr(model, "trainable_variables"):
-        raise _returned("model", f"{_named(model)}; return a Keras model")
+        raise _result_error("model", f"{_described(model)}; return a Keras model")
 
 
 def _check_inputs(model: Any, features: Any) -> None:
@@ -143,39 +147,39 @@ def _check_inputs(model: Any, features: Any) -> None:
         return
     if len(inputs) != 1 or not isinstance(features, tf.TensorSpec):
         return
-    wanted = tf.TensorShape(inputs[0].shape)[1:]
-    if _fits(features.shape, wanted):
+    expected = tf.TensorShape(inputs[0].shape)[1:]
+    if _fits(features.shape, expected):
         return
-    batched = features.shape.rank > 0 and features.shape[1:].is_compatible_with(wanted)
+    batched = features.shape.rank > 0 and features.shape[1:].is_compatible_with(expected)
     remedy = "return one example at a time, without batch()" if batched else "make the shapes equal"
-    text = f"features of shape {features.shape}, and model() has an input of shape {wanted} for each example"
-    raise _returned("dataset", f"{text}; {remedy}")
+    text = f"features of shape {features.shape}, and model() has an input of shape {expected} for each example"
+    raise _result_error("dataset", f"{text}; {remedy}")
 
 
-def _fits(features: tf.TensorShape, wanted: tf.TensorShape) -> bool:
+def _fits(features: tf.TensorShape, expected: tf.TensorShape) -> bool:
     """Return whether an input takes `features`; Keras removes or adds a last axis of size 1."""
     forms = [features, features.concatenate([1])]
     if features.rank and features[-1] == 1:
         forms.append(features[:-1])
-    return any(form.is_compatible_with(wanted) for form in forms)
+    return any(form.is_compatible_with(expected) for form in forms)
 
 
 def _check_optimizer(optimizer: Any) -> None:
     if not hasattr(optimizer, "apply_gradients"):
-        text = f"{_named(optimizer)}; return an optimizer, such as keras.optimizers.Adam(1e-3 * scale)"
-        raise _returned("optimizer", text)
+        text = f"{_described(optimizer)}; return an optimizer, such as keras.optimizers.Adam(1e-3 * scale)"
+        raise _result_error("optimizer", text)
 
 
 def _check_metrics(metrics: Any) -> None:
     if not isinstance(metrics, list | tuple):
-        raise _returned("metrics", f"{_named(metrics)}; return a list of metrics")
+        raise _result_error("metrics", f"{_described(metrics)}; return a list of metrics")
     for metric in metrics:
         if not isinstance(metric, Metric | keras.metrics.Metric):
-            wanted = "return metrics of Keras 3, or tfdist_trainer.WeightedMean"
-            raise _returned("metrics", f"a list with {_named(metric)}; {wanted}")
+            remedy = "return metrics of Keras 3, or tfdist_trainer.WeightedMean"
+            raise _result_error("metrics", f"a list with {_described(metric)}; {remedy}")
 
 
-def _named(value: Any) -> str:
+def _described(value: Any) -> str:
     """Return a value of a simple type with its type, and of any other the type alone."""
     kind = type(value).__name__
     return f"{value!r}, a {kind}" if isinstance(value, str | int | float) else f"a {kind}"

@@ -1,1 +1,1 @@
-"""How a gang computes together: the `tf.distribute` strategy, and agreements between its members."""
+"""The `tf.distribute` strategy of a gang, and the rendezvous and collectives of its members."""

@@ -1,4 +1,4 @@
-"""Makes the gang of a member: the strategy that its job names, on the devices that it may use."""
+"""Creates the replica group of a member: the strategy that its job names, on the devices that it may use."""
 
 import os
 from typing import Final
@@ -15,8 +15,8 @@ from tfdist_trainer.strategies.replica_group import ReplicaGroup
 from tfdist_trainer.upstream.collective_connect import gil_free_connect
 
 CONNECT_SECONDS: Final = 120.0
-"""How long `join` may take. Members that have met have only their devices to start before they connect; TensorFlow
-itself would wait for an hour for one that was killed just then."""
+"""How long `join` may take. After the rendezvous, members only initialize their devices before they connect; the
+timeout of TensorFlow, if a member is killed in between, is an hour."""
 
 
 def join(member: Member, settings: RuntimeSpec, min_shard_bytes: int | None = None) -> ReplicaGroup:
@@ -25,35 +25,35 @@ def join(member: Member, settings: RuntimeSpec, min_shard_bytes: int | None = No
     An evaluation gang of a `ParameterServer` job is synchronous: it only reads a checkpoint.
 
     Raises:
-        ConfigurationError: the settings or the strategy cannot be had here.
-        PeerLostError: a server of an asynchronous gang did not come.
+        ConfigurationError: this replica does not support the settings or the strategy.
+        PeerLostError: a server of an asynchronous gang does not listen in time.
     """
     devices.configure(settings, member.job.role, member.job.gpus)
     if member.cluster:
-        return ReplicaGroup(member, _of_parameter_servers(member, min_shard_bytes))
+        return ReplicaGroup(member, _parameter_server_strategy(member, min_shard_bytes))
     if member.size > 1:
-        return ReplicaGroup(member, _of_many(settings))
-    # It may be there for a single replica too, and would make TensorFlow start a server.
+        return ReplicaGroup(member, _multi_worker_strategy(settings))
+    # It may be set for a single replica too, and would make TensorFlow start a server.
     os.environ.pop("TF_CONFIG", None)
     return ReplicaGroup(member, of_one(member, settings))
 
 
-def _of_parameter_servers(member: Member, min_shard_bytes: int | None) -> tf.distribute.Strategy:
+def _parameter_server_strategy(member: Member, min_shard_bytes: int | None) -> tf.distribute.Strategy:
     """Return the strategy of the chief of an asynchronous gang, after every server has begun to listen.
 
     With `min_shard_bytes` variables are divided over the ps, into shards of at least so many.
     """
-    others = [place for role in ("worker", "ps") for place in member.cluster[role]]
-    wait_until_listening(others, lambda text: log.event("waiting", message=text))
+    addresses = [address for role in ("worker", "ps") for address in member.cluster[role]]
+    wait_until_listening(addresses, lambda text: log.event("waiting", message=text))
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     partitioner = None
     if min_shard_bytes is not None:
-        most = len(member.cluster["ps"])
-        partitioner = tf.distribute.experimental.partitioners.MinSizePartitioner(min_shard_bytes, max_shards=most)
+        max_shards = len(member.cluster["ps"])
+        partitioner = tf.distribute.experimental.partitioners.MinSizePartitioner(min_shard_bytes, max_shards=max_shards)
     return tf.distribute.ParameterServerStrategy(resolver, variable_partitioner=partitioner)
 
 
-def _of_many(settings: RuntimeSpec) -> tf.distribute.Strategy:
+def _multi_worker_strategy(settings: RuntimeSpec) -> tf.distribute.Strategy:
     options = devices.communication(settings)
     try:
         with gil_free_connect():

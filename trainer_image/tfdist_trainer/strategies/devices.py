@@ -1,4 +1,4 @@
-"""Applies the settings of TensorFlow that a job can make (`spec.runtime`) to this process.
+"""Applies the TensorFlow settings of a job (`spec.runtime`) to this process.
 
 All of it comes before TensorFlow's first operation: after that devices and threads are fixed.
 """
@@ -17,7 +17,7 @@ from tfdist_trainer.strategies import amx_workaround
 from tfdist_trainer.upstream import eager_context, iterator_deletion
 
 LOGICAL_CPUS_ENV: Final = "TFDIST_LOGICAL_CPUS"
-"""Environment variable: how many devices TensorFlow makes of the CPU, to try without GPUs what is for several."""
+"""Environment variable: number of logical devices of the CPU, to run code for several devices without GPUs."""
 
 MAX_LOGICAL_CPUS: Final = 64
 
@@ -31,7 +31,7 @@ def configure(settings: RuntimeSpec, role: Role, gpus: int | None = None) -> Non
         gpus: number of GPUs that its container is limited to.
 
     Raises:
-        ConfigurationError: `visibleDevices` names a GPU that is not there, this TensorFlow is built without CUDA,
+        ConfigurationError: `visibleDevices` names a GPU that does not exist, this TensorFlow is built without CUDA,
             or TensorFlow has already been started by the import of the user's program.
         DeviceMissingError: TensorFlow sees fewer GPUs than the container has.
     """
@@ -89,7 +89,7 @@ def _threads(settings: RuntimeSpec) -> None:
 
 
 def _check_gpus(count: int, environ: Mapping[str, str]) -> None:
-    """Reject a replica that would compute on the CPU although it holds GPUs, at the price of the GPUs.
+    """Reject a replica that would compute on the CPU although it occupies GPUs.
 
     With `CUDA_VISIBLE_DEVICES` the devices were chosen on purpose, for instance by a local run without enough GPUs.
     """
@@ -100,29 +100,29 @@ def _check_gpus(count: int, environ: Mapping[str, str]) -> None:
             f"image: this replica has {count} GPUs and its TensorFlow is built without CUDA; use an image with CUDA, "
             "such as tfdist/trainer-gpu, or remove nvidia.com/gpu from its limits"
         )
-    found = len(tf.config.list_physical_devices("GPU"))
-    if found < count:
+    gpus = len(tf.config.list_physical_devices("GPU"))
+    if gpus < count:
         raise DeviceMissingError(
-            f"TensorFlow sees {found or 'none'} of the {count} GPUs of this replica: check the NVIDIA driver and the "
+            f"TensorFlow sees {gpus or 'none'} of the {count} GPUs of this replica: check the NVIDIA driver and the "
             "container runtime of the node, and the lines about CUDA libraries above; CUDA_VISIBLE_DEVICES=-1 in its "
             "env trains on the CPU"
         )
 
 
 def _choose_gpus(settings: RuntimeSpec, role: Role) -> None:
-    """Leave the GPUs that are asked for visible; a parameter server computes nothing and has none."""
+    """Make only the requested GPUs visible; a parameter server computes nothing and has none."""
     if role is Role.PS:
         tf.config.set_visible_devices([], "GPU")
         return
     if settings.visible_devices is None:
         return
-    found = tf.config.list_physical_devices("GPU")
-    if absent := [number for number in settings.visible_devices if number >= len(found)]:
+    gpus = tf.config.list_physical_devices("GPU")
+    if absent := [number for number in settings.visible_devices if number >= len(gpus)]:
         raise ConfigurationError(
-            f"runtime.visibleDevices: there is no GPU {absent[0]}; this replica has {len(found) or 'none'}, "
+            f"runtime.visibleDevices: there is no GPU {absent[0]}; this replica has {len(gpus) or 'none'}, "
             "numbered from 0"
         )
-    tf.config.set_visible_devices([found[number] for number in settings.visible_devices], "GPU")
+    tf.config.set_visible_devices([gpus[number] for number in settings.visible_devices], "GPU")
 
 
 def _limit_memory(settings: RuntimeSpec) -> None:

@@ -70,7 +70,7 @@ def _resolves(address: str) -> bool:
 def _wait(
     addresses: Sequence[str],
     is_ready: Callable[[str], bool],
-    what: str,
+    expectation: str,
     report: Callable[[str], None],
     timeout_seconds: float,
 ) -> None:
@@ -80,8 +80,8 @@ def _wait(
     while missing := [address for address in addresses if not is_ready(address)]:
         waited = time.monotonic() - started
         if waited > timeout_seconds:
-            raise PeerLostError(f"waited {waited:.0f} s for {', '.join(missing)} {what}: were the pods created?")
+            raise PeerLostError(f"waited {waited:.0f} s for {', '.join(missing)} {expectation}: were the pods created?")
         if time.monotonic() - reported > REPEAT_SECONDS:
             reported = time.monotonic()
-            report(f"waiting for {', '.join(missing)} {what}")
+            report(f"waiting for {', '.join(missing)} {expectation}")
         time.sleep(next(pause))

@@ -1,6 +1,6 @@
 """Adds and averages over replicas with one collective for each pack of tensors, whatever their number.
 
-Without this each tensor is a collective of its own, and on small models their latency is the step's time
+Without packs each tensor is a separate collective, and their latency dominates the step time of small models
 (`tensorflow/python/distribute/cross_device_ops.py` packs tensors for NCCL only). A pack begins with the last tensors:
 backpropagation computes the gradients of the last layers first, and they are exchanged while it goes on (Li et al.,
 PyTorch Distributed, VLDB 2020, section 3.2.3).
@@ -19,10 +19,10 @@ PACK_BYTES = 32 << 20
 
 @dataclass(frozen=True, slots=True)
 class Pack:
-    """Tensors of one type of number."""
+    """Tensors of one dtype, concatenated."""
 
     places: tuple[int, ...]
-    """Which of the tensors these are, the last one first."""
+    """Indices of the tensors, the last one first."""
     flat: tf.Tensor
     """All their elements in turn, [n]."""
 
@@ -36,9 +36,9 @@ def all_reduce_mean(parts: Sequence[tf.Tensor], replicas: int) -> list[tf.Tensor
     """Return gradients of the mean over all `replicas`, and the sums added up; a collective.
 
     Args:
-        parts: gradients of a replica's sum, then a vector of sums and the weight, both float32. Of an only replica the
-            gradients are of the mean already.
-        replicas: how many there are.
+        parts: gradients of a replica's sum, then a vector of sums and the weight, both float32. With one replica the
+            gradients are those of the mean already.
+        replicas: number of replicas.
     """
     return timed_all_reduce_mean(parts, replicas, due=False)[0]
 
@@ -61,18 +61,18 @@ def timed_all_reduce_mean(
     last = {pack.flat.dtype: number for number, pack in enumerate(packs)}.values()
     with tf.control_dependencies([computed]):
         packs = [replace(pack, flat=tf.identity(pack.flat)) if n in last else pack for n, pack in enumerate(packs)]
-    added = _reduced(packs)
-    return _means(added, parts), time_after([pack.flat for pack in added], due=due) - computed
+    reduced = _reduced(packs)
+    return _means(reduced, parts), time_after([pack.flat for pack in reduced], due=due) - computed
 
 
-def _means(added: Sequence[Pack], parts: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    """Return the means over all replicas of the gradients in `parts`, and the sums, from their sums `added`."""
-    *_, sums, weight = _unpacked(added, parts)
-    # A step without any example, which only a restart with another layout can make, must change nothing
-    # and divide by something.
+def _means(reduced: Sequence[Pack], parts: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """Return the means over all replicas of the gradients in `parts`, and the sums, from their sums `reduced`."""
+    *_, sums, weight = _unpacked(reduced, parts)
+    # A step without any example, which only a restart with another layout can cause, must change nothing
+    # and not divide by zero.
     means = [
         replace(pack, flat=pack.flat * tf.math.divide_no_nan(tf.ones([], dtype), tf.cast(weight, dtype)))
-        for pack, dtype in ((pack, pack.flat.dtype) for pack in added)
+        for pack, dtype in ((pack, pack.flat.dtype) for pack in reduced)
     ]
     return [*_unpacked(means, parts)[:-2], sums]
 
@@ -81,17 +81,17 @@ def _packed(tensors: Sequence[tf.Tensor]) -> list[Pack]:
     """Return `tensors` in packs, those of the last tensors first."""
     groups: list[list[int]] = []
     of_type: dict[tf.DType, tuple[list[int], int]] = {}
-    for place in reversed(range(len(tensors))):
-        tensor = tensors[place]
+    for index in reversed(range(len(tensors))):
+        tensor = tensors[index]
         size = tensor.shape.num_elements() * tensor.dtype.size
         group, filled = of_type.get(tensor.dtype, ([], 0))
         if not group or filled + size > PACK_BYTES:
             group, filled = [], 0
             groups.append(group)
-        group.append(place)
+        group.append(index)
         of_type[tensor.dtype] = group, filled + size
     return [
-        Pack(tuple(group), tf.concat([tf.reshape(tensors[place], [-1]) for place in group], axis=0)) for group in groups
+        Pack(tuple(group), tf.concat([tf.reshape(tensors[index], [-1]) for index in group], axis=0)) for group in groups
     ]
 
 
@@ -102,8 +102,8 @@ def _reduced(packs: Sequence[Pack]) -> list[Pack]:
 
 def _unpacked(packs: Sequence[Pack], like: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     """Return the elements of `packs` in the shapes of `like`."""
-    found: dict[int, tf.Tensor] = {}
+    tensors: dict[int, tf.Tensor] = {}
     for pack in packs:
-        parts = tf.split(pack.flat, [like[place].shape.num_elements() for place in pack.places])
-        found |= {place: tf.reshape(part, like[place].shape) for place, part in zip(pack.places, parts, strict=True)}
-    return [found[place] for place in range(len(like))]
+        parts = tf.split(pack.flat, [like[index].shape.num_elements() for index in pack.places])
+        tensors |= {index: tf.reshape(part, like[index].shape) for index, part in zip(pack.places, parts, strict=True)}
+    return [tensors[index] for index in range(len(like))]

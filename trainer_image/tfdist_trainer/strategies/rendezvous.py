@@ -166,14 +166,14 @@ def _greeting(member: Member, rank: int) -> bytes:
 
 def _listener(address: str, wait: RendezvousWait) -> socket.socket:
     """Return a socket that listens at `address` on all interfaces, once a terminating process has released it."""
-    place = ("", int(address.rpartition(":")[2]))
+    endpoint = ("", int(address.rpartition(":")[2]))
     pause = retry_delays()
     while True:
         if socket.has_dualstack_ipv6():
             with contextlib.suppress(OSError):
-                return socket.create_server(place, family=socket.AF_INET6, backlog=1024, dualstack_ipv6=True)
+                return socket.create_server(endpoint, family=socket.AF_INET6, backlog=1024, dualstack_ipv6=True)
         with contextlib.suppress(OSError):
-            return socket.create_server(place, backlog=1024)
+            return socket.create_server(endpoint, backlog=1024)
         wait.check([f"{address}, which another process of this replica uses,"])
         time.sleep(next(pause))
 
@@ -183,20 +183,20 @@ def _follow(member: Member, wait: RendezvousWait) -> None:
     leader = member.addresses[0]
     host, _, port = leader.rpartition(":")
     pause = retry_delays()
-    answer = b""
-    while not answer:
+    response = b""
+    while not response:
         with contextlib.suppress(OSError), socket.create_connection((host.strip("[]"), int(port)), 2.0) as connection:
             connection.sendall(_greeting(member, member.rank))
-            answer = _answer(connection, wait, leader)
-        if not answer:
+            response = _receive_response(connection, wait, leader)
+        if not response:
             wait.check([leader])
             time.sleep(next(pause))
     # Anything but the acknowledgement comes from the leader's TensorFlow, which listens already.
-    if answer == ALL_CONNECTED:
+    if response == ALL_CONNECTED:
         _await_tensorflow(leader)
 
 
-def _answer(connection: socket.socket, wait: RendezvousWait, leader: str) -> bytes:
+def _receive_response(connection: socket.socket, wait: RendezvousWait, leader: str) -> bytes:
     """Return the first bytes that the leader sends; none when it disconnects."""
     connection.settimeout(_POLL_SECONDS)
     while True:

@@ -2,7 +2,7 @@
 
 The server executes the operations that the chief sends and has no state of the training. The chief sends the shutdown
 as an operation too: it writes a file (`shutdown_marker`) into the temporary folder of each server, whose main thread
-polls for the file and then exits with 0. A chief that disconnects without a shutdown may come back: its servers wait.
+polls for the file and then exits with 0. A chief that disconnects without a shutdown may reconnect: its servers wait.
 """
 
 import hashlib
@@ -36,23 +36,23 @@ SHUTDOWN_SECONDS: Final = 10.0
 
 
 def serve(member: Member, settings: RuntimeSpec, reporter: Reporter) -> None:
-    """Serve the chief until it is done.
+    """Serve the chief until it shuts this server down.
 
     Raises:
-        PeerLostError: the chief has not been there for `PATIENCE_SECONDS`.
+        PeerLostError: the chief has been unreachable for `PATIENCE_SECONDS`.
     """
     job = member.job
     devices.configure(settings, job.role, job.gpus)
-    done = shutdown_marker(member, str(job.role), job.index)
-    done.unlink(missing_ok=True)
+    marker = shutdown_marker(member, str(job.role), job.index)
+    marker.unlink(missing_ok=True)
     cluster = tf.train.ClusterSpec({role: list(places) for role, places in member.cluster.items()})
     server = tf.distribute.Server(
         cluster, job_name=str(job.role), task_index=job.index, protocol="grpc", config=_options(member), start=True
     )
     log.event("serving", role=job.role, index=job.index, at=server.target)
     reporter.update(phase=Phase.TRAINING)
-    _wait(done, member.cluster["chief"][0])
-    done.unlink(missing_ok=True)
+    _wait(marker, member.cluster["chief"][0])
+    marker.unlink(missing_ok=True)
     reporter.update(phase=Phase.FINISHED)
 
 
@@ -82,16 +82,16 @@ def _options(member: Member) -> "tf.compat.v1.ConfigProto":
     options = server_config()
     # A worker that waits for a parameter server occupies a thread; with fewer than this all may wait for each other
     # (TensorFlow's guide to parameter server training).
-    least = len(member.cluster["worker"]) + 1
+    min_threads = len(member.cluster["worker"]) + 1
     if options.inter_op_parallelism_threads:
-        options.inter_op_parallelism_threads = max(least, options.inter_op_parallelism_threads)
+        options.inter_op_parallelism_threads = max(min_threads, options.inter_op_parallelism_threads)
     return options
 
 
-def _wait(done: Path, chief: str) -> None:
-    """Return when `done` exists."""
+def _wait(marker: Path, chief: str) -> None:
+    """Return when `marker` exists."""
     seen = checked = time.monotonic()
-    while not done.exists():
+    while not marker.exists():
         time.sleep(POLL_SECONDS)
         now = time.monotonic()
         if now - checked < CHIEF_SECONDS:
