@@ -7,7 +7,7 @@ from typing import Final
 
 from tfdist.failure_text import cause_in
 
-_KEPT_BYTES: Final = 4096
+_TAIL_BYTES: Final = 4096
 _READ_BYTES: Final = 64 * 1024
 _STANDARD_ERROR: Final = 2
 
@@ -38,18 +38,18 @@ class CapturedErrors:
         """Copy what the process has written; return whether it may write more."""
         while True:
             try:
-                part = os.read(self._reading, _READ_BYTES)
+                data = os.read(self._reading, _READ_BYTES)
             except BlockingIOError:
                 return True
-            if not part:
+            if not data:
                 return False
-            self._end = (self._end + part)[-_KEPT_BYTES:]
-            with contextlib.suppress(OSError):  # the reader of the log is gone, and the process need not know
-                while part:
-                    part = part[os.write(_STANDARD_ERROR, part) :]
+            self._end = (self._end + data)[-_TAIL_BYTES:]
+            with contextlib.suppress(OSError):  # the log may have no reader any more, which must not end the process
+                while data:
+                    data = data[os.write(_STANDARD_ERROR, data) :]
 
     def finish(self, message: Path | None) -> None:
-        """Copy the rest, and write the cause in it as the termination message if there is none; None writes nothing."""
+        """Copy what remains, and write its cause as the termination message if there is none; None writes nothing."""
         self.copy()
         os.close(self._reading)
         cause = cause_in(self._end.decode("utf-8", "replace"))

@@ -1,8 +1,8 @@
 """Connections between launchers: lines over TCP, with a message each second and a lease.
 
 The I/O shell around the two state machines: it numbers connections, passes on received messages and sends the answers.
-A connection that brings nothing for a lease is lost with `lease_expired`; a connection that the other side has closed
-is lost without, for then the other side knows it too.
+A connection that receives nothing for a lease is lost with `lease_expired`; a connection that the other side has closed
+is lost without, because then the other side knows of the loss.
 """
 
 import asyncio
@@ -127,8 +127,8 @@ class LeaderServer:
     async def _authenticated(self, link: int, lines: LineReader, writer: asyncio.StreamWriter) -> Hello | None:
         """Return the `Hello` of a member; disconnect any other peer.
 
-        However many connections are pending, a member gets through: it needs milliseconds, and the oldest pending
-        connection is dropped.
+        A member can connect however many connections are pending: its handshake takes milliseconds, and the oldest
+        pending connection is dropped.
         """
         self._pending[link] = writer
         if len(self._pending) > self._max_pending:
@@ -231,7 +231,7 @@ class LeaderClient:
         started_at = logged_at = loop.time()
         while True:
             try:
-                return await _opened(self._host, self._port)
+                return await _open_connection(self._host, self._port)
             except OSError as error:
                 if loop.time() - logged_at >= LOG_INTERVAL_SECONDS:
                     logged_at = loop.time()
@@ -241,7 +241,7 @@ class LeaderClient:
             await asyncio.sleep(CONNECT_RETRY_SECONDS)
 
 
-async def _opened(host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def _open_connection(host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Return a connection to the first address of a host that accepts one.
 
     Raises:
@@ -249,16 +249,16 @@ async def _opened(host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.S
     """
     resolving = asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     try:
-        found = await asyncio.wait_for(resolving, RESOLVE_TIMEOUT_SECONDS)
+        entries = await asyncio.wait_for(resolving, RESOLVE_TIMEOUT_SECONDS)
     except TimeoutError:
         raise OSError(f"the name server does not answer within {RESOLVE_TIMEOUT_SECONDS:.0f} s") from None
-    tried = []
-    for address in dict.fromkeys(str(entry[4][0]) for entry in found):
+    errors = []
+    for address in dict.fromkeys(str(entry[4][0]) for entry in entries):
         try:
             opening = asyncio.open_connection(address, port, limit=MAX_HANDSHAKE_BYTES)
             return await asyncio.wait_for(opening, CONNECT_TIMEOUT_SECONDS)
         except TimeoutError:
-            tried.append(f"{address} does not answer")
+            errors.append(f"{address} does not answer")
         except OSError as error:
-            tried.append(f"{address}: {os.strerror(error.errno) if error.errno else error}")
-    raise OSError("; ".join(tried) or "its name has no address")
+            errors.append(f"{address}: {os.strerror(error.errno) if error.errno else error}")
+    raise OSError("; ".join(errors) or "its name has no address")

@@ -21,7 +21,7 @@ from tfdist_trainer.errors import UsageError
 from tfdist_trainer.timestamps import now_text
 
 LOCAL: Final = 0
-"""The connection of the member of this very launcher."""
+"""The connection of the member of this launcher."""
 
 LOG_INTERVAL_SECONDS: Final = 10.0
 STALL_CHECK_SECONDS: Final = 1.0
@@ -38,7 +38,7 @@ class Coordinator:
     """The leader and its I/O."""
 
     def __init__(self, settings: LauncherSettings, gang: LeaderSettings, on_message: Callable[[Message], None]) -> None:
-        """`on_message` takes the leader's messages to the member of this launcher.
+        """`on_message` passes the leader's messages to the member of this launcher.
 
         Raises:
             UsageError: the job's failure policy is invalid.
@@ -176,9 +176,9 @@ class Coordinator:
     def _end_stalled_round(self, running: list[Slot], stalled_seconds: float, now: float) -> None:
         """Begin the next round, and report the straggler as the root cause."""
         self._stacks_requested_at = None
-        late = straggler(running)
+        slowest = straggler(running)
         stacks = "\n".join(f"== {s.name}\n{self._stacks.get(s.name, '')[:STACKS_CHARACTERS]}" for s in running)
-        log.event("stalled", seconds=stalled_seconds, straggler=late.name)
+        log.event("stalled", seconds=stalled_seconds, straggler=slowest.name)
         print(stacks, flush=True)
-        text = f"no step was completed for {stalled_seconds:.0f} s; {late.name} is behind"
-        self._carry_out(self.leader.stalled(late, text, stacks, now))
+        text = f"no step was completed for {stalled_seconds:.0f} s; {slowest.name} is behind"
+        self._carry_out(self.leader.stalled(slowest, text, stacks, now))

@@ -64,5 +64,5 @@ def gang_failure_message(
 ) -> str:
     """Return the termination message that every launcher of a failed gang writes."""
     text = f"{cause.name}: {cause.summary}" if cause.summary else cause.description
-    known = report or ProgressReport(role=cause.role, index=cause.index, attempt=0, phase=Phase.STARTING)
-    return termination.compose(reason, f"{text}; {remedy}" if remedy else text, known, end)
+    last_report = report or ProgressReport(role=cause.role, index=cause.index, attempt=0, phase=Phase.STARTING)
+    return termination.compose(reason, f"{text}; {remedy}" if remedy else text, last_report, end)

@@ -43,8 +43,8 @@ class ProcessFailure:
     @property
     def lost_peers(self) -> frozenset[tuple[str, int]]:
         """Role and index of the other replicas that the message names, as TensorFlow's task or by host name."""
-        found = ((match[1] or match[3], int(match[2] or match[4])) for match in _REPLICA.finditer(self.message))
-        return frozenset(found) - {(str(self.role), self.index)}
+        peers = ((match[1] or match[3], int(match[2] or match[4])) for match in _REPLICA.finditer(self.message))
+        return frozenset(peers) - {(str(self.role), self.index)}
 
     @property
     def launcher_exit_code(self) -> int:
@@ -80,8 +80,8 @@ def process_failure(
     oom_killed = result.signal == signal.SIGKILL and bool(result.out_of_memory)
     message = result.out_of_memory if oom_killed else result.termination
     if result.out_of_memory and not oom_killed:
-        own = termination_summary(message) or f"exit code {result.exit_code}"
-        message = f"{own}; {result.out_of_memory}"
+        summary = termination_summary(message) or f"exit code {result.exit_code}"
+        message = f"{summary}; {result.out_of_memory}"
     return ProcessFailure(
         role=member.role,
         index=member.index,

@@ -56,7 +56,7 @@ class _Child:
         self.open = self.errors is not None and self.errors.copy()
 
     def ended(self, *, failed: bool) -> None:
-        """Copy the rest, and write the termination message of a failed process."""
+        """Copy what remains, and write the termination message of a failed process."""
         if self.errors is not None:
             self.errors.finish(self._message if failed else None)
 
@@ -64,7 +64,7 @@ class _Child:
 def main(arguments: Sequence[str]) -> None:
     """Serve the launcher at the socket of descriptor `arguments[0]`; in a fork, return after the training process."""
     parent, command = int(arguments[1]), arguments[4:]
-    _die_with(parent)
+    _set_parent_death_signal(parent)
     channel = socket.socket(fileno=int(arguments[0]))
     python = None if arguments[2] == "cold" else parse_python_command(command)
     if python is not None and not _preload(python):
@@ -105,7 +105,7 @@ def _serve(channel: socket.socket, *, captures: bool) -> dict[str, Any] | None:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     _send(channel, ready=True)
     processes: dict[int, _Child] = {}
-    rest = b""
+    remaining = b""
     while True:
         outputs = {child.errors.fileno(): child for child in processes.values() if child.errors and child.open}
         ready, _, _ = select.select([channel.fileno(), reading, *outputs], [], [])
@@ -119,7 +119,7 @@ def _serve(channel: socket.socket, *, captures: bool) -> dict[str, Any] | None:
         data = channel.recv(1 << 16)
         if not data:
             return None
-        *lines, rest = (rest + data).split(b"\n")
+        *lines, remaining = (remaining + data).split(b"\n")
         for line in lines:
             request: dict[str, Any] = json.loads(line)
             if "drop" in request:
@@ -132,15 +132,15 @@ def _serve(channel: socket.socket, *, captures: bool) -> dict[str, Any] | None:
                 if errors is not None:
                     errors.attach()
                 return request
-            _own_group(pid)
+            _lead_process_group(pid)
             processes[pid] = _Child(request["program"], termination.path_from(request["env"]), errors)
             _send(channel, program=request["program"], pid=pid)
 
 
 def _leave_fork_server(channel: socket.socket, pipe: tuple[int, int]) -> None:
     """Undo in a fork the signal handling and the descriptors of the fork server."""
-    _own_group(0)
-    _die_with(os.getppid())
+    _lead_process_group(0)
+    _set_parent_death_signal(os.getppid())
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     channel.close()
@@ -148,9 +148,9 @@ def _leave_fork_server(channel: socket.socket, pipe: tuple[int, int]) -> None:
         os.close(descriptor)
 
 
-def _drop(processes: dict[int, _Child], dropped: int) -> None:
+def _drop(processes: dict[int, _Child], id_: int) -> None:
     """Kill a process whose exit is not to be reported, and return when its ports are free."""
-    for pid in [pid for pid, child in processes.items() if child.id == dropped]:
+    for pid in [pid for pid, child in processes.items() if child.id == id_]:
         child = processes.pop(pid)
         _kill(pid)
         os.waitpid(pid, 0)
@@ -180,14 +180,14 @@ def _send(channel: socket.socket, **message: Any) -> None:
     channel.sendall(json.dumps(message).encode() + b"\n")
 
 
-def _own_group(pid: int) -> None:
+def _lead_process_group(pid: int) -> None:
     """Make the process the leader of a group. Parent and child both do, because either may need it first."""
     with contextlib.suppress(PermissionError, ProcessLookupError):
         os.setpgid(pid, pid)
 
 
-def _die_with(parent: int) -> None:
-    """Have the kernel kill this process when its parent exits, also after an exec."""
+def _set_parent_death_signal(parent: int) -> None:
+    """Make the kernel kill this process when its parent exits, also after an exec."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -230,10 +230,10 @@ def _run(python: PythonCommand) -> None:
 
 def _frames_of_program(frames: TracebackType | None) -> TracebackType | None:
     """Return the traceback of an exception without the frames of this module and of `runpy`; all if no other is."""
-    below = frames
-    while below is not None and below.tb_frame.f_code.co_filename in {__file__, runpy.__file__, "<frozen runpy>"}:
-        below = below.tb_next
-    return below or frames
+    frame = frames
+    while frame is not None and frame.tb_frame.f_code.co_filename in {__file__, runpy.__file__, "<frozen runpy>"}:
+        frame = frame.tb_next
+    return frame or frames
 
 
 def _write_termination_message(error: Exception) -> None:

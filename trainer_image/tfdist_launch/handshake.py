@@ -39,9 +39,9 @@ class HandshakeError(Exception):
 class ProtocolMismatchError(HandshakeError):
     """The other side has another version of the protocol."""
 
-    def __init__(self, whose: str, theirs: int) -> None:
+    def __init__(self, peer: str, version: int) -> None:
         super().__init__(
-            f"{whose} has version {theirs} of the launcher protocol and this launcher version {PROTOCOL}: "
+            f"{peer} has version {version} of the launcher protocol and this launcher version {PROTOCOL}: "
             "use images of one TFDist version for all replicas"
         )
 
@@ -67,7 +67,7 @@ async def authenticate_member(lines: LineReader, writer: asyncio.StreamWriter, t
         return hello
     if hello.protocol != PROTOCOL:
         raise ProtocolMismatchError(f"the launcher of rank {hello.rank}", hello.protocol)
-    if not _same(hello.proof, _member_proof(token, nonce, hello)):
+    if not _is_equal(hello.proof, _member_proof(token, nonce, hello)):
         raise HandshakeError(f"it does not have the token of this attempt{_OTHER_VERSION}")
     writer.write(encode(Welcome(proof=_leader_proof(token, hello.nonce, nonce))))
     return hello
@@ -89,12 +89,12 @@ async def authenticate_to_leader(
         raise ProtocolMismatchError("the launcher of member 0", 1)
     if challenge.protocol != PROTOCOL:
         raise ProtocolMismatchError("the launcher of member 0", challenge.protocol)
-    mine = hello.model_copy(update={"protocol": PROTOCOL, "nonce": secrets.token_hex(16)})
-    proof = _member_proof(token, challenge.nonce, mine)
-    writer.write(encode(mine.model_copy(update={"proof": proof})))
+    signed_hello = hello.model_copy(update={"protocol": PROTOCOL, "nonce": secrets.token_hex(16)})
+    proof = _member_proof(token, challenge.nonce, signed_hello)
+    writer.write(encode(signed_hello.model_copy(update={"proof": proof})))
     welcome = await _received(lines)
-    expected = _leader_proof(token, mine.nonce, challenge.nonce)
-    if not isinstance(welcome, Welcome) or not _same(welcome.proof, expected):
+    expected = _leader_proof(token, signed_hello.nonce, challenge.nonce)
+    if not isinstance(welcome, Welcome) or not _is_equal(welcome.proof, expected):
         raise HandshakeError(f"the server at this address does not have the token of this attempt{_OTHER_VERSION}")
 
 
@@ -116,11 +116,11 @@ def _member_proof(token: str, challenge: str, hello: Hello) -> str:
     return _signed(token, "member", challenge, hello.nonce, *map(repr, identity))
 
 
-def _leader_proof(token: str, answer: str, challenge: str) -> str:
-    return _signed(token, "leader", answer, challenge)
+def _leader_proof(token: str, response: str, challenge: str) -> str:
+    return _signed(token, "leader", response, challenge)
 
 
-def _same(proof: str, expected: str) -> bool:
+def _is_equal(proof: str, expected: str) -> bool:
     return hmac.compare_digest(proof.encode(errors="replace"), expected.encode())
 
 

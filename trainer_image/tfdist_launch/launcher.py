@@ -113,8 +113,8 @@ class Launcher:
 
     def _protocol_mismatch(self, reason: str) -> None:
         """Exit as after a configuration error: no restart makes the versions equal."""
-        known = replica_report(self._settings.job, 0, None)
-        text = termination.compose("UserError", reason, known)
+        report = replica_report(self._settings.job, 0, None)
+        text = termination.compose("UserError", reason, report)
         self._carry_out(self._machine.received(GangFailed(exit_code=int(ExitCode.CONFIGURATION), termination=text)))
 
     def _connection_lost(self, lease_expired: bool) -> None:
@@ -135,13 +135,13 @@ class Launcher:
         """Reap orphaned processes, which process 1 inherits."""
         while True:
             try:
-                found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+                status = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             except ChildProcessError:
                 return
-            if found is None or found.si_pid == self._supervisor.fork_server_pid:
+            if status is None or status.si_pid == self._supervisor.fork_server_pid:
                 return
             with contextlib.suppress(ChildProcessError):
-                os.waitpid(found.si_pid, os.WNOHANG)
+                os.waitpid(status.si_pid, os.WNOHANG)
 
     # Actions
 
@@ -193,8 +193,8 @@ class Launcher:
     def _are_failures_reported(self, failures: Sequence[RoundFailure]) -> bool:
         """Return whether every failure was in a served report; true also without a report port."""
         served = self._reporter.last_served if self._reporter else None
-        known = {failure.id for failure in served.gang.failures} if served and served.gang else set()
-        return not self._report_port or all(failure.id in known for failure in failures)
+        served_ids = {failure.id for failure in served.gang.failures} if served and served.gang else set()
+        return not self._report_port or all(failure.id in served_ids for failure in failures)
 
     # The report
 
@@ -260,7 +260,7 @@ class Launcher:
             quiet_polls = quiet_polls + 1 if text == before else 0
         return text or "the training process does not answer: it is stopped, or blocked in a system call\n"
 
-    def _background(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
+    def _background(self, coroutine: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

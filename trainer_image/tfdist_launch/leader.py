@@ -4,7 +4,7 @@ Its invariant: a round begins only when every member is connected and has report
 and after a lease has expired, only when the other side must have noticed too and stopped its process (fencing). So
 processes of two rounds never run at the same time, whatever message is lost or late and whatever is killed.
 
-Under the parameter server strategy each worker is a failure domain of its own (`independent`): it is restarted alone,
+Under the parameter server strategy each worker is a separate failure domain (`independent`): it is restarted alone,
 with a new round number of the same counter, while the others continue.
 """
 
@@ -110,7 +110,7 @@ class Leader:
         if lease_expired:
             slot.lease_expired = True
             self.not_before = max(self.not_before, now + FENCING_SECONDS)
-        # Also if its process is done: after an expired lease it may join a successor of this leader in a new round.
+        # Also if its process has exited: after an expired lease it may join a successor of this leader in a new round.
         if self._has_no_root_cause and (was_active or lease_expired) and not self._is_independent(slot):
             return self._end_round() + self.tick(now)
         return self.tick(now)
@@ -243,7 +243,7 @@ class Leader:
         return self._fail(failure, cause.classification, decision) if decision.final else []
 
     def _independent_failed(self, slot: Slot, failure: ProcessFailure, now: float) -> list[Effect]:
-        """Count the failure of a member that is a failure domain of its own."""
+        """Count the failure of a member that is a separate failure domain."""
         slot.failure = None
         classification = classify(failure, self.restart_policy.failure_policy)
         outage = self._reachability.is_any_unreachable(self.slots, now)

@@ -11,7 +11,7 @@ class LineReader:
 
     def __init__(self, reader: asyncio.StreamReader) -> None:
         self._reader = reader
-        self._rest = bytearray()
+        self._buffer = bytearray()
 
     async def next(self, max_bytes: int) -> bytes:
         """Return the next line. It may be cancelled and called again.
@@ -22,16 +22,16 @@ class LineReader:
             OSError: the connection is broken.
         """
         searched = 0
-        while (end := self._rest.find(b"\n", searched)) < 0:
-            searched = len(self._rest)
+        while (end := self._buffer.find(b"\n", searched)) < 0:
+            searched = len(self._buffer)
             if searched > max_bytes:
                 break
             block = await self._reader.read(_BLOCK)
             if not block:
                 raise EOFError
-            self._rest += block
+            self._buffer += block
         if end < 0 or end > max_bytes:
             raise ValueError(f"a line of more than {max_bytes} bytes")
-        line = bytes(self._rest[:end])
-        del self._rest[: end + 1]
+        line = bytes(self._buffer[:end])
+        del self._buffer[: end + 1]
         return line

@@ -34,22 +34,22 @@ def parse_python_command(command: Sequence[str]) -> PythonCommand | None:
     """Return the script or module that `command` runs with this interpreter; None for any other command."""
     if not _is_this_interpreter(command[0]):
         return None
-    rest = list(command[1:])
-    while rest and rest[0] in _IGNORED_OPTIONS:
-        del rest[0]
-    if len(rest) > 1 and rest[0] == "-m":
-        return PythonCommand(rest[1], True, tuple(rest[2:]))
-    if rest and not rest[0].startswith("-"):
-        return PythonCommand(rest[0], False, tuple(rest[1:]))
+    arguments = list(command[1:])
+    while arguments and arguments[0] in _IGNORED_OPTIONS:
+        del arguments[0]
+    if len(arguments) > 1 and arguments[0] == "-m":
+        return PythonCommand(arguments[1], True, tuple(arguments[2:]))
+    if arguments and not arguments[0].startswith("-"):
+        return PythonCommand(arguments[0], False, tuple(arguments[1:]))
     return None
 
 
 def _is_this_interpreter(word: str) -> bool:
-    found = shutil.which(word)
-    if found is None or not Path(word).name.startswith("python"):
+    executable = shutil.which(word)
+    if executable is None or not Path(word).name.startswith("python"):
         return False
     # Compare the folders of the links, not of their targets: a venv's `python` is a link, and its folder makes it that
     # venv's interpreter.
-    mine = Path(sys.executable)
-    same_folder = Path(found).absolute().parent == mine.absolute().parent
-    return same_folder and Path(found).resolve() == mine.resolve()
+    interpreter = Path(sys.executable)
+    same_folder = Path(executable).absolute().parent == interpreter.absolute().parent
+    return same_folder and Path(executable).resolve() == interpreter.resolve()

@@ -1,9 +1,9 @@
 """Outages: a member, or the leader itself, was unreachable when a round failed.
 
 A node that is paused or partitioned from the network makes the processes of all others fail. TensorFlow's heartbeats
-give up a peer after ten seconds, as long as a launcher's lease lasts. So whichever expires first, the processes that
-report the loss of a peer are not the root cause, and neither is a process that fails because of it with another error.
-Pure: no clock, no sockets.
+report a peer as lost after ten seconds, as long as a launcher's lease lasts. So whichever expires first, the
+processes that report the loss of a peer are not the root cause, and neither is a process that fails because of it with
+another error. Pure: no clock, no sockets.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ class Reachability:
     _ran_at: float | None = None
 
     def observe(self, slots: Sequence[Slot], now: float) -> None:
-        """Note that the leader runs, which happens many times a second unless it, or its node, is paused."""
+        """Record that the leader runs, which happens many times a second unless it, or its node, is paused."""
         gap = now - self._ran_at if self._ran_at is not None else 0.0
         self._ran_at = now
         if gap > UNREACHABLE_SECONDS:
@@ -46,7 +46,7 @@ class Reachability:
                 slot.received_at += gap
 
     def begin_round(self) -> None:
-        """Forget the last round; the gang begins the next one."""
+        """Reset the state of the last round; the gang begins the next one."""
         self.member_left = self.lease_expired = False
 
     def leader_was_paused(self, now: float) -> bool:
@@ -57,10 +57,10 @@ class Reachability:
         """Return the failure of the member that was unreachable recently and is back; None if there is none."""
         if self.leader_was_paused(now):
             return paused_leader(slots[0].member, self._pause_seconds)
-        found = [
+        recovered = [
             s for s in slots if s.outage_seconds and s.link is not None and now - s.outage_ended_at < RECENT_SECONDS
         ]
-        longest = max(found, key=lambda slot: slot.outage_seconds, default=None)
+        longest = max(recovered, key=lambda slot: slot.outage_seconds, default=None)
         return unreachable_launcher(longest.member, longest.outage_seconds) if longest else None
 
     def is_any_unreachable(self, slots: Sequence[Slot], now: float) -> bool:

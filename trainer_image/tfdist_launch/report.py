@@ -33,10 +33,10 @@ class LeaderReporter(Reporter):
 
     def serve(self) -> ProgressReport:
         """Return the current report with the summary of the gang; called in the threads of the report server."""
-        found: Future[GangReport] = Future()
-        self._loop.call_soon_threadsafe(lambda: found.set_result(self._gang()))
+        future: Future[GangReport] = Future()
+        self._loop.call_soon_threadsafe(lambda: future.set_result(self._gang()))
         try:
-            gang = found.result(LOOP_TIMEOUT_SECONDS)
+            gang = future.result(LOOP_TIMEOUT_SECONDS)
         except TimeoutError:
             gang = self._gang()  # the loop is blocked, so nothing changes the state meanwhile
         self.last_served = self.current.model_copy(update={"gang": gang})
@@ -93,8 +93,8 @@ def waiting_for(leader: Leader, now: float) -> Iterator[str]:
 def shortened(waits: Iterator[str]) -> list[str]:
     """Return the first texts, and the number of the others."""
     shown = list(islice(waits, MAX_WAITING_FOR - 1))
-    more = sum(1 for _ in waits)
-    return [*shown, f"{more} more"] if more else shown
+    omitted = sum(1 for _ in waits)
+    return [*shown, f"{omitted} more"] if omitted else shown
 
 
 def _is_alive(slot: Slot) -> bool:

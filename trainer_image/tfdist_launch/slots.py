@@ -111,7 +111,7 @@ class Slot:
         self.failure = self.heartbeat = self.standby = None
 
     def received(self, now: float) -> None:
-        """Note that a message has arrived."""
+        """Record that a message has arrived."""
         if self.received_at and now - self.received_at > UNREACHABLE_SECONDS:
             self.outage_seconds, self.outage_ended_at = now - self.received_at, now
         self.received_at = now
@@ -147,8 +147,8 @@ def is_any_running(slots: Sequence[Slot], peers: frozenset[tuple[str, int]]) -> 
     """Return whether the process of one of `peers` (role and index) runs and sends heartbeats."""
     if not peers:
         return False
-    named = (s for s in slots if (s.member.role, s.member.index) in peers and s.process is ProcessState.RUNNING)
-    return any(s.link is not None and (s.heartbeat is None or s.heartbeat.alive) for s in named)
+    peer_slots = (s for s in slots if (s.member.role, s.member.index) in peers and s.process is ProcessState.RUNNING)
+    return any(s.link is not None and (s.heartbeat is None or s.heartbeat.alive) for s in peer_slots)
 
 
 def newest_checkpoint(slots: Sequence[Slot]) -> int:
@@ -168,7 +168,7 @@ def required_are_done(slots: Sequence[Slot]) -> bool:
 
 
 def leave_node(slots: Sequence[Slot], failure: ProcessFailure) -> list[Effect]:
-    """Have the launcher of the failed member exit as its process did; no round starts before its replacement joins.
+    """Make the launcher of the failed member exit as its process did; no round starts before its replacement joins.
 
     The failure is neither counted nor recorded here: the controller does both for the pod, and replaces it on another
     node.

@@ -44,7 +44,7 @@ class StallDetector:
 
     def _update(self, progress: dict[int, tuple[object, ...]], now: float) -> None:
         """Count a change of the progress of any member; the first report of a round is none."""
-        if all(self._progress.get(rank) == made for rank, made in progress.items()):
+        if all(self._progress.get(rank) == current for rank, current in progress.items()):
             return
         if self._progress:
             self.changes += 1

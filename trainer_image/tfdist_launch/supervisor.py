@@ -40,7 +40,7 @@ class ProcessSupervisor:
         self._cold = options.cold
         self._fork_server: subprocess.Popen[bytes] | None = None
         self._channel: socket.socket | None = None
-        self._rest = b""
+        self._buffer = b""
         self._created = 0
         self._process: TrainingProcess | None = None
         """Of the newest round; kept after its exit, for its last report."""
@@ -68,24 +68,24 @@ class ProcessSupervisor:
 
     def start_fork_server(self) -> None:
         """Start the fork server, which takes seconds to import TensorFlow."""
-        ours, theirs = socket.socketpair()
+        parent_end, child_end = socket.socketpair()
         mode = "cold" if self._cold else "warm"
-        arguments = [str(theirs.fileno()), str(os.getpid()), mode, "--", *self._options.command]
+        arguments = [str(child_end.fileno()), str(os.getpid()), mode, "--", *self._options.command]
         command = [sys.executable, "-m", "tfdist_launch.fork_server", *arguments]
-        self._fork_server = subprocess.Popen(command, pass_fds=[theirs.fileno()], start_new_session=True)
-        theirs.close()
-        ours.setblocking(False)
-        self._channel, self._rest, self._imported = ours, b"", False
-        asyncio.get_running_loop().add_reader(ours, self._read)
+        self._fork_server = subprocess.Popen(command, pass_fds=[child_end.fileno()], start_new_session=True)
+        child_end.close()
+        parent_end.setblocking(False)
+        self._channel, self._buffer, self._imported = parent_end, b"", False
+        asyncio.get_running_loop().add_reader(parent_end, self._read)
 
     def start(self, number: int, *, standby: bool = False, other_port: bool = False) -> bool:
         """Start the process of a round.
 
         With `standby` the standby process continues as this process if it is ready. Return whether it does.
         """
-        old, waiting = self._process, self._standby
-        if old is not None:
-            old.close()
+        previous, waiting = self._process, self._standby
+        if previous is not None:
+            previous.close()
         self._standby = None
         if standby and waiting is not None and waiting.round == number and waiting.release():
             self._process = waiting
@@ -123,7 +123,7 @@ class ProcessSupervisor:
         self._kill_timer = loop.call_later(grace_seconds, self._kill)
 
     def request_stacks(self) -> bool:
-        """Have the process dump its stacks, for `heartbeat.stacks()`; return False if it cannot."""
+        """Make the process dump its stacks, for `heartbeat.stacks()`; return False if it cannot."""
         process = self._process
         if process is None or process.pid is None or not process.heartbeat.can_dump_stacks:
             return False
@@ -162,7 +162,7 @@ class ProcessSupervisor:
         self._request(drop=process.id)
 
     def _request(self, **request: Any) -> None:
-        """Send a request to the fork server. Its exit is noticed when its answer is read."""
+        """Send a request to the fork server. Its exit is noticed when its response is read."""
         if self._channel is not None:
             with contextlib.suppress(OSError):
                 self._channel.sendall(json.dumps(request).encode() + b"\n")
@@ -182,7 +182,7 @@ class ProcessSupervisor:
         if not data:
             self._fork_server_exited()
             return
-        *lines, self._rest = (self._rest + data).split(b"\n")
+        *lines, self._buffer = (self._buffer + data).split(b"\n")
         for line in lines:
             self._received(json.loads(line))
 

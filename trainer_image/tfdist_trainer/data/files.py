@@ -87,11 +87,11 @@ def expand(patterns: Sequence[Pattern], worker: int | None = None) -> tuple[str,
 def file_assignment(
     patterns: Sequence[Pattern],
     shard: Shard,
-    wanted: Callable[[str], bool] = lambda _name: True,
+    predicate: Callable[[str], bool] = lambda _name: True,
     *,
     by_record: bool = False,
 ) -> FileAssignment:
-    """Return the assignment of pipeline `shard` among the `wanted` files that match `patterns`.
+    """Return the assignment of pipeline `shard` among the files that match `patterns` and `predicate`.
 
     `{worker}` in the patterns means that the data is already partitioned: each pipeline reads the files of its worker,
     and that of a chief the files of all workers.
@@ -102,13 +102,13 @@ def file_assignment(
     """
     partitioned = [is_partitioned([pattern]) for pattern in patterns]
     if not any(partitioned):
-        return assign_files(tuple(filter(wanted, expand(patterns))), shard, by_record=by_record)
+        return assign_files(tuple(filter(predicate, expand(patterns))), shard, by_record=by_record)
     if not all(partitioned):
         raise ConfigurationError(
             f"{patterns[partitioned.index(False)].where}: give {{worker}} in all patterns or in none"
         )
     if shard.workers:
-        parts = [file_assignment(patterns, Shard(index, shard.workers), wanted) for index in range(shard.workers)]
+        parts = [file_assignment(patterns, Shard(index, shard.workers), predicate) for index in range(shard.workers)]
         return FileAssignment(files=tuple(name for part in parts for name in part.files), stride=1, offset=0)
     for pattern in patterns:
         if extra := _matches(_with_worker(pattern.text, shard.count), pattern.where):
@@ -116,7 +116,7 @@ def file_assignment(
                 f"{pattern.where}: {extra[0]} is for worker {shard.count}, and the last of {shard.count} is worker "
                 f"{shard.count - 1}: its examples would never be read; partition the data again, or change the replicas"
             )
-    return FileAssignment(files=tuple(filter(wanted, expand(patterns, shard.index))), stride=1, offset=0)
+    return FileAssignment(files=tuple(filter(predicate, expand(patterns, shard.index))), stride=1, offset=0)
 
 
 def is_partitioned(patterns: Sequence[Pattern]) -> bool:

@@ -39,7 +39,7 @@ def assignment(data: DataConfig, split: Split, shard: Shard, *, by_record: bool 
     return file_assignment(
         patterns(data, split),
         shard,
-        wanted=lambda name: _format(data, name) != "idx" or not is_labels(name),
+        predicate=lambda name: _format(data, name) != "idx" or not is_labels(name),
         by_record=by_record,
     )
 

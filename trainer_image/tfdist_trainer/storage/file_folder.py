@@ -79,7 +79,7 @@ class FileFolder:
         return True
 
     def overwrite_text(self, name: str, text: str) -> bool:
-        """See `Folder`: in place, because a renamed file would bring back one that another writer has removed."""
+        """See `Folder`: in place, because a rename would restore a file that another writer has removed."""
         with self._typed_errors():
             try:
                 with (self.path / name).open("r+", encoding="utf-8") as file:
@@ -144,13 +144,13 @@ class FileFolder:
     ) -> None:
         """See `Folder`."""
         for leftover in self.path.glob(f"{atomic.TEMPORARY_PREFIX}{prefix}*"):
-            final = self.path / leftover.name.removeprefix(atomic.TEMPORARY_PREFIX).removesuffix(_FORMER)
-            if leftover.name.endswith(_FORMER) and not final.exists():
-                leftover.rename(final)
+            target = self.path / leftover.name.removeprefix(atomic.TEMPORARY_PREFIX).removesuffix(_FORMER)
+            if leftover.name.endswith(_FORMER) and not target.exists():
+                leftover.rename(target)
             else:
                 shutil.rmtree(leftover, ignore_errors=True)
 
-    def fetch(self, version: str | None, sizes: Mapping[str, int]) -> "FileFolder":  # noqa: ARG002  they are here
+    def fetch(self, version: str | None, sizes: Mapping[str, int]) -> "FileFolder":  # noqa: ARG002  they are local
         """See `Folder`."""
         return self
 
@@ -165,7 +165,7 @@ class FileFolder:
 @dataclass(frozen=True, slots=True)
 class _StagedFiles:
     path: Path
-    final: Path
+    target: Path
     tag: str
     version: None = None
 
@@ -175,11 +175,11 @@ class _StagedFiles:
 
     def publish(self) -> None:
         """See `Staged`."""
-        # A checkpoint of the same step may exist: if this process is killed here, `remove_unfinished` brings it back.
-        former = self.final.with_name(f"{atomic.TEMPORARY_PREFIX}{self.final.name}{_FORMER}")
+        # A checkpoint of the same step may exist: if this process is killed here, `remove_unfinished` restores it.
+        former = self.target.with_name(f"{atomic.TEMPORARY_PREFIX}{self.target.name}{_FORMER}")
         shutil.rmtree(former, ignore_errors=True)
-        if self.final.exists():
-            self.final.rename(former)
-        self.path.rename(self.final)
-        atomic.sync(self.final.parent)
+        if self.target.exists():
+            self.target.rename(former)
+        self.path.rename(self.target)
+        atomic.sync(self.target.parent)
         shutil.rmtree(former, ignore_errors=True)

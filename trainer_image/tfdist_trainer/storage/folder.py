@@ -13,11 +13,11 @@ from tfdist_trainer.errors import StorageError
 
 
 class DamagedError(StorageError):
-    """A file is damaged, absent, or cannot be read; others may be whole."""
+    """A file is damaged, absent, or cannot be read; others may be intact."""
 
 
 class Staged(Protocol):
-    """The content of a subfolder before it appears."""
+    """The content of a subfolder before it is visible."""
 
     @property
     def path(self) -> Path:
@@ -28,10 +28,10 @@ class Staged(Protocol):
         """Name that the storage gives to the files of this write, which the marker must have; None if it needs none."""
 
     def complete(self, marker: str, text: str) -> None:
-        """Bring all files, and the `text` of the marker, to the storage, if they are not visible yet."""
+        """Write all files, and the `text` of the marker, to the storage, if they are not visible yet."""
 
     def publish(self) -> None:
-        """Let the subfolder appear, in place of a former one of its name."""
+        """Make the subfolder visible, in place of a former one of its name."""
 
 
 class Folder(Protocol):

@@ -1,4 +1,4 @@
-"""Typed errors for the errors of the library that object stores are used by: what is wrong, and what to do."""
+"""Typed errors for the errors of the library that accesses object stores: the cause and the remedy."""
 
 import re
 from dataclasses import dataclass
@@ -59,30 +59,30 @@ class Place:
 def typed(error: Exception, place: Place) -> TrainerError:
     """Return the typed error for an `error` of the library: `InterruptedResponseError` if it may be repeated at once.
 
-    The body of an answer is not in the message, apart from its code and reason: it may have parts of credentials.
+    The body of a response is not in the message, apart from its code and reason: it may have parts of credentials.
     """
     text = str(error).partition(_DEBUG)[0]
-    code, status = _found(_CODE, text), int(_found(_STATUS, text) or 0)
-    reason = _found(_REASON, text)
-    answer = " ".join(filter(None, [f"HTTP {status}" if status else None, code, f"({reason})" if reason else None]))
-    requested = _found(_REQUESTED, text)
-    if requested is not None and place.bucket not in unquote(requested) and status < _SERVER_ERROR:
+    code, status = _first_group(_CODE, text), int(_first_group(_STATUS, text) or 0)
+    reason = _first_group(_REASON, text)
+    response = " ".join(filter(None, [f"HTTP {status}" if status else None, code, f"({reason})" if reason else None]))
+    requested_url = _first_group(_REQUESTED, text)
+    if requested_url is not None and place.bucket not in unquote(requested_url) and status < _SERVER_ERROR:
         return ConfigurationError(f"{place.url}: no credentials were found; {place.remedy}")
     if status in _FORBIDDEN or code in _UNKNOWN_KEYS:
-        return ConfigurationError(f"{place.url}: access is denied: {answer}; {place.remedy}")
+        return ConfigurationError(f"{place.url}: access is denied: {response}; {place.remedy}")
     if status == _NOT_FOUND or isinstance(error, FileNotFoundError):
         missing = "bucket" if code == "NoSuchBucket" or not isinstance(error, FileNotFoundError) else "object"
         return DataMissingError(f"{place.url}: there is no such {missing}; check its name and {place.server}")
     if _SERVER_ERROR > status > 0 and status not in _BUSY:
-        return ConfigurationError(f"{place.url}: the request is rejected: {answer}; check {place.server}")
+        return ConfigurationError(f"{place.url}: the request is rejected: {response}; check {place.server}")
     if "redirect" in text:
         return ConfigurationError(f"{place.url}: the bucket is in another region; set AWS_REGION to its region")
-    retried = _RETRIED.search(text)
-    if retried is None and not status:
+    retries_match = _RETRIED.search(text)
+    if retries_match is None and not status:
         return InterruptedResponseError(f"{place.url}: the response was cut off; check {place.server}")
-    retries = f", {retried[0]}" if retried else ""
-    failed = "a request has failed" if place.writes else "cannot be read"
-    return StorageError(f"{place.url}: {failed}{retries}: {answer or 'no answer'}; check {place.server}")
+    retries = f", {retries_match[0]}" if retries_match else ""
+    failure = "a request has failed" if place.writes else "cannot be read"
+    return StorageError(f"{place.url}: {failure}{retries}: {response or 'no answer'}; check {place.server}")
 
 
 def of_settings(error: Exception, place: Place) -> ConfigurationError:
@@ -91,6 +91,6 @@ def of_settings(error: Exception, place: Place) -> ConfigurationError:
     return ConfigurationError(f"{place.url}: {text}; {place.remedy}")
 
 
-def _found(pattern: re.Pattern[str], text: str) -> str | None:
-    found = pattern.search(text)
-    return found[1] if found else None
+def _first_group(pattern: re.Pattern[str], text: str) -> str | None:
+    match = pattern.search(text)
+    return match[1] if match else None

@@ -3,7 +3,7 @@
     <folder>/<subfolder>/<marker>            names the version
     <folder>/<subfolder>/<version>/<file>    files of one write
 
-Each write has a version of its own, so that a new content replaces the former one in one request, that of the marker.
+Each write has a unique version, so that a new content replaces the former one in one request, that of the marker.
 """
 
 import errno
@@ -27,7 +27,7 @@ from tfdist_trainer.storage.object_urls import StoredObject
 POLL_SECONDS: Final = 5.0
 """Each request has a price."""
 _CONFLICTS: Final = 5
-"""Writes that another one precedes each time."""
+"""Attempts of a write that conflict with other writes."""
 _VERSION: Final = re.compile(r"(.*-)?[0-9a-f]{16}")
 _UNSAFE: Final = frozenset({"", ".", ".."})
 
@@ -73,12 +73,12 @@ class ObjectFolder:
         prefix = self._key("")
         with self._errors_of_field():
             objects, folders = repeated(lambda: self.bucket.folder(prefix))
-        return sorted(each.rstrip("/")[len(prefix) :] for each in [*folders, *(found.key for found in objects)])
+        return sorted(each.rstrip("/")[len(prefix) :] for each in [*folders, *(stored.key for stored in objects)])
 
     def read_text(self, name: str) -> str | None:
         """See `Folder`."""
-        found = self._get(name)
-        return found[0] if found else None
+        stored = self._get(name)
+        return stored[0] if stored else None
 
     def write_text(self, name: str, text: str) -> None:
         """See `Folder`."""
@@ -86,20 +86,20 @@ class ObjectFolder:
 
     def swap_text(self, name: str, text: str, expected: str | None) -> bool:
         """See `Folder`."""
-        found = self._get(name)
-        if (found[0] if found else None) != expected:
+        stored = self._get(name)
+        if (stored[0] if stored else None) != expected:
             return False
-        if self._put_if(name, text, found[1] if found else None):
+        if self._put_if(name, text, stored[1] if stored else None):
             return True
-        return self.read_text(name) == text  # the answer to a first request may have been lost
+        return self.read_text(name) == text  # the response to a first request may have been lost
 
     def overwrite_text(self, name: str, text: str) -> bool:
         """See `Folder`."""
         for _ in range(_CONFLICTS):
-            found = self._get(name)
-            if found is None:
+            stored = self._get(name)
+            if stored is None:
                 return False
-            if self._put_if(name, text, found[1]):
+            if self._put_if(name, text, stored[1]):
                 break
         return True
 
@@ -120,11 +120,11 @@ class ObjectFolder:
         with self._temporary() as path:
             yield path
             files = [each for each in path.rglob("*") if each.is_file()]
-            # The deepest first: readers of a SavedModel take its `saved_model.pb` for the sign that it is there.
+            # The deepest first: readers of a SavedModel treat its `saved_model.pb` as the sign that it is complete.
             for each in sorted(files, key=lambda file: -len(file.parts)):
                 target.upload(each, each.relative_to(path).as_posix())
-            kept = {target._key(each.relative_to(path).as_posix()) for each in files}  # noqa: SLF001  same class
-            self.delete_all([each for each in target.tree() if each.key not in kept])
+            uploaded = {target._key(each.relative_to(path).as_posix()) for each in files}  # noqa: SLF001  same class
+            self.delete_all([each for each in target.tree() if each.key not in uploaded])
 
     def move_folder(self, name: str, target: Folder, marker: str) -> None:
         """See `Folder`: copies the objects, the marker last, and then removes them."""
@@ -158,14 +158,14 @@ class ObjectFolder:
     def fetch(self, version: str | None, sizes: Mapping[str, int]) -> "_FetchedObjects":
         """See `Folder`."""
         source = self.folder(version) if version else self
-        known = {each.key: each for each in source.tree()} if version not in _UNSAFE else {}
+        objects = {each.key: each for each in source.tree()} if version not in _UNSAFE else {}
         path = Path(tempfile.mkdtemp(prefix="tfdist-download-"))
         fetched = _FetchedObjects(path)
         for name in sizes:
-            wanted = known.get(source._key(name))  # noqa: SLF001  same class
-            if wanted is None or "/" in name or name in _UNSAFE:
+            stored = objects.get(source._key(name))  # noqa: SLF001  same class
+            if stored is None or "/" in name or name in _UNSAFE:
                 raise FileNotFoundError(errno.ENOENT, f"there is no {name}")
-            self._download(wanted, path / name)
+            self._download(stored, path / name)
         return fetched
 
     def tree(self) -> list[StoredObject]:
@@ -188,7 +188,7 @@ class ObjectFolder:
 
     @contextmanager
     def _temporary(self) -> Iterator[Path]:
-        """Give a folder of this machine for files that are to be uploaded."""
+        """Yield a folder of this machine for files that are to be uploaded."""
         path = Path(tempfile.mkdtemp(prefix="tfdist-upload-"))
         try:
             yield path
@@ -202,8 +202,8 @@ class ObjectFolder:
 
     def _get(self, name: str) -> tuple[str, Mapping[str, str]] | None:
         with self._errors_of_field():
-            found = repeated(lambda: self.bucket.get(self._key(name)))
-        return (found[0].decode(errors="replace"), found[1]) if found else None
+            stored = repeated(lambda: self.bucket.get(self._key(name)))
+        return (stored[0].decode(errors="replace"), stored[1]) if stored else None
 
     def _put(self, name: str, content: bytes | Path) -> None:
         with self._errors_of_field():
@@ -217,19 +217,19 @@ class ObjectFolder:
         with self._errors_of_field():
             repeated(lambda: self.bucket.delete(keys))
 
-    def _download(self, wanted: StoredObject, path: Path) -> None:
+    def _download(self, stored: StoredObject, path: Path) -> None:
         try:
             with path.open("wb") as file, self._errors_of_field():
                 try:
-                    download(self.bucket, wanted, file, lambda _: None)
+                    download(self.bucket, stored, file, lambda _: None)
                 except DataMissingError:
-                    raise DamagedError(f"{wanted.url}: was removed while it was read") from None
+                    raise DamagedError(f"{stored.url}: was removed while it was read") from None
         except OSError as error:
             raise self._local_failure(error, path.parent) from error
 
     @contextmanager
     def _errors_of_field(self) -> Iterator[None]:
-        """Raise errors for the field that names the bucket: one that does not exist is no missing data."""
+        """Raise errors for the field that names the bucket: a bucket that does not exist is not missing data."""
         try:
             yield
         except (ConfigurationError, DataMissingError) as error:

@@ -1,4 +1,4 @@
-"""A bucket of Amazon S3, of another server with its protocol, or of Google Cloud Storage, used by obstore.
+"""A bucket of Amazon S3, of another server with its protocol, or of Google Cloud Storage, accessed by obstore.
 
 obstore is optional, and imported for the first URL. It finds endpoint and credentials as the providers' own tools do:
 in environment variables, files that these name, and the metadata of the pod. It repeats a request after an error of the
@@ -30,10 +30,10 @@ _PART: Final = 64 << 20
 _ATTEMPTS: Final = 5
 """Number of interrupted responses without a byte between them."""
 WRITE_TIMEOUT: Final = timedelta(seconds=120)
-"""Of a bucket that is written to: the answer to a part comes after its upload."""
+"""Read timeout of a bucket that is written to: the response to a part arrives after its upload."""
 _UPLOAD_PART: Final = 8 << 20
 _UPLOAD_PARTS: Final = 9000
-"""The largest number of parts of an object; Amazon S3 takes 10,000."""
+"""The largest number of parts of an object; Amazon S3 accepts 10,000."""
 _UPLOADS: Final = 4
 """Parts at a time."""
 _COPY_LIMIT: Final = 5 << 30
@@ -85,15 +85,15 @@ class Bucket:
     def folder(self, prefix: str) -> tuple[list[StoredObject], list[str]]:
         """Return the objects directly in the folder `prefix`, and the prefixes of its folders; errors as of `read`."""
         with self._typed_errors(self.url):
-            found = self._obstore.list_with_delimiter(self._store, prefix or None)
-            return [self._object(each) for each in found["objects"]], list(found["common_prefixes"])
+            listing = self._obstore.list_with_delimiter(self._store, prefix or None)
+            return [self._object(each) for each in listing["objects"]], list(listing["common_prefixes"])
 
     def tree(self, prefix: str) -> list[StoredObject]:
         """Return all objects below the folder `prefix`; errors as of `read`."""
         with self._typed_errors(self.url):
             return [self._object(each) for each in self._obstore.list(self._store, prefix or None).collect()]
 
-    def read(self, wanted: StoredObject, start: int, end: int) -> Iterator[Any]:
+    def read(self, stored: StoredObject, start: int, end: int) -> Iterator[Any]:
         """Yield the bytes from `start` to before `end` of an object, as buffers.
 
         Raises:
@@ -102,11 +102,11 @@ class Bucket:
             InterruptedResponseError: the response has ended early.
             StorageError: the server has failed after all retries, or the object has changed.
         """
-        with self._typed_errors(wanted.url):
-            result = self._obstore.get(self._store, wanted.key, options={"range": (start, end)})
-            if (result.meta["size"], _version(result.meta)) != (wanted.size, wanted.version):
+        with self._typed_errors(stored.url):
+            result = self._obstore.get(self._store, stored.key, options={"range": (start, end)})
+            if (result.meta["size"], _version(result.meta)) != (stored.size, stored.version):
                 raise StorageError(
-                    f"{wanted.url}: has changed since it was listed; a restarted job reads the new object"
+                    f"{stored.url}: has changed since it was listed; a restarted job reads the new object"
                 )
             yield from result.stream(min_chunk_size=_CHUNK)
 
@@ -129,7 +129,7 @@ class Bucket:
             self._obstore.put(self._store, key, content, chunk_size=part, max_concurrency=_UPLOADS)
 
     def put_if(self, key: str, content: bytes, version: Mapping[str, str] | None) -> bool:
-        """Write an object if it still has the `version` that `get` gave, None for no object; return whether it had.
+        """Write an object if it still has the `version` that `get` returned, None for no object; return whether it had.
 
         A store without conditional writes always writes. Errors as of `read`.
         """
@@ -151,7 +151,7 @@ class Bucket:
             if self._place.scheme == "s3" and keys:
                 self._obstore.delete(self._store, list(keys))
                 return
-            for key in keys:  # Google's answer for one that does not exist is an error, which ends a list
+            for key in keys:  # Google's response for a key that does not exist is an error, which ends a list
                 with suppress(FileNotFoundError):
                     self._obstore.delete(self._store, key)
 
@@ -200,21 +200,21 @@ def _obstore(url: str) -> Any:
 
 
 def _version(meta: Mapping[str, Any]) -> str:
-    """Return the version of an object. Some servers have quotes around an ETag in one kind of answer only."""
+    """Return the version of an object. Some servers have quotes around an ETag in one kind of response only."""
     tag: str | None = meta["e_tag"]
     return tag.removeprefix("W/").strip('"') if tag else str(meta["last_modified"])
 
 
-def download(bucket: Bucket, wanted: StoredObject, file: IO[bytes], received: Callable[[int], None]) -> None:
+def download(bucket: Bucket, stored: StoredObject, file: IO[bytes], received: Callable[[int], None]) -> None:
     """Write an object to a file, in place of its content; call `received` with numbers of bytes.
 
     Errors as of `Bucket.read`.
     """
     position = failures = 0
     file.truncate(0)
-    while (start := position) < wanted.size:
+    while (start := position) < stored.size:
         try:
-            for part in bucket.read(wanted, start, min(start + _PART, wanted.size)):
+            for part in bucket.read(stored, start, min(start + _PART, stored.size)):
                 position += file.write(part)
                 received(len(part))
         except InterruptedResponseError:

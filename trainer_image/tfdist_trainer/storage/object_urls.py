@@ -35,8 +35,8 @@ def is_url(name: str) -> bool:
 
 def split(url: str) -> tuple[str, str]:
     """Return the URL of the bucket, `s3://bucket`, and the key of the object."""
-    scheme, _, rest = url.partition("://")
-    bucket, _, key = rest.partition("/")
+    scheme, _, path = url.partition("://")
+    bucket, _, key = path.partition("/")
     return f"{scheme}://{bucket}", key
 
 

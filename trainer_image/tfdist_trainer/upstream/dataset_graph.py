@@ -49,8 +49,8 @@ def batch_size(dataset: Any) -> int | None:
     while isinstance(dataset, tf.data.Dataset):
         size = getattr(dataset, BATCH_SIZE.attribute, None)
         if size is not None:
-            known = tf.get_static_value(size)
-            return None if known is None else int(known)
+            static_size = tf.get_static_value(size)
+            return None if static_size is None else int(static_size)
         if not type(dataset).__name__.lstrip("_").startswith(_KEEPS_BATCHES):
             return None
         (dataset,) = dataset._inputs()
@@ -70,10 +70,10 @@ def count(dataset: Any, first: int | None = None) -> int | None:
 
 def _count_in_batches(dataset: Any, first: int | None) -> int | None:
     (elements,) = dataset._inputs()
-    known, batches, size = int(elements.cardinality()), int(dataset.cardinality()), batch_size(dataset)
-    if known < 0 or batches < 0 or size is None:
+    examples, batches, size = int(elements.cardinality()), int(dataset.cardinality()), batch_size(dataset)
+    if examples < 0 or batches < 0 or size is None:
         return None
-    return min(known, size * (batches if first is None else min(first, batches)))
+    return min(examples, size * (batches if first is None else min(first, batches)))
 
 
 def caches(dataset: Any) -> bool:

@@ -50,12 +50,12 @@ def local_initial_values(strategy: tf.distribute.Strategy, *, of_all_types: bool
     # That of MirroredExtended, the base class: the first replica's value is the member's own.
     local = super(CollectiveAllReduceExtended, extended)._get_variable_creator_initial_value
 
-    def initial_value(*, dtype: Any = None, **known: Any) -> Any:
-        return (local if is_local(dtype) else broadcast)(dtype=dtype, **known)
+    def initial_value(*, dtype: Any = None, **options: Any) -> Any:
+        return (local if is_local(dtype) else broadcast)(dtype=dtype, **options)
 
-    def creator(create: Any, **known: Any) -> Any:
-        variable = create(**known)
-        if is_local(known.get("dtype")):
+    def creator(create: Any, **options: Any) -> Any:
+        variable = create(**options)
+        if is_local(options.get("dtype")):
             created.append(variable)
         return variable
 

@@ -30,7 +30,7 @@ HOOKS: Final = (ITERATOR,)
 
 
 def install() -> None:
-    """Delete each iterator of this process in a thread of its own from now on."""
+    """Delete each iterator of this process in a separate thread from now on."""
     iterator: Any = getattr(importlib.import_module(_MODULE), "OwnedIterator", None)
     if not hasattr(iterator, ITERATOR.attribute):
         fall_back(ITERATOR)
@@ -39,17 +39,17 @@ def install() -> None:
 
 
 def _delete(self: Any) -> None:
-    """Hand the iterator of the runtime, and the data set whose functions it may call, to a thread."""
+    """Pass the iterator of the runtime, and the data set whose functions it may call, to a thread."""
     if sys.is_finalizing():
         return
     resource = self.__dict__.pop(_RESOURCE, None)
     if not isinstance(resource, tf.__internal__.EagerTensor):  # it is part of a graph
         return
-    held = [self.__dict__.pop("_dataset", None), self.__dict__.pop("_components", None), resource]
+    references = [self.__dict__.pop("_dataset", None), self.__dict__.pop("_components", None), resource]
     del resource
-    threading.Thread(target=_drop, args=(held,), name="delete iterator", daemon=True).start()
+    threading.Thread(target=_drop, args=(references,), name="delete iterator", daemon=True).start()
 
 
-def _drop(held: list[Any]) -> None:
-    while held:
-        held.pop()
+def _drop(references: list[Any]) -> None:
+    while references:
+        references.pop()

@@ -79,7 +79,7 @@ def epoch_iterator(
                     break
                 yield begin, end, block
                 self._count(begin, block)
-            if self._num_batches and self._steps_seen >= self._num_batches and not _iterator_is_made_at_begin(self):
+            if self._num_batches and self._steps_seen >= self._num_batches and not _creates_iterator_at_begin(self):
                 self._restart()
             self.data_adapter.on_epoch_end()
 
@@ -123,10 +123,10 @@ def _smallest_batch(adapter: Any) -> int | None:
     return rows
 
 
-def _iterator_is_made_at_begin(epochs: Any) -> bool:
-    """Return whether an iterator that is made at the end of an epoch would have no effect.
+def _creates_iterator_at_begin(epochs: Any) -> bool:
+    """Return whether an iterator that is created at the end of an epoch would have no effect.
 
-    Keras makes another one at the begin of the next epoch, unless that continues this one.
+    Keras creates another one at the begin of the next epoch, unless that continues this one.
     """
     return epochs.steps_per_epoch is None and _has_arrays(epochs.data_adapter)
 
@@ -145,7 +145,7 @@ class Forwarded:
     _current_iterator: Any
     _steps_seen: int
     _first: int = 0
-    """Batches of the next epoch that are read and left out."""
+    """Batches of the next epoch that are read and skipped."""
 
     @property
     def element_spec(self) -> Any:
@@ -161,9 +161,9 @@ class Forwarded:
     def fast_forward(self, epochs: int, batches: int, batches_per_epoch: int | None) -> None:
         """Begin after so many `epochs`, and `batches` of the next one, as if they had been iterated.
 
-        What has been passed is read only if its position depends on it: the batches of the epoch, those of an
-        endless data set, and one epoch of a cache. Otherwise it suffices to make the iterators that Keras makes, of
-        which each has its own order of a `shuffle`.
+        Skipped data is read only if the position depends on it: the batches of the epoch, those of an endless data
+        set, and one epoch of a cache. Otherwise it suffices to create the iterators that Keras creates, each of which
+        has another order of a `shuffle`.
 
         Args:
             epochs: finished epochs.
@@ -187,7 +187,7 @@ class Forwarded:
         self._first = batches
 
     def _restarts_at_end(self) -> bool:
-        """Return whether an iterator is made at the end of an epoch, in addition to that at the begin of the next.
+        """Return whether an iterator is created at the end of an epoch, in addition to that at the begin of the next.
 
         Keras counts one batch too many if it does not know the number, and does not notice the end then.
         """

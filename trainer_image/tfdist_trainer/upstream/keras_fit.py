@@ -159,15 +159,15 @@ def is_tested() -> bool:
     return SpecifierSet(KERAS).contains(keras.__version__, prereleases=True)
 
 
-def wrap(hook: Hook, around: Callable[[Any], Any]) -> None:
-    """Replace the function of `hook` by `around(function)`."""
+def wrap(hook: Hook, wrapper: Callable[[Any], Any]) -> None:
+    """Replace the function of `hook` by `wrapper(function)`."""
     module, _, path = hook.name.partition(":")
     owner: Any = importlib.import_module(module)
     *classes, attribute = path.split(".")
     for name in classes:
         owner = getattr(owner, name)
     original = getattr(owner, attribute)
-    replacement = around(original)
+    replacement = wrapper(original)
     replacement = functools.wraps(original)(replacement)
     setattr(owner, attribute, replacement)
     for public in _PUBLIC.get(attribute, ()):  # names that Keras has bound to the function on import
@@ -229,13 +229,13 @@ def metric_results(model: Any, states: Sequence[tf.Tensor]) -> Mapping[str, Any]
 
 
 def is_of_strategy(optimizer: Any, strategy: Any) -> bool:
-    """Return whether `optimizer` was made in the scope of `strategy`; True if Keras does not show it."""
+    """Return whether `optimizer` was created in the scope of `strategy`; True if Keras does not show it."""
     return getattr(optimizer, "_distribution_strategy", strategy) is strategy
 
 
-def variables_of(optimizer: Any, given: Any) -> list[Any]:
+def variables_of(optimizer: Any, variables: Any) -> list[Any]:
     """Return the variables that `apply` updates: those of its argument, or those that the optimizer was built with."""
-    return list(optimizer._trainable_variables if given is None else given)
+    return list(optimizer._trainable_variables if variables is None else variables)
 
 
 def built_variables(optimizer: Any) -> list[Any]:
@@ -244,7 +244,7 @@ def built_variables(optimizer: Any) -> list[Any]:
 
 
 def begin_at(model: Any, epoch: int | None) -> None:
-    """Have the next `fit` of `model` begin at `epoch`, from 0; with None at its own argument."""
+    """Make the next `fit` of `model` begin at `epoch`, from 0; with None at its own argument."""
     model._initial_epoch = epoch
 
 
@@ -261,5 +261,5 @@ def assign_locally(variable: Any, value: Any) -> None:
 def statistics(model: Any, assigned: Iterable[Any]) -> list[Any]:
     """Return those of the `assigned` variables that a layer keeps statistics in: not trained, of floating point."""
     layers = {id(variable) for variable in model.non_trainable_variables}
-    found = {id(variable): variable for variable in assigned if id(variable) in layers}
-    return [variable for variable in found.values() if tf.as_dtype(variable.dtype).is_floating]
+    layer_variables = {id(variable): variable for variable in assigned if id(variable) in layers}
+    return [variable for variable in layer_variables.values() if tf.as_dtype(variable.dtype).is_floating]

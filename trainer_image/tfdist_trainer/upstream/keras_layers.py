@@ -48,7 +48,7 @@ def all_layers(model: Any) -> list[Any]:
 
 
 def replace_call(layer: Any, call: Callable[..., Any]) -> None:
-    """Have `layer` compute by `call`, with the arguments of its own."""
+    """Make `layer` compute by `call`, which takes the arguments of the layer's own method."""
     layer.call = call
 
 

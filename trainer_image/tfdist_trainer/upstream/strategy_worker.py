@@ -83,7 +83,7 @@ def worker_of(strategy: Any) -> Worker | None:
 
 @contextlib.contextmanager
 def local_updates(strategy: Any) -> Iterator[None]:
-    """Have each replica update its own copy of a variable inside, without `merge_call`.
+    """Make each replica update its own copy of a variable inside, without `merge_call`.
 
     Raises:
         ConfigurationError: TensorFlow has no such switch.
