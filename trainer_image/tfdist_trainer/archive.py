@@ -51,8 +51,8 @@ def _check_size(packed: Path) -> None:
     """Read the archive once, without keeping it: a small file may expand to any size, also in its headers."""
     size = 0
     with gzip.open(packed) as content:
-        while part := content.read(_PART):
-            size += len(part)
+        while block := content.read(_PART):
+            size += len(block)
             _check_total(size)
 
 

@@ -21,8 +21,8 @@ _PACKAGE: Final = __name__.partition(".")[0]
 
 def graph(function: Callable[P, R], **options: Any) -> Callable[P, R]:
     """Return a `tf.function` with these `options` that neither converts `function` nor the functions that it calls."""
-    made: Callable[P, R] = tf.function(function, autograph=False, **options)
-    return made
+    traced: Callable[P, R] = tf.function(function, autograph=False, **options)
+    return traced
 
 
 def do_not_convert(function: Callable[P, R]) -> Callable[P, R]:

@@ -92,7 +92,7 @@ class CheckpointReader:
         """
         for name in reversed(self._names()):
             try:
-                checkpoint = self._named(name)
+                checkpoint = self._open(name)
                 if written_by is not None and _writer_of(checkpoint) not in {None, written_by}:
                     continue
                 record = checkpoint.record()
@@ -109,14 +109,14 @@ class CheckpointReader:
         if text is None:
             return None
         try:
-            found = FinalRecord.model_validate_json(text)
+            record = FinalRecord.model_validate_json(text)
         except pydantic.ValidationError as error:
             raise StorageError(f"{self.folder.place(FINAL)}: cannot be read: {error}") from None
-        return found if found.job == job else None
+        return record if record.job == job else None
 
     def path_of(self, step: int) -> StoredCheckpoint:
         """Return the checkpoint at `step`, which need not exist."""
-        return self._named(name_of(step))
+        return self._open(name_of(step))
 
     def has(self, step: int, written_at: str) -> bool:
         """Return whether the checkpoint at `step` exists, and was not replaced since it was written at that time."""
@@ -134,7 +134,7 @@ class CheckpointReader:
         """Return the names of the checkpoints, oldest first."""
         return [name for name in self.folder.names() if name.startswith(PREFIX)]
 
-    def _named(self, name: str) -> StoredCheckpoint:
+    def _open(self, name: str) -> StoredCheckpoint:
         """Return a checkpoint: the last one again, which may have a local copy."""
         if self._last is None or self._last.name != name:
             self._last = StoredCheckpoint(self.folder.folder(name))
@@ -147,7 +147,7 @@ class CheckpointWriter(CheckpointReader):
     def __init__(self, directory: Location, *, keep: int, writer: Writer) -> None:
         super().__init__(open_folder(directory, tag=f"{writer.attempt}-{writer.host}"))
         self._keep = keep
-        self._own: dict[str, bool] = {}
+        self._written_by_job: dict[str, bool] = {}
         """Names of checkpoints, and whether they are of this job."""
         self._writer = writer
         self._fence = Fence(self.folder, writer)
@@ -180,7 +180,7 @@ class CheckpointWriter(CheckpointReader):
                 staged.complete(RECORD, record.to_json())
                 self._fence.check()
                 staged.publish()
-            self._own[name] = True
+            self._written_by_job[name] = True
             self._prune()
         except (CheckpointUnwritableError, StorageError):
             with contextlib.suppress(StorageError):
@@ -196,7 +196,7 @@ class CheckpointWriter(CheckpointReader):
         """
         target = self.folder.folder(f"{SET_ASIDE}{self._writer.job}")
         for name in self._names():
-            if name <= name_of(above) or _writer_of(self._named(name)) == self._writer.job:
+            if name <= name_of(above) or _writer_of(self._open(name)) == self._writer.job:
                 continue
             self.folder.move_folder(name, target, RECORD)
             log.event("checkpoint-set-aside", path=target.place(name))
@@ -207,11 +207,11 @@ class CheckpointWriter(CheckpointReader):
 
     def finish(self, report: CheckpointReport, total_steps: int) -> None:
         """Write `final.json`, naming the checkpoint of `report`, and let other jobs write into the directory."""
-        final = FinalRecord(
+        record = FinalRecord(
             step=report.step, path=report.path, time=report.time, total_steps=total_steps, job=self._writer.job
         )
         self._fence.check()
-        self.folder.write_text(FINAL, final.to_json())
+        self.folder.write_text(FINAL, record.to_json())
         self._fence.release()
 
     def _prune(self) -> None:
@@ -219,23 +219,23 @@ class CheckpointWriter(CheckpointReader):
         protected_steps = evaluation_store.protected_steps(self.folder)
         if protected_steps is None:
             return
-        kept, newest = set(map(name_of, protected_steps)), self._keep
+        protected, newest = set(map(name_of, protected_steps)), self._keep
         for name in reversed(self._names()):
-            if not self._is_own(name):
+            if not self._is_of_job(name):
                 continue
             if newest:
                 newest -= 1
-            elif name not in kept:
+            elif name not in protected:
                 self.folder.remove_folder(name, RECORD)
 
-    def _is_own(self, name: str) -> bool:
+    def _is_of_job(self, name: str) -> bool:
         """Return whether this job, or one of its name that it replaces, wrote a checkpoint; False if unknown."""
-        if name not in self._own:
-            record = self._named(name).peek()
+        if name not in self._written_by_job:
+            record = self._open(name).peek()
             if record is None:
                 return False
-            self._own[name] = self._writer.replaces(record.writer)
-        return self._own[name]
+            self._written_by_job[name] = self._writer.replaces(record.writer)
+        return self._written_by_job[name]
 
 
 def _flushed(path: Path) -> FileRecord:

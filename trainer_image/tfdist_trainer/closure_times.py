@@ -1,7 +1,7 @@
 """The workers' times of a step under parameter servers, of which the chief names a slow worker by `slow_member`.
 
-The workers wait for none, so that the time of a worker is that of its closures: the input, the variables from the
-parameter servers, the computation and the gradients. Its closures come when they come; a sample has the newest times.
+The workers do not wait for each other, so the time of a worker is that of its closures: the input, the variables from
+the parameter servers, the computation and the gradients. Closures finish at any time; a sample has the newest times.
 """
 
 import time
@@ -16,7 +16,7 @@ from tfdist_trainer import slow_member
 from tfdist_trainer.slow_member import SlowMemberRule, slow_replica
 
 LOST_SECONDS: Final = 60.0
-"""Time after which a worker without a finished closure, which usually takes half a second, is taken as lost."""
+"""Time after which a worker without a finished closure, which usually takes half a second, counts as lost."""
 
 _FIGURES: Final = 2
 """Figures of a worker: own time and input wait of a step, in seconds."""
@@ -35,9 +35,9 @@ class ClosureTimes:
         self._rule = SlowMemberRule()
         self._newest = np.zeros([workers, _FIGURES])
         """Times of a step; 0 for a worker without any."""
-        self._seen = np.full(workers, -np.inf)
+        self._ended_at = np.full(workers, -np.inf)
         """When the last closure of each worker ended, in seconds."""
-        self._lasted = np.zeros(workers)
+        self._durations = np.zeros(workers)
         """Duration of the last closure of each worker, in seconds."""
         self._steps = np.zeros(workers)
         self._sums = np.zeros([workers, _FIGURES])
@@ -46,8 +46,8 @@ class ClosureTimes:
 
     def slow_replica(self) -> SlowReplica | None:
         """Return the slow worker, of which there is at most one."""
-        named = self._rule.named
-        return None if named is None else slow_replica(named, Role.WORKER, named.rank)
+        slow = self._rule.named
+        return None if slow is None else slow_replica(slow, Role.WORKER, slow.rank)
 
     def observe(self, worker: int, steps: int, seconds: float, input_wait: float) -> None:
         """Record a closure; the first one of a worker does not count, because it includes the start of its input.
@@ -60,8 +60,8 @@ class ClosureTimes:
         """
         if seconds <= 0:
             return
-        now, is_first = self._clock(), not self._lasted[worker]
-        self._seen[worker], self._lasted[worker] = now, seconds
+        now, is_first = self._clock(), not self._durations[worker]
+        self._ended_at[worker], self._durations[worker] = now, seconds
         if is_first:
             return
         self._steps[worker] += steps
@@ -78,6 +78,6 @@ class ClosureTimes:
         if len(self._newest) == 1 or not self._newest[:, 0].all():
             return
         times = self._newest.copy()
-        lost = now - self._seen > LOST_SECONDS + 2 * self._lasted
-        times[lost] = np.median(times[~lost], axis=0)  # of no help to the rule, and not slow
+        lost = now - self._ended_at > LOST_SECONDS + 2 * self._durations
+        times[lost] = np.median(times[~lost], axis=0)  # neutral for the rule: not slow
         self._rule.add(now, float(times[:, 0].max()), times)

@@ -74,7 +74,7 @@ class ClosureQueue:
         sizes = (tf.constant(closure.steps), tf.constant(closure.last_size))
         value = self._coordinator.schedule(self._graph, args=(*self._of_worker, *sizes))
         self.in_flight += 1
-        # A daemon, since a closure that never ends must not keep a failed chief from its exit.
+        # A daemon, since a closure that never ends must not block the exit of a failed chief.
         threading.Thread(target=self._await, args=(closure, value), daemon=True).start()
 
     def next_finished(self) -> FinishedClosure:
@@ -86,7 +86,7 @@ class ClosureQueue:
         closure, value, result = self._finished.get()
         if isinstance(result, tf.errors.OpError):
             # Raises the error of a failed closure. Without one the worker was lost after its last step, before its
-            # statistics arrived, and another worker has taken the steps again.
+            # statistics arrived, and another worker has run the steps again.
             self._coordinator.join()
             result = _finished(closure, value)
         self.in_flight -= 1

@@ -30,34 +30,35 @@ def members(job: ReplicaJob) -> tuple[Member, ...]:
     return tuple(map(Member.model_validate, (job.evaluation or {}).get("ensemble") or ()))
 
 
-def create(job: ReplicaJob, found: Sequence[Member]) -> Ensemble:
-    """Return the members `found` as one program.
+def create(job: ReplicaJob, entries: Sequence[Member]) -> Ensemble:
+    """Return the members `entries` as one program.
 
     Raises:
         ConfigurationError: the configuration of a member is wrong, or differs from that of its training.
         StorageError: the state of its preprocessing cannot be read.
     """
-    made: dict[tuple[str, str], Program] = {}
+    created: dict[tuple[str, str], Program] = {}
     order = []
-    for number, member in enumerate(found):
+    for number, member in enumerate(entries):
         folder = open_folder(parent(_path(job, member)))
         key = json.dumps(member.config, sort_keys=True), folder.read_text(FILE) or ""
-        if key not in made:
-            made[key] = _program(job, member, number)
-            preprocessing_state.restore(made[key], folder)
-        order.append(made[key])
+        if key not in created:
+            created[key] = _program(job, member, number)
+            preprocessing_state.restore(created[key], folder)
+        order.append(created[key])
     return Ensemble(order)
 
 
-def checkpoints(job: ReplicaJob, found: Sequence[Member]) -> list[tuple[StoredCheckpoint, Record]]:
-    """Return the checkpoint of each of the members `found`, with its record.
+def checkpoints(job: ReplicaJob, entries: Sequence[Member]) -> list[tuple[StoredCheckpoint, Record]]:
+    """Return the checkpoint of each of the members `entries`, with its record.
 
     Raises:
         DataMissingError: a checkpoint does not exist.
         StorageError: it is damaged.
     """
     return [
-        existing_checkpoint(_path(job, member), f"{FIELD}[{number}].checkpoint") for number, member in enumerate(found)
+        existing_checkpoint(_path(job, member), f"{FIELD}[{number}].checkpoint")
+        for number, member in enumerate(entries)
     ]
 
 

@@ -62,7 +62,7 @@ class ColumnAbsentError(DataMalformedError):
 
 
 class ColumnAmbiguousError(ColumnAbsentError):
-    """An input file has a configured column more than once, so none is the one that is meant."""
+    """An input file has a configured column more than once, so it is unknown which one is meant."""
 
 
 class NotFiniteError(TrainerError):
@@ -161,15 +161,15 @@ def cause_of(text: str) -> str:
     bold, followed by the values of all arguments.
     """
     if text.startswith("in user code:"):
-        raised = _RAISED.search(text, max(0, text.rfind('\n    File "')))
-        text = text[raised.end() :] if raised else text
+        match = _RAISED.search(text, max(0, text.rfind('\n    File "')))
+        text = text[match.end() :] if match else text
     text = _BOLD.sub("", _ARGUMENTS.sub("", text))
     if not text.startswith("Graph execution error"):
         return text
     lines = text.splitlines()
     frames = [number for number, line in enumerate(lines) if line.startswith("  File ")]
-    after = lines[frames[-1] + 1 if frames else 1 :]
-    message = [line for line in after if not line.lstrip().startswith("[[") and not GRAPH_TRACEBACK.match(line)]
+    tail = lines[frames[-1] + 1 if frames else 1 :]
+    message = [line for line in tail if not line.lstrip().startswith("[[") and not GRAPH_TRACEBACK.match(line)]
     return "\n".join(message).strip() or text
 
 

@@ -53,8 +53,8 @@ def evaluate(context: Context) -> EvaluationReport:
     settings = checkpoint_settings_of(context)
     evaluator = CheckpointEvaluator(context, range(1))
     members = ensemble.members(context.member.job)
-    found = ensemble.checkpoints(context.member.job, members) if members else [_find(context, settings)]
-    evaluation = evaluator.evaluate(*found)
+    checkpoints = ensemble.checkpoints(context.member.job, members) if members else [_find(context, settings)]
+    evaluation = evaluator.evaluate(*checkpoints)
     if context.member.is_chief:
         evaluation_store_of(context).record(evaluation.result, evaluation.details)
         evaluation_summaries_of(context).write(evaluation.result, evaluation.details)
@@ -125,7 +125,7 @@ class CheckpointEvaluator:
         for model, (checkpoint, _) in zip(models, checkpoints, strict=True):
             restore_model(model, checkpoint)
             log.event("evaluate-start", checkpoint=checkpoint, examples=sum(self._input.counts), members=size)
-        of_last, last = max(checkpoints, key=lambda found: found[1].cursor.step)
+        last_checkpoint, last = max(checkpoints, key=lambda entry: entry[1].cursor.step)
         cursor = last.cursor
         self._context.reporter.update(
             phase=Phase.EVALUATING, step=cursor.step, total_steps=cursor.step, epoch=cursor.epoch
@@ -134,7 +134,7 @@ class CheckpointEvaluator:
         values = dict(self._sums.results(sums)) | ({"skipped_records": self._skipped} if self._skipped else {})
         result = EvaluationResult(
             step=cursor.step,
-            checkpoint=str(of_last) if len(checkpoints) == 1 else None,
+            checkpoint=str(last_checkpoint) if len(checkpoints) == 1 else None,
             metrics=values,
             examples=self._sums.examples(sums),
             time=now_text(),
@@ -147,14 +147,14 @@ class CheckpointEvaluator:
     def _total(self) -> Any:
         """Return the sums over all examples of all members."""
         total = self._sums.zeros()
-        done = 0
-        while done < self._input.steps:
-            steps = min(self._tuner.steps, self._input.steps - done)
+        finished = 0
+        while finished < self._input.steps:
+            steps = min(self._tuner.steps, self._input.steps - finished)
             steps = agree(self._context.gang, LoopDecision(steps)).steps
             started = time.monotonic()
             total = total + self._step.run(self._iterator, tf.constant(steps)).numpy()
             self._tuner.observe(steps, time.monotonic() - started)
-            done += steps
+            finished += steps
             self._context.reporter.update(examples=round(total[0]), step_at=now_text())
         return total
 

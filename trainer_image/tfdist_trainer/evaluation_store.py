@@ -78,13 +78,13 @@ class BestPolicy(ContractModel):
 
     def value(self, result: EvaluationResult) -> float | None:
         """Return the value to maximize; None if the metric is not finite."""
-        found = result.metrics.get(self.metric)
-        return found if found is None or self.goal == "Maximize" else -found
+        metric = result.metrics.get(self.metric)
+        return metric if metric is None or self.goal == "Maximize" else -metric
 
     def ranked(self, results: Iterable[EvaluationResult]) -> list[EvaluationResult]:
         """Return the results that have a value, the best first; of equal values the earlier step first."""
-        known = [(value, result) for result in results if (value := self.value(result)) is not None]
-        return [result for _, result in sorted(known, key=lambda item: (-item[0], item[1].step))]
+        candidates = [(value, result) for result in results if (value := self.value(result)) is not None]
+        return [result for _, result in sorted(candidates, key=lambda item: (-item[0], item[1].step))]
 
     def early_stop_reason(self, results: Iterable[EvaluationResult]) -> str:
         """Return the reason to stop training early; "" if training should continue.
@@ -95,16 +95,16 @@ class BestPolicy(ContractModel):
         if limit is None:
             return ""
         best: float | None = None
-        worse = 0
+        unimproved = 0
         for result in sorted(results, key=lambda result: result.step):
             value = self.value(result)
             if value is not None and (best is None or value > best + limit.min_delta):
-                best, worse = value, 0
+                best, unimproved = value, 0
             else:
-                worse += 1
-        if worse < limit.patience:
+                unimproved += 1
+        if unimproved < limit.patience:
             return ""
-        return f"{self.metric} has not improved for {worse} checkpoints in a row"
+        return f"{self.metric} has not improved for {unimproved} checkpoints in a row"
 
 
 class EvaluationStore:
@@ -127,15 +127,15 @@ class EvaluationStore:
 
     def results(self) -> dict[int, EvaluationResult]:
         """Return this job's results by step; damaged files are ignored."""
-        found: dict[int, EvaluationResult] = {}
+        results: dict[int, EvaluationResult] = {}
         for name in self._results.names():
             path = PurePosixPath(name)
             if path.suffix != ".json" or not path.stem.isdecimal():
                 continue
             result = _read(self._results, name, EvaluationResult)
             if result is not None and result.job == self._job:
-                found[result.step] = result
-        return found
+                results[result.step] = result
+        return results
 
     def begin(self, step: int) -> None:
         """Record that the checkpoint at `step` is being evaluated, so that it is kept."""
@@ -165,7 +165,7 @@ class EvaluationStore:
         return best
 
     def request_stop(self, step: int, reason: str) -> None:
-        """Ask the chief to end training, after the evaluation of the checkpoint at `step`."""
+        """Request the end of training from the chief, after the evaluation of the checkpoint at `step`."""
         if not early_stop_reason(self.folder, self._job, step):
             text = CheckpointReference(step=step, job=self._job, reason=reason).to_json()
             self.folder.create()
@@ -177,10 +177,10 @@ class EvaluationStore:
 
 
 def early_stop_reason(directory: Location, job: str, step: int) -> str:
-    """Return why the evaluator of `job` asks to end training; "" if it does not.
+    """Return why the evaluator of `job` requests the end of training; "" if it does not.
 
     `step` is the current step of training. It may be before the evaluated step, if that checkpoint was lost since;
-    training then continues to it. A failure of the storage is logged: training does not end for it.
+    training then continues to it. A failure of the storage is logged: it does not end training.
     """
     try:
         found = _read(open_folder(directory), STOP, CheckpointReference)
@@ -198,11 +198,11 @@ def protected_steps(directory: Location) -> frozenset[int] | None:
     folder = open_folder(directory)
     files = ((folder, BEST), (folder.folder(DIRECTORY), IN_PROGRESS))
     try:
-        found = [_parsed(where, name, CheckpointReference) for where, name in files]
+        references = [_parsed(location, name, CheckpointReference) for location, name in files]
     except DamagedError as error:
         log.event("file-damaged", reason=str(error))
         return None
-    return frozenset(reference.step for reference in found if reference is not None)
+    return frozenset(reference.step for reference in references if reference is not None)
 
 
 def _read(folder: Folder, name: str, model: type[Model]) -> Model | None:

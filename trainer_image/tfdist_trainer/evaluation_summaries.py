@@ -49,13 +49,13 @@ class EvaluationSummaries:
 
 def images(details: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Image]]:
     """Yield name and image of each matrix, a row for each label, and of the ratios of its classes."""
-    for name, found in details.items():
-        if "matrix" in found:
-            matrix = np.asarray(found["matrix"], np.float64)
+    for name, tables in details.items():
+        if "matrix" in tables:
+            matrix = np.asarray(tables["matrix"], np.float64)
             rows = matrix.sum(axis=1, keepdims=True)
             yield name, heat_map(np.divide(matrix, rows, out=np.zeros_like(matrix), where=rows > 0))
-        if "classes" in found:
-            ratios = [values for ratio, values in sorted(found["classes"].items()) if ratio != "weight"]
+        if "classes" in tables:
+            ratios = [values for ratio, values in sorted(tables["classes"].items()) if ratio != "weight"]
             yield f"{name}/classes", heat_map(np.asarray(ratios, np.float64).T)
 
 

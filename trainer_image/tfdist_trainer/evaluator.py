@@ -1,6 +1,6 @@
 """The evaluator that runs during training: evaluates every checkpoint of its job, up to the last one.
 
-It is a gang of its own and communicates with training only through files (`evaluation_store`). It evaluates the
+It is a separate gang and communicates with training only through files (`evaluation_store`). It evaluates the
 oldest checkpoint first, because that one is removed next; once training has finished, the last one first, because a
 deadline may be running. Its progress is in the files, so it may be killed at any time and resumes. It skips a
 checkpoint that is damaged, or removed while it is read; only the last one must be readable.
@@ -91,14 +91,14 @@ def best_policy_of(context: Context) -> BestPolicy:
     Raises:
         ConfigurationError: a field is wrong.
     """
-    given = context.member.job.evaluation or {}
+    settings = context.member.job.evaluation or {}
     try:
-        return BestPolicy.model_validate(given)
+        return BestPolicy.model_validate(settings)
     except pydantic.ValidationError as error:
         # Imported here: only an error needs validation, which has the texts of `tfdist validate`.
         from tfdist.validation.config_errors import config_errors  # noqa: PLC0415
 
-        errors = config_errors(error, BestPolicy, given, "evaluation", "check its spelling")
+        errors = config_errors(error, BestPolicy, settings, "evaluation", "check its spelling")
         raise ConfigurationError("; ".join(map(str, errors))) from None
 
 
@@ -165,8 +165,8 @@ class Evaluator:
 
     def _is_evaluated(self, record: Record) -> bool:
         step = record.cursor.step
-        known = self._results.get(step)
-        return (known is not None and known.saved_at == record.time) or (step, record.time) in self._unreadable
+        result = self._results.get(step)
+        return (result is not None and result.saved_at == record.time) or (step, record.time) in self._unreadable
 
     def _evaluate_one(self, record: Record, *, required: bool) -> None:
         """Evaluate a checkpoint; skip it if it is removed or damaged, unless it is `required`."""

@@ -1,4 +1,4 @@
-"""Exports models at the end of training (`training.export`): complete or absent, each in a folder of its own.
+"""Exports models at the end of training (`training.export`): complete or absent, each in a separate folder.
 
     <directory>/final/model.keras     format `Keras`
                      /saved_model/    format `SavedModel`
@@ -39,7 +39,7 @@ _SAVE: Final[dict[str, Callable[[Any, Path], None]]] = {
 
 
 def export(settings: ExportSettings, which: ExportedModel, model: Any, step: int) -> ExportReport:
-    """Write `model` in each format, and return the report of that; on one member only.
+    """Write `model` in each format, and return the report; on one member only.
 
     Args:
         settings: of the job.

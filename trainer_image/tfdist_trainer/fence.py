@@ -2,7 +2,7 @@
 
 A pod on a node that does not respond may continue to train while its successor trains. Each chief claims the directory
 in `fence.json` before its first step, and checks the claim before every write; a chief that finds a later claim stops.
-The window between check and rename is short, and a file system without locks allows no better: the successor has read
+The window between check and rename is short; without locks a file system cannot close it: the successor has read
 the directory before, and a checkpoint of the old attempt is still valid. An object store compares and writes the claim
 at once, so that of two writers that claim at the same time the second finds the claim of the first.
 
@@ -81,18 +81,18 @@ class Fence:
             CheckpointUnwritableError: a later attempt of the same job has claimed the directory.
             ConfigurationError: another job writes there.
         """
-        found = self._folder.read_text(FILE)
-        holder = self._holder(found)
+        text = self._folder.read_text(FILE)
+        holder = self._holder(text)
         if holder is not None and not self._writer.replaces(holder):
             self._await_end(holder)
-            found = self._folder.read_text(FILE)
-            holder = self._holder(found)  # a third job may have claimed it meanwhile: the next check finds that
+            text = self._folder.read_text(FILE)
+            holder = self._holder(text)  # a third job may have claimed it meanwhile: the next check finds that
         if holder is not None and holder.job == self._writer.job and _rank(holder) > _rank(self._writer):
             raise self._fenced_off(holder)
         # First the heartbeat: a claim without one counts as that of a job that has ended.
         writer_heartbeat.remove_others(self._folder, self._writer.job)
         self._heartbeat.start()
-        if not self._folder.swap_text(FILE, self._writer.to_json(), expected=found):
+        if not self._folder.swap_text(FILE, self._writer.to_json(), expected=text):
             self._heartbeat.stop()
             self.claim()
 

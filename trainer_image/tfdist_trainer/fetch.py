@@ -34,9 +34,9 @@ SHALLOW: Final = 1
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Fetch as given on the command line, log any failure, and return the exit code."""
-    given = sys.argv[1:] if arguments is None else list(arguments)
+    command = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        _write_code(given)
+        _write_code(command)
     except Exception as error:
         failure = classify(error)
         log.error(f"tfdist-fetch: {failure.message}")
@@ -89,50 +89,50 @@ def _fetch_into(repo: Repo, repository: str, revision: str) -> bytes:
     """Fetch `revision` and return the name of its object, a commit or a tag."""
     client, path = clients.get_transport_and_path(repository)
     refs: Mapping[Any, Any] = client.get_refs(path.encode() if isinstance(path, str) else path).refs
-    wanted = _named(refs, revision)
-    if wanted is not None:
-        _take(client, path, repo, [wanted], depth=SHALLOW)
-        return wanted
+    object_id = _resolve(refs, revision)
+    if object_id is not None:
+        _fetch_objects(client, path, repo, [object_id], depth=SHALLOW)
+        return object_id
     if not COMMIT.fullmatch(revision):
         raise DataMissingError(
             f"training.source.git.revision: {repository} has no branch or tag {revision!r}; a commit is given with "
             "all its 40 digits"
         )
-    wanted = revision.encode()
+    object_id = revision.encode()
     try:
-        _take(client, path, repo, [wanted], depth=SHALLOW)
+        _fetch_objects(client, path, repo, [object_id], depth=SHALLOW)
     except (GitProtocolError, HangupException, KeyError) as error:
         log.event("fetching-all", reason=one_line(str(error)) or type(error).__name__)
-    if ObjectID(wanted) not in repo.object_store:
+    if ObjectID(object_id) not in repo.object_store:
         # Some servers do not serve commits that are not the head of a branch: fetch everything.
-        everything = sorted({name for ref, name in refs.items() if not ref.endswith(PEELED)})
-        _take(client, path, repo, everything)
-    return wanted
+        all_objects = sorted({name for ref, name in refs.items() if not ref.endswith(PEELED)})
+        _fetch_objects(client, path, repo, all_objects)
+    return object_id
 
 
-def _take(client: Any, path: Any, repo: Repo, wanted: Sequence[bytes], depth: int | None = None) -> None:
-    client.fetch(path, repo, determine_wants=lambda *_, **__: list(wanted), depth=depth)
+def _fetch_objects(client: Any, path: Any, repo: Repo, object_ids: Sequence[bytes], depth: int | None = None) -> None:
+    client.fetch(path, repo, determine_wants=lambda *_, **__: list(object_ids), depth=depth)
 
 
-def _named(refs: Mapping[Any, Any], revision: str) -> bytes | None:
+def _resolve(refs: Mapping[Any, Any], revision: str) -> bytes | None:
     """Return the object of a branch, tag or full reference, resolved in Git's order; None if there is none."""
     for pattern in ("{}", "refs/{}", "refs/tags/{}", "refs/heads/{}"):
-        found = refs.get(pattern.format(revision).encode())
-        if found is not None:
-            return bytes(found)
+        object_id = refs.get(pattern.format(revision).encode())
+        if object_id is not None:
+            return bytes(object_id)
     return None
 
 
 def _commit_of(repo: Repo, name: bytes, repository: str, revision: str) -> Commit:
     try:
-        found = repo[name]
-        while isinstance(found, Tag):
-            found = repo[found.object[1]]
+        resolved = repo[name]
+        while isinstance(resolved, Tag):
+            resolved = repo[resolved.object[1]]
     except KeyError:
-        found = None
-    if not isinstance(found, Commit):
+        resolved = None
+    if not isinstance(resolved, Commit):
         raise DataMissingError(f"training.source.git.revision: {repository} has no commit {revision}") from None
-    return found
+    return resolved
 
 
 def _clear(target: Path) -> None:

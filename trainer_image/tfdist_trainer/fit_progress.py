@@ -30,7 +30,7 @@ class FitProgress:
     def begin_batch(self, batch: int) -> bool:
         """Begin the batch with this index in its epoch, and return whether it is the first one of `fit` in this epoch.
 
-        That one's index is not 0 if training resumes within an epoch.
+        Its index is not 0 if training resumes within an epoch.
         """
         if not self._is_new_epoch or self.step is None:
             return False

@@ -34,7 +34,7 @@ class GangTimes:
         self._rank, self._size, self._clock = rank, size, clock
         self._rule = SlowMemberRule()
         self._first = 0
-        """Rank of the first member whose turn it is."""
+        """Rank of the first member that shares its times in the next exchange."""
         self._steps = 0
         self._sums = np.zeros(_FIGURES + 1)
         """Own time, input wait and duration of `_steps` steps, in seconds."""
@@ -44,7 +44,7 @@ class GangTimes:
         self._all = np.zeros([size, _FIGURES])
 
     def slow_replica(self, member: Member) -> SlowReplica | None:
-        """Return the slow replica of the gang of `member`; None if there is none, and at members but the chief."""
+        """Return the slow replica of the gang of `member`; None if there is none, and on all members but the chief."""
         slow = self._rule.named
         if slow is None:
             return None
@@ -69,13 +69,13 @@ class GangTimes:
         if self._size == 1:
             return []
         figures = np.zeros([min(self._size, MAX_SHARED), _FIGURES])
-        place = self._rank - self._first
-        if 0 <= place < len(figures) and self._steps:
-            figures[place] = self._sums[:_FIGURES] / self._steps
+        index = self._rank - self._first
+        if 0 <= index < len(figures) and self._steps:
+            figures[index] = self._sums[:_FIGURES] / self._steps
         return list(figures.ravel())
 
     def receive(self, sums: npt.NDArray[np.float64]) -> None:
-        """Take the sums over all members of what `shared` returned, seconds, [figures]."""
+        """Record the sums over all members of what `shared` returned, seconds, [figures]."""
         if self._size == 1:
             return
         figures = sums.reshape(-1, _FIGURES)[: self._size - self._first]

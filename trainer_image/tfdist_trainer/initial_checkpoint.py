@@ -24,7 +24,7 @@ def initial_checkpoint(
 ) -> tuple[StoredCheckpoint, Record] | None:
     """Return the initial checkpoint as the chief sees it, and its record; None if there is none. A collective.
 
-    The `writer` of the chief first claims the directory, and then moves what is not to be resumed from.
+    The `writer` of the chief first claims the directory, and then moves the checkpoints that must not be resumed from.
 
     Raises:
         CheckpointUnwritableError: the directory cannot be written, or a later attempt has claimed it.
@@ -34,17 +34,17 @@ def initial_checkpoint(
     if writer is not None:
         writer.claim()
     reader = CheckpointReader(settings.directory)
-    own = None
+    newest = None
     if gang.member.is_chief:
-        own = reader.newest() if settings.restore == LATEST else reader.newest(written_by=job)
-    record = share_record(gang, reader, own)
-    found = (reader.path_of(record.cursor.step), record) if record else None
+        newest = reader.newest() if settings.restore == LATEST else reader.newest(written_by=job)
+    record = share_record(gang, reader, newest)
+    result = (reader.path_of(record.cursor.step), record) if record else None
     if record is None and settings.restore not in {LATEST, NOTHING}:
         checkpoint = stored_checkpoint(joined(settings.directory, settings.restore))
-        found = checkpoint, read_named(checkpoint)
+        result = checkpoint, read_named(checkpoint)
     if writer is not None and settings.restore != LATEST:
         writer.set_aside(above=record.cursor.step if record else -1)
-    return found
+    return result
 
 
 def read_named(checkpoint: StoredCheckpoint, field: str = "checkpoint.restore") -> Record:

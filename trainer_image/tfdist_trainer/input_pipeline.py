@@ -28,7 +28,7 @@ class InputPipeline:
     """Number of examples of every member, in order of rank. For examples that are read by index: the number of all
     examples, and 0, so that no checkpoint of the other way has the same counts."""
     order: int | None = None
-    """Stands for what the order of the examples of an epoch follows from; not 0. None if no order is to be resumed."""
+    """Identifies what determines the order of the examples of an epoch; not 0. None if no order is to be resumed."""
 
     @property
     def sharding_signature(self) -> tuple[int, ...]:
@@ -39,8 +39,8 @@ class InputPipeline:
     @property
     def steps(self) -> int:
         """Steps in an epoch: after so many every member has used all its examples."""
-        each = self.gang.replicas if self.examples.by_index else self.gang.replicas_per_member
-        return steps_needed(self.counts, self.batch_size, each)
+        replicas = self.gang.replicas if self.examples.by_index else self.gang.replicas_per_member
+        return steps_needed(self.counts, self.batch_size, replicas)
 
     def steps_left(self, cursor: DataCursor) -> int:
         """Return the steps from `cursor` to the end of its epoch.
@@ -56,7 +56,7 @@ class InputPipeline:
         return cursor.step + self.steps_left(cursor) + (epochs - cursor.epoch - 1) * self.steps
 
     def percent(self, cursor: DataCursor, epochs: int) -> float | None:
-        """Return which part of the examples of `epochs` epochs is used at `cursor`, in percent.
+        """Return the share of the examples of `epochs` epochs that is used at `cursor`, in percent.
 
         None if they are not read by index: then an epoch has the same steps from its start to its end.
         """
@@ -70,13 +70,13 @@ class InputPipeline:
 
         Each epoch is shuffled in its own order with `seed`; with None all have the order of the files.
         """
-        each = self.gang.replicas_per_member
+        replicas = self.gang.replicas_per_member
         epoch_range = EpochRange(
-            batches=self.steps * each,
+            batches=self.steps * replicas,
             epochs=epochs,
-            skip=cursor.step_in_epoch * each,
+            skip=cursor.step_in_epoch * replicas,
             consumed=cursor.examples_in_epoch,
-            share=ReplicaShare(self.gang.rank * each, each, self.gang.replicas),
+            share=ReplicaShare(self.gang.rank * replicas, replicas, self.gang.replicas),
         )
 
         def pipeline(_context: tf.distribute.InputContext | None = None) -> tf.data.Dataset:

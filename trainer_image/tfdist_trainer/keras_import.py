@@ -1,8 +1,8 @@
-"""Has `fit` report its progress, and run on several workers, when a script of a job imports Keras.
+"""Makes `fit` report its progress, and run on several workers, when a script of a job imports Keras.
 
 No line of the script changes.
 
-The file `tfdist_trainer_keras.pth` has every Python interpreter with `TFDIST_JOB` call `install`, so this module and
+The file `tfdist_trainer_keras.pth` makes every Python interpreter with `TFDIST_JOB` call `install`, so this module and
 what it imports at first must be light.
 """
 
@@ -23,7 +23,7 @@ _WORKERS: Final = ("chief", "worker")
 
 
 def install() -> None:
-    """Have the first import of `keras` in a script prepare `fit`."""
+    """Make the first import of `keras` in a script prepare `fit`."""
     if not any(isinstance(finder, _KerasFinder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _KerasFinder())
 
@@ -79,7 +79,7 @@ class _KerasFinder(importlib.abc.MetaPathFinder):
         """Return the spec of `keras`, None for every other module."""
         if fullname != "keras" or self._searching:
             return None
-        self._searching = True  # the other finders are asked through this one
+        self._searching = True  # the other finders are called through this one
         try:
             spec = importlib.util.find_spec(fullname)
         finally:
@@ -98,7 +98,7 @@ class _KerasFinder(importlib.abc.MetaPathFinder):
 
 
 def prepare() -> None:
-    """Have `fit` report, save checkpoints and run on several workers, as far as the environment asks for it."""
+    """Make `fit` report, save checkpoints and run on several workers, as far as the environment requests it."""
     import keras  # noqa: PLC0415  imported already
 
     if keras.config.backend() != "tensorflow":

@@ -66,13 +66,13 @@ def _load(path: Path) -> dict[str, Any]:
 
 def _job(document: Mapping[str, Any], path: Path) -> TFDistJob:
     """Return the job of `document`, a whole one or parts of its `spec`."""
-    whole = "kind" in document
-    if not whole and (unknown := sorted(set(map(str, document)) - set(PARTS))):
+    is_manifest = "kind" in document
+    if not is_manifest and (unknown := sorted(set(map(str, document)) - set(PARTS))):
         raise ConfigurationError(f"{unknown[0]}: not a field of a local run, which has {', '.join(PARTS)}")
     name = re.sub(r"[^a-z0-9]+", "-", path.stem.lower()).strip("-") or "local"
     manifest = (
         document
-        if whole
+        if is_manifest
         else {
             "apiVersion": "tfdist.dev/v1",
             "kind": "TFDistJob",
@@ -85,7 +85,7 @@ def _job(document: Mapping[str, Any], path: Path) -> TFDistJob:
     except ValidationFailed as error:
         messages = [f"{problem.path}: {problem.message}" for problem in error.problems]
         raise ConfigurationError(
-            "; ".join(messages if whole else [text.removeprefix("spec.") for text in messages])
+            "; ".join(messages if is_manifest else [text.removeprefix("spec.") for text in messages])
         ) from None
 
 
@@ -136,6 +136,6 @@ def _with_uid(job: TFDistJob, cluster: Mapping[str, list[str]]) -> TFDistJob:
     cluster in `TF_CONFIG`: with the same cluster they are the same job again.
     """
     shared = json.dumps(cluster, sort_keys=True).encode()
-    made = hashlib.sha256(shared).hexdigest() if cluster else uuid.uuid4().hex
-    uid = job.metadata.uid or f"local-{made[:12]}"
+    generated = hashlib.sha256(shared).hexdigest() if cluster else uuid.uuid4().hex
+    uid = job.metadata.uid or f"local-{generated[:12]}"
     return job.model_copy(update={"metadata": job.metadata.model_copy(update={"uid": uid})})

@@ -156,9 +156,9 @@ class Training:
 
     def _decide(self) -> LoopDecision:
         cursor = self._cursor
-        left = self._total_steps - cursor.step
-        compiled = self._xla.propose(left)
-        steps = min(self._tuner.steps, left, self._input.steps_left(cursor), self._saver.steps_left(cursor.step))
+        remaining = self._total_steps - cursor.step
+        compiled = self._xla.propose(remaining)
+        steps = min(self._tuner.steps, remaining, self._input.steps_left(cursor), self._saver.steps_left(cursor.step))
         steps = self._summaries.limit(cursor.step, steps)
         if compiled and self._xla.compiles_next:
             steps = 1
@@ -171,7 +171,7 @@ class Training:
         if decision.save or (decision.stop and self._saver.can_save):
             self._save()
         if decision.stop and self._saver.can_save:
-            with contextlib.suppress(tf.errors.OpError):  # if it breaks, all have come to it
+            with contextlib.suppress(tf.errors.OpError):  # an error here means that all members have reached it
                 self._gang.wait_for_all()
             raise Preempted(f"SIGTERM arrived; step {self._cursor.step} is saved")
         if decision.stop_early:
@@ -189,18 +189,18 @@ class Training:
             seconds = time.monotonic() - started
         if stats is None:
             return
-        taken = int(stats.done)
+        steps = int(stats.done)
         if not decision.compiled or not self._xla.compiles_next:
-            self._tuner.observe(taken, seconds)
-            self._times.observe(taken, seconds, input_wait=stats.input_wait, exchange_wait=stats.exchange_wait)
-        self._xla.observe(compiled=decision.compiled, step_seconds=seconds / taken)
+            self._tuner.observe(steps, seconds)
+            self._times.observe(steps, seconds, input_wait=stats.input_wait, exchange_wait=stats.exchange_wait)
+        self._xla.observe(compiled=decision.compiled, step_seconds=seconds / steps)
         self._record(stats, seconds)
 
     def _record(self, stats: StepStats, seconds: float) -> None:
         """Count and report the steps of `stats`, which took `seconds`; raise or log if one was not finite."""
-        taken = int(stats.done)
-        self._advance(stats, taken)
-        self._report(stats, taken, seconds)
+        steps = int(stats.done)
+        self._advance(stats, steps)
+        self._report(stats, steps, seconds)
         check_steps(int(stats.not_finite), self._cursor.step, skip=self._skips)
 
     def _compute(self, decision: LoopDecision) -> StepStats | None:
@@ -210,7 +210,7 @@ class Training:
             return self._steps_of(compiled=compiled).run(self._iterator, decision.steps)
         except (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError, tf.errors.NotFoundError) as error:
             if not compiled or not self._xla.compiles_next or "IteratorGetNext" in error.message:
-                raise  # the last one: of the data
+                raise  # an error of IteratorGetNext is one of the data
             reason = one_line(cause_of(error.message))[:300]
             if self._context.settings.xla == "On":
                 raise ConfigurationError(
@@ -229,20 +229,20 @@ class Training:
             self._steps[compiled] = TrainStep(self._gang, context.program, state.model, state.optimizer, options)
         return self._steps[compiled]
 
-    def _advance(self, stats: StepStats, taken: int) -> None:
+    def _advance(self, stats: StepStats, steps: int) -> None:
         """Advance the cursor by the steps taken."""
         cursor = self._cursor
         epoch_sums = np.asarray(cursor.metric_sums) + stats.sums
         self._cursor = cursor.model_copy(
             update={
-                "step": cursor.step + taken,
-                "step_in_epoch": cursor.step_in_epoch + taken,
+                "step": cursor.step + steps,
+                "step_in_epoch": cursor.step_in_epoch + steps,
                 "examples": cursor.examples + self._sums.examples(stats.sums),
                 "metric_sums": tuple(float(value) for value in epoch_sums),
             }
         )
 
-    def _report(self, stats: StepStats, taken: int, seconds: float) -> None:
+    def _report(self, stats: StepStats, steps: int, seconds: float) -> None:
         """Report and summarize the progress, and log it every few seconds."""
         metrics = dict(self._sums.results(np.asarray(self._cursor.metric_sums)))
         self._reporter.update(
@@ -250,9 +250,9 @@ class Training:
             **self._progress,
             metrics=metrics,
             examples_per_second=self._sums.examples(stats.sums) / seconds,
-            step_time_millis=1000 * seconds / taken,
-            input_wait_millis=1000 * float(stats.input_wait) / taken,
-            exchange_wait_millis=1000 * float(stats.exchange_wait) / taken if stats.exchange_wait else None,
+            step_time_millis=1000 * seconds / steps,
+            input_wait_millis=1000 * float(stats.input_wait) / steps,
+            exchange_wait_millis=1000 * float(stats.exchange_wait) / steps if stats.exchange_wait else None,
             slow_replica=self._slow_replica(),
             step_at=now_text(),
         )

@@ -1,6 +1,6 @@
 """What the members decide together between two executions of the training graph.
 
-They agree on the number of steps, on saving and on stopping. The chief proposes, any member may ask to stop for
+They agree on the number of steps, on saving and on stopping. The chief proposes, any member may request to stop for
 preemption, and all follow the sum of the proposals. The same exchange shares how long each member takes for a step.
 """
 
@@ -36,10 +36,10 @@ def agree(gang: ReplicaGroup, proposal: LoopDecision, times: GangTimes | None = 
     members pass or none.
     """
     chief = gang.member.is_chief
-    mine = [proposal.steps, proposal.save, proposal.compiled, proposal.stop_early] if chief else [0, 0, 0, 0]
+    values = [proposal.steps, proposal.save, proposal.compiled, proposal.stop_early] if chief else [0, 0, 0, 0]
     shared = times.shared() if times is not None else []
     (steps, save, compiled, stop_early, stop), figures = np.split(
-        gang.all_reduce_sum([*mine, proposal.stop, *shared]), [_DECISION_VALUES]
+        gang.all_reduce_sum([*values, proposal.stop, *shared]), [_DECISION_VALUES]
     )
     if times is not None:
         times.receive(figures)

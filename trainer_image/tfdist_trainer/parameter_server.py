@@ -2,8 +2,9 @@
 
 `tf.distribute.ParameterServerStrategy` places the variables on the parameter servers in turn, and
 `ClusterCoordinator` gives closures of several steps to whichever worker is free (`closures`). The closure of a lost
-worker is computed by another, and the worker takes part again when it is back. A step sees variables that others are
-changing: the number of examples is exact, the order is not, and a closure that was lost half-way is partly done twice.
+worker is computed by another, and the worker receives closures again when it reconnects. A step sees variables that
+others are changing: the number of examples is exact, the order is not, and a closure that was lost half-way is partly
+computed twice.
 """
 
 import time
@@ -45,16 +46,16 @@ def train(context: Context) -> None:
 
 def variable_placement(variables: Iterable[Any]) -> dict[str, int]:
     """Return how many bytes of the model's `variables` each parameter server keeps, and how many are shards."""
-    found = Counter({"shards": 0})
+    placement = Counter({"shards": 0})
     for variable in map(raw, variables):
         device = tf.DeviceSpec.from_string(variable.device)
-        found[f"{device.job}-{device.task}"] += variable.shape.num_elements() * variable.dtype.size
-        found["shards"] += "/part_" in variable.name
-    return dict(sorted(found.items()))
+        placement[f"{device.job}-{device.task}"] += variable.shape.num_elements() * variable.dtype.size
+        placement["shards"] += "/part_" in variable.name
+    return dict(sorted(placement.items()))
 
 
 class AsynchronousTraining(Training):
-    """Training whose steps are taken by workers, each on a part of the examples, over and over until all are done.
+    """Training whose steps are taken by workers, each on a part of the examples, repeatedly until all are finished.
 
     Closures are scheduled ahead of the data cursor, which counts finished steps; the chief waits for all of them only
     to save, to stop and at the end, or in each execution if there is a profile.
@@ -87,7 +88,7 @@ class AsynchronousTraining(Training):
         self._counted_at = 0.0
 
     def _start_iterator(self) -> None:
-        """Start an iterator on every worker, of full batches of its part in an order of its own, without an end.
+        """Start an iterator on every worker, of full batches of its part in a separate order, without an end.
 
         Raises:
             ConfigurationError: the examples are in memory, and too large to be sent to a worker.
@@ -121,8 +122,8 @@ class AsynchronousTraining(Training):
     def _decide(self) -> LoopDecision:
         """Decide alone, since the workers decide nothing; `steps` are those up to the next wait for all closures."""
         cursor = self._cursor
-        left = self._total_steps - cursor.step
-        steps = min(left, self._saver.steps_to_save(cursor, self._input.steps) or left)
+        remaining = self._total_steps - cursor.step
+        steps = min(remaining, self._saver.steps_to_save(cursor, self._input.steps) or remaining)
         if self._config.profile is not None:
             longest = PER_WORKER * self._workers * self._tuner.steps
             steps = self._summaries.limit(cursor.step, min(steps, longest))
@@ -155,11 +156,11 @@ class AsynchronousTraining(Training):
         """
         if not self._closures.in_flight:
             self._counted_at = time.monotonic()
-        parts, done = list[StepStats](), 0
-        left = min(self._input.steps - self._cursor.step_in_epoch, until - self._cursor.step)
-        while len(parts) < self._workers and done < left:
+        parts, finished = list[StepStats](), 0
+        remaining = min(self._input.steps - self._cursor.step_in_epoch, until - self._cursor.step)
+        while len(parts) < self._workers and finished < remaining:
             parts.append(self._next(until))
-            done += int(parts[-1].done)
+            finished += int(parts[-1].done)
             if parts[-1].not_finite:
                 break
         stats = added(parts, self._workers)
@@ -193,18 +194,18 @@ class AsynchronousTraining(Training):
 
         They become shorter towards `until`, so that the workers finish at nearly the same time.
         """
-        most = PER_WORKER * self._workers
+        max_in_flight = PER_WORKER * self._workers
         size, remainder = self._input.batch_size, sum(self._input.counts) % self._input.batch_size
-        while self._closures.in_flight < most and self._ahead.step < until:
+        while self._closures.in_flight < max_in_flight and self._ahead.step < until:
             ahead = self._ahead
-            left = self._input.steps - ahead.step_in_epoch
-            steps = min(self._tuner.steps, -(-(until - ahead.step) // most), left)
-            ends = steps == left
-            self._closures.schedule(Closure(ahead.epoch, steps, remainder if ends and remainder else size))
+            remaining = self._input.steps - ahead.step_in_epoch
+            steps = min(self._tuner.steps, -(-(until - ahead.step) // max_in_flight), remaining)
+            ends_epoch = steps == remaining
+            self._closures.schedule(Closure(ahead.epoch, steps, remainder if ends_epoch and remainder else size))
             self._ahead = ahead.model_copy(
                 update={
                     "step": ahead.step + steps,
-                    "epoch": ahead.epoch + ends,
-                    "step_in_epoch": 0 if ends else ahead.step_in_epoch + steps,
+                    "epoch": ahead.epoch + ends_epoch,
+                    "step_in_epoch": 0 if ends_epoch else ahead.step_in_epoch + steps,
                 }
             )

@@ -36,10 +36,10 @@ def prepare(context: Context) -> None:
     folder = open_folder(settings.directory, tag=context.writer.host) if settings is not None else None
     digest = _digest(program)
     evaluates = context.member.job.task is Task.EVALUATE
-    wanted = evaluates or settings is None or settings.restore != "None"
-    found = _stored(folder, digest, strict=evaluates) if folder and wanted and context.member.is_chief else None
-    if folder is not None and context.gang.broadcast_from_chief(float(found is not None)):
-        state = found if found is not None else _stored(folder, digest, strict=True)
+    may_restore = evaluates or settings is None or settings.restore != "None"
+    stored = _stored(folder, digest, strict=evaluates) if folder and may_restore and context.member.is_chief else None
+    if folder is not None and context.gang.broadcast_from_chief(float(stored is not None)):
+        state = stored if stored is not None else _stored(folder, digest, strict=True)
         log.event("preprocessing-restored", path=folder.place(FILE))
     else:
         source = program.source(Split.TRAIN, context.shard)

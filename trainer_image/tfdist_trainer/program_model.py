@@ -17,10 +17,10 @@ from tfdist_trainer.upstream.initial_values import local_initial_values
 
 
 def new_state(context: Context) -> State:
-    """Return a new model and optimizer, made in the strategy's scope; to be restored, and then aligned.
+    """Return a new model and optimizer, created in the strategy's scope; to be restored, and then synchronized.
 
     Raises:
-        ConfigurationError: the model has nothing to train, or is made for `fit`.
+        ConfigurationError: the model has nothing to train, or overrides methods of `fit`.
     """
     # Not 0: a shuffle compares the pair of this seed and its own with (0, 0), and its own is a tensor.
     keras.utils.set_random_seed(context.seed + 1)

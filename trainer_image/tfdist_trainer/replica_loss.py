@@ -24,9 +24,9 @@ def without_uncounted(batch: Batch) -> Batch:
     size = tf.size(batch.weights)
 
     def replaced() -> Any:
-        place = tf.range(size)
+        position = tf.range(size)
         first = tf.argsort(tf.cast(tf.logical_not(counts), tf.int32), stable=True)
-        source = tf.where(counts, place, tf.gather(first, place % tf.maximum(number, 1)))
+        source = tf.where(counts, position, tf.gather(first, position % tf.maximum(number, 1)))
         examples = (batch.features, batch.labels)
         return tf.nest.map_structure(lambda part: tf.ensure_shape(tf.gather(part, source), part.shape), examples)
 
@@ -44,8 +44,8 @@ def first_valid(batch: Batch, number: tf.Tensor) -> Batch:
 def zero_unless(counted: tf.Tensor, gradients: Sequence[Any]) -> list[Any]:
     """Return `gradients`, or zeros without `counted`, bool []: of a loss without examples they may be NaN."""
     parts = tf.nest.flatten(list(gradients), expand_composites=True)
-    kept = tf.cond(counted, lambda: parts, lambda: [tf.zeros_like(part) for part in parts])
-    packed: list[Any] = tf.nest.pack_sequence_as(list(gradients), tf.nest.flatten(kept), expand_composites=True)
+    masked = tf.cond(counted, lambda: parts, lambda: [tf.zeros_like(part) for part in parts])
+    packed: list[Any] = tf.nest.pack_sequence_as(list(gradients), tf.nest.flatten(masked), expand_composites=True)
     return packed
 
 
@@ -75,9 +75,9 @@ def add_to_sums(sums: tf.Tensor, additional: tf.Tensor | None) -> tf.Tensor:
     """Return the sums of the metrics of a batch with the `additional` loss in those of the loss, the first metric."""
     if additional is None:
         return sums
-    examples, loss, weight, rest = tf.split(sums, [1, 1, 1, sums.shape[0] - 3])
+    examples, loss, weight, remaining = tf.split(sums, [1, 1, 1, sums.shape[0] - 3])
     weighted = tf.math.multiply_no_nan(tf.cast(additional, sums.dtype), weight)
-    return tf.concat([examples, loss + weighted, weight, rest], axis=0)
+    return tf.concat([examples, loss + weighted, weight, remaining], axis=0)
 
 
 def per_example(losses: Any, weights: tf.Tensor) -> tf.Tensor:

@@ -56,12 +56,12 @@ class Saver:
         if self._gang.member.is_chief:
             writer = writer_of(job, self._gang.member.round)
             self._writer = CheckpointWriter(settings.directory, keep=settings.keep, writer=writer)
-        found = initial_checkpoint(self._gang, settings, job.uid, self._writer)
-        if found is None:
+        initial = initial_checkpoint(self._gang, settings, job.uid, self._writer)
+        if initial is None:
             if required:
                 raise StorageError("checkpoint: there is none from which this standby process could start")
             return None
-        checkpoint, record = found
+        checkpoint, record = initial
         self._state.restore(checkpoint)
         if self._schedule is not None:
             self._schedule.saved(record.cursor.step)

@@ -2,7 +2,7 @@
 
 Reports are optional. With them the job's status shows the progress, and the controller detects a stalled script. In a
 job the first call starts the report server; otherwise `report` only stores the values. A report never fails a script:
-a server that cannot start is logged once, and a value that is not one finite number is left out.
+a server that cannot start is logged once, and a value that is not one finite number is omitted.
 """
 
 import atexit
@@ -58,11 +58,11 @@ class Script:
             log.event("no-report", reason=str(error))
         previous = sys.excepthook
 
-        def remember(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        def record_failure(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
             self._failure = errors.classify(error)
             previous(kind, error, trace)
 
-        sys.excepthook = remember
+        sys.excepthook = record_failure
         atexit.register(self._write_termination_message)
 
     def _speed(self, step: int) -> dict[str, float]:
@@ -94,7 +94,7 @@ def report(
 ) -> None:
     """Report the progress of this script; cheap enough for every step.
 
-    Numbers may be tensors, variables or NumPy scalars. A value that is not one finite number is left out.
+    Numbers may be tensors, variables or NumPy scalars. A value that is not one finite number is omitted.
 
     Args:
         step: finished steps since the start of training.
@@ -109,9 +109,9 @@ def report(
         ValueError: `phase` is not a phase.
     """
     counts = {"step": step, "total_steps": total_steps, "epoch": epoch, "examples": examples}
-    given: dict[str, float | None] = {name: count(value) for name, value in counts.items()}
-    given |= {"examples_per_second": finite_number(examples_per_second)}
-    fields: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    numbers: dict[str, float | None] = {name: count(value) for name, value in counts.items()}
+    numbers |= {"examples_per_second": finite_number(examples_per_second)}
+    fields: dict[str, Any] = {name: value for name, value in numbers.items() if value is not None}
     if metrics is not None:
         fields["metrics"] = finite_numbers(metrics)
     _script().report(phase=Phase(phase) if phase else Phase.TRAINING, **fields)

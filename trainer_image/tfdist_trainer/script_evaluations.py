@@ -51,7 +51,7 @@ class ScriptEvaluations:
         self._store: EvaluationStore | None = None
 
     def store_in(self, store: EvaluationStore) -> None:
-        """Keep the best checkpoint from now on; take up the results of earlier attempts, and report the best."""
+        """Keep the best checkpoint from now on; load the results of earlier attempts, and report the best."""
         self._store = store
         self._results = [*store.results().values()]
         self._newest = max(self._results, key=lambda result: result.step, default=None)
@@ -97,13 +97,13 @@ class ScriptEvaluations:
         """
         if self._store is None:
             return
-        where = {"step": checkpoint.step, "checkpoint": checkpoint.path, "saved_at": checkpoint.time}
-        kept = result.model_copy(update=where)
-        self._store.record(kept, {})
+        location = {"step": checkpoint.step, "checkpoint": checkpoint.path, "saved_at": checkpoint.time}
+        saved = result.model_copy(update=location)
+        self._store.record(saved, {})
         with self._lock:
-            self._results = [each for each in self._results if each is not result and each.step != kept.step] + [kept]
+            self._results = [each for each in self._results if each is not result and each.step != saved.step] + [saved]
             if self._newest is result:
-                self._newest = kept
+                self._newest = saved
             self._is_reported = False
             results = dict(enumerate(self._results))
         reader = CheckpointReader(self._store.folder)

@@ -84,13 +84,13 @@ class SlowMemberRule:
         step_seconds = float(np.median([seconds for _, seconds, _ in self._samples]))
         own, waits = np.median([times for _, _, times in self._samples], axis=0).T
         named = self.named.rank if self.named is not None else None
-        found = self._slow(own, step_seconds, named)
-        if found == named:
+        candidate = self._slow(own, step_seconds, named)
+        if candidate == named:
             self._pending_since = None
-        elif self._pending_since is None or found != self._pending:
-            self._pending, self._pending_since = found, now
-        elif now - self._pending_since >= (RECOVERED_SECONDS if found is None else HOLD_SECONDS):
-            named, self._pending_since = found, None
+        elif self._pending_since is None or candidate != self._pending:
+            self._pending, self._pending_since = candidate, now
+        elif now - self._pending_since >= (RECOVERED_SECONDS if candidate is None else HOLD_SECONDS):
+            named, self._pending_since = candidate, None
         self.named = None
         if named is not None:
             others = _others(own, named)

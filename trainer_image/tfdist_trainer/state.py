@@ -51,19 +51,21 @@ class State:
     @property
     def variables(self) -> list[Any]:
         """The variables of model and optimizer; of a sharded variable its shards."""
-        whole = [*self.model.variables, *self.optimizer.variables]
-        return [part for variable in whole for part in getattr(variable, "variables", [variable])]
+        logical = [*self.model.variables, *self.optimizer.variables]
+        return [part for variable in logical for part in getattr(variable, "variables", [variable])]
 
     def broadcast_initial_values(self, gang: ReplicaGroup, *, restored: bool) -> None:
-        """Give all members the chief's values of what has not been `restored`; a collective, before the first step."""
-        equal = {id(raw(variable)) for variable in self.variables} if restored else set()
-        initial_values.broadcast(gang, [variable for variable in self._unsynchronized if id(variable) not in equal])
+        """Set what is not `restored` to the chief's values on all members; a collective, before the first step."""
+        restored_ids = {id(raw(variable)) for variable in self.variables} if restored else set()
+        initial_values.broadcast(
+            gang, [variable for variable in self._unsynchronized if id(variable) not in restored_ids]
+        )
         self._unsynchronized.clear()
 
     def finalize(self) -> bool:
         """Set the weights to those that a training ends with, as `fit` does; called in the strategy's scope.
 
-        Return whether these are others: moving averages, with an optimizer that has `use_ema`.
+        Return whether the weights change: to moving averages, with an optimizer that has `use_ema`.
         """
         optimizer = getattr(self.optimizer, "inner_optimizer", self.optimizer)
         if not getattr(optimizer, "use_ema", False) or not int(raw(optimizer.iterations).read_value()):
@@ -84,7 +86,7 @@ class State:
             try:
                 self._checkpoint.write(prefix)
             except tf.errors.OpError as error:
-                _raise_if_a_peer_is_lost(error)
+                _raise_if_peer_lost(error)
                 raise OSError(_ERRNOS.get(type(error), errno.EIO), one_line(error.message)) from error
 
         return writer.write(cursor, now_text(), write)
@@ -98,8 +100,8 @@ class State:
         """
         # Checkpoints of earlier versions have no random seeds.
         stored = stored_checkpoint(where)
-        known = tf.train.Checkpoint(**self._objects) if not _has_random_seeds(stored) else self._checkpoint
-        _read(known, stored, whole=True)
+        checkpoint = tf.train.Checkpoint(**self._objects) if not _has_random_seeds(stored) else self._checkpoint
+        _read(checkpoint, stored, whole=True)
 
 
 def restore_model(model: keras.Model, where: Location | StoredCheckpoint) -> None:
@@ -141,11 +143,11 @@ def _read(checkpoint: tf.train.Checkpoint, stored: StoredCheckpoint, *, whole: b
             f"or another checkpoint.directory ({one_line(str(error))[:200]})"
         ) from None
     except tf.errors.OpError as error:
-        _raise_if_a_peer_is_lost(error)
+        _raise_if_peer_lost(error)
         raise StorageError(f"{stored}: cannot be read: {one_line(error.message)}") from None
 
 
-def _raise_if_a_peer_is_lost(error: tf.errors.OpError) -> None:
+def _raise_if_peer_lost(error: tf.errors.OpError) -> None:
     """Raise `error` again if the connection to a parameter server failed, and not a file."""
     if classify(error).exit_code is ExitCode.PEER_LOST and _REMOTE in error.message:
         raise error

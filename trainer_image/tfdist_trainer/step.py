@@ -93,7 +93,7 @@ class TrainStep:
         self._variables = [raw(variable) for variable in model.trainable_variables]
         optimizer_update.check(gang, optimizer)
         self._scaled = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
-        # The gradient of an embedding is sparse; made dense, all of it would travel to the parameter servers.
+        # The gradient of an embedding is sparse: a dense one would send all rows to the parameter servers.
         self._sparse = bool(gang.member.cluster) and not options.skip
         self._of_keras_3 = isinstance(optimizer, keras.optimizers.Optimizer)
         if self._of_keras_3:  # `apply` passes skip_gradients_aggregation to tf_keras
@@ -118,25 +118,25 @@ class TrainStep:
                 batch, seconds = timed_next(iterator, after=stats.sums)
             else:
                 batch, seconds = iterator.get_next(), tf.constant(0.0, tf.float64)
-            done = stats.done + 1
+            finished = stats.done + 1
             if last_size is not None:
-                batch = first_valid(Batch(*batch), tf.where(tf.equal(done, steps), last_size, tf.int32.max))
+                batch = first_valid(Batch(*batch), tf.where(tf.equal(finished, steps), last_size, tf.int32.max))
             with optimizer_update.updating(self._gang, self._optimizer):
-                results = self._gang.strategy.run(self._replica, args=(batch, tf.equal(done, steps)))
+                results = self._gang.strategy.run(self._replica, args=(batch, tf.equal(finished, steps)))
             sums, norm, finite = (self._gang.local(result) for result in results[:-1])
             # The local replica that computes longest waits least; a member is as slow as its slowest replica.
             waited = tf.reduce_min(self._gang.strategy.experimental_local_results(results[-1]))
-            wrong = tf.logical_not(finite)
+            invalid = tf.logical_not(finite)
             if not self._options.skip:
-                wrong = tf.logical_or(wrong, stats.not_finite > 0)
-            bad = stats.not_finite + tf.cast(wrong, tf.float32)
+                invalid = tf.logical_or(invalid, stats.not_finite > 0)
+            not_finite = stats.not_finite + tf.cast(invalid, tf.float32)
             waits = (stats.input_wait + seconds, stats.exchange_wait + waited)
-            return (StepStats(stats.sums + sums, norm, bad, done, *waits),)
+            return (StepStats(stats.sums + sums, norm, not_finite, finished, *waits),)
 
         zero, no_wait = tf.constant(0.0), tf.constant(0.0, tf.float64)
-        none = StepStats(tf.zeros([self._sums.size], tf.float64), zero, zero, tf.constant(0), no_wait, no_wait)
+        initial = StepStats(tf.zeros([self._sums.size], tf.float64), zero, zero, tf.constant(0), no_wait, no_wait)
         # The condition reads no result of a step: on a GPU the host would wait for each one.
-        (stats,) = tf.while_loop(lambda stats: stats.done < steps, step, (none,))
+        (stats,) = tf.while_loop(lambda stats: stats.done < steps, step, (initial,))
         stats = StepStats(*stats)
         return stats._replace(exchange_wait=of_all_steps(stats.exchange_wait, stats.done))
 
@@ -146,8 +146,8 @@ class TrainStep:
         Return (sums over all replicas, norm of the gradient, whether finite, seconds in the all-reduce).
         """
         if self._options.compiled and self._gang.replicas == 1:
-            whole: tuple[tf.Tensor, ...] = graph(self._step, jit_compile=True)(Batch(*batch), last)
-            return whole
+            results: tuple[tf.Tensor, ...] = graph(self._step, jit_compile=True)(Batch(*batch), last)
+            return results
         return self._step(Batch(*batch), last)
 
     def _step(self, batch: Batch, last: tf.Tensor) -> tuple[tf.Tensor, ...]:
@@ -230,7 +230,7 @@ class TrainStep:
         """
         weight = tf.reduce_sum(batch.weights)
         examples = tf.reduce_sum(tf.cast(batch.valid_mask, tf.float32))
-        counted, divisor = weight > 0, weight
+        has_examples, divisor = weight > 0, weight
         with tf.GradientTape() as tape:
             predictions = as_float32(self._predict_in_training(batch.features))
             losses = per_example(self._loss(batch.labels, predictions), batch.weights)
@@ -240,7 +240,7 @@ class TrainStep:
                 weights, all_examples = self._totals(batch) if totals is None else totals
                 share = tf.math.divide_no_nan(examples, all_examples)
                 loss = tf.math.divide_no_nan(loss, weights) + additional * share
-                counted = tf.logical_or(counted, examples > 0)
+                has_examples = tf.logical_or(has_examples, examples > 0)
                 divisor = tf.constant(1 / self._gang.replicas)
             elif self._gang.replicas == 1:
                 loss = tf.math.divide_no_nan(loss, weight)
@@ -254,7 +254,7 @@ class TrainStep:
             gradients = embedding.without_duplicates(gradients)
         else:
             gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
-        gradients = zero_unless(counted, gradients)
+        gradients = zero_unless(has_examples, gradients)
         sums = self._sums.sums(batch.labels, predictions, batch.weights, batch.valid_mask, losses=losses)
         # float32, to share the all-reduce of the gradients. Within one step counts stay exact, up to 2**24.
         return [*gradients, tf.cast(add_to_sums(sums, additional), tf.float32), divisor]
@@ -279,12 +279,12 @@ class EvaluateStep:
         """(iterator, number of steps) -> the sums of these steps over all replicas, float64 [sums.size]."""
 
     def _execute(self, iterator: Any, steps: tf.Tensor) -> tf.Tensor:
-        def step(done: tf.Tensor, total: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        def step(finished: tf.Tensor, total: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             sums = self._gang.strategy.run(self._replica, args=(iterator.get_next(),))
-            return done + 1, total + self._gang.local(sums)
+            return finished + 1, total + self._gang.local(sums)
 
-        first = tf.zeros_like(steps), tf.zeros([self._sums.size], tf.float64)
-        _, total = tf.while_loop(lambda done, _: done < steps, step, first)
+        initial = tf.zeros_like(steps), tf.zeros([self._sums.size], tf.float64)
+        _, total = tf.while_loop(lambda finished, _: finished < steps, step, initial)
         return total
 
     def _replica(self, batch: Batch) -> tf.Tensor:

@@ -30,10 +30,10 @@ def time_after(tensors: Iterable[tf.Tensor], *, due: tf.Tensor | bool) -> tf.Ten
     The operation of a GPU ends before its result is computed: one element of each tensor is copied to the host, which
     waits for it. Nothing is copied unless it is due.
     """
-    first = [tensor[:1] for tensor in tensors]
+    elements = [tensor[:1] for tensor in tensors]
 
     def now() -> tf.Tensor:
-        with tf.control_dependencies([tf.identity(element) for element in first]):
+        with tf.control_dependencies([tf.identity(element) for element in elements]):
             return tf.timestamp()
 
     with tf.device("CPU:0"):

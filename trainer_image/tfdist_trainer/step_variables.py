@@ -27,10 +27,10 @@ class BatchNormSync:
         frozen = {id(each) for layer in all_layers(model) if not layer.trainable for each in layer.variables}
         changing = (raw(each) for each in model.non_trainable_variables if id(each) not in frozen)
         self._variables = [variable for variable in changing if _is_float(variable.dtype)]
-        places = {id(variable): place for place, variable in enumerate(self._variables)}
+        indices = {id(variable): index for index, variable in enumerate(self._variables)}
         moments = [(raw(layer.moving_mean), raw(layer.moving_variance)) for layer in _normalizations(model)]
-        self._moments = [(places[id(m)], places[id(v)]) for m, v in moments if id(m) in places and id(v) in places]
-        """Places of the mean and the variance of a layer."""
+        self._moments = [(indices[id(m)], indices[id(v)]) for m, v in moments if id(m) in indices and id(v) in indices]
+        """Indices of the mean and the variance of a layer."""
         self._average = graph(self._in_graph)
 
     def run(self, weight: float) -> None:
@@ -43,12 +43,12 @@ class BatchNormSync:
 
     def _in_graph(self, weight: tf.Tensor) -> None:
         def average() -> None:
-            own = [variable.read_value() for variable in self._variables]
-            mean = self._mean(own, weight)
+            local_values = [variable.read_value() for variable in self._variables]
+            mean = self._mean(local_values, weight)
             # From differences: the square of a large mean has no digits left for the variance.
-            apart = self._mean([tf.square(own[place] - mean[place]) for place, _ in self._moments], weight)
-            for (_, place), variance in zip(self._moments, apart, strict=True):
-                mean[place] += variance
+            variances = self._mean([tf.square(local_values[index] - mean[index]) for index, _ in self._moments], weight)
+            for (_, index), variance in zip(self._moments, variances, strict=True):
+                mean[index] += variance
             for variable, value in zip(self._variables, mean, strict=True):
                 variable.assign(value)
 
@@ -81,7 +81,7 @@ class FiniteCheck:
 
 
 class UndoneVariables:
-    """The variables that a skipped step leaves as they were; called in a replica's context.
+    """The variables that a skipped step must not change; called in a replica's context.
 
     Each replica reads and assigns its own copies through their handles: an assignment of Keras may be a collective,
     which no branch of a graph can contain.

@@ -32,5 +32,5 @@ class StepsPerExecutionTuner:
         self._executions += 1
         if self._executions == 1:
             return  # compilation
-        wanted = round(steps * EXECUTION_SECONDS / max(seconds, 1e-6))
-        self._steps = max(1, min(wanted, self._steps * GROWTH, MAX_STEPS_PER_EXECUTION))
+        target = round(steps * EXECUTION_SECONDS / max(seconds, 1e-6))
+        self._steps = max(1, min(target, self._steps * GROWTH, MAX_STEPS_PER_EXECUTION))

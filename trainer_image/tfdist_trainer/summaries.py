@@ -36,7 +36,7 @@ class Summaries:
     """Writes one member's summaries; without a directory for them, none.
 
     Raises:
-        ConfigurationError: a profile is wanted, and there is no directory for it.
+        ConfigurationError: a profile is configured, and there is no directory for it.
     """
 
     def __init__(self, member: Member, folder: str | None, profile: Profile | None) -> None:
@@ -71,18 +71,18 @@ class Summaries:
             self._slow_replica(step, report.slow_replica)
 
     def limit(self, step: int, steps: int) -> int:
-        """Return how many of `steps` to take after `step`, so that the profile begins and ends between chunks."""
+        """Return how many of `steps` to take after `step`, so that the profile begins and ends between executions."""
         if self._profile is None:
             return steps
         first = self._profile.from_step - 1
-        for border in (first, first + self._profile.steps):
-            if step < border:
-                return min(steps, border - step)
+        for boundary in (first, first + self._profile.steps):
+            if step < boundary:
+                return min(steps, boundary - step)
         return steps
 
     @contextmanager
     def profiled(self, step: int, steps: int) -> Iterator[None]:
-        """Have the profiler watch what happens inside, when the steps after `step` are wanted."""
+        """Profile the body if the steps after `step` are among those to be profiled."""
         profile = self._profile
         if profile is None or self._folder is None or not 0 <= step - profile.from_step + 1 < profile.steps:
             yield
@@ -138,12 +138,12 @@ class Summaries:
 def own_times(report: ProgressReport) -> dict[str, float | None]:
     """Return the times of a replica in a step, in milliseconds by name; None for those that are not known."""
     step, waited, exchange = report.step_time_millis, report.input_wait_millis, report.exchange_wait_millis
-    known = step is not None and exchange is not None
+    is_measured = step is not None and exchange is not None
     return {
         "step_time_millis": step,
         "input_wait_millis": waited,
         "exchange_wait_millis": exchange,
-        "compute_millis": max(0.0, (step or 0.0) - (exchange or 0.0) - (waited or 0.0)) if known else None,
+        "compute_millis": max(0.0, (step or 0.0) - (exchange or 0.0) - (waited or 0.0)) if is_measured else None,
     }
 
 

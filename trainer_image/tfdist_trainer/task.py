@@ -22,7 +22,7 @@ from tfdist_trainer.strategies.replica_group import ReplicaGroup
 
 _LINGER_SECONDS: Final = 1.0
 """How long a member stays after its last collective: another member may still read from it to finish the same
-collective, and would take the closed connection for a lost peer."""
+collective, and would report the closed connection as a lost peer."""
 
 
 def run(
@@ -64,8 +64,8 @@ def run(
 
 def _program(member: Member, choice: Choice) -> Program:
     """Return the program of a job, or of the ensemble that it evaluates."""
-    found = ensemble.members(member.job)
-    return ensemble.create(member.job, found) if found else choice.create()
+    entries = ensemble.members(member.job)
+    return ensemble.create(member.job, entries) if entries else choice.create()
 
 
 def _join(

@@ -1,8 +1,8 @@
 """The termination message of a replica: at most 1 KiB of JSON.
 
 The controller reads it after the pod has terminated, when the report server no longer runs; so it repeats the final
-metrics and the result of an evaluation. The last line of the error comes first, because a reader who sees only a part
-must see that one.
+metrics and the result of an evaluation. The last line of the error comes first, so that it is visible even if only
+the beginning is shown.
 """
 
 import bisect
@@ -21,7 +21,7 @@ ELLIPSIS: Final = "..."
 
 def compose(reason: str, message: str, report: ProgressReport, gang_end: GangEnd | None = None) -> str:
     """Return the JSON of the message, with `message` truncated to fit into 1 KiB."""
-    whole = TerminationMessage(
+    full = TerminationMessage(
         reason=reason,
         message=message,
         step=report.step,
@@ -36,17 +36,17 @@ def compose(reason: str, message: str, report: ProgressReport, gang_end: GangEnd
         exports=report.exports,
         gang_end=gang_end,
     )
-    if _fits(whole):
-        return whole.to_json()
+    if _fits(full):
+        return full.to_json()
     # Too many metrics: the cause and the last evaluation are more important.
-    for field, nothing in (("metrics", {}), ("best_evaluation", None)):
-        if not _fits(_cut(whole, 0)):
-            whole = whole.model_copy(update={field: nothing})
-            if _fits(whole):
-                return whole.to_json()
+    for field, empty in (("metrics", {}), ("best_evaluation", None)):
+        if not _fits(_cut(full, 0)):
+            full = full.model_copy(update={field: empty})
+            if _fits(full):
+                return full.to_json()
     # The encoded length grows with each character by a different amount: search.
-    longest = bisect.bisect_left(range(len(message)), True, key=lambda n: not _fits(_cut(whole, n + 1)))
-    return _cut(whole, longest).to_json()
+    longest = bisect.bisect_left(range(len(message)), True, key=lambda n: not _fits(_cut(full, n + 1)))
+    return _cut(full, longest).to_json()
 
 
 def _cut(message: TerminationMessage, length: int) -> TerminationMessage:

@@ -76,7 +76,7 @@ def _order(context: Context, *, by_index: bool) -> int:
         data = program.config.data
         settings += [] if by_index else [data.interleave, data.cache]
         files = program.all_files(Split.TRAIN) if by_index else program.assignment(Split.TRAIN, context.shard).files
-    # Exchanged, because members may see different files, and all must come to the same decision when they resume.
+    # Exchanged, because members may see different files, and all must make the same decision when they resume.
     names = context.gang.all_gather(zlib.crc32("\n".join(files).encode(errors="surrogateescape")))
     settings += map(round, names[:1] if by_index else names)
     return zlib.crc32(json.dumps(settings).encode()) or 1

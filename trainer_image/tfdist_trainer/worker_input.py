@@ -70,7 +70,7 @@ def full_batches(
         batch_size: examples of a step.
         seed: see `stream`.
         epoch: number of the first pass, which decides its order.
-        skip_steps: batches of the first pass to leave out, which were used before a restart; less than the pass has.
+        skip_steps: batches of the first pass to skip, which were used before a restart; less than the pass has.
     """
     batches = steps_needed([examples.count], batch_size, 1)
     epoch_range = EpochRange(batches, range(epoch, LAST_EPOCH), skip=min(skip_steps, batches - 1))

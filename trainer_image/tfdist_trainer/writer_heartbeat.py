@@ -48,7 +48,7 @@ class WriterHeartbeat:
         """Increment the counter; errors as of `Folder`.
 
         Raises:
-            FileNotFoundError: another writer has removed the file, because the directory is its own now.
+            FileNotFoundError: another writer has removed the file, because it has claimed the directory.
         """
         self._count += 1
         if not self._folder.overwrite_text(self._name, str(self._count)):

@@ -12,7 +12,7 @@ MIN_REMAINING_SECONDS: Final = 60.0
 """Remaining training time, in plain steps, from which on compilation is tried."""
 
 MEASURED_EXECUTIONS: Final = 3
-"""Executions of each kind of which the fastest counts: others may have been held up."""
+"""Executions of each kind of which the fastest counts: others may have been delayed."""
 
 PLAIN_EXECUTIONS: Final = 2 + MEASURED_EXECUTIONS
 """Executions of plain steps before compilation is tried: the first includes tracing, the second warms up."""
@@ -37,7 +37,7 @@ class XlaAutotuner:
         """Seconds of a step of each compiled execution. The first includes compilation."""
 
     def propose(self, steps_left: int) -> bool:
-        """Return whether to compile the next execution; `steps_left` is the rest of the training."""
+        """Return whether to compile the next execution; `steps_left` is the number of remaining steps."""
         if self._settled:
             return self._compiled
         if len(self._plain) >= PLAIN_EXECUTIONS and self._plain[-1] * steps_left >= self._min_remaining_seconds:
