@@ -2,7 +2,7 @@
 
 The I/O shell around the two state machines: it numbers connections, passes on received messages and sends the answers.
 A connection that receives nothing for a lease is lost with `lease_expired`; a connection that the other side has closed
-is lost without, because then the other side knows of the loss.
+is lost without, because then the other side has detected the loss.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ CONNECT_TIMEOUT_SECONDS: Final = 3.0
 HANDSHAKE_RETRY_SECONDS: Final = 2.0
 """Until a member connects again after a failed handshake: another pod may have got the address of a deleted one."""
 PROTOCOL_MISMATCH_SECONDS: Final = 20.0
-"""A leader with another version for so long is no other pod at an old address of the leader."""
+"""A leader that has another version for this time is not another pod at an old address of the leader."""
 MAX_PENDING: Final = 256
 """Connections, in addition to one for each member, that may be in the handshake."""
 LOG_INTERVAL_SECONDS: Final = 10.0

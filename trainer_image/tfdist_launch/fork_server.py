@@ -3,10 +3,10 @@
 Process 1 must stay small and responsive, so it does not fork training processes itself but sends requests to this one:
 
     launcher -> fork server   {"program": 3, "env": {...}}   start a training process with the identifier 3
-                              {"drop": 3}                    kill it, and handle the next request when it is gone
+                              {"drop": 3}                    kill it, and handle the next request when it has exited
     fork server -> launcher   {"ready": true}                the imports are done
                               {"program": 3, "pid": 71}      it was started, as the leader of a process group
-                              {"program": 3, "status": 9}    it is gone, with its group; `status` as of waitpid
+                              {"program": 3, "status": 9}    it has exited, with its group; `status` as of waitpid
 
 A Python command runs in the fork as `__main__`; any other command, and every command with `--cold`, is started by exec
 in the fork. When the launcher is killed the kernel kills this process, and with it the training process.
@@ -95,7 +95,7 @@ def _preload(python: PythonCommand) -> bool:
 
 
 def _serve(channel: socket.socket, *, captures: bool) -> dict[str, Any] | None:
-    """Start training processes until the launcher is gone; in the fork of one, return its request.
+    """Start training processes until the launcher has exited; in the fork of one, return its request.
 
     With `captures` the end of a process's standard error is its termination message, unless it has written one.
     """

@@ -33,7 +33,7 @@ from tfdist_trainer.reporter import Reporter
 TICK_SECONDS: Final = 0.1
 HEARTBEAT_INTERVAL_SECONDS: Final = 1.0
 HEARTBEAT_TIMEOUT_SECONDS: Final = 5.0
-"""A process that writes heartbeats and has written none for so long is not alive."""
+"""A process that writes heartbeats and has written none for this time is not alive."""
 STACKS_TIMEOUT_SECONDS: Final = 2.0
 STACKS_POLL_SECONDS: Final = 0.05
 STACKS_QUIET_POLLS: Final = 5

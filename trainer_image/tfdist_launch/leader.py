@@ -37,7 +37,7 @@ from tfdist_launch.root_cause import RootCause, RoundEvents, find_root_cause
 from tfdist_launch.slots import Close, Effect, GangState, Link, ProcessState, Send, Slot
 
 ROOT_CAUSE_WAIT_SECONDS: Final = 0.5
-"""After a process has reported `PeerLost` the others continue for so long: the failed peer may report after it."""
+"""After a process has reported `PeerLost` the others continue for this time: the failed peer may report after it."""
 
 PEER_REPORT_WAIT_SECONDS: Final = 5.0
 """The same if the lost peer still runs and is connected: its report shows a crash, or a failure of the network."""
@@ -84,10 +84,10 @@ class Leader:
         slot = self.slots[hello.rank]
         effects: list[Effect] = []
         if slot.link is not None:
-            replaced, old = hello.precedence > slot.precedence, slot.link
-            effects += [Send(old, Rejected(reason="another launcher has taken this slot"))] if replaced else []
+            replaced, previous = hello.precedence > slot.precedence, slot.link
+            effects += [Send(previous, Rejected(reason="another launcher has taken this slot"))] if replaced else []
             # The old launcher may still run its process, unless it is the same launcher that connects again.
-            effects += [Close(old), *self.member_disconnected(old, now, lease_expired=replaced)]
+            effects += [Close(previous), *self.member_disconnected(previous, now, lease_expired=replaced)]
         if slot.precedence == hello.precedence and (slot.lease_expired or hello.wait_seconds):
             self._record_unreachable(slot, now)
         slot.link, slot.precedence, slot.lease_expired, slot.terminating = link, hello.precedence, False, False
@@ -192,7 +192,8 @@ class Leader:
         result = message.outcome
         if self.state is GangState.RUNNING:
             self._failed_at, self._events.unresponsive = now, slots.first_unresponsive(self.slots)
-        failure = process_failure(slot.member, result, now - self._failed_at, slots.done(self.slots, self._independent))
+        completed = slots.completed_members(self.slots, self._independent)
+        failure = process_failure(slot.member, result, now - self._failed_at, completed)
         if result.ok or classify(failure, self.restart_policy.failure_policy).action is Action.IGNORE:
             slot.done = True
             return self._finish(GangSucceeded()) if self._has_succeeded() else []
@@ -215,7 +216,7 @@ class Leader:
         return slots.stop_round(self.slots, exit_code, self._saving_seconds)
 
     def _round_ended(self, now: float) -> list[Effect]:
-        """Find the root cause of a round whose processes are all gone, and decide whether another round follows."""
+        """Find the root cause of a round whose processes have all exited, and decide whether another round follows."""
         self.state, self._stop_at = GangState.WAITING, None
         policy = self.restart_policy.failure_policy
         cause = find_root_cause(self.slots, self._events, self._reachability, policy, now)
@@ -265,7 +266,7 @@ class Leader:
         return decision
 
     def _record_unreachable(self, slot: Slot, now: float) -> None:
-        """Record that a launcher was unreachable for a while and is the same one as before."""
+        """Record that a launcher was unreachable temporarily and is the same one as before."""
         if not self._reachability.leader_was_paused(now):  # else the leader was the unreachable one
             failure = unreachable_launcher(slot.member, now - slot.received_at)
             self._restart_or_fail(RootCause(failure), now)

@@ -2,7 +2,7 @@
 
 Every input returns the actions to carry out. Its invariant: whenever it sends `Hello`, and whenever it has sent
 `ProcessExited` or `ProcessStopped`, no training process of it runs. So after the loss of its leader it connects again
-only when its process is gone, and it begins no round that is not newer than every round it knows.
+only when its process has exited, and it begins only rounds that are newer than every round before.
 """
 
 from dataclasses import dataclass, field
@@ -28,13 +28,13 @@ STOP_GRACE_SECONDS: Final = 0.5
 """Between SIGTERM and SIGKILL for a process whose round is over: it cannot save anything without its peers."""
 
 LEASE_SECONDS: Final = 10.0
-"""A connection without messages for so long is lost. Both sides count it, so both know after at most twice of it."""
+"""A connection without messages for this time is lost. Both sides detect it, at most twice this time after it broke."""
 
 FENCING_SECONDS: Final = LEASE_SECONDS + 4 * STOP_GRACE_SECONDS
-"""So long after a lease has expired on one side it has expired on the other side too, and its process is gone."""
+"""This time after a lease has expired on one side, it has expired on the other side too, and its process has exited."""
 
 SIGTERM_EXIT_CODE: Final = 143
-"""Exit code of a launcher that gets SIGTERM while no training process of it runs."""
+"""Exit code of a launcher that receives SIGTERM while no training process of it runs."""
 
 REPLACED_EXIT_CODE: Final = 75
 """Exit code of a launcher whose rank another launcher has taken."""
@@ -69,7 +69,7 @@ class StartProcess:
 class StopProcess:
     """Send SIGTERM to the training process, and after `grace_seconds` SIGKILL; with None only SIGTERM.
 
-    With `at_once` a kill-safe process gets SIGKILL immediately.
+    With `at_once` a kill-safe process receives SIGKILL immediately.
     """
 
     grace_seconds: float | None
@@ -115,7 +115,7 @@ class MemberStateMachine:
     _wait_seconds: float = 0.0
     """How long the next round has to wait for the process of a leader whose lease has expired."""
     _exit: Exit | None = field(default=None)
-    """The exit to take when the training process is gone."""
+    """The exit to take when the training process has exited."""
 
     def start(self) -> list[Action]:
         """Return the first actions of a new launcher."""
@@ -131,7 +131,7 @@ class MemberStateMachine:
         self.connected = False
         if self.state is MemberState.OVER or self._released:
             return []
-        # Kept until a round begins: a leader that has got it may be lost too, and its successor does not know it.
+        # Kept until a round begins: a leader that has got it may be lost too, and its successor does not have it.
         self._wait_seconds = FENCING_SECONDS if lease_expired else self._wait_seconds
         if self.state is MemberState.IDLE:
             return [ConnectToLeader(self._hello())]
@@ -159,7 +159,7 @@ class MemberStateMachine:
     def process_exited(
         self, number: int, result: ExitResult, report: ProgressReport | None = None, standby: int | None = None
     ) -> list[Action]:
-        """The process of round `number` is gone with all its children; a standby process is ready for `standby`."""
+        """The process of round `number` has exited with all its children; a standby process is ready for `standby`."""
         if number != self.round or self.state in {MemberState.IDLE, MemberState.OVER}:
             return []
         stopped, self.state = self.state is MemberState.STOPPING, MemberState.IDLE

@@ -27,7 +27,7 @@ class Hello(ContractModel):
     highest_round: int
     """The highest round that this launcher has taken part in; -1 for none."""
     wait_seconds: float = 0.0
-    """How long a former leader may need to notice that this member has left it."""
+    """How long a former leader may need to detect that this member has disconnected."""
     protocol: int = 1
     """Version of the protocol; version 1 did not have this field."""
     nonce: str = ""
@@ -41,7 +41,7 @@ class Hello(ContractModel):
 
 
 class Challenge(ContractModel):
-    """The first message of a leader with a token: it asks for a proof of the token."""
+    """The first message of a leader with a token: it requests a proof of the token."""
 
     kind: Literal["challenge"] = "challenge"
     protocol: int
@@ -95,7 +95,7 @@ class ProcessStopped(ContractModel):
 
 
 class Terminating(ContractModel):
-    """The pod of this member is terminating. Its training process has got SIGTERM; its launcher exits after it."""
+    """The pod of this member is terminating. Its training process has received SIGTERM; its launcher exits after it."""
 
     kind: Literal["leaving"] = "leaving"
 
@@ -135,7 +135,7 @@ class StopRound(ContractModel):
     round: int
     grace_seconds: float
     at_once: bool = False
-    """Whether a kill-safe process gets SIGKILL immediately: the root cause is known without its exit code."""
+    """Whether a kill-safe process receives SIGKILL immediately: the root cause is known without its exit code."""
 
 
 class StacksRequest(ContractModel):

@@ -90,7 +90,7 @@ class TrainingProcess:
 
 
 def _is_exiting(pid: int) -> bool:
-    """Return whether a process is gone or exiting: what killed another process may have killed it too."""
+    """Return whether a process has exited or is exiting: what killed another process may have killed it too."""
     try:
         state, *numbers = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -18,7 +18,7 @@ from tfdist_launch.slots import UNREACHABLE_SECONDS, Slot
 SECONDARY_REASONS: Final = frozenset({PEER_LOST, APPLICATION_ERROR})
 """Classes of failures that an outage of a peer explains."""
 RECENT_SECONDS: Final = 2 * LEASE_SECONDS
-"""An outage explains failures for so long after its end."""
+"""An outage explains failures for this time after its end."""
 
 
 @dataclass(slots=True)

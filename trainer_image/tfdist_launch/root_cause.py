@@ -16,7 +16,7 @@ class RootCause:
     """The root cause of a round and the failures that followed from it."""
 
     failure: ProcessFailure | None
-    """None if the launchers know no root cause: a launcher has left, and the controller records the failure of its pod,
+    """None if the launchers have no root cause: a launcher has left, and the controller records the failure of its pod,
     or it connects again and is recorded as unreachable."""
     classification: Classification = DISRUPTION
     secondary: Sequence[ProcessFailure] = ()
@@ -40,7 +40,7 @@ def find_root_cause(
     policy: FailurePolicy | None,
     now: float,
 ) -> RootCause:
-    """Return the root cause of a round, all of whose processes are gone."""
+    """Return the root cause of a round, all of whose processes have exited."""
     failed = [slot.failure for slot in slots if slot.failure is not None]
     if events.stalled is not None:
         failure, stacks = events.stalled
@@ -53,10 +53,10 @@ def find_root_cause(
         outage = reachability.root_cause(slots, now)
         if outage is not None or reachability.lease_expired:
             return RootCause(outage, DISRUPTION, failed)
-    left, code = reachability.member_left, first.exit_code
-    if events.unresponsive is not None and not left and code == ExitCode.PEER_LOST:
+    has_member_left, code = reachability.member_left, first.exit_code
+    if events.unresponsive is not None and not has_member_left and code == ExitCode.PEER_LOST:
         return RootCause(unresponsive_process(events.unresponsive.member), STALLED, failed)
-    if left and code in {ExitCode.PEER_LOST, ExitCode.PREEMPTED}:
+    if has_member_left and code in {ExitCode.PEER_LOST, ExitCode.PREEMPTED}:
         return RootCause(None, secondary=failed)
     if code == ExitCode.PEER_LOST and (partition := _partition(failed)):
         return RootCause(partition, DISRUPTION, failed)

@@ -13,7 +13,7 @@ from tfdist_launch.member import STOP_GRACE_SECONDS
 from tfdist_launch.messages import GangFailed, Heartbeat, Hello, Message, StopRound
 
 UNREACHABLE_SECONDS: Final = 5.0
-"""A launcher that sends nothing for so long is unreachable: it sends a heartbeat every second."""
+"""A launcher that sends nothing for this time is unreachable: it sends a heartbeat every second."""
 
 Link = int
 """Identifies a connection; never reused."""
@@ -138,7 +138,7 @@ def first_unresponsive(slots: Sequence[Slot]) -> Slot | None:
     return next((s for s in running if s.heartbeat is not None and not s.heartbeat.alive), None)
 
 
-def done(slots: Sequence[Slot], independent: AbstractSet[Role]) -> list[str]:
+def completed_members(slots: Sequence[Slot], independent: AbstractSet[Role]) -> list[str]:
     """Return the names of the members whose processes have exited with 0 and that the other members need."""
     return [slot.name for slot in slots if slot.done and slot.member.role not in independent]
 

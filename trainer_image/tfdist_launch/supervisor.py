@@ -103,8 +103,8 @@ class ProcessSupervisor:
     def terminate(self, grace_seconds: float | None, *, at_once: bool = False) -> None:
         """Send SIGTERM, and after `grace_seconds` SIGKILL; with None only SIGTERM.
 
-        With `at_once` a kill-safe process gets SIGKILL immediately: blocked in a collective operation with a dead peer
-        it would not handle SIGTERM before the end of its grace period.
+        With `at_once` a kill-safe process receives SIGKILL immediately: blocked in a collective operation with a dead
+        peer it would not handle SIGTERM before the end of its grace period.
         """
         process = self._process
         if process is None:

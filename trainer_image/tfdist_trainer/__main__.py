@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     exit_code = _attempt(reporter, options.config)
     sys.stdout.flush()
     sys.stderr.flush()
-    # Not sys.exit: after a peer is lost, TensorFlow's destructors may wait for it for ever.
+    # Not sys.exit: after a peer is lost, TensorFlow's destructors may wait for it forever.
     os._exit(exit_code)
 
 

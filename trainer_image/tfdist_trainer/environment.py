@@ -90,7 +90,7 @@ def _read_place(environ: Mapping[str, str]) -> Member:
     if asynchronous:
         _check_asynchronous(cluster)
         rank = addresses.index(cluster[role][index])
-        return Member(job, rank, 1, addresses, {name: tuple(places) for name, places in cluster.items()})
+        return Member(job, rank, 1, addresses, {name: tuple(hosts) for name, hosts in cluster.items()})
     rank = index if role == Role.CHIEF or Role.CHIEF not in cluster else index + len(cluster[Role.CHIEF])
     return Member(job=job, rank=rank, size=len(addresses), addresses=addresses)
 

@@ -170,8 +170,8 @@ def _find(context: Context, settings: CheckpointSettings) -> tuple[StoredCheckpo
     if settings.restore != LATEST:
         return existing_checkpoint(joined(settings.directory, settings.restore))
     reader = CheckpointReader(settings.directory)
-    final = reader.final(context.member.job.uid) if gang.member.is_chief else None
-    step = round(gang.broadcast_from_chief(final.step + 1 if final else 0)) - 1
+    final_record = reader.final(context.member.job.uid) if gang.member.is_chief else None
+    step = round(gang.broadcast_from_chief(final_record.step + 1 if final_record else 0)) - 1
     if step >= 0:
         return reader.path_of(step), reader.path_of(step).record()
     record = share_record(gang, reader, reader.newest() if gang.member.is_chief else None)

@@ -6,7 +6,7 @@
                           /best.json                     the best checkpoint so far
                           /stop.json                     early stopping: no checkpoint has improved for long enough
 
-Every file is replaced atomically, so a restarted evaluator knows from them which checkpoints it has evaluated. The
+Every file is replaced atomically, so a restarted evaluator reads from them which checkpoints it has evaluated. The
 evaluator writes them all, and the chief reads three: it keeps the best checkpoint and the one that is being evaluated
 when it removes old ones (`CheckpointWriter`). This module does not import TensorFlow.
 """
@@ -183,11 +183,11 @@ def early_stop_reason(directory: Location, job: str, step: int) -> str:
     training then continues to it. A failure of the storage is logged: it does not end training.
     """
     try:
-        found = _read(open_folder(directory), STOP, CheckpointReference)
+        request = _read(open_folder(directory), STOP, CheckpointReference)
     except StorageError as error:
         log.event("file-unreadable", reason=str(error))
         return ""
-    return found.reason if found is not None and found.job == job and found.step <= step else ""
+    return request.reason if request is not None and request.job == job and request.step <= step else ""
 
 
 def protected_steps(directory: Location) -> frozenset[int] | None:

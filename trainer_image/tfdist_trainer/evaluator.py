@@ -136,27 +136,27 @@ class Evaluator:
             StorageError: the last checkpoint cannot be read.
         """
         while True:
-            final = self._reader.final(self._job)
-            pending = self._pending(final)
+            final_record = self._reader.final(self._job)
+            pending = self._pending(final_record)
             if not pending:
                 break
-            last = final is not None and final.step in pending
-            record = pending[final.step] if final is not None and last else min(pending.items())[1]
+            last = final_record is not None and final_record.step in pending
+            record = pending[final_record.step] if final_record is not None and last else min(pending.items())[1]
             self._evaluate_one(record, required=last)
-        if final is None:
+        if final_record is None:
             return False
-        if final.step not in self._results:
-            raise StorageError(f"{self._reader.path_of(final.step)}: the last checkpoint does not exist")
+        if final_record.step not in self._results:
+            raise StorageError(f"{self._reader.path_of(final_record.step)}: the last checkpoint does not exist")
         self._store.end()
         best = self._update_best()
         if best is not None and best.checkpoint:
             export_checkpoint(self._context, ExportedModel.BEST, stored_checkpoint(best.checkpoint), best.step)
-        self._report(Phase.FINISHED, final, best)
+        self._report(Phase.FINISHED, final_record, best)
         return True
 
-    def _pending(self, final: FinalRecord | None) -> dict[int, Record]:
+    def _pending(self, final_record: FinalRecord | None) -> dict[int, Record]:
         """Return the checkpoints without a result, by step: those of this job, and the last one of any job."""
-        last = final.step if final else -1
+        last = final_record.step if final_record else -1
         return {
             record.cursor.step: record
             for record in self._reader.records()
@@ -204,9 +204,9 @@ class Evaluator:
             self._policy, self._results, lambda result: self._reader.has(result.step, result.saved_at)
         )
 
-    def _report(self, phase: Phase, final: FinalRecord | None, best: EvaluationResult | None) -> None:
+    def _report(self, phase: Phase, final_record: FinalRecord | None, best: EvaluationResult | None) -> None:
         newest = self._results[max(self._results)]
-        last = self._results.get(final.step) if final else None
+        last = self._results.get(final_record.step) if final_record else None
         self._reporter.update(
             phase=phase,
             step=newest.step,

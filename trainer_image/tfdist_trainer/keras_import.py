@@ -31,7 +31,7 @@ def install() -> None:
 def runs_script(environ: Mapping[str, str]) -> bool:
     """Return whether a process with this environment runs a script of a job, for which `fit` of Keras 3 is prepared.
 
-    The bundled trainer, which `training` selects, has a loop of its own; `tf_keras` has a `fit` that runs.
+    The bundled trainer, which `training` selects, has a separate loop; `tf_keras` has a `fit` that runs.
     """
     from tfdist.contract import JOB_ENV  # noqa: PLC0415  pydantic
     from tfdist_trainer.runtime import LEGACY_KERAS_ENV  # noqa: PLC0415

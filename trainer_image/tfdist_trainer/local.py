@@ -108,7 +108,7 @@ def _with_roles(parts: Mapping[str, Any]) -> dict[str, Any]:
 
 def _replica_job(job: TFDistJob, tf_config: str | None) -> ReplicaJob:
     """Return the settings of this process; its role is that in `TF_CONFIG`, or the only one."""
-    cluster, role, index = _place(tf_config)
+    cluster, role, index = _cluster_position(tf_config)
     evaluates = job.spec.task is Task.EVALUATE
     gang = Gang(GangName.TRAINING, job.spec.task, ())
     member = Member(Role.EVALUATION if evaluates else role, index)
@@ -120,7 +120,7 @@ def _replica_job(job: TFDistJob, tf_config: str | None) -> ReplicaJob:
     return replica.model_copy(update={"replicas": sizes, "strategy": strategy.value})
 
 
-def _place(tf_config: str | None) -> tuple[Mapping[str, list[str]], Role, int]:
+def _cluster_position(tf_config: str | None) -> tuple[Mapping[str, list[str]], Role, int]:
     """Return cluster, role and index of `TF_CONFIG`; `environment.read_member` reports errors in it."""
     try:
         data = json.loads(tf_config or "{}")

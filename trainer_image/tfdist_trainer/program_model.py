@@ -45,7 +45,7 @@ def _with_loss_scale(optimizer: Any) -> keras.optimizers.Optimizer:
 
 
 def export_checkpoint(context: Context, which: ExportedModel, checkpoint: StoredCheckpoint, step: int) -> None:
-    """Export the model in a checkpoint if the job asks for `which`, and report it; on one member only.
+    """Export the model in a checkpoint if the job requests `which`, and report it; on one member only.
 
     The model is a new one in this process alone: those of training are copies on several replicas, or on servers.
 

@@ -52,7 +52,7 @@ def serve(reporter: Reporter, port: int, stacks: Callable[[], str] | None = None
 
 def _handler(reporter: Reporter, stacks: Callable[[], str]) -> type[BaseHTTPRequestHandler]:
     def progress() -> str:
-        # Read on each request: a bound method would serve the first report for ever.
+        # Read on each request: a bound method would serve the first report forever.
         return progress_text(reporter.serve())
 
     pages: dict[str, tuple[str, Callable[[], str]]] = {

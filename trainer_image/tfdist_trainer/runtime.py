@@ -69,5 +69,5 @@ def prepare(environ: MutableMapping[str, str], settings: RuntimeSpec, config: Ma
     environ.setdefault("MPLCONFIGDIR", environ["KERAS_HOME"])
     if config and config.get("minShardBytes") is not None:
         environ[LEGACY_KERAS_ENV] = "1"
-    # Otherwise the coordinator of parameter servers waits for a lost worker for ever.
+    # Otherwise the coordinator of parameter servers waits for a lost worker forever.
     environ.setdefault("GRPC_FAIL_FAST", "use_caller")

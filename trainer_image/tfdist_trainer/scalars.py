@@ -6,7 +6,7 @@ from typing import Any, Final
 
 _MAX_SAFE_INTEGER: Final = 2**53 - 1
 _NUMBER_KINDS: Final = "iufV"
-"""Kinds of NumPy's types: integers, floats, and `bfloat16`, which NumPy does not know."""
+"""Kinds of NumPy's types: integers, floats, and `bfloat16`, which NumPy does not define."""
 
 
 def finite_number(value: Any) -> float | None:

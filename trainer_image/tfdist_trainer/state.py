@@ -101,7 +101,7 @@ class State:
         # Checkpoints of earlier versions have no random seeds.
         stored = stored_checkpoint(where)
         checkpoint = tf.train.Checkpoint(**self._objects) if not _has_random_seeds(stored) else self._checkpoint
-        _read(checkpoint, stored, whole=True)
+        _read(checkpoint, stored, strict=True)
 
 
 def restore_model(model: keras.Model, where: Location | StoredCheckpoint) -> None:
@@ -110,7 +110,7 @@ def restore_model(model: keras.Model, where: Location | StoredCheckpoint) -> Non
     Raises:
         StorageError: the checkpoint cannot be read or belongs to another model.
     """
-    _read(tf.train.Checkpoint(model=model), stored_checkpoint(where), whole=False)
+    _read(tf.train.Checkpoint(model=model), stored_checkpoint(where), strict=False)
 
 
 def _random_seeds(model: Any) -> dict[str, list[Any]]:
@@ -129,11 +129,11 @@ def _has_random_seeds(stored: StoredCheckpoint) -> bool:
     return any(name.startswith(f"{_SEEDS}/") for name in names)
 
 
-def _read(checkpoint: tf.train.Checkpoint, stored: StoredCheckpoint, *, whole: bool) -> None:
+def _read(checkpoint: tf.train.Checkpoint, stored: StoredCheckpoint, *, strict: bool) -> None:
     try:
         status = checkpoint.read(str(stored.path() / VARIABLES))
         status.assert_existing_objects_matched()
-        if whole:
+        if strict:
             status.assert_consumed()
         else:
             status.expect_partial()

@@ -260,7 +260,7 @@ class TrainStep:
         return [*gradients, tf.cast(add_to_sums(sums, additional), tf.float32), divisor]
 
     def _predict_in_training(self, features: Any) -> Any:
-        """Return the predictions for a batch, with random numbers of this replica's own."""
+        """Return the predictions for a batch, with random numbers that differ between replicas."""
         if self._gang.replicas == 1:
             return self._predict(features, training=True)
         with seeds.drawing(tf.distribute.get_replica_context().replica_id_in_sync_group):

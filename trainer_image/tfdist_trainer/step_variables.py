@@ -88,8 +88,8 @@ class UndoneVariables:
     """
 
     def __init__(self, variables: Iterable[Any]) -> None:
-        whole = [raw(variable) for variable in variables]
-        self._variables = [part for variable in whole for part in getattr(variable, "variables", [variable])]
+        logical = [raw(variable) for variable in variables]
+        self._variables = [part for variable in logical for part in getattr(variable, "variables", [variable])]
 
     def read(self) -> list[tf.Tensor]:
         """Return the values before a step."""

@@ -95,7 +95,7 @@ class Summaries:
             self._end_profile()
 
     def close(self) -> None:
-        """Write what is still in memory."""
+        """Flush what is still in memory."""
         self._end_profile()
         for writer in self._writers.values():
             writer.flush()

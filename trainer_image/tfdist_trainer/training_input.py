@@ -18,7 +18,7 @@ from tfdist_trainer.input_pipeline import InputPipeline, open_input_pipeline
 from tfdist_trainer.programs.from_files import FromFiles
 
 UNEVEN: Final = 1.5
-"""Ratio of the steps of an epoch to those of even shares from which on records are assigned instead of whole files.
+"""Ratio of the steps of an epoch to those of even shares above which records are assigned instead of whole files.
 
 It is not lower because each member then reads all files.
 """
@@ -41,8 +41,8 @@ def _open(context: Context) -> InputPipeline:
         _log_share(context, pipeline)
         return pipeline
     pipeline = open_input_pipeline(context.gang, program.examples(Split.TRAIN, shard), context.config, _FIELD)
-    counts, even = pipeline.counts, even_steps(pipeline)
-    if pipeline.steps > UNEVEN * even:
+    counts, steps = pipeline.counts, even_steps(pipeline)
+    if pipeline.steps > UNEVEN * steps:
         # Every member takes the same branch: it depends on the counts of all and on the configuration.
         if isinstance(program, FromFiles) and program.shard_by_record(Split.TRAIN, shard):
             examples = program.examples(Split.TRAIN, shard)
@@ -50,7 +50,7 @@ def _open(context: Context) -> InputPipeline:
             message = "whole files are uneven, so each worker reads all files and uses a part of their records"
             remedy = "write more files, or files with equal numbers of records"
         else:
-            message = f"an epoch takes {pipeline.steps} steps instead of {even}, most with a part of the global batch"
+            message = f"an epoch takes {pipeline.steps} steps instead of {steps}, most with a part of the global batch"
             remedy = "partition the data evenly"
         log.event("input-uneven", examples=_text(counts), message=message, remedy=remedy)
     _log_share(context, pipeline)

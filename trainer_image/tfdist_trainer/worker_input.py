@@ -20,7 +20,7 @@ from tfdist_trainer.programs.base import Program
 from tfdist_trainer.programs.from_files import FromFiles
 
 UNEVEN: Final = 1.1
-"""Ratio of the largest part to the mean from which on records are assigned instead of whole files.
+"""Ratio of the largest part to the mean above which records are assigned instead of whole files.
 
 Workers take equally many steps: the examples of a part of half the size would be used twice as often.
 """

@@ -9,7 +9,7 @@ from typing import Final, Literal
 from tfdist_trainer import log
 
 MIN_REMAINING_SECONDS: Final = 60.0
-"""Remaining training time, in plain steps, from which on compilation is tried."""
+"""Minimum remaining training time, in plain steps, for which compilation is tried."""
 
 MEASURED_EXECUTIONS: Final = 3
 """Executions of each kind of which the fastest counts: others may have been delayed."""

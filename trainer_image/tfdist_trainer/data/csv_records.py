@@ -69,13 +69,13 @@ def _recorded_lines(source: Iterator[str], pending: deque[str], record: list[str
         yield line
 
 
-def undecoded(record: Record, place: int) -> tuple[int, str] | None:
-    """Return the line and the reason if field `place` of `record` has a byte that is not UTF-8."""
-    text = record.fields[place]
+def undecoded(record: Record, index: int) -> tuple[int, str] | None:
+    """Return the line and the reason if field `index` of `record` has a byte that is not UTF-8."""
+    text = record.fields[index]
     match = first_undecoded(text)
     if match is None:
         return None
-    before = "".join((*record.fields[:place], text[: match.start()]))
+    before = "".join((*record.fields[:index], text[: match.start()]))
     return record.line + line_ends(before), not_utf8(match)
 
 

@@ -19,7 +19,7 @@ from tfdist_trainer.errors import ConfigurationError, DataMalformedError, DataMi
 from tfdist_trainer.storage.object_urls import is_url
 
 MANY_FILES: Final = 10
-"""Files per pipeline from which on an uneven number of files is accepted: the largest pipeline has at most a tenth more
+"""Minimum of files per pipeline for which an uneven number is accepted: the largest pipeline has at most a tenth more
 than the mean."""
 
 
@@ -130,8 +130,8 @@ def assign_files(files: Sequence[str], shard: Shard, *, by_record: bool = False)
     Whole files if their number is even, or nearly so. Otherwise, and with `by_record`, every `shard.count`-th record of
     all files, which is always even up to one record, but makes every pipeline read every byte.
     """
-    even = len(files) % shard.count == 0
-    if shard.count == 1 or (not by_record and (even or len(files) >= MANY_FILES * shard.count)):
+    is_even = len(files) % shard.count == 0
+    if shard.count == 1 or (not by_record and (is_even or len(files) >= MANY_FILES * shard.count)):
         return FileAssignment(files=tuple(files[shard.index :: shard.count]), stride=1, offset=0)
     return FileAssignment(files=tuple(files), stride=shard.count, offset=shard.index)
 

@@ -29,28 +29,28 @@ def _strings(values: list[Any]) -> Converted:
 
 
 def _numbers(values: list[Any], column: Column) -> Converted:
-    whole = column.kind == "int64"
-    kind = np.int64 if whole else np.float64
+    integral = column.kind == "int64"
+    kind = np.int64 if integral else np.float64
     kinds = set(map(type, values))
-    if kinds <= _NUMBERS and not (whole and float in kinds):
+    if kinds <= _NUMBERS and not (integral and float in kinds):
         try:
             return Converted(np.asarray(values, kind), {})
         except OverflowError:
             pass
-    numbers = [_number(value, whole=whole) for value in values]
-    expected = "a whole number" if whole else "a number"
+    numbers = [_number(value, integral=integral) for value in values]
+    expected = "a whole number" if integral else "a number"
     problems = {
         row: f"is {shown(values[row])}, expected {expected}" for row, value in enumerate(numbers) if value is None
     }
     return Converted(np.asarray([value or 0 for value in numbers], kind), problems)
 
 
-def _number(value: Any, *, whole: bool) -> np.int64 | np.float64 | None:
+def _number(value: Any, *, integral: bool) -> np.int64 | np.float64 | None:
     """Return the number `value`; None if it is not a number, not whole, or too large. 3.0 is a whole number."""
-    if type(value) not in _NUMBERS or (whole and isinstance(value, float) and not value.is_integer()):
+    if type(value) not in _NUMBERS or (integral and isinstance(value, float) and not value.is_integer()):
         return None
     try:
-        return np.int64(int(value)) if whole else np.float64(value)
+        return np.int64(int(value)) if integral else np.float64(value)
     except OverflowError:
         return None
 

@@ -9,7 +9,7 @@ __all__ = ["Progress", "enable"]
 
 
 def enable() -> None:
-    """Have `fit`, `evaluate` and `predict` of Keras 3 run under `MultiWorkerMirroredStrategy` with several workers.
+    """Make `fit`, `evaluate` and `predict` of Keras 3 run under `MultiWorkerMirroredStrategy` with several workers.
 
     To be called before the script creates a model. Calls after the first one do nothing. Models of one worker, of other
     strategies and of `tf_keras` are left to Keras.

@@ -26,7 +26,7 @@ _process: Final = _Process()
 
 
 def install() -> None:
-    """Have an exception that ends this process after a failed `fit` end it at once, after the handlers of `atexit`."""
+    """Make an exception that ends this process after a failed `fit` end it at once, after the handlers of `atexit`."""
     previous = sys.excepthook
 
     def report(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

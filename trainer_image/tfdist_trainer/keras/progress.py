@@ -88,7 +88,7 @@ class ProgressHooks:
 
     @_safe
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002
-        """Report the step at the begin of the epoch."""
+        """Report the step at the beginning of the epoch."""
         self._fit.begin_epoch(epoch, self._iterations())
         report(step=self._fit.step, epoch=epoch)
 

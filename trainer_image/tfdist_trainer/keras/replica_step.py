@@ -162,7 +162,7 @@ class ReplicaStep:
 
 @contextlib.contextmanager
 def computing(step: ReplicaStep) -> Iterator[None]:
-    """`current()` is `step` inside; each local replica is traced in a thread of its own."""
+    """`current()` is `step` inside; each local replica is traced in a separate thread."""
     _active.step = step
     try:
         yield

@@ -2,7 +2,7 @@
 
 The main thread may be blocked in a collective, and Python runs signal handlers on the main thread only. But the signal
 itself writes to a pipe at once (`signal.set_wakeup_fd`), and a thread that reads it ends the process if training has
-not done so in time. TensorFlow's preemption notifier installs a handler of its own with the strategy, so this one is
+not done so in time. TensorFlow's preemption notifier installs another handler with the strategy, so this one is
 installed when `fit` begins. A handler of the script stays.
 """
 

@@ -54,8 +54,8 @@ def _call(layer: Any, by_keras: Callable[[Any], Any], inputs: Any) -> Any:
 
 
 def _summed(slices: tf.IndexedSlices) -> tf.IndexedSlices:
-    rows, places = tf.unique(slices.indices)
-    values = tf.math.unsorted_segment_sum(slices.values, places, tf.size(rows))
+    rows, positions = tf.unique(slices.indices)
+    values = tf.math.unsorted_segment_sum(slices.values, positions, tf.size(rows))
     return tf.IndexedSlices(values, rows, slices.dense_shape)
 
 

@@ -34,7 +34,7 @@ class Metric(ABC):
 
     @abstractmethod
     def sums(self, labels: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-        """Return the sums, float64 [size], of a batch whose examples weigh `weights`, float [batch].
+        """Return the sums, float64 [size], of a batch whose examples have these `weights`, float [batch].
 
         An example of weight zero adds nothing, even when its prediction is not a number.
         """

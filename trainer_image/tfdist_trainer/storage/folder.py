@@ -25,7 +25,7 @@ class Staged(Protocol):
 
     @property
     def version(self) -> str | None:
-        """Name that the storage gives to the files of this write, which the marker must have; None if it needs none."""
+        """Name that the storage assigns to the files of this write, which the marker must have; None without any."""
 
     def complete(self, marker: str, text: str) -> None:
         """Write all files, and the `text` of the marker, to the storage, if they are not visible yet."""

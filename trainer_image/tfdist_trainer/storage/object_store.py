@@ -2,7 +2,7 @@
 
 obstore is optional, and imported for the first URL. It finds endpoint and credentials as the providers' own tools do:
 in environment variables, files that these name, and the metadata of the pod. It repeats a request after an error of the
-server or of the connection, up to ten times in three minutes; a body that was cut off goes on where it ended. An error
+server or of the connection, up to ten times in three minutes; a body that was cut off resumes where it ended. An error
 that it does not repeat is raised as `InterruptedResponseError`.
 """
 
@@ -21,7 +21,7 @@ from tfdist_trainer.storage.object_failures import InterruptedResponseError, Pla
 from tfdist_trainer.storage.object_urls import StoredObject
 
 READ_TIMEOUT: Final = timedelta(seconds=30)
-"""A response from which nothing arrives for so long is requested again."""
+"""A response from which nothing arrives for this time is requested again."""
 _REQUEST_TIMEOUT: Final = timedelta(minutes=30)
 _ENDPOINTS: Final = {"s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"), "gs": ("GOOGLE_BASE_URL",)}
 _CHUNK: Final = 1 << 20

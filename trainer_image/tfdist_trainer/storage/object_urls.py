@@ -25,7 +25,7 @@ class StoredObject:
     size: int
     """Bytes."""
     version: str
-    """Its ETag, which changes with its content; the time of its last change if the store gives none."""
+    """Its ETag, which changes with its content; the time of its last change if the store returns none."""
 
 
 def is_url(name: str) -> bool:

@@ -91,7 +91,7 @@ def _threads(settings: RuntimeSpec) -> None:
 def _check_gpus(count: int, environ: Mapping[str, str]) -> None:
     """Reject a replica that would compute on the CPU although it occupies GPUs.
 
-    With `CUDA_VISIBLE_DEVICES` the devices were chosen on purpose, for instance by a local run without enough GPUs.
+    With `CUDA_VISIBLE_DEVICES` the devices were chosen explicitly, for instance by a local run without enough GPUs.
     """
     if not count or "CUDA_VISIBLE_DEVICES" in environ:
         return

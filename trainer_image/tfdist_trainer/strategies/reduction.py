@@ -2,7 +2,7 @@
 
 Without packs each tensor is a separate collective, and their latency dominates the step time of small models
 (`tensorflow/python/distribute/cross_device_ops.py` packs tensors for NCCL only). A pack begins with the last tensors:
-backpropagation computes the gradients of the last layers first, and they are exchanged while it goes on (Li et al.,
+backpropagation computes the gradients of the last layers first, and they are exchanged while it continues (Li et al.,
 PyTorch Distributed, VLDB 2020, section 3.2.3).
 """
 

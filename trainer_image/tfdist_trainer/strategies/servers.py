@@ -45,7 +45,7 @@ def serve(member: Member, settings: RuntimeSpec, reporter: Reporter) -> None:
     devices.configure(settings, job.role, job.gpus)
     marker = shutdown_marker(member, str(job.role), job.index)
     marker.unlink(missing_ok=True)
-    cluster = tf.train.ClusterSpec({role: list(places) for role, places in member.cluster.items()})
+    cluster = tf.train.ClusterSpec({role: list(addresses) for role, addresses in member.cluster.items()})
     server = tf.distribute.Server(
         cluster, job_name=str(job.role), task_index=job.index, protocol="grpc", config=_options(member), start=True
     )
@@ -90,17 +90,17 @@ def _options(member: Member) -> "tf.compat.v1.ConfigProto":
 
 def _wait(marker: Path, chief: str) -> None:
     """Return when `marker` exists."""
-    seen = checked = time.monotonic()
+    reached_at = checked_at = time.monotonic()
     while not marker.exists():
         time.sleep(POLL_SECONDS)
         now = time.monotonic()
-        if now - checked < CHIEF_SECONDS:
+        if now - checked_at < CHIEF_SECONDS:
             continue
-        checked = now
+        checked_at = now
         if is_listening(chief):
-            seen = now
-        elif now - seen > PATIENCE_SECONDS:
-            raise PeerLostError(f"the chief at {chief} has not been there for {now - seen:.0f} s")
+            reached_at = now
+        elif now - reached_at > PATIENCE_SECONDS:
+            raise PeerLostError(f"the chief at {chief} has not been there for {now - reached_at:.0f} s")
 
 
 def _shut_down(member: Member, role: str, index: int) -> None:

@@ -1,4 +1,4 @@
-"""Private hooks of `ClusterCoordinator`: an iterator on each worker over a data set of its own, and its number.
+"""Private hooks of `ClusterCoordinator`: an iterator on each worker over a separate data set, and its number.
 
 `ClusterCoordinator.create_per_worker_dataset` is public, and gives all workers the same data set. The functions here do
 what its iterator does (`PerWorkerDatasetFromDatasetFunction.__iter__`), with another data set for each worker.

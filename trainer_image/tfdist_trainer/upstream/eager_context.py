@@ -1,6 +1,6 @@
 """Private hooks of TensorFlow's eager context: whether the runtime has started, and the settings of its devices.
 
-The module imports nothing of TensorFlow: the fork server asks about a process that may not have imported it.
+The module imports nothing of TensorFlow: the fork server calls it in a process that may not have imported it.
 """
 
 import importlib

@@ -126,7 +126,7 @@ def _smallest_batch(adapter: Any) -> int | None:
 def _creates_iterator_at_begin(epochs: Any) -> bool:
     """Return whether an iterator that is created at the end of an epoch would have no effect.
 
-    Keras creates another one at the begin of the next epoch, unless that continues this one.
+    Keras creates another one at the beginning of the next epoch, unless that continues this one.
     """
     return epochs.steps_per_epoch is None and _has_arrays(epochs.data_adapter)
 
@@ -187,9 +187,9 @@ class Forwarded:
         self._first = batches
 
     def _restarts_at_end(self) -> bool:
-        """Return whether an iterator is created at the end of an epoch, in addition to that at the begin of the next.
+        """Return whether an iterator is created at the end of an epoch, and another at the beginning of the next.
 
-        Keras counts one batch too many if it does not know the number, and does not notice the end then.
+        Keras counts one batch too many if it does not know the number, and then does not detect the end.
         """
         return bool(self._num_batches)
 
