@@ -114,7 +114,7 @@ class LeaderServer:
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         link, lines = next(self._numbers), LineReader(reader)
-        hello = await self._authenticated(link, lines, writer)
+        hello = await self._authenticate(link, lines, writer)
         if hello is None:
             return
         self._writers[link] = writer
@@ -124,7 +124,7 @@ class LeaderServer:
         self.close(link)
         self._on_loss(link, lease_expired)
 
-    async def _authenticated(self, link: int, lines: LineReader, writer: asyncio.StreamWriter) -> Hello | None:
+    async def _authenticate(self, link: int, lines: LineReader, writer: asyncio.StreamWriter) -> Hello | None:
         """Return the `Hello` of a member; disconnect any other peer.
 
         A member can connect however many connections are pending: its handshake takes milliseconds, and the oldest
@@ -183,7 +183,7 @@ class LeaderClient:
 
     async def connect(self, hello: Hello, on_connected: Callable[[], None]) -> None:
         """Connect to the leader, without a time limit, and receive its messages until the connection is lost."""
-        lines, self._writer = await self._authenticated(hello)
+        lines, self._writer = await self._authenticate(hello)
         on_connected()
         lease_expired = await receive_messages(lines, self._on_message)
         writer, self._writer = self._writer, None
@@ -191,7 +191,7 @@ class LeaderClient:
             writer.close()
             self._on_loss(lease_expired)
 
-    async def _authenticated(self, hello: Hello) -> tuple[LineReader, asyncio.StreamWriter]:
+    async def _authenticate(self, hello: Hello) -> tuple[LineReader, asyncio.StreamWriter]:
         """Return a connection whose handshake is complete."""
         loop = asyncio.get_running_loop()
         mismatch_since, logged_at = None, float("-inf")

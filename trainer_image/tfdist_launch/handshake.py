@@ -48,7 +48,7 @@ class ProtocolMismatchError(HandshakeError):
 
 def attempt_token(key: str, gang: str, attempt: int, job: str) -> str:
     """Return the token of an attempt of a gang, given the key and the UID of its job."""
-    return _signed(key, "token", gang, str(attempt), job)
+    return _sign(key, "token", gang, str(attempt), job)
 
 
 async def authenticate_member(lines: LineReader, writer: asyncio.StreamWriter, token: str | None) -> Hello:
@@ -60,7 +60,7 @@ async def authenticate_member(lines: LineReader, writer: asyncio.StreamWriter, t
     nonce = secrets.token_hex(16)
     if token is not None:
         writer.write(encode(Challenge(protocol=PROTOCOL, nonce=nonce)))
-    hello = await _received(lines)
+    hello = await _receive(lines)
     if not isinstance(hello, Hello):
         raise HandshakeError(f"its first message is {hello.kind}, not hello")
     if token is None:
@@ -84,7 +84,7 @@ async def authenticate_to_leader(
     if token is None:
         writer.write(encode(hello.model_copy(update={"protocol": PROTOCOL})))
         return
-    challenge = await _received(lines)
+    challenge = await _receive(lines)
     if not isinstance(challenge, Challenge):
         raise ProtocolMismatchError("the launcher of member 0", 1)
     if challenge.protocol != PROTOCOL:
@@ -92,13 +92,13 @@ async def authenticate_to_leader(
     signed_hello = hello.model_copy(update={"protocol": PROTOCOL, "nonce": secrets.token_hex(16)})
     proof = _member_proof(token, challenge.nonce, signed_hello)
     writer.write(encode(signed_hello.model_copy(update={"proof": proof})))
-    welcome = await _received(lines)
+    welcome = await _receive(lines)
     expected = _leader_proof(token, signed_hello.nonce, challenge.nonce)
     if not isinstance(welcome, Welcome) or not _is_equal(welcome.proof, expected):
         raise HandshakeError(f"the server at this address does not have the token of this attempt{_OTHER_VERSION}")
 
 
-async def _received(lines: LineReader) -> Message:
+async def _receive(lines: LineReader) -> Message:
     try:
         async with asyncio.timeout(HANDSHAKE_TIMEOUT_SECONDS):
             return decode(await lines.next(MAX_HANDSHAKE_BYTES))
@@ -113,16 +113,16 @@ async def _received(lines: LineReader) -> Message:
 def _member_proof(token: str, challenge: str, hello: Hello) -> str:
     """Return the proof of a member, which covers every field that the leader's decisions depend on."""
     identity = (hello.job, hello.rank, hello.attempt, hello.started_at, hello.highest_round, hello.wait_seconds)
-    return _signed(token, "member", challenge, hello.nonce, *map(repr, identity))
+    return _sign(token, "member", challenge, hello.nonce, *map(repr, identity))
 
 
 def _leader_proof(token: str, response: str, challenge: str) -> str:
-    return _signed(token, "leader", response, challenge)
+    return _sign(token, "leader", response, challenge)
 
 
 def _is_equal(proof: str, expected: str) -> bool:
     return hmac.compare_digest(proof.encode(errors="replace"), expected.encode())
 
 
-def _signed(token: str, *parts: str) -> str:
+def _sign(token: str, *parts: str) -> str:
     return hmac.digest(token.encode(), "\n".join(parts).encode(errors="replace"), "sha256").hex()

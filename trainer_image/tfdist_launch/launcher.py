@@ -151,8 +151,8 @@ class Launcher:
                 case SendToLeader(message):
                     self._send(message)
                 case StartProcess(number, standby, other_port):
-                    continued = self._supervisor.start(number, standby=standby, other_port=other_port)
-                    log.event("round", number=number, standby=continued or None)
+                    from_standby = self._supervisor.start(number, standby=standby, other_port=other_port)
+                    log.event("round", number=number, standby=from_standby or None)
                 case StopProcess(grace, at_once):
                     self._supervisor.terminate(grace, at_once=at_once)
                 case ConnectToLeader(hello):

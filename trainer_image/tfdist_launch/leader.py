@@ -84,10 +84,10 @@ class Leader:
         slot = self.slots[hello.rank]
         effects: list[Effect] = []
         if slot.link is not None:
-            replaced, previous = hello.precedence > slot.precedence, slot.link
-            effects += [Send(previous, Rejected(reason="another launcher has taken this slot"))] if replaced else []
+            is_replaced, previous = hello.precedence > slot.precedence, slot.link
+            effects += [Send(previous, Rejected(reason="another launcher has taken this slot"))] if is_replaced else []
             # The old launcher may still run its process, unless it is the same launcher that connects again.
-            effects += [Close(previous), *self.member_disconnected(previous, now, lease_expired=replaced)]
+            effects += [Close(previous), *self.member_disconnected(previous, now, lease_expired=is_replaced)]
         if slot.precedence == hello.precedence and (slot.lease_expired or hello.wait_seconds):
             self._record_unreachable(slot, now)
         slot.link, slot.precedence, slot.lease_expired, slot.terminating = link, hello.precedence, False, False

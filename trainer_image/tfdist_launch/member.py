@@ -162,17 +162,17 @@ class MemberStateMachine:
         """The process of round `number` has exited with all its children; a standby process is ready for `standby`."""
         if number != self.round or self.state in {MemberState.IDLE, MemberState.OVER}:
             return []
-        stopped, self.state = self.state is MemberState.STOPPING, MemberState.IDLE
+        was_stopped, self.state = self.state is MemberState.STOPPING, MemberState.IDLE
         if self._exit is not None:
             return self._over(self._exit)
         if self.terminating or self._released:
             message = ProcessExited(round=number, outcome=result, report=report)
             return [SendToLeader(message), *self._over(Exit(result.exit_code))]
-        if not stopped:
+        if not was_stopped:
             self._result = result
         if not self.connected:
             return [ConnectToLeader(self._hello())]
-        if stopped:
+        if was_stopped:
             return [SendToLeader(ProcessStopped(round=number, standby=standby))]
         return [SendToLeader(ProcessExited(round=number, outcome=result, report=report, standby=standby))]
 

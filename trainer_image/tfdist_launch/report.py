@@ -110,8 +110,8 @@ def _notable(slots: Sequence[Slot]) -> list[Slot]:
         rank, slot = item
         report = slot.report
         step = report.step if report and report.step is not None else -1
-        waited = report.input_wait_millis if report and report.input_wait_millis else 0.0
-        return _is_alive(slot), step, -waited, rank
+        input_wait = report.input_wait_millis if report and report.input_wait_millis else 0.0
+        return _is_alive(slot), step, -input_wait, rank
 
     chosen = heapq.nsmallest(MAX_REPORTED_MEMBERS, enumerate(slots), key=sort_key)
     return [slot for _, slot in sorted(chosen, key=lambda item: item[0])]

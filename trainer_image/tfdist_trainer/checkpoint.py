@@ -175,7 +175,7 @@ class CheckpointWriter(CheckpointReader):
             self._fence.check()
             with self.folder.staged(name) as staged:
                 save(str(staged.path / VARIABLES))
-                files = {path.name: _flushed(path) for path in sorted(staged.path.iterdir())}
+                files = {path.name: _flush(path) for path in sorted(staged.path.iterdir())}
                 record = Record(cursor=cursor, time=time, writer=self._writer, files=files, version=staged.version)
                 staged.complete(RECORD, record.to_json())
                 self._fence.check()
@@ -238,7 +238,7 @@ class CheckpointWriter(CheckpointReader):
         return self._written_by_job[name]
 
 
-def _flushed(path: Path) -> FileRecord:
+def _flush(path: Path) -> FileRecord:
     """Return the record of a file after flushing it to storage."""
     atomic.sync(path)
     return file_record(path)

@@ -78,6 +78,6 @@ class ClosureTimes:
         if len(self._newest) == 1 or not self._newest[:, 0].all():
             return
         times = self._newest.copy()
-        lost = now - self._ended_at > LOST_SECONDS + 2 * self._durations
-        times[lost] = np.median(times[~lost], axis=0)  # neutral for the rule: not slow
+        is_lost = now - self._ended_at > LOST_SECONDS + 2 * self._durations
+        times[is_lost] = np.median(times[~is_lost], axis=0)  # neutral for the rule: not slow
         self._rule.add(now, float(times[:, 0].max()), times)

@@ -102,10 +102,10 @@ class ClosureQueue:
         """Run a closure on a worker; return the statistics of its steps, the worker, and the seconds, float64 []."""
         if not self._timed:
             return self._steps(*arguments), worker, tf.constant(0.0, tf.float64)
-        began = tf.timestamp()
-        with tf.control_dependencies([began]):
+        started_at = tf.timestamp()
+        with tf.control_dependencies([started_at]):
             stats = self._steps(*arguments)
-        return stats, worker, time_when(stats) - began
+        return stats, worker, time_when(stats) - started_at
 
 
 def _finished(closure: Closure, value: Any) -> FinishedClosure:

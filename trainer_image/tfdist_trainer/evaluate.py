@@ -151,9 +151,9 @@ class CheckpointEvaluator:
         while finished < self._input.steps:
             steps = min(self._tuner.steps, self._input.steps - finished)
             steps = agree(self._context.gang, LoopDecision(steps)).steps
-            started = time.monotonic()
+            started_at = time.monotonic()
             total = total + self._step.run(self._iterator, tf.constant(steps)).numpy()
-            self._tuner.observe(steps, time.monotonic() - started)
+            self._tuner.observe(steps, time.monotonic() - started_at)
             finished += steps
             self._context.reporter.update(examples=round(total[0]), step_at=now_text())
         return total

@@ -198,7 +198,7 @@ def protected_steps(directory: Location) -> frozenset[int] | None:
     folder = open_folder(directory)
     files = ((folder, BEST), (folder.folder(DIRECTORY), IN_PROGRESS))
     try:
-        references = [_parsed(location, name, CheckpointReference) for location, name in files]
+        references = [_parse(location, name, CheckpointReference) for location, name in files]
     except DamagedError as error:
         log.event("file-damaged", reason=str(error))
         return None
@@ -208,13 +208,13 @@ def protected_steps(directory: Location) -> frozenset[int] | None:
 def _read(folder: Folder, name: str, model: type[Model]) -> Model | None:
     """Return the content of a file; None if it does not exist. A file that cannot be read is logged."""
     try:
-        return _parsed(folder, name, model)
+        return _parse(folder, name, model)
     except DamagedError as error:
         log.event("file-damaged", path=folder.place(name), reason=str(error))
         return None
 
 
-def _parsed(folder: Folder, name: str, model: type[Model]) -> Model | None:
+def _parse(folder: Folder, name: str, model: type[Model]) -> Model | None:
     """Return the content of a file; None if it does not exist.
 
     Raises:

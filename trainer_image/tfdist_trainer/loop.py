@@ -184,9 +184,9 @@ class Training:
         if decision.compiled and self._xla.compiles_next:
             self._reporter.update(phase=Phase.COMPILING)  # which takes longer than steps do
         with self._summaries.profiled(self._cursor.step, decision.steps):
-            started = time.monotonic()
+            started_at = time.monotonic()
             stats = self._compute(decision)
-            seconds = time.monotonic() - started
+            seconds = time.monotonic() - started_at
         if stats is None:
             return
         steps = int(stats.done)

@@ -37,9 +37,9 @@ def prepare(context: Context) -> None:
     digest = _digest(program)
     evaluates = context.member.job.task is Task.EVALUATE
     may_restore = evaluates or settings is None or settings.restore != "None"
-    stored = _stored(folder, digest, strict=evaluates) if folder and may_restore and context.member.is_chief else None
+    stored = _read(folder, digest, strict=evaluates) if folder and may_restore and context.member.is_chief else None
     if folder is not None and context.gang.broadcast_from_chief(float(stored is not None)):
-        state = stored if stored is not None else _stored(folder, digest, strict=True)
+        state = stored if stored is not None else _read(folder, digest, strict=True)
         log.event("preprocessing-restored", path=folder.place(FILE))
     else:
         source = program.source(Split.TRAIN, context.shard)
@@ -62,14 +62,14 @@ def restore(program: Program, folder: Folder) -> None:
         ConfigurationError: the configuration differs from that of the training.
     """
     if isinstance(program, AdaptableProgram):
-        program.load(_stored(folder, _digest(program), strict=True) or {})
+        program.load(_read(folder, _digest(program), strict=True) or {})
 
 
 def _digest(program: AdaptableProgram) -> str:
     return hashlib.sha256(json.dumps(program.fingerprint(), sort_keys=True).encode()).hexdigest()
 
 
-def _stored(folder: Folder, digest: str, *, strict: bool) -> Mapping[str, Any] | None:
+def _read(folder: Folder, digest: str, *, strict: bool) -> Mapping[str, Any] | None:
     """Return the stored state if it was adapted with the same settings; otherwise None, or an error if `strict`."""
     path = folder.place(FILE)
     try:

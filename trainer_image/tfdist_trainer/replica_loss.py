@@ -66,8 +66,8 @@ def has_additional_loss(predict: Callable[..., Any], model: Any, features: Any) 
     def call() -> Any:
         return predict(features, training=True)
 
-    traced: Any = graph(call)
-    traced.get_concrete_function()
+    call_graph: Any = graph(call)
+    call_graph.get_concrete_function()
     return bool(getattr(model, "losses", ()))
 
 

@@ -125,12 +125,12 @@ class TrainStep:
                 results = self._gang.strategy.run(self._replica, args=(batch, tf.equal(finished, steps)))
             sums, norm, finite = (self._gang.local(result) for result in results[:-1])
             # The local replica that computes longest waits least; a member is as slow as its slowest replica.
-            waited = tf.reduce_min(self._gang.strategy.experimental_local_results(results[-1]))
+            exchange_wait = tf.reduce_min(self._gang.strategy.experimental_local_results(results[-1]))
             invalid = tf.logical_not(finite)
             if not self._options.skip:
                 invalid = tf.logical_or(invalid, stats.not_finite > 0)
             not_finite = stats.not_finite + tf.cast(invalid, tf.float32)
-            waits = (stats.input_wait + seconds, stats.exchange_wait + waited)
+            waits = (stats.input_wait + seconds, stats.exchange_wait + exchange_wait)
             return (StepStats(stats.sums + sums, norm, not_finite, finished, *waits),)
 
         zero, no_wait = tf.constant(0.0), tf.constant(0.0, tf.float64)
@@ -154,7 +154,7 @@ class TrainStep:
         before = self._undone.read() if self._options.skip else []
         batch = without_uncounted(batch)
         parts, due = self._local_parts(batch), is_due(last) if self._options.timed else False
-        (*gradients, sums), waited = timed_all_reduce_mean(parts, self._gang.replicas, due=due)
+        (*gradients, sums), exchange_wait = timed_all_reduce_mean(parts, self._gang.replicas, due=due)
         finite = tf.math.is_finite(tf.reduce_sum(sums[:_LOSS_SUMS]))
         checked = last if not self._options.skip else tf.constant(True)
         norm = tf.cond(checked, lambda: _norm(gradients), lambda: tf.constant(0.0))
@@ -168,7 +168,7 @@ class TrainStep:
             sums = tf.where(tf.logical_or(finite, tf.range(self._sums.size) == 0), sums, tf.zeros_like(sums))
         self._apply(gradients, finite)
         self._undone.restore(before, unless=finite)
-        return tf.cast(sums, tf.float64), norm, finite, waited
+        return tf.cast(sums, tf.float64), norm, finite, exchange_wait
 
     def _changed_by_skipped_step(self) -> Sequence[Any]:
         """Return the variables that a step with a non-finite loss or gradient changes before it is skipped."""

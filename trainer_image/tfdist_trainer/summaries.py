@@ -137,13 +137,13 @@ class Summaries:
 
 def own_times(report: ProgressReport) -> dict[str, float | None]:
     """Return the times of a replica in a step, in milliseconds by name; None for those that are not known."""
-    step, waited, exchange = report.step_time_millis, report.input_wait_millis, report.exchange_wait_millis
+    step, input_wait, exchange = report.step_time_millis, report.input_wait_millis, report.exchange_wait_millis
     is_measured = step is not None and exchange is not None
     return {
         "step_time_millis": step,
-        "input_wait_millis": waited,
+        "input_wait_millis": input_wait,
         "exchange_wait_millis": exchange,
-        "compute_millis": max(0.0, (step or 0.0) - (exchange or 0.0) - (waited or 0.0)) if is_measured else None,
+        "compute_millis": max(0.0, (step or 0.0) - (exchange or 0.0) - (input_wait or 0.0)) if is_measured else None,
     }
 
 

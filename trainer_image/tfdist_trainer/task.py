@@ -85,8 +85,8 @@ def _join(
     if member.size > 1:
         rendezvous.wait_for_members(member, lambda missing: _report_waiting(reporter, missing))
         seconds = build.CONNECT_SECONDS
-        lost = PeerLostError(f"a member was lost while all connected: waited {seconds:.0f} s")
-        limit = preemption.limit(seconds, lost)
+        error = PeerLostError(f"a member was lost while all connected: waited {seconds:.0f} s")
+        limit = preemption.limit(seconds, error)
     log.event("joining", rank=member.rank, members=member.size)
     with limit:
         gang = build.join(member, settings, min_shard_bytes)

@@ -83,9 +83,9 @@ def _field_indices(name: str, record: Record, columns: Sequence[Column]) -> _Fie
     if missing:
         detail = f"it has {header[:50]}{_header_hint(header, missing)}" if header else "the file is empty"
         raise ColumnAbsentError(f"{name}: line {record.line}: has no column {missing[0]!r}; {detail}")
-    if repeated := [column.name for column in columns if header.count(column.name) > 1]:
+    if duplicates := [column.name for column in columns if header.count(column.name) > 1]:
         remedy = "which of them is meant is not known; rename or remove the others"
-        raise ColumnAmbiguousError(f"{name}: line {record.line}: has several columns {repeated[0]!r}, and {remedy}")
+        raise ColumnAmbiguousError(f"{name}: line {record.line}: has several columns {duplicates[0]!r}, and {remedy}")
     return _FieldIndices(len(header), [header.index(column.name) for column in columns])
 
 

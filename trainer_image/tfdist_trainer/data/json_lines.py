@@ -36,7 +36,7 @@ def _rows(name: str, file: IO[str], columns: Sequence[Column]) -> Generator[Row,
     for number, line in enumerate(file, 1):
         if line.isspace():
             continue
-        parsed = _parsed(line)
+        parsed = _parse(line)
         if isinstance(parsed, str):
             yield Row(number, [], parsed)
             continue
@@ -49,7 +49,7 @@ def _rows(name: str, file: IO[str], columns: Sequence[Column]) -> Generator[Row,
         raise ColumnAbsentError(f"{name}: no record has a field {min(absent)!r}; they have {fields}")
 
 
-def _parsed(line: str) -> dict[str, Any] | str:
+def _parse(line: str) -> dict[str, Any] | str:
     """Return the object of `line`, or the reason why there is none."""
     try:
         value = json.loads(line.rstrip("\r\n"))

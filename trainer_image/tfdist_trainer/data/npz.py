@@ -26,7 +26,7 @@ def read(name: str, columns: Sequence[Column], bad: BadRecords) -> dict[str, Arr
     """
     values = _load(name, columns)
     for column in columns:
-        values[column.name] = _checked(name, column, values[column.name])
+        values[column.name] = _check_array(name, column, values[column.name])
     sizes = {column.name: len(values[column.name]) for column in columns}
     if len(set(sizes.values())) > 1:
         raise DataMalformedError(f"{name}: its arrays are of different lengths: {sizes}")
@@ -49,7 +49,7 @@ def _load(name: str, columns: Sequence[Column]) -> dict[str, Array]:
         raise DataMalformedError(f"{name}: not a readable .npz file: {error}") from None
 
 
-def _checked(name: str, column: Column, values: Array) -> Array:
+def _check_array(name: str, column: Column, values: Array) -> Array:
     """Return `values` in the column's shape; a last axis of size 1 may be absent in the file."""
     if column.shape[-1:] == (1,) and values.shape[1:] == column.shape[:-1]:
         values = values[..., np.newaxis]

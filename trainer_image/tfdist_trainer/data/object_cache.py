@@ -128,7 +128,7 @@ class ObjectCache:
         """Download an object, unless another process has done so; call `received` with numbers of bytes."""
         path = self._path(stored)
         try:
-            with _locked(path.with_name(f"{path.name}.partial")) as (file, partial):
+            with _lock_file(path.with_name(f"{path.name}.partial")) as (file, partial):
                 if not self._is_complete(stored):
                     bucket, _ = object_urls.split(stored.url)
                     download_object(self._open_bucket(bucket), stored, file, received)
@@ -192,7 +192,7 @@ def is_file(name: str) -> bool:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[tuple[IO[bytes], Path]]:
+def _lock_file(path: Path) -> Iterator[tuple[IO[bytes], Path]]:
     """Yield the file `path`, created if absent, and its path, while no other process or thread holds its lock."""
     while True:
         with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b") as file:

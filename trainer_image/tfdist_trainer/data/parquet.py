@@ -101,11 +101,11 @@ def _read_group(
         rows = file.metadata.row_group(group).num_rows
         bad.report(where, f"its {rows} rows are not readable: {one_line(str(error))}", rows)
         return {column.name: column.empty() for column in columns}
-    converted = {column.name: _converted(table.column(column.name), column, arrow) for column in columns}
+    converted = {column.name: _convert_column(table.column(column.name), column, arrow) for column in columns}
     return check_converted(columns, converted, lambda row: f"{where}, row {row}", bad)
 
 
-def _converted(array: Any, column: Column, arrow: Any) -> Converted:
+def _convert_column(array: Any, column: Column, arrow: Any) -> Converted:
     if (values := _as_numpy(array, column, arrow.types)) is not None:
         return Converted(values, {})
     undecodable: dict[int, str] = {}

@@ -102,11 +102,11 @@ def stream(examples: ExampleSource, epoch_range: EpochRange, *, batch_size: int,
 
     @do_not_convert
     def epoch(number: tf.Tensor) -> tf.data.Dataset:
-        resumed = number == epoch_range.epochs.start
-        skip = tf.where(resumed, tf.constant(epoch_range.skip, tf.int64), 0)
+        is_resumed = number == epoch_range.epochs.start
+        skip = tf.where(is_resumed, tf.constant(epoch_range.skip, tf.int64), 0)
         epoch_seed = None if seed is None else seed * 1_000_003 + number
         if examples.by_index:
-            start = tf.where(resumed, tf.constant(epoch_range.consumed, tf.int64), 0)
+            start = tf.where(is_resumed, tf.constant(epoch_range.consumed, tf.int64), 0)
             return prepare(BatchOrder(batch_size, epoch_seed, start=start, share=epoch_range.share))
         order = BatchOrder(batch_size, epoch_seed, skip)
         batches = prepare(order)

@@ -63,7 +63,7 @@ class RecordReader:
             ValueError: a file cannot be read any more, or a record does not have its checksum.
         """
         records = self._with_checksums(indices)
-        if not _undamaged(records):
+        if not _is_intact(records):
             raise ValueError("the checksum of a record is wrong")
         return _data(records)
 
@@ -75,7 +75,7 @@ class RecordReader:
         """
         records = self._with_checksums(indices)
         damaged = (
-            [] if _undamaged(records) else [index for index in range(len(records)) if not _undamaged(records[[index]])]
+            [] if _is_intact(records) else [index for index in range(len(records)) if not _is_intact(records[[index]])]
         )
         records = _data(records)
         records[damaged] = None
@@ -100,7 +100,7 @@ class RecordReader:
             Path(
                 local(self._files[file])
             ).stat()  # an open file can be read after it is deleted, and is missing at a restart
-            with self._opened(file) as descriptor:
+            with self._descriptor(file) as descriptor:
                 for position, (size, start) in enumerate(zip(sizes, starts, strict=True)):
                     records[position] = os.pread(descriptor, size, start)
         except OSError as error:
@@ -110,7 +110,7 @@ class RecordReader:
         return records
 
     @contextmanager
-    def _opened(self, file: int) -> Iterator[int]:
+    def _descriptor(self, file: int) -> Iterator[int]:
         """Yield the descriptor of a file, which stays open unless too many files are open."""
         descriptor = self._open.get(file)
         if descriptor is not None:
@@ -126,7 +126,7 @@ class RecordReader:
                 os.close(descriptor)
 
 
-def _undamaged(records: npt.NDArray[np.object_]) -> bool:
+def _is_intact(records: npt.NDArray[np.object_]) -> bool:
     """Return whether each of `records` has the checksum that follows it."""
     octets = [np.frombuffer(record, np.uint8) for record in records]
     stored = np.frombuffer(b"".join(record[-FOOTER:] for record in records), "<u4")

@@ -234,8 +234,8 @@ class TFRecordSource(FileSource):
         records = tf.data.TFRecordDataset(name, compression_type=kind, buffer_size=1 << 20)
         if not self._options.skip_bad:
             return records
-        undamaged = records.take(count).enumerate(first).filter(lambda index, _: self._is_good(index))
-        return undamaged.map(lambda _, record: record)
+        valid = records.take(count).enumerate(first).filter(lambda index, _: self._is_good(index))
+        return valid.map(lambda _, record: record)
 
     @do_not_convert
     def _is_good(self, index: tf.Tensor) -> tf.Tensor:

@@ -36,7 +36,7 @@ def read(name: str, columns: Sequence[Column], bad: BadRecords) -> dict[str, Arr
     if text is None:
         return {column.name: column.empty() for column in columns}
     values = {TEXT: text, LABEL: PurePosixPath(name).parent.name}
-    converted = {column.name: _converted(values[column.name], column) for column in columns}
+    converted = {column.name: _convert_column(values[column.name], column) for column in columns}
     return check_converted(columns, converted, lambda _row: name, bad)
 
 
@@ -69,7 +69,7 @@ def _problem(text: str) -> tuple[int, str] | None:
     return None
 
 
-def _converted(value: str, column: Column) -> Converted:
+def _convert_column(value: str, column: Column) -> Converted:
     values, problems = convert([value], column)
     hint = "; list the names of the folders in training.config.classes" if column.name == LABEL else ""
     return Converted(values, {row: f"{problem}{hint}" for row, problem in problems.items()})

@@ -58,10 +58,10 @@ def read(name: str, columns: Sequence[Column], bad: BadRecords, syntax: Syntax) 
     except UNREADABLE as error:
         # The records before the damage are read: it does not affect them.
         bad.report(f"{name}: after line {line}", f"the rest of the file is not readable: {error}")
-    return _converted(name, columns, lines, rows, bad, syntax)
+    return _convert_rows(name, columns, lines, rows, bad, syntax)
 
 
-def _converted(
+def _convert_rows(
     name: str, columns: Sequence[Column], lines: list[int], rows: list[list[Any]], bad: BadRecords, syntax: Syntax
 ) -> dict[str, Array]:
     """Return the columns of `rows`, the values of `lines`."""

@@ -51,7 +51,7 @@ def complete(name: str, *, gzip: bool) -> Frames:
         raise DataMalformedError(f"{name}: cannot be read: {error.strerror}") from None
     if records.problem is not None:
         hint = "" if records.count else tfrecord_hint(name, compressed=gzip)
-        raise DataMalformedError(f"{name}: {_damaged(gzip, records.count, records.problem)}{hint}")
+        raise DataMalformedError(f"{name}: {_damage_message(gzip, records.count, records.problem)}{hint}")
     return records
 
 
@@ -74,16 +74,16 @@ def check(name: str, columns: Sequence[Column], bad: BadRecords, *, gzip: bool) 
         DataMalformedError: a record is bad, and `bad` does not skip; the message has its index.
         ColumnAbsentError: no record has a column.
     """
-    checked = graph(lambda batch: _decode_all(batch, columns), reduce_retracing=True)
+    decode_graph = graph(lambda batch: _decode_all(batch, columns), reduce_retracing=True)
     bad_indices: list[int] = []
     records_read = 0
     for part in _parts(name, gzip=gzip):
-        if not _match(checked, part.records):
+        if not _match(decode_graph, part.records):
             bad_indices += _find(name, records_read, part.records, columns, bad)
         records_read += len(part.records)
         if part.problem is not None:
             hint = "" if records_read else tfrecord_hint(name, compressed=gzip)
-            bad.report(name, f"{_damaged(gzip, records_read, part.problem)}{hint}", part.lost)
+            bad.report(name, f"{_damage_message(gzip, records_read, part.problem)}{hint}", part.lost)
     if bad_indices and len(bad_indices) >= records_read:
         _check_columns_exist(name, columns, gzip=gzip)
     return records_read, tuple(bad_indices)
@@ -204,13 +204,13 @@ def _compressed_parts(name: str) -> Iterator[_Part]:
         yield _Part(readable, one_line(error.message), lost)
 
 
-def _match(checked: Callable[[tf.Tensor], object], records: Sequence[bytes | None]) -> bool:
+def _match(decode_graph: Callable[[tf.Tensor], object], records: Sequence[bytes | None]) -> bool:
     """Return whether all `records` are undamaged and match the columns."""
     if None in records:
         return False
     try:
         if records:
-            checked(tf.constant(records, tf.string))
+            decode_graph(tf.constant(records, tf.string))
     except _INVALID:
         return False
     return True
@@ -244,5 +244,5 @@ def _check_columns_exist(name: str, columns: Sequence[Column], *, gzip: bool) ->
         raise ColumnAbsentError(f"{name}: no record has a feature {min(absent)!r}; they have {sorted(names)[:50]}")
 
 
-def _damaged(gzip: bool, records: int, reason: str) -> str:
+def _damage_message(gzip: bool, records: int, reason: str) -> str:
     return f"damaged or not a TFRecord file{' of GZIP' if gzip else ''}, after {records} records: {reason}"

@@ -87,25 +87,25 @@ class ReplicaStep:
         pairs = zip(gradients, variables, strict=True)
         # Operations on sparse rows can lose the static shape of a dense gradient.
         weighted = [
-            tf.ensure_shape(_weighted(each, weight), variable.shape) for each, variable in pairs if _is_dense(each)
+            tf.ensure_shape(_apply_weight(each, weight), variable.shape) for each, variable in pairs if _is_dense(each)
         ]
         parts = [*weighted, self.examples[None], self.examples]
         (*means, total), wait = timed_all_reduce_mean(parts, self._replicas, due=self._due)
         dense, waits = iter(means), [wait]
         result = [
-            next(dense) if _is_dense(each) else each if each is None else self._joined(each, weight, total[0], waits)
+            next(dense) if _is_dense(each) else each if each is None else self._gather(each, weight, total[0], waits)
             for each in gradients
         ]
         if self._due is not False:
             self._waits.append(tf.reduce_max(waits))  # at the same time
         return result
 
-    def _joined(
+    def _gather(
         self, rows: tf.IndexedSlices, weight: tf.Tensor | None, total: tf.Tensor, waits: list[tf.Tensor]
     ) -> tf.IndexedSlices:
         """Return the `rows` of all replicas, for the mean over `total` examples; a collective, added to the `waits`."""
         self.has_joined_rows = True
-        values = _weighted(rows.values, weight)
+        values = _apply_weight(rows.values, weight)
         started = None if self._due is False else time_after([values], due=self._due)
         with tf.control_dependencies([] if started is None else [started]):
             weighted = tf.IndexedSlices(tf.identity(values), rows.indices, rows.dense_shape)
@@ -148,7 +148,7 @@ class ReplicaStep:
 
     def weighted_means(self, values: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         """Return the means over all replicas of numbers of each local batch, in float32; a collective."""
-        weighted = [_weighted(tf.cast(value, tf.float32), self.examples) for value in values]
+        weighted = [_apply_weight(tf.cast(value, tf.float32), self.examples) for value in values]
         *totals, examples = all_reduce_sum([*weighted, self.examples], self._replicas)
         return [tf.math.divide_no_nan(total, examples) for total in totals]
 
@@ -181,7 +181,7 @@ def running() -> ReplicaStep:
     return step
 
 
-def _weighted(value: tf.Tensor, weight: tf.Tensor | None) -> tf.Tensor:
+def _apply_weight(value: tf.Tensor, weight: tf.Tensor | None) -> tf.Tensor:
     """Return the product; 0 if the weight is, as without examples the value may be NaN, a mean over nothing.
 
     Without a `weight` return the value.

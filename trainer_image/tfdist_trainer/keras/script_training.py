@@ -89,7 +89,7 @@ class ScriptTraining:
         def fit(model: Any, *args: Any, **kwargs: Any) -> Any:
             if self._fit is not None or not self._is_of_gang(model):  # a `fit` within a callback is a part of it
                 return original(model, *args, **kwargs)
-            with _ending_with_its_exit_code():
+            with _exit_on_error():
                 return self._run(original, model, signature.bind(model, *args, **kwargs).arguments)
 
         return fit
@@ -161,8 +161,8 @@ class ScriptTraining:
         model.make_train_function()
         if isinstance(model.train_function, StepFunction):
             model.train_function.observer = self._fit
-        elif not isinstance(model.train_function, _Observed):
-            model.train_function = _Observed(model, model.train_function, self)
+        elif not isinstance(model.train_function, _ObservedTrainFunction):
+            model.train_function = _ObservedTrainFunction(model, model.train_function, self)
 
     def _is_of_gang(self, model: Any) -> bool:
         """Return whether all members of the gang train `model` together."""
@@ -178,9 +178,9 @@ class ScriptTraining:
             return
         self._saved_at = key
         snapshot, seconds = fit.snapshot()
-        self._checkpoints.save(cursor, snapshot, seconds, self._evaluated(cursor.step))
+        self._checkpoints.save(cursor, snapshot, seconds, self._on_written(cursor.step))
 
-    def _evaluated(self, step: int) -> Written:
+    def _on_written(self, step: int) -> Written:
         """Return what to do with a checkpoint at `step`: it may have the model of the last evaluation."""
         evaluations = script.evaluations()
         result = evaluations.newest
@@ -205,7 +205,7 @@ class ScriptTraining:
         """Save what the script has ended with, and name it as final, unless an exception has ended the script."""
         if hasattr(sys, "last_type") or self._last is None:
             return
-        with _ending_with_its_exit_code():
+        with _exit_on_error():
             self._save(self._last)
             self._checkpoints.wait()
             self._report()
@@ -226,7 +226,7 @@ class ScriptTraining:
         script.report_exports(exported)
 
 
-class _Observed:
+class _ObservedTrainFunction:
     """The train function of a model on one worker, which notifies the running `fit` of its calls."""
 
     def __init__(self, model: Any, function: Callable[..., Any], training: ScriptTraining) -> None:
@@ -245,7 +245,7 @@ class _Observed:
 
 
 @contextlib.contextmanager
-def _ending_with_its_exit_code() -> Iterator[None]:
+def _exit_on_error() -> Iterator[None]:
     """End this process with the exit code of a `TrainerError`, as the trainer does."""
     try:
         yield

@@ -130,14 +130,14 @@ class StepFunction:
 
     def _one_by_one(self, block: Block) -> "_CallResults":
         outputs, finished, waits = None, 0, [tf.zeros([2], tf.float64)]
-        began = time.monotonic()
+        started_at = time.monotonic()
         # The range first: it ends the block without taking a batch of the next one.
         for finished, batch in zip(range(1, block.steps + 1), block.iterator, strict=False):
-            waited = time.monotonic() - began
+            input_wait = time.monotonic() - started_at
             last = tf.constant(finished == block.steps)
             outputs, exchange = self._single_step(batch, last, may_be_empty=block.source.may_be_empty)
-            waits.append(tf.stack([tf.constant(waited, tf.float64), exchange]))
-            began = time.monotonic()
+            waits.append(tf.stack([tf.constant(input_wait, tf.float64), exchange]))
+            started_at = time.monotonic()
         return *self._results(outputs, self._of_this_worker()), finished, _of_steps(tf.add_n(waits), finished)
 
     def _steps_on(self, iterator: Any, steps: tf.Tensor, of_worker: tf.Tensor, may_be_empty: bool) -> Any:
@@ -148,7 +148,7 @@ class StepFunction:
         The end of the data is a condition of the loop: an error within the graph would cut off the updates of the step
         before, and run those of the next one that do not depend on the batch.
         """
-        carried = _Carried(self._trace(iterator, may_be_empty).structured_outputs[0])
+        loop_outputs = _Carried(self._trace(iterator, may_be_empty).structured_outputs[0])
         timed = self._is_timed()
 
         def has_next(finished: tf.Tensor, batch: Any, *_: tf.Tensor) -> tf.Tensor:
@@ -162,13 +162,13 @@ class StepFunction:
             if timed:  # The next batch is fetched during the step.
                 ended = time_when(exchange)
                 waits += tf.stack([time_when((following, ended)) - ended, exchange])
-            return (finished + 1, following, waits, *carried.tensors(outputs))
+            return (finished + 1, following, waits, *loop_outputs.tensors(outputs))
 
-        began = tf.timestamp() if timed else None
+        started_at = tf.timestamp() if timed else None
         first = iterator.get_next_as_optional()
-        waits = tf.stack([time_when(first) - began, 0.0]) if timed else tf.zeros([2], tf.float64)
-        finished, _, waits, *last = tf.while_loop(has_next, body, (tf.constant(0), first, waits, *carried.zeros()))
-        return *self._results_of(carried.outputs(last), of_worker), finished, _of_steps(waits, finished)
+        waits = tf.stack([time_when(first) - started_at, 0.0]) if timed else tf.zeros([2], tf.float64)
+        finished, _, waits, *last = tf.while_loop(has_next, body, (tf.constant(0), first, waits, *loop_outputs.zeros()))
+        return *self._results_of(loop_outputs.outputs(last), of_worker), finished, _of_steps(waits, finished)
 
     def _is_timed(self) -> bool:
         return self.times is not None and has_clock()
@@ -179,9 +179,9 @@ class StepFunction:
         `last`, bool [], is whether this is the last step of a call.
         """
         with local_updates(self._strategy):
-            *outputs, waited = self._strategy.run(self._replica, args=(batch, last, may_be_empty))
+            *outputs, exchange_wait = self._strategy.run(self._replica, args=(batch, last, may_be_empty))
         # The local replica that computes longest waits least; a worker is as slow as its slowest replica.
-        return tuple(outputs), tf.reduce_min(self._strategy.experimental_local_results(waited))
+        return tuple(outputs), tf.reduce_min(self._strategy.experimental_local_results(exchange_wait))
 
     def _replica(self, batch: Any, last: tf.Tensor, may_be_empty: bool) -> tuple[Any, tf.Tensor, tf.Tensor]:
         """Run one step on one replica.
@@ -245,11 +245,11 @@ class StepFunction:
         metrics = [variable.value.read_value() for variable in self._model.metrics_variables]
         averaged = [variable.value for variable in self._assigned]
         replicas = self._worker.replicas
-        added = all_reduce_sum([*metrics, *(each.read_value() for each in averaged), tf.identity(of_worker)], replicas)
-        means = added[len(metrics) : -1]
+        sums = all_reduce_sum([*metrics, *(each.read_value() for each in averaged), tf.identity(of_worker)], replicas)
+        means = sums[len(metrics) : -1]
         for variable, total in zip(averaged, means, strict=True):
             variable.assign(total / tf.cast(replicas, total.dtype))
-        return added[: len(metrics)], added[-1] / replicas
+        return sums[: len(metrics)], sums[-1] / replicas
 
     def _means(self, outputs: tuple[Any, tf.Tensor]) -> Any:
         values, examples = outputs

@@ -145,11 +145,11 @@ class CallbackState:
     _begin: dict[str, tuple[str, dict[str, Any]]] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._begin = self._encoded()
+        self._begin = self._encode()
 
     def changed(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the changed attributes as JSON has them, and their arrays by name."""
-        changes = {name: code for name, code in self._encoded().items() if not _equal(code, self._begin.get(name))}
+        changes = {name: code for name, code in self._encode().items() if not _equal(code, self._begin.get(name))}
         arrays = {key: array for _, parts in changes.values() for key, array in parts.items()}
         return {name: json.loads(text) for name, (text, _) in changes.items()}, arrays
 
@@ -158,7 +158,7 @@ class CallbackState:
         for name, value in values.items():
             setattr(self.callback, name, decoded(value, arrays))
 
-    def _encoded(self) -> dict[str, tuple[str, dict[str, Any]]]:
+    def _encode(self) -> dict[str, tuple[str, dict[str, Any]]]:
         attributes = {}
         for name, value in vars(self.callback).items():
             if name in _NOT_STATE:

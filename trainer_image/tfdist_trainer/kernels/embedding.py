@@ -31,7 +31,7 @@ def gather_rows(model: Any) -> None:
 
 def without_duplicates(gradients: Sequence[Any]) -> list[Any]:
     """Return `gradients` with each row of an `IndexedSlices` once: less to send, and the norm of the dense gradient."""
-    return [_summed(each) if isinstance(each, tf.IndexedSlices) else each for each in gradients]
+    return [_sum_duplicates(each) if isinstance(each, tf.IndexedSlices) else each for each in gradients]
 
 
 def of_all_rows(gradients: Sequence[Any], variables: Sequence[Any]) -> list[tf.Tensor]:
@@ -53,7 +53,7 @@ def _call(layer: Any, by_keras: Callable[[Any], Any], inputs: Any) -> Any:
     return tf.cast(tf.gather(table, rows), layer.compute_dtype)
 
 
-def _summed(slices: tf.IndexedSlices) -> tf.IndexedSlices:
+def _sum_duplicates(slices: tf.IndexedSlices) -> tf.IndexedSlices:
     rows, positions = tf.unique(slices.indices)
     values = tf.math.unsorted_segment_sum(slices.values, positions, tf.size(rows))
     return tf.IndexedSlices(values, rows, slices.dense_shape)

@@ -39,9 +39,9 @@ class MetricCollection:
     ) -> None:
         self.metrics = tuple(metric if isinstance(metric, Metric) else KerasMetric(metric) for metric in metrics)
         names = Counter(metric.name for metric in self.metrics)
-        if repeated := [name for name, count in names.items() if count > 1]:
+        if duplicates := [name for name, count in names.items() if count > 1]:
             raise ConfigurationError(
-                f"training.program: metrics() returns two metrics with the name {repeated[0]!r}; names must differ, "
+                f"training.program: metrics() returns two metrics with the name {duplicates[0]!r}; names must differ, "
                 "and 'loss' is that of loss()"
             )
         self.size = 1 + sum(metric.size for metric in self.metrics)

@@ -90,8 +90,8 @@ class Program(ABC):
         buffer = self.config.shuffle_buffer
 
         def batches(order: BatchOrder) -> tf.data.Dataset:
-            mixed = order.seed is not None and buffer > 1
-            shuffled = dataset.shuffle(buffer, seed=order.seed, reshuffle_each_iteration=False) if mixed else dataset
+            shuffles = order.seed is not None and buffer > 1
+            shuffled = dataset.shuffle(buffer, seed=order.seed, reshuffle_each_iteration=False) if shuffles else dataset
             return streamed_batches(shuffled, order)
 
         return ExampleSource(count=_count(dataset, split), batches=batches, decode=_as_is)

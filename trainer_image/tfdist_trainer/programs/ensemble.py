@@ -68,8 +68,8 @@ class Ensemble(Program):
                 )
         return ExampleSource(
             count=first.count,
-            batches=lambda order: _zipped(sources, order),
-            decode=lambda *elements: _decoded(sources, elements),
+            batches=lambda order: _zip(sources, order),
+            decode=lambda *elements: _decode(sources, elements),
             skipped=first.skipped,
             first_skipped=first.first_skipped,
             parallel=first.parallel,
@@ -104,12 +104,12 @@ class EnsembleModel:
         return self._mean([_as_float32(call(features[place], training=training)) for call, place in self._calls])
 
 
-def _zipped(sources: Sequence[ExampleSource], order: BatchOrder) -> tf.data.Dataset:
+def _zip(sources: Sequence[ExampleSource], order: BatchOrder) -> tf.data.Dataset:
     batches = tf.data.Dataset.zip(tuple(source.batches(order) for source in sources))
     return batches.map(do_not_convert(lambda *parts: (tuple(part[0] for part in parts), parts[0][1])))
 
 
-def _decoded(sources: Sequence[ExampleSource], elements: Sequence[Any]) -> tuple[Any, ...]:
+def _decode(sources: Sequence[ExampleSource], elements: Sequence[Any]) -> tuple[Any, ...]:
     """Return the features of each source, and the labels and weights of the first.
 
     A step fails if another source has other labels: its examples are others, or in another order.

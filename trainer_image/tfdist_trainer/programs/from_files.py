@@ -128,12 +128,12 @@ class FromFiles(BuiltIn):
         def batches(order: BatchOrder) -> tf.data.Dataset:
             buffer = self.config.shuffle_buffer
             shuffled = order if buffer > 1 else replace(order, seed=None)
-            seeded = augments and order.seed is not None
+            uses_seeds = augments and order.seed is not None
             if isinstance(source, IndexedSource):
                 indices = source.indices(shuffled)
-                return source.read(_with_example_seeds(indices, order) if seeded else indices, order.size)
+                return source.read(_with_example_seeds(indices, order) if uses_seeds else indices, order.size)
             dataset = source.ordered(shuffled, buffer)
-            return _with_seeds(dataset, order, shard) if seeded else dataset
+            return _with_seeds(dataset, order, shard) if uses_seeds else dataset
 
         def decode(elements: tf.Tensor, seeds: tf.Tensor | None = None) -> tuple[Any, ...]:
             columns = self.prepare(source.decode(elements), seeds)

@@ -58,7 +58,7 @@ class ImageClassification(FromFiles):
     def model(self) -> keras.Model:
         """Return a model from uint8 images [batch, *imageShape] to logits [batch, classes]."""
         if self.config.model.endswith(".keras"):
-            return logits_of(self._saved(), f"{PATH}.model")[0]
+            return logits_of(self._load_saved_model(), f"{PATH}.model")[0]
         # Pixels are scaled inside the model, so that serving takes the same bytes as training.
         image = keras.layers.Input(self.config.image_shape, dtype="uint8")
         hidden = keras.layers.Rescaling(1 / 255)(image)
@@ -75,7 +75,7 @@ class ImageClassification(FromFiles):
         """Return `model`; with the softmax that ends the file from which it was loaded, if there is one."""
         if not self.config.model.endswith(".keras"):
             return model
-        _, had_softmax = logits_of(self._saved(), f"{PATH}.model")
+        _, had_softmax = logits_of(self._load_saved_model(), f"{PATH}.model")
         return with_softmax(model) if had_softmax else model
 
     def _plain(self, hidden: Any) -> Any:
@@ -106,7 +106,7 @@ class ImageClassification(FromFiles):
                 hidden = keras.layers.ReLU()(keras.layers.Add()([hidden, inner]))
         return keras.layers.GlobalAveragePooling2D()(hidden)
 
-    def _saved(self) -> keras.Model:
+    def _load_saved_model(self) -> keras.Model:
         path, field = self.config.model, f"{PATH}.model"
         try:
             model = keras.models.load_model(path, compile=False)

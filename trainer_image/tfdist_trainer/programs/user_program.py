@@ -62,11 +62,11 @@ def checked(program: Program) -> Program:
         "serving_model": _check_model,
     }
     for name, check in checks.items():
-        setattr(program, name, _guarded(name, getattr(program, name), check))
+        setattr(program, name, _with_checks(name, getattr(program, name), check))
     return program
 
 
-def _guarded(name: str, method: Callable[..., Any], check: Callable[[Any], None]) -> Callable[..., Any]:
+def _with_checks(name: str, method: Callable[..., Any], check: Callable[[Any], None]) -> Callable[..., Any]:
     @functools.wraps(method)
     def guarded(*arguments: Any, **options: Any) -> Any:
         try:

@@ -70,18 +70,18 @@ def _resolves(address: str) -> bool:
 def _wait(
     addresses: Sequence[str],
     is_ready: Callable[[str], bool],
-    expectation: str,
+    goal: str,
     report: Callable[[str], None],
     timeout_seconds: float,
 ) -> None:
-    started = time.monotonic()
-    reported = started - REPEAT_SECONDS + 1.0
+    started_at = time.monotonic()
+    reported_at = started_at - REPEAT_SECONDS + 1.0
     pause = retry_delays()
     while missing := [address for address in addresses if not is_ready(address)]:
-        waited = time.monotonic() - started
-        if waited > timeout_seconds:
-            raise PeerLostError(f"waited {waited:.0f} s for {', '.join(missing)} {expectation}: were the pods created?")
-        if time.monotonic() - reported > REPEAT_SECONDS:
-            reported = time.monotonic()
-            report(f"waiting for {', '.join(missing)} {expectation}")
+        elapsed = time.monotonic() - started_at
+        if elapsed > timeout_seconds:
+            raise PeerLostError(f"waited {elapsed:.0f} s for {', '.join(missing)} {goal}: were the pods created?")
+        if time.monotonic() - reported_at > REPEAT_SECONDS:
+            reported_at = time.monotonic()
+            report(f"waiting for {', '.join(missing)} {goal}")
         time.sleep(next(pause))

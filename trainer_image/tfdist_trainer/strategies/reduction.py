@@ -29,7 +29,7 @@ class Pack:
 
 def all_reduce_sum(tensors: Sequence[tf.Tensor], replicas: int) -> list[tf.Tensor]:
     """Return the sums over all `replicas` of `tensors`; a collective."""
-    return list(tensors) if replicas == 1 else _unpacked(_reduced(_packed(tensors)), tensors)
+    return list(tensors) if replicas == 1 else _unpack(_all_reduce(_pack(tensors)), tensors)
 
 
 def all_reduce_mean(parts: Sequence[tf.Tensor], replicas: int) -> list[tf.Tensor]:
@@ -53,31 +53,31 @@ def timed_all_reduce_mean(
     no_wait = tf.constant(0.0, tf.float64)
     if replicas == 1:
         return list(parts[:-1]), no_wait
-    packs = _packed(parts)
+    packs = _pack(parts)
     if due is False:
-        return _means(_reduced(packs), parts), no_wait
+        return _means(_all_reduce(packs), parts), no_wait
     computed = time_after([pack.flat for pack in packs], due=due)
     # The clock must run before the exchange of what is computed last, but earlier packs must not wait for it.
     last = {pack.flat.dtype: number for number, pack in enumerate(packs)}.values()
     with tf.control_dependencies([computed]):
         packs = [replace(pack, flat=tf.identity(pack.flat)) if n in last else pack for n, pack in enumerate(packs)]
-    reduced = _reduced(packs)
+    reduced = _all_reduce(packs)
     return _means(reduced, parts), time_after([pack.flat for pack in reduced], due=due) - computed
 
 
 def _means(reduced: Sequence[Pack], parts: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     """Return the means over all replicas of the gradients in `parts`, and the sums, from their sums `reduced`."""
-    *_, sums, weight = _unpacked(reduced, parts)
+    *_, sums, weight = _unpack(reduced, parts)
     # A step without any example, which only a restart with another layout can cause, must change nothing
     # and not divide by zero.
     means = [
         replace(pack, flat=pack.flat * tf.math.divide_no_nan(tf.ones([], dtype), tf.cast(weight, dtype)))
         for pack, dtype in ((pack, pack.flat.dtype) for pack in reduced)
     ]
-    return [*_unpacked(means, parts)[:-2], sums]
+    return [*_unpack(means, parts)[:-2], sums]
 
 
-def _packed(tensors: Sequence[tf.Tensor]) -> list[Pack]:
+def _pack(tensors: Sequence[tf.Tensor]) -> list[Pack]:
     """Return `tensors` in packs, those of the last tensors first."""
     groups: list[list[int]] = []
     of_type: dict[tf.DType, tuple[list[int], int]] = {}
@@ -95,12 +95,12 @@ def _packed(tensors: Sequence[tf.Tensor]) -> list[Pack]:
     ]
 
 
-def _reduced(packs: Sequence[Pack]) -> list[Pack]:
+def _all_reduce(packs: Sequence[Pack]) -> list[Pack]:
     context = tf.distribute.get_replica_context()
     return [replace(pack, flat=context.all_reduce(tf.distribute.ReduceOp.SUM, pack.flat)) for pack in packs]
 
 
-def _unpacked(packs: Sequence[Pack], like: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+def _unpack(packs: Sequence[Pack], like: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     """Return the elements of `packs` in the shapes of `like`."""
     tensors: dict[int, tf.Tensor] = {}
     for pack in packs:

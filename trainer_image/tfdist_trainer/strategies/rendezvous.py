@@ -46,14 +46,14 @@ def wait_for_members(
     Raises:
         PeerLostError: after `timeout_seconds`, with the addresses of the missing members.
     """
-    started = time.monotonic()
-    wait = RendezvousWait(report_missing, started + timeout_seconds)
+    started_at = time.monotonic()
+    wait = RendezvousWait(report_missing, started_at + timeout_seconds)
     if member.is_chief:
         RendezvousServer(member, wait).run()
     else:
         _follow(member, wait)
     report_missing([])
-    log.event("rendezvous-complete", members=member.size, seconds=time.monotonic() - started)
+    log.event("rendezvous-complete", members=member.size, seconds=time.monotonic() - started_at)
 
 
 class RendezvousWait:
