@@ -18,7 +18,7 @@ from typing import Any, Final
 import yaml
 from support.api import Api, Json
 from support.e2e import Cluster, example, prepared
-from support.failing import Scene
+from support.failing_jobs import JobNamespace
 from support.polling import wait_for
 from support.rounds import Rounds, training
 
@@ -97,7 +97,7 @@ def _measured(cluster: Cluster, images: dict[str, str], workers: int, options: a
 
 
 def _ours(cluster: Cluster, workers: int, kills: int, **spec: Any) -> Recoveries:
-    rounds = Rounds(Scene(cluster), NAME, poll_seconds=POLL_SECONDS)
+    rounds = Rounds(JobNamespace(cluster), NAME, poll_seconds=POLL_SECONDS)
     with training(rounds, _job(workers, **spec)) as gang:
         return _recoveries(gang, workers, kills, whole="command" in spec)
 
@@ -159,7 +159,7 @@ class Foreign(Rounds):
 def _tfjob(cluster: Cluster, image: str, workers: int) -> Iterator[Foreign]:
     """Run the same program as a TFJob until the block ends."""
     in_namespace = f"--namespace={cluster.namespace}"
-    gang = Foreign(Scene(cluster), NAME, poll_seconds=POLL_SECONDS)
+    gang = Foreign(JobNamespace(cluster), NAME, poll_seconds=POLL_SECONDS)
     cluster.kubectl.run("delete", "tfjob", NAME, in_namespace, "--ignore-not-found")
     before = gang.now()
     folder = f"{NAME}-{datetime.now(UTC):%H%M%S}"

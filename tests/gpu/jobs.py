@@ -61,7 +61,7 @@ class Job:
         self.workers: dict[int, Fork] = {}
 
     def start(self, attempt: int = 0, hold_at: str = "") -> None:
-        """Start all workers; they stop at the places `hold_at` of `support.held_program`."""
+        """Start all workers; they stop at the places `hold_at` of `support.breakpoint_program`."""
         for index, _ in enumerate(self._addresses):
             holds = {"HOLD_AT": hold_at, "HOLD_FILE": str(self.hold_file)} if hold_at else {}
             self.workers[index] = Fork(self._environ(index, attempt) | holds, self.folder / f"out-{index}")

@@ -10,8 +10,8 @@ import pytest
 import yaml
 from support.api import Api, Json
 from support.command_user import CommandUser
-from support.played_sweep import NAME, await_sweep, await_trials, change, create, end, sweep
 from support.polling import wait_for
+from support.scripted_sweep import NAME, await_sweep, await_trials, change, create, end, sweep
 from support.sweeps import sweep_manifest
 
 pytestmark = pytest.mark.integration

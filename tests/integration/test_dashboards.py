@@ -8,10 +8,10 @@ from typing import Final
 
 import pytest
 from support.api import JOBS, Api
+from support.monitored_installation import Installation, monitored_installation
 from support.polling import wait_for
 from support.prometheus import Series
 from support.trainers import report
-from support.watched import Installation, watched
 
 from tfdist_demo.helm import CHART
 
@@ -35,7 +35,7 @@ def installation(api: Api, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     """Jobs that train, succeed, fail, are restarted or get no pods; Prometheus has scraped all of it."""
     namespace = f"test-{uuid.uuid4().hex[:8]}"
     api.do("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
-    with watched(api, namespace, tmp_path_factory.mktemp("watched")) as made:
+    with monitored_installation(api, namespace, tmp_path_factory.mktemp("monitored")) as made:
         for name in ("trains", "done", "failed", "crashed"):
             made.submit(name)
         missing = {"spec": {"priorityClassName": "missing"}}

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 
 import pytest
 from support.api import Api, Json
-from support.crashes import controlled, logs_of, namespaces, runs_in
-from support.dying_controller import Run
+from support.controller_crashes import controlled, logs_of, namespaces, runs_in
+from support.crashing_controller import Run
 from support.factories import manifest, termination_message
 from support.history import Change, recorded
 from support.polling import wait_for

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 
 import pytest
 from support.api import Api, Json
-from support.crashes import controlled, logs_of, namespaces, runs_in
-from support.dying_controller import Run
+from support.controller_crashes import controlled, logs_of, namespaces, runs_in
+from support.crashing_controller import Run
 from support.history import Change, recorded
-from support.played_sweep import create, end, sweep, trials
+from support.scripted_sweep import create, end, sweep, trials
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]
 

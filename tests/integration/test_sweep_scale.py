@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from support.api import Api
 from support.controller import controller as run_controller
-from support.played_sweep import NAME, create, end, statuses, sweep
+from support.scripted_sweep import NAME, create, end, statuses, sweep
 
 from tfdist.api.sweep_resource import MAX_TRIALS
 

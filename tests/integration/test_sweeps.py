@@ -6,7 +6,8 @@ import pytest
 from support.api import Api
 from support.controller import controller as run_controller
 from support.factories import manifest
-from support.played_sweep import (
+from support.polling import wait_for
+from support.scripted_sweep import (
     NAME,
     SWEEPS,
     await_sweep,
@@ -18,7 +19,6 @@ from support.played_sweep import (
     sweep,
     trials,
 )
-from support.polling import wait_for
 
 from tfdist.api.sweep import TFDistSweep
 from tfdist.sweeps.values import trial_values

@@ -9,9 +9,9 @@ from support.api import JOBS, Api, Json
 from support.controller import ACCOUNT_NAME, RBAC, SYSTEM
 from support.controller import controller as run_controller
 from support.factories import manifest
-from support.played_sweep import SWEEPS
 from support.polling import wait_for
 from support.ports import free_ports
+from support.scripted_sweep import SWEEPS
 from support.sweeps import sweep_manifest
 
 from tfdist.validation import ValidationFailed, parse

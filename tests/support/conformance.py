@@ -87,7 +87,7 @@ def situation(
 
 
 @dataclass(frozen=True)
-class Moved:
+class ConvertedJob:
     """A converted job on the API server."""
 
     api: Api
@@ -115,7 +115,7 @@ class Moved:
 
     def await_status(self, what: str, accept: Callable[[Json], bool]) -> Json:
         """Return the status once it is as wanted."""
-        seen = wait_for(f"{self.name}: {what}", lambda: _Seen(self.status, accept))
+        seen = wait_for(f"{self.name}: {what}", lambda: _Observation(self.status, accept))
         return seen.status
 
     def await_phase(self, phase: str) -> Json:
@@ -145,7 +145,7 @@ class Moved:
 
     def await_pods(self, what: str, *names: str) -> None:
         """Wait until exactly the pods of these replicas exist."""
-        wait_for(f"{self.name}: {what}", lambda: _Seen(self.pods(), lambda pods: set(pods) == set(names)))
+        wait_for(f"{self.name}: {what}", lambda: _Observation(self.pods(), lambda pods: set(pods) == set(names)))
 
     def node_of(self, name: str) -> str:
         """Return the node of a pod; nothing while there is none."""
@@ -175,7 +175,7 @@ class Moved:
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _Observation:
     """A status, or pods, false until they are as wanted: what `wait_for` shows in its complaint."""
 
     status: Json
@@ -185,29 +185,29 @@ class _Seen:
         return self.accept(self.status)
 
 
-class Stage:
+class ConformanceCluster:
     """A namespace with the situations of a module, and a controller for it alone."""
 
     def __init__(self, api: Api, namespace: str, silent_node: str) -> None:
         self.api = api
         self.namespace = namespace
         self.silent_node = silent_node
-        self.situations: dict[str, list[Moved]] = {}
+        self.situations: dict[str, list[ConvertedJob]] = {}
         self.process: Controller | None = None
         self._numbers = itertools.count()
 
     def submit(
         self, types: Json, name: str | None = None, labels: dict[str, str] | None = None, **fields: Any
-    ) -> Moved:
+    ) -> ConvertedJob:
         """Create the job that a TFJob with these labels becomes; fake nodes run its pods."""
         given = tfjob(types, name=name or f"job-{next(self._numbers)}", **fields)
         given["metadata"] |= {"namespace": self.namespace, "labels": labels or {}}
         return self.create(convert(given).manifest)
 
-    def create(self, manifest: Json) -> Moved:
+    def create(self, manifest: Json) -> ConvertedJob:
         """Create a job that is converted already."""
         self.api.create_job(manifest)
-        return Moved(self.api, self.namespace, manifest["metadata"]["name"])
+        return ConvertedJob(self.api, self.namespace, manifest["metadata"]["name"])
 
     def prepare(self, tests: Sequence[FunctionType]) -> None:
         """Make the situations of tests; no kubelet runs their pods."""
@@ -218,7 +218,7 @@ class Stage:
         for (test, _), job in zip(given, made, strict=True):
             self.situations.setdefault(test, []).append(job)
 
-    def _arrange(self, name: str, given: Situation) -> Moved:
+    def _arrange(self, name: str, given: Situation) -> ConvertedJob:
         unscheduled = json.loads(json.dumps(given.types))
         for of_type in unscheduled.values():
             of_type["template"]["spec"]["schedulerName"] = NO_SCHEDULER
@@ -237,7 +237,7 @@ class Stage:
             self.api.do("PATCH", f"{job.path}/status", {"status": status}, "merge-patch")
         return job
 
-    def _place(self, job: Moved, pod: Json, word: str, edit: Edit | None) -> None:
+    def _place(self, job: ConvertedJob, pod: Json, word: str, edit: Edit | None) -> None:
         if edit:
             edit(self.api, pod)
         if kubelet.is_deleting(word):
@@ -273,12 +273,14 @@ def _beyond(pods: dict[str, Json], job: str, name: str) -> Json:
 
 
 @contextmanager
-def stage(api: Api, module: ModuleType, namespace: str, folder: pathlib.Path) -> Iterator[Stage]:
+def conformance_cluster(
+    api: Api, module: ModuleType, namespace: str, folder: pathlib.Path
+) -> Iterator[ConformanceCluster]:
     """Make the situations of a module's tests, then run a controller for their namespace until the block ends."""
     account = f"/api/v1/namespaces/{namespace}/serviceaccounts/default"
     wait_for("the namespace's account, without which it takes no pods", lambda: api.send("GET", account).ok)
     with kubelet.silent_node(api) as node:
-        made = Stage(api, namespace, node)
+        made = ConformanceCluster(api, namespace, node)
         made.prepare([thing for thing in vars(module).values() if isinstance(thing, FunctionType)])
         # counters are written late, so that no test passes only because it was slow
         with controller(api, folder, TFDIST_NAMESPACE=namespace, TFDIST_PROGRESS_WRITE_SECONDS="60") as running:

@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from support.api import Json
-from support.hands import on_node
+from support.node_commands import on_node
 from support.polling import wait_for
 from tfdist_cluster import shell
 from tfdist_cluster.errors import CommandError

@@ -1,4 +1,4 @@
-"""The attempts of one job on a small program that is held where a test kills it (`support.held_program`)."""
+"""The attempts of one job on a small program that is held where a test kills it (`support.breakpoint_program`)."""
 
 import signal
 from collections.abc import Mapping
@@ -105,6 +105,6 @@ class Attempts:
 
 def job(directory: Path, attempt: int = 0, *, epochs: int = 3, saves: int = SAVES) -> dict[str, Any]:
     """Return the settings of a replica; `saves` are the steps between two checkpoints."""
-    training = {"program": "support.held_program:Line", "config": {"epochs": epochs, "batchSizePerReplica": 2}}
+    training = {"program": "support.breakpoint_program:Line", "config": {"epochs": epochs, "batchSizePerReplica": 2}}
     checkpoint = {"directory": str(directory), "everySteps": saves}
     return {"training": training, "checkpoint": checkpoint, "attempt": attempt}

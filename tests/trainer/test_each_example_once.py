@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pytest
-from support.counted_program import EXAMPLES, JOURNAL, SIGNAL
+from support.recording_program import EXAMPLES, JOURNAL, SIGNAL
 from trainer.replicas import Replicas
 
 from tfdist.contract import ExitCode
@@ -119,7 +119,7 @@ def counted(launch: "Launch", tmp_path: Path, name: str) -> Counted:
             tfrecord.write(path, columns) if manner.ending == "tfrecord" else npz.save(path, **columns)
         data = {"train": f"{tmp_path}/{manner.pattern}"}
         config |= {"data": data, "numeric": ["x"], "label": "number", "normalize": "None", "hiddenUnits": [2]}
-    training = {"program": f"support.counted_program:{manner.program}", "config": config}
+    training = {"program": f"support.recording_program:{manner.program}", "config": config}
     return Counted(launch, tmp_path, manner, training)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.counted_program import EXAMPLES, JOURNAL, REPORTS, SIGNAL
+from support.recording_program import EXAMPLES, JOURNAL, REPORTS, SIGNAL
 
 from tfdist.contract import ExitCode
 from tfdist_trainer.checkpoint import CheckpointReader, DataCursor
@@ -167,7 +167,7 @@ class Job:
         # The rate is so low that the loss of an epoch does not depend on the steps before.
         data |= {"normalize": "None", "hiddenUnits": [2], "learningRate": 1e-12}
         config = data | {"epochs": EPOCHS, "batchSizePerReplica": BATCH}
-        training = {"program": "support.counted_program:FromFiles", "config": config}
+        training = {"program": "support.recording_program:FromFiles", "config": config}
         checkpoint = {"directory": str(self._folder / "ckpt"), "everySteps": 1}
         files = [self._folder / f"{self._attempts}-{rank}" for rank in range(workers)]
         environs = {

@@ -1,7 +1,7 @@
 """kill -9 of each role in each phase: the other replicas exit or report the member they wait for, and nothing is lost.
 
-The replicas run `support.held_program`, which stops where a test wants it to, so that each kill meets its phase. All
-begin from a checkpoint, and after the kill a restart goes on from the newest one and ends.
+The replicas run `support.breakpoint_program`, which stops where a test wants it to, so that each kill meets its phase.
+All begin from a checkpoint, and after the kill a restart goes on from the newest one and ends.
 """
 
 import json
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from support.held_program import COMPUTES
+from support.breakpoint_program import COMPUTES
 from support.polling import WAIT_SECONDS
 from trainer.attempts import BEGUN, DONE, ENDLESS, EXAMPLES, SAVES, Attempts, job
 from trainer.conftest import launching

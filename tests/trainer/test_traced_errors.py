@@ -65,11 +65,11 @@ class Neuron(keras.Model):  # type: ignore[misc]
         return found if self.before(training) else None
 
 
-class Given(Program):
+class StubProgram(Program):
     """A user's program of the functions that a test sets."""
 
-    given_loss: PerExample = staticmethod(differences)
-    given_metrics: Callable[[], Any] = tuple
+    stub_loss: PerExample = staticmethod(differences)
+    stub_metrics: Callable[[], Any] = tuple
     before: Callable[[bool], bool] = staticmethod(always)
 
     def model(self) -> Any:
@@ -81,15 +81,15 @@ class Given(Program):
         return tf.data.Dataset.from_tensors((tf.ones([2]), tf.ones([1])))
 
     def loss(self, labels: tf.Tensor, predictions: tf.Tensor) -> Any:
-        """Return what is given."""
-        return self.given_loss(labels, predictions)
+        """Return what the test has set."""
+        return self.stub_loss(labels, predictions)
 
     def metrics(self) -> Any:
-        """Return what is given."""
-        return Given.given_metrics()
+        """Return what the test has set."""
+        return StubProgram.stub_metrics()
 
 
-class WithoutMean(Given):
+class WithoutMean(StubProgram):
     """One whose predictions cannot be averaged."""
 
     def ensemble(self, predictions: Any) -> Any:  # noqa: ARG002  as the base class
@@ -102,10 +102,10 @@ def program(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Program]:
     def make(
         loss: PerExample = differences, metrics: Callable[[], Any] = tuple, before: Callable[[bool], bool] = always
     ) -> Program:
-        monkeypatch.setattr(Given, "given_loss", staticmethod(loss))
-        monkeypatch.setattr(Given, "given_metrics", staticmethod(metrics))
-        monkeypatch.setattr(Given, "before", staticmethod(before))
-        return choose(f"{__name__}:Given", {}).create()
+        monkeypatch.setattr(StubProgram, "stub_loss", staticmethod(loss))
+        monkeypatch.setattr(StubProgram, "stub_metrics", staticmethod(metrics))
+        monkeypatch.setattr(StubProgram, "before", staticmethod(before))
+        return choose(f"{__name__}:StubProgram", {}).create()
 
     return make
 

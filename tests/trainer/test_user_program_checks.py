@@ -31,7 +31,7 @@ def line() -> tf.data.Dataset:
 
 @dataclass
 class Results:
-    """What the methods of `Given` return."""
+    """What the methods of `StubProgram` return."""
 
     dataset: Callable[[], Any] = line
     model: Callable[[], Any] = lambda: keras.Sequential([keras.layers.Input([1]), keras.layers.Dense(1)])
@@ -39,7 +39,7 @@ class Results:
     metrics: Callable[[], Any] = tuple
 
 
-class Given(Program):
+class StubProgram(Program):
     """A user's program of the results that a test sets."""
 
     results: Results
@@ -63,8 +63,8 @@ class Given(Program):
 @pytest.fixture
 def program(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Program]:
     def make(**results: Callable[[], Any]) -> Program:
-        monkeypatch.setattr(Given, "results", Results(**results), raising=False)
-        return choose(f"{__name__}:Given", {}).create()
+        monkeypatch.setattr(StubProgram, "results", Results(**results), raising=False)
+        return choose(f"{__name__}:StubProgram", {}).create()
 
     return make
 

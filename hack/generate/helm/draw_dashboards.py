@@ -18,9 +18,9 @@ from typing import Final
 from support import controller as controllers
 from support.api import Api
 from support.control_plane import control_plane
+from support.monitored_installation import Installation, monitored_installation
 from support.prometheus import Prometheus
 from support.trainers import Reporter, report
-from support.watched import Installation, watched
 
 import dashboards
 from pictures import Line, Picture, drawn, legend_of
@@ -45,7 +45,7 @@ def main() -> None:
         api = Api(kubeconfig)
         controllers.install(api)
         api.do("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
-        with watched(api, NAMESPACE, pathlib.Path(folder), every_seconds=STEP_SECONDS) as made:
+        with monitored_installation(api, NAMESPACE, pathlib.Path(folder), every_seconds=STEP_SECONDS) as made:
             started = time.time()
             run_story(made, started, options.seconds)
             draw(made.prometheus, started, time.time())

@@ -105,28 +105,28 @@ def generator() -> dict[str, Any]:
 
 
 def each_batch() -> dict[str, Any]:
-    seen = []
+    losses = []
 
-    class Seen(keras.callbacks.Callback):  # type: ignore[misc]
+    class BatchRecorder(keras.callbacks.Callback):  # type: ignore[misc]
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-            seen.append([batch, float(logs["loss"])])
+            losses.append([batch, float(logs["loss"])])
 
-    return fitted(classifier(), callbacks=[Seen()]) | {"seen": seen}
+    return fitted(classifier(), callbacks=[BatchRecorder()]) | {"seen": losses}
 
 
 def last_batches() -> dict[str, Any]:
     """The batches that a callback sees at the end of an epoch of unknown length."""
     model = classifier()
-    seen = []
+    counts = []
 
-    class Seen(keras.callbacks.ProgbarLogger):  # type: ignore[misc]
+    class BatchCountRecorder(keras.callbacks.ProgbarLogger):  # type: ignore[misc]
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002
-            seen.append(self.seen)
+            counts.append(self.seen)
 
     # Keras itself counts a step too many at the end of a data set of unknown length.
     batches = data() if "--alone" in sys.argv else data().filter(lambda *_: True)
-    result = fitted(model, batches, epochs=4, callbacks=[Seen()])
-    return result | {"seen": seen}
+    result = fitted(model, batches, epochs=4, callbacks=[BatchCountRecorder()])
+    return result | {"seen": counts}
 
 
 def sharded_by_file() -> dict[str, Any]:

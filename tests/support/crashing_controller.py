@@ -1,6 +1,6 @@
 """Controllers that are killed before one of their changes to the cluster, each followed at once by one that lives.
 
-`python dying_controller.py RUNS`, where RUNS is a JSON list of `Run`. All are forked from one process, which has
+`python crashing_controller.py RUNS`, where RUNS is a JSON list of `Run`. All are forked from one process, which has
 imported the controller once: an import costs more than the whole life of a job.
 """
 

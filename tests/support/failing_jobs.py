@@ -51,7 +51,7 @@ def small_job(name: str, program: str, *arguments: str, replicas: int = 1, **spe
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class JobNamespace:
     """Jobs of one namespace, as `kubectl` shows them."""
 
     cluster: Cluster
@@ -133,11 +133,11 @@ class Scene:
 
 
 @contextmanager
-def own_namespace(cluster: Cluster, name: str) -> Iterator[Scene]:
+def own_namespace(cluster: Cluster, name: str) -> Iterator[JobNamespace]:
     """Make a namespace that goes with all that is in it when the block ends."""
     unique = f"{TEST_NAMESPACES}{name}-{uuid.uuid4().hex[:6]}"
     cluster.kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": unique}})
     try:
-        yield Scene(replace(cluster, namespace=unique))
+        yield JobNamespace(replace(cluster, namespace=unique))
     finally:
         cluster.kubectl.run("delete", "namespace", unique, "--wait=false")

@@ -1,4 +1,4 @@
-"""An installation that is watched: two replicas of the controller, and a Prometheus that asks both."""
+"""An installation that is monitored: two replicas of the controller, and a Prometheus that asks both."""
 
 import pathlib
 from collections.abc import Iterator
@@ -56,7 +56,9 @@ class Installation:
 
 
 @contextmanager
-def watched(api: Api, namespace: str, folder: pathlib.Path, *, every_seconds: float = 1.0) -> Iterator[Installation]:
+def monitored_installation(
+    api: Api, namespace: str, folder: pathlib.Path, *, every_seconds: float = 1.0
+) -> Iterator[Installation]:
     """Run it until the block ends; the first replica leads."""
     api.send("DELETE", LEASE)
     settings = {"TFDIST_NAMESPACE": namespace, "TFDIST_LEADER_ELECTION": "true"}

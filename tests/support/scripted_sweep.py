@@ -1,4 +1,4 @@
-"""Sweeps whose jobs a test plays: it ends their pods with the metric of each trial."""
+"""Sweeps whose jobs follow the script of a test: it ends their pods with the metric of each trial."""
 
 from collections.abc import Mapping
 from typing import Any
