@@ -66,8 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     began, load = datetime.now(UTC), os.getloadavg()[0]
     images = {
-        made.recipe.name: content.image_name(made.recipe, made.digest)
-        for made in build.images_now(tuple(content.RECIPES.values()))
+        image.recipe.name: content.image_name(image.recipe, image.digest)
+        for image in build.images_now(tuple(content.RECIPES.values()))
     }
     with prepared(images) as cluster:
         rows = [row for workers in options.workers for row in _measured(cluster, images, workers, options)]
@@ -115,14 +115,14 @@ def _job(workers: int, **spec: Any) -> Json:
 
 def _recoveries(gang: Rounds, workers: int, kills: int, *, whole: bool = False) -> Recoveries:
     """Kill one after the other; with `whole` the process that is killed is that of the container."""
-    found = []
+    recoveries = []
     for number in range(kills):
         victim = f"worker-{(number + 1) % workers}"
         killed = gang.kill_program(victim, of_container=whole)
         first = gang.steps_after(killed)
-        found.append((datetime.fromisoformat(first) - datetime.fromisoformat(killed)).total_seconds())
+        recoveries.append((datetime.fromisoformat(first) - datetime.fromisoformat(killed)).total_seconds())
         gang.steps_after(first, saved=True)
-    return Recoveries(tuple(found))
+    return Recoveries(tuple(recoveries))
 
 
 def _peers(cluster: Cluster, image: str, workers: int) -> Recoveries:
@@ -147,8 +147,8 @@ class Foreign(Rounds):
     def pods(self) -> dict[str, Json]:
         """Return its pods by replica."""
         label = f"training.kubeflow.org/job-name={self.name}"
-        found = self.cluster.kubectl.pods(self.cluster.namespace, label)
-        return {str(pod["metadata"]["name"]).removeprefix(f"{self.name}-"): pod for pod in found}
+        items = self.cluster.kubectl.pods(self.cluster.namespace, label)
+        return {str(pod["metadata"]["name"]).removeprefix(f"{self.name}-"): pod for pod in items}
 
     def described(self) -> str:
         """Return what `kubectl describe` prints of the pods."""

@@ -132,8 +132,8 @@ def test_from_another_namespace_what_the_job_opens_is_open_and_nothing_else(
 
 def test_the_controller_reads_the_progress(jobs: JobNamespace) -> None:
     def step() -> int:
-        found: int = jobs.cluster.job("serves").get("status", {}).get("progress", {}).get("step", 0)
-        return found
+        current: int = jobs.cluster.job("serves").get("status", {}).get("progress", {}).get("step", 0)
+        return current
 
     before = step()
     wait_for("a further step", lambda: step() > before)

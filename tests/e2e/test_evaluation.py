@@ -89,9 +89,11 @@ def _pod(jobs: JobNamespace, name: str) -> Json:
     """Return a pod once its process runs."""
 
     def running() -> Json | None:
-        found = next((p for p in jobs.cluster.pods(name.rpartition("-eval")[0]) if p["metadata"]["name"] == name), {})
-        states = found.get("status", {}).get("containerStatuses", ())
-        return found if any("running" in s["state"] for s in states if s["name"] == "tensorflow") else None
+        evaluator = next(
+            (p for p in jobs.cluster.pods(name.rpartition("-eval")[0]) if p["metadata"]["name"] == name), {}
+        )
+        states = evaluator.get("status", {}).get("containerStatuses", ())
+        return evaluator if any("running" in s["state"] for s in states if s["name"] == "tensorflow") else None
 
     pod = wait_for(f"{name} to run", running, PATIENCE_SECONDS)
     assert pod is not None
@@ -127,8 +129,8 @@ def _scores(jobs: JobNamespace, folder: str) -> dict[int, Json]:
     files = jobs.cluster.inside(
         "sh", "-c", f"cat {folder}/evaluation/[0-9]*0.json | sed 's/}}{{/}}\\n{{/g'"
     ).splitlines()
-    found = [json.loads(line) for line in files]
-    return {score["step"]: score for score in found}
+    scores = [json.loads(line) for line in files]
+    return {score["step"]: score for score in scores}
 
 
 def _independently(jobs: JobNamespace, checkpoint: str) -> Json:
@@ -136,11 +138,11 @@ def _independently(jobs: JobNamespace, checkpoint: str) -> Json:
     path = checkpoint.replace("/ckpt", VOLUME, 1)
     run = ["python", "-", path, "/volume/data/test-*.tfrecord"]
     printed = jobs.cluster.inside(*run, stdin=(HERE / "single_process.py").read_text())
-    found: Json = json.loads(printed.splitlines()[-1])
-    return found
+    result: Json = json.loads(printed.splitlines()[-1])
+    return result
 
 
-def test_every_checkpoint_that_is_there_was_scored_though_the_evaluator_was_killed_twice(jobs: JobNamespace) -> None:
+def test_every_checkpoint_has_a_score_though_the_evaluator_was_killed_twice(jobs: JobNamespace) -> None:
     status, folder = jobs.ended(DURING), _checkpoints(jobs)
     assert status["phase"] == "Succeeded", jobs.described(DURING)
     there = jobs.cluster.inside("ls", folder).split()
@@ -182,15 +184,15 @@ def test_an_evaluator_that_starts_when_training_is_over_scores_its_last_checkpoi
     assert status["evaluation"]["latest"]["step"] == 200
 
 
-def test_one_two_and_three_workers_find_the_same_though_one_of_three_was_killed(jobs: JobNamespace) -> None:
+def test_one_two_and_three_workers_give_equal_scores_though_one_of_three_was_killed(jobs: JobNamespace) -> None:
     after = jobs.ended(AFTER)
     assert after["gangs"]["evaluation"]["attempt"] == 1
-    found = [after["evaluation"]["final"], after["evaluation"]["latest"]]
-    found += [jobs.ended(name, PATIENCE_SECONDS)["evaluation"]["final"] for name in (BY_PATH, BY_LATEST)]
-    assert [(result["step"], result["examples"]) for result in found] == [(200, 10_000)] * 4
-    for result in found:
-        assert result["metrics"]["accuracy"] == pytest.approx(found[0]["metrics"]["accuracy"], rel=1e-9)
-        assert result["metrics"]["loss"] == pytest.approx(found[0]["metrics"]["loss"], rel=1e-5)
+    results = [after["evaluation"]["final"], after["evaluation"]["latest"]]
+    results += [jobs.ended(name, PATIENCE_SECONDS)["evaluation"]["final"] for name in (BY_PATH, BY_LATEST)]
+    assert [(result["step"], result["examples"]) for result in results] == [(200, 10_000)] * 4
+    for result in results:
+        assert result["metrics"]["accuracy"] == pytest.approx(results[0]["metrics"]["accuracy"], rel=1e-9)
+        assert result["metrics"]["loss"] == pytest.approx(results[0]["metrics"]["loss"], rel=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -72,14 +72,14 @@ def conditions(status: Json) -> dict[str, tuple[str, str]]:
         ("no-data", "Succeeded", ("False", "UserError"), "training.config.data.eval: "),
     ],
 )
-def test_training_has_succeeded_whatever_becomes_of_the_evaluation(
+def test_training_succeeds_whatever_the_result_of_the_evaluation(
     jobs: JobNamespace, name: str, phase: str, evaluated: tuple[str, str], message: str
 ) -> None:
     status = jobs.ended(name)
-    found = conditions(status)
+    status_of = conditions(status)
     assert status["phase"] == phase, jobs.described(name)
-    assert found["Running"] == ("False", "TrainingSucceeded")
-    assert found["Evaluated"] == evaluated
+    assert status_of["Running"] == ("False", "TrainingSucceeded")
+    assert status_of["Evaluated"] == evaluated
     assert message in jobs.printed(name)["MESSAGE"]
     assert status["replicas"]["worker"]["succeeded"] == 1
     assert (status["attempt"], status["restarts"]["counted"]) == (0, 0)

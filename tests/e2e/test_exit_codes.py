@@ -59,9 +59,9 @@ PARAMETERS = {e.name: pytest.param(e, marks=() if e.name in WITNESSES else pytes
 def jobs(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[JobNamespace]:
     """The cases of the selected tests, started together."""
     selected = (item for item in request.session.items if isinstance(item, pytest.Function))
-    given = (item.callspec.params["case"] for item in selected if item.module is request.module)
+    cases = (item.callspec.params["case"] for item in selected if item.module is request.module)
     with own_namespace(cluster, "exit-codes") as jobs:
-        for case in {case.name: case for case in given if isinstance(case, ExitCase)}.values():
+        for case in {case.name: case for case in cases if isinstance(case, ExitCase)}.values():
             policy = {"backoffLimit": case.backoff_limit}
             jobs.start(small_job(case.name, ENDS, *case.ways, runPolicy=policy))
         yield jobs

@@ -72,7 +72,7 @@ _RESTRICTED = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL
 
 
 @pytest.mark.parametrize("name", LOST)
-def test_a_pod_that_is_taken_away_restarts_the_gang_and_costs_no_restart(jobs: JobNamespace, name: str) -> None:
+def test_an_evicted_or_deleted_pod_restarts_the_gang_without_counting(jobs: JobNamespace, name: str) -> None:
     pods = jobs.runs(name)
     assert [p["metadata"]["name"] for p in pods] == [f"{name}-worker-0", f"{name}-worker-1"]
     taken = f"{name}-worker-1"
@@ -89,7 +89,7 @@ def test_a_pod_that_is_taken_away_restarts_the_gang_and_costs_no_restart(jobs: J
     jobs.await_description(name, "Reason: Disruption", "Warning Restarting", "worker-1")
 
 
-def test_a_replica_that_is_killed_for_memory_is_restarted_and_called_so(jobs: JobNamespace) -> None:
+def test_a_replica_that_is_killed_for_memory_is_restarted_with_reason_out_of_memory(jobs: JobNamespace) -> None:
     status = jobs.ended("out-of-memory")
     assert status["phase"] == "Succeeded"
     assert status["restarts"]["counted"] == 2
@@ -100,7 +100,7 @@ def test_a_replica_that_is_killed_for_memory_is_restarted_and_called_so(jobs: Jo
     jobs.await_description("out-of-memory", "Reason: OutOfMemory", "Warning Restarting")
 
 
-def test_an_image_that_is_not_there_is_named_with_its_field_and_fails_at_the_deadline(jobs: JobNamespace) -> None:
+def test_a_missing_image_is_named_with_its_field_and_fails_the_job_at_the_deadline(jobs: JobNamespace) -> None:
     status = jobs.ended("no-image")
     printed = jobs.printed("no-image")
     assert (printed["PHASE"], printed["RESTARTS"]) == ("Failed", "0")
@@ -112,7 +112,7 @@ def test_an_image_that_is_not_there_is_named_with_its_field_and_fails_at_the_dea
     wait_for("its pods to go", lambda: not jobs.cluster.pods("no-image"))
 
 
-def test_a_replica_that_fits_nowhere_is_named_and_its_companions_are_let_go(jobs: JobNamespace) -> None:
+def test_a_job_with_an_unschedulable_replica_names_it_fails_and_releases_its_other_pods(jobs: JobNamespace) -> None:
     status = jobs.ended("no-place")
     printed = jobs.printed("no-place")
     assert (printed["PHASE"], printed["RESTARTS"]) == ("Failed", "0")

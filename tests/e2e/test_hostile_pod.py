@@ -88,21 +88,21 @@ def restarts(cluster: Cluster) -> dict[str, int]:
 
 def memory(cluster: Cluster) -> dict[str, float]:
     """Return the resident memory of each controller, in bytes."""
-    found: dict[str, float] = {}
+    usage: dict[str, float] = {}
     for pod in controllers(cluster):
         text = cluster.inside("python", "-c", METRICS, f"http://{pod['status']['podIP']}:8080/metrics")
         lines = dict(line.split(" ", 1) for line in text.splitlines() if line and not line.startswith("#"))
-        found[pod["metadata"]["uid"]] = float(lines["process_resident_memory_bytes"])
-    return found
+        usage[pod["metadata"]["uid"]] = float(lines["process_resident_memory_bytes"])
+    return usage
 
 
 def progress(jobs: JobNamespace, name: str) -> Json:
-    found: Json = jobs.cluster.job(name).get("status", {}).get("progress", {})
-    return found
+    stored: Json = jobs.cluster.job(name).get("status", {}).get("progress", {})
+    return stored
 
 
 @pytest.mark.parametrize("seconds", [60, pytest.param(600, marks=pytest.mark.long)])
-def test_a_hostile_pod_costs_its_own_job_alone(
+def test_a_hostile_pod_affects_only_its_own_job(
     cluster: Cluster, hostile: JobNamespace, neighbour: JobNamespace, seconds: int
 ) -> None:
     before, at_first = restarts(cluster), memory(cluster)
@@ -145,8 +145,8 @@ def test_no_redirect_was_followed_and_no_stacks_of_another_tenant_are_shown(host
 
 def test_made_up_failures_flood_no_events(hostile: JobNamespace) -> None:
     namespace = hostile.cluster.namespace
-    found = hostile.cluster.kubectl.get("events.events.k8s.io", f"--namespace={namespace}")
-    mine = [event for event in (found or {"items": []})["items"] if event["regarding"]["name"] == "hostile"]
+    events = hostile.cluster.kubectl.get("events.events.k8s.io", f"--namespace={namespace}")
+    mine = [event for event in (events or {"items": []})["items"] if event["regarding"]["name"] == "hostile"]
     assert 0 < len(mine) <= 60
 
 

@@ -90,8 +90,8 @@ def test_a_killed_worker_of_an_asynchronous_gang_is_replaced_alone(jobs: JobName
     send_signal(_replica(pods, "worker-0"), "KILL")
 
     def replaced() -> Json | None:
-        found = [p for p in jobs.cluster.pods(ASYNCHRONOUS) if p["metadata"]["name"].endswith("worker-0-r1")]
-        return next((p for p in found if p["status"]["phase"] == "Running"), None)
+        successors = [p for p in jobs.cluster.pods(ASYNCHRONOUS) if p["metadata"]["name"].endswith("worker-0-r1")]
+        return next((p for p in successors if p["status"]["phase"] == "Running"), None)
 
     wait_for("the worker's replacement", replaced)
     assert [c["reason"] for c in jobs.root_causes(ASYNCHRONOUS)] == ["Crash"]

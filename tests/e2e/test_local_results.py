@@ -32,11 +32,11 @@ def here(job: Json, folder: Path) -> Json:
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     status: Json = json.loads((folder / ".tfdist" / NAME / "status.json").read_text())
-    found: Json = status["evaluation"]["final"]
-    return found
+    final: Json = status["evaluation"]["final"]
+    return final
 
 
-def test_two_workers_and_the_evaluation_after_them_give_the_same_here_and_on_pods(
+def test_two_workers_and_their_evaluation_give_equal_metrics_locally_and_on_pods(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     job = example(NAME, steps=STEPS, model="mlp")

@@ -43,8 +43,8 @@ def jobs(cluster: Cluster) -> Iterator[JobNamespace]:
 def test_the_next_attempt_starts_on_other_nodes_while_the_old_pod_still_terminates(jobs: JobNamespace) -> None:
     jobs.start(small_job("lost-node", WAITS, replicas=2, template={"spec": SPREAD}))
     pods = jobs.runs("lost-node")
-    nodes, known = [pod["spec"]["nodeName"] for pod in pods], _nodes_of_controllers(jobs.cluster)
-    lost = next((node for node in nodes if node not in known), nodes[1])
+    nodes, controllers = [pod["spec"]["nodeName"] for pod in pods], _nodes_of_controllers(jobs.cluster)
+    lost = next((node for node in nodes if node not in controllers), nodes[1])
     with paused(lost):
         status = jobs.ended("lost-node", seconds=240)
         assert status["phase"] == "Succeeded"
@@ -90,8 +90,8 @@ def separated_gang(cluster: Cluster) -> Iterator[SeparatedGang]:
 
 
 def _nodes_of_controllers(cluster: Cluster) -> list[str]:
-    found = cluster.kubectl.pods(cluster.kubectl.place.system, cluster.kubectl.place.selector)
-    return [pod["spec"]["nodeName"] for pod in found]
+    pods = cluster.kubectl.pods(cluster.kubectl.place.system, cluster.kubectl.place.selector)
+    return [pod["spec"]["nodeName"] for pod in pods]
 
 
 def _all_usable(cluster: Cluster) -> bool:
@@ -101,8 +101,8 @@ def _all_usable(cluster: Cluster) -> bool:
     return not marks & {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}
 
 
-def _names(found: Json | None) -> list[str]:
-    return [item["metadata"]["name"] for item in (found or {})["items"]]
+def _names(listed: Json | None) -> list[str]:
+    return [item["metadata"]["name"] for item in (listed or {})["items"]]
 
 
 def _prefers(node: str) -> Json:

@@ -170,10 +170,10 @@ def test_a_script_that_is_disturbed_ten_times_ends_with_the_losses_of_one_left_a
     status = namespace.ended("resumed", seconds=600)
     assert status["phase"] == "Succeeded", namespace.described("resumed")
     assert status["progress"]["step"] == 400
-    found, expected = (numbers(namespace, name) for name in ("resumed", "undisturbed"))
-    assert len(found) == 200
+    actual, expected = (numbers(namespace, name) for name in ("resumed", "undisturbed"))
+    assert len(actual) == 200
     # the sums of an interrupted epoch are added in another order
-    assert found == pytest.approx(expected, rel=1e-5)
+    assert actual == pytest.approx(expected, rel=1e-5)
 
 
 def kill_program(_: JobNamespace, pod: Json) -> None:
@@ -236,5 +236,5 @@ def log(namespace: JobNamespace, pod: Json) -> str:
 
 def losses(text: str) -> str:
     """Return the losses that a worker of the gang has printed once."""
-    (found,) = re.findall(r"round \d+ workers 2 losses (.*)$", text, re.MULTILINE)
-    return str(found)
+    (line,) = re.findall(r"round \d+ workers 2 losses (.*)$", text, re.MULTILINE)
+    return str(line)

@@ -61,8 +61,8 @@ def cluster(
 ) -> Iterator[ConformanceCluster]:
     """The situations of a module's tests, in a namespace with a controller of its own."""
     folder = tmp_path_factory.mktemp("controller")
-    with _namespace(api) as name, conformance_cluster(api, request.module, name, folder) as made:
-        yield made
+    with _namespace(api) as name, conformance_cluster(api, request.module, name, folder) as cluster:
+        yield cluster
 
 
 @pytest.fixture
@@ -74,8 +74,8 @@ def jobs(cluster: ConformanceCluster, request: pytest.FixtureRequest) -> list[Co
 @pytest.fixture
 def job(jobs: list[ConvertedJob]) -> ConvertedJob:
     """The job of the test's one situation."""
-    (found,) = jobs
-    return found
+    (single_job,) = jobs
+    return single_job
 
 
 # The schedulers of other projects take minutes to build: only tests that are marked long use them.

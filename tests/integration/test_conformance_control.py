@@ -249,7 +249,7 @@ def test_c93_without_a_chief_worker_0_ends_the_job_with_0(cluster: ConformanceCl
 
 def test_c94_a_malformed_setting_of_the_controller_is_rejected_and_letter_case_means_nothing() -> None:
     """The peer's `--enable-scheme` chooses among kinds of jobs; TFDist's controller has one kind and no such flag."""
-    given = {"TFDIST_TRAINER_IMAGE": IMAGE}
-    assert from_environment(given | {"TFDIST_LEADER_ELECTION": "FALSE"}).leader_election is False
+    environment = {"TFDIST_TRAINER_IMAGE": IMAGE}
+    assert from_environment(environment | {"TFDIST_LEADER_ELECTION": "FALSE"}).leader_election is False
     with pytest.raises(SystemExit, match="TFDIST_LEADER_ELECTION='perhaps'"):
-        from_environment(given | {"TFDIST_LEADER_ELECTION": "perhaps"})
+        from_environment(environment | {"TFDIST_LEADER_ELECTION": "perhaps"})

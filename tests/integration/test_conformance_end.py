@@ -198,12 +198,14 @@ def test_c82_the_timer_is_set_to_the_end_of_the_time_to_live(
     ttl: int | None, ended_at: str, seconds: float | None
 ) -> None:
     assert NOW.isoformat() == "2030-01-02T03:04:05+00:00"
-    given = tfjob(types(worker=1), policy={} if ttl is None else {"ttlSecondsAfterFinished": ttl})
-    plan = planned("worker-0:S", ended("Succeeded", ended_at), job=parse(convert(given).manifest))
+    source = tfjob(types(worker=1), policy={} if ttl is None else {"ttlSecondsAfterFinished": ttl})
+    plan = planned("worker-0:S", ended("Succeeded", ended_at), job=parse(convert(source).manifest))
     assert plan.requeue_after_seconds == seconds
 
 
 def test_c82_while_the_job_runs_there_is_no_such_timer() -> None:
-    given, without = (tfjob(types(worker=1), policy=policy) for policy in ({"ttlSecondsAfterFinished": 5}, {}))
-    timers = [planned("worker-0:R", job=parse(convert(job).manifest)).requeue_after_seconds for job in (given, without)]
+    limited, unlimited = (tfjob(types(worker=1), policy=policy) for policy in ({"ttlSecondsAfterFinished": 5}, {}))
+    timers = [
+        planned("worker-0:R", job=parse(convert(job).manifest)).requeue_after_seconds for job in (limited, unlimited)
+    ]
     assert timers[0] == timers[1]

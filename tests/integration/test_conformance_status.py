@@ -215,7 +215,7 @@ def test_c59_a_suspended_job_has_not_ended(job: ConvertedJob) -> None:
 
 
 def test_c55_no_job_that_has_ended_has_the_condition_running(cluster: ConformanceCluster) -> None:
-    ended = [j for given in cluster.situations.values() for j in given if j.holds() & {"Succeeded", "Failed"}]
+    ended = [j for jobs in cluster.situations.values() for j in jobs if j.holds() & {"Succeeded", "Failed"}]
     assert len(ended) >= 15
     for job in ended:
         assert not job.holds() & {"Running", "Restarting"}, job.name

@@ -97,8 +97,8 @@ def timeless(value: Any) -> Any:
     if isinstance(value, dict):
         return {k: timeless(v) for k, v in value.items() if k not in TIMES}
     if isinstance(value, list):
-        found = [timeless(v) for v in value]
-        return sorted(found, key=lambda v: str(v.get("type"))) if found and isinstance(found[0], dict) else found
+        items = [timeless(v) for v in value]
+        return sorted(items, key=lambda v: str(v.get("type"))) if items and isinstance(items[0], dict) else items
     return re.sub(r"node [\w.-]+", "a node", _RUNNING.sub("replicas run", value)) if isinstance(value, str) else value
 
 
@@ -128,15 +128,15 @@ def dying(api: Api, folder: pathlib.Path, points: range) -> Iterator[list[Run]]:
     with namespaces(api, len(points)) as names:
         runs = runs_in(names, points, folder)
         for name in names:
-            made = manifest("fashion", name, runPolicy={"cleanPodPolicy": "All"})
-            del made["metadata"]["uid"]
-            api.create_job(made)
+            document = manifest("fashion", name, runPolicy={"cleanPodPolicy": "All"})
+            del document["metadata"]["uid"]
+            api.create_job(document)
         with controlled(api, folder, runs):
             yield runs
 
 
 @pytest.mark.long
-def test_a_controller_killed_before_any_of_its_changes_leaves_no_trace_of_that(
+def test_a_job_whose_controller_is_killed_before_any_change_ends_as_an_undisturbed_one(
     api: Api, tmp_path: pathlib.Path
 ) -> None:
     (tmp_path / "whole").mkdir()
@@ -151,10 +151,10 @@ def test_a_controller_killed_before_any_of_its_changes_leaves_no_trace_of_that(
         for run, change in zip(runs, changes, strict=True):
             log = pathlib.Path(run.log).read_text()
             where = f"killed before its change {run.die_before}, as {change}:\n{log}"
-            for found, wanted in zip(ends[run.namespace], (expected, left), strict=True):
-                assert timeless(found.status) == timeless(wanted.status), where
-                assert found.pods <= wanted.pods, where
-                assert found.services <= wanted.services, where
+            for actual, reference in zip(ends[run.namespace], (expected, left), strict=True):
+                assert timeless(actual.status) == timeless(reference.status), where
+                assert actual.pods <= reference.pods, where
+                assert actual.services <= reference.services, where
             lost = len(re.findall(r"dies before POST .*/events$", log, re.MULTILINE))
             events = ends[run.namespace][1].events
             assert ({*events} <= {*left.events}, len(events)) == (True, len(left.events) - lost), where

@@ -149,7 +149,7 @@ def test_success_of_the_deciding_replica_wins_over_a_failure_in_the_same_reconci
 
 
 @situation(types(chief=1, worker=2), "chief-0:F1 worker-0,1:S")
-def test_failure_of_who_decides_wins_over_the_success_of_others(job: ConvertedJob) -> None:
+def test_failure_of_the_deciding_replica_wins_over_the_success_of_others(job: ConvertedJob) -> None:
     job.await_phase("Failed")
     assert job.holds() == {"Failed"}
 

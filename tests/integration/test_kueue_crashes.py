@@ -53,9 +53,9 @@ def life(api: Api, namespace: str) -> Life:
 def submit(api: Api, namespace: str, name: str) -> None:
     """Create a job that needs the whole quota."""
     resources: Json = {"requests": {"cpu": "1"}}
-    made = manifest(name, namespace, worker={"replicas": SIZE}, resources=resources, scheduling={"queue": QUEUE})
-    del made["metadata"]["uid"]
-    api.create_job(made)
+    document = manifest(name, namespace, worker={"replicas": SIZE}, resources=resources, scheduling={"queue": QUEUE})
+    del document["metadata"]["uid"]
+    api.create_job(document)
 
 
 def set_stop_policy(api: Api, namespace: str, policy: str) -> None:

@@ -56,9 +56,9 @@ def used(controller: Controller) -> set[Right]:
 
 
 def new_job(api: Api, namespace: str, name: str, **spec: object) -> None:
-    made = manifest(name, namespace, **spec)
-    del made["metadata"]["uid"]
-    api.create_job(made)
+    document = manifest(name, namespace, **spec)
+    del document["metadata"]["uid"]
+    api.create_job(document)
 
 
 def await_phase(api: Api, namespace: str, name: str, phase: str) -> None:

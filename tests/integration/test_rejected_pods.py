@@ -49,11 +49,11 @@ class ControlledJobs:
     def await_message(self, name: str, kind: str, reason: str) -> str:
         """Return the message of a condition once it has that reason."""
 
-        def found() -> str:
+        def message() -> str:
             stored = [c for c in self.status(name).get("conditions", ()) if c["type"] == kind]
             return stored[0]["message"] if stored and stored[0]["reason"] == reason else ""
 
-        return wait_for(f"{kind} of {name} for {reason}", found)
+        return wait_for(f"{kind} of {name} for {reason}", message)
 
 
 def deep(text: str) -> str:
@@ -62,9 +62,9 @@ def deep(text: str) -> str:
 
 
 def place(api: Api, namespace: str, name: str, spec: Json) -> None:
-    made = manifest(name, namespace, **spec)
-    made["metadata"].pop("uid")
-    answer = api.post_text(JOBS.format(ns=namespace), deep(json.dumps(made)))
+    document = manifest(name, namespace, **spec)
+    document["metadata"].pop("uid")
+    answer = api.post_text(JOBS.format(ns=namespace), deep(json.dumps(document)))
     assert answer.ok, answer.text[:1000]
 
 
@@ -108,7 +108,7 @@ def test_a_pod_name_that_exists_is_reported_with_its_owner_and_the_pod_is_never_
     wait_for("the job's own pods", lambda: pods_of(jobs, "taken") == ["taken-worker-0", "taken-worker-1"])
 
 
-def test_another_job_goes_on(jobs: ControlledJobs) -> None:
+def test_a_valid_job_in_the_same_namespace_gets_its_pods(jobs: ControlledJobs) -> None:
     wait_for("its pods", lambda: pods_of(jobs, "good") == ["good-worker-0", "good-worker-1"])
     assert jobs.status("good")["phase"] in {"Starting", "Running"}
 

@@ -91,4 +91,4 @@ def test_a_controller_killed_before_any_of_its_changes_loses_no_trial_and_runs_n
         for change in changes:
             if change.namespace == run.namespace:
                 uids.setdefault(change.object["metadata"]["name"], set()).add(change.object["metadata"]["uid"])
-        assert {name: len(found) for name, found in uids.items()} == {f"rates-{k}": 1 for k in range(3)}
+        assert {name: len(identities) for name, identities in uids.items()} == {f"rates-{k}": 1 for k in range(3)}

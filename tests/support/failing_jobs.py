@@ -70,8 +70,8 @@ class JobNamespace:
         """Return the status of a job once it has ended."""
 
         def status() -> Json | None:
-            found: Json = self.cluster.job(name).get("status", {})
-            return found if found.get("phase") in ENDED else None
+            current: Json = self.cluster.job(name).get("status", {})
+            return current if current.get("phase") in ENDED else None
 
         last = wait_for(f"the end of {name}", status, seconds)
         assert last is not None
@@ -104,8 +104,8 @@ class JobNamespace:
         """Return what `kubectl describe` prints once it has all `parts`."""
 
         def text() -> str:
-            found = " ".join(self.described(name).split())
-            return found if all(part in found for part in parts) else ""
+            description = " ".join(self.described(name).split())
+            return description if all(part in description for part in parts) else ""
 
         try:
             return wait_for(f"{parts} in the description of {name}", text, seconds)

@@ -45,8 +45,8 @@ def signal_program(pod: Json, signal: str) -> str:
 
     def program() -> str:
         warm = _children(node, launcher)
-        found = _children(node, warm[0]) if warm else []
-        return found[0] if found else ""
+        programs = _children(node, warm[0]) if warm else []
+        return programs[0] if programs else ""
 
     return _signal(node, wait_for(f"a program in {pod['metadata']['name']}", program), signal)
 

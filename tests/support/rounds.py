@@ -63,10 +63,10 @@ class Rounds:
 
     def pods(self) -> dict[str, Json]:
         """Return the pods that serve, by replica, as `worker-0`: of each the newest."""
-        found = sorted(
+        by_attempt = sorted(
             self.cluster.pods(self.name), key=lambda pod: int(pod["metadata"]["labels"]["tfdist.dev/attempt"])
         )
-        return {str(pod["spec"]["hostname"]): pod for pod in found}
+        return {str(pod["spec"]["hostname"]): pod for pod in by_attempt}
 
     def uids(self) -> dict[str, str]:
         """Return the identity of each replica's pod."""
@@ -116,8 +116,8 @@ class Rounds:
         """Return the root causes in the status once there are `count`."""
 
         def enough() -> list[Json]:
-            found = self.jobs.root_causes(self.name)
-            return found if len(found) >= count else []
+            causes = self.jobs.root_causes(self.name)
+            return causes if len(causes) >= count else []
 
         return wait_for(f"{count} root causes of {self.name}", enough)
 

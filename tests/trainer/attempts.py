@@ -45,8 +45,8 @@ class Attempts:
         for number, places in holds.items():
             self._held(number).unlink(missing_ok=True)
             environs[number] = {"HOLD_AT": places, "HOLD_FILE": str(self._held(number))}
-        given = job(self.directory, len(self.replicas), epochs=epochs, saves=saves) | self.settings
-        self.replicas.append(self.launch(self.roles, config={}, job=given, environs=environs))
+        settings = job(self.directory, len(self.replicas), epochs=epochs, saves=saves) | self.settings
+        self.replicas.append(self.launch(self.roles, config={}, job=settings, environs=environs))
 
     def wait_for_output(self, number: int, text: str, times: int = 1) -> None:
         """Return when the outputs of a member, over all its starts, contain `text` so often."""

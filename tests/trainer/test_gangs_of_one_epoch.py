@@ -226,15 +226,15 @@ def test_two_then_three_then_one_worker_use_each_example_of_an_epoch_once(launch
     (tmp_path / "other").mkdir()
     undisturbed = Job(launch, tmp_path / "other")
     assert undisturbed.run(1).wait() == [0], undisturbed.log
-    for found, expected in zip(epochs_of(job.log), epochs_of(undisturbed.log), strict=True):
-        assert found == pytest.approx(expected, rel=1e-5)
+    for epoch, expected in zip(epochs_of(job.log), epochs_of(undisturbed.log), strict=True):
+        assert epoch == pytest.approx(expected, rel=1e-5)
         assert expected["number"] == pytest.approx((EXAMPLES - 1) / 2)
 
     # Progress does not go backwards, although the number of all steps becomes 10, 7 and 14.
-    known = [report for report in job.reports if "step" in report]
+    with_step = [report for report in job.reports if "step" in report]
     for name in ("step", "epoch", "examples", "percent"):
-        values = [report[name] for report in known]
+        values = [report[name] for report in with_step]
         assert values == sorted(values), name
-    assert [total for total, _ in itertools.groupby(report["totalSteps"] for report in known)] == [10, 7, 14]
-    assert {known[-1]["percent"], ended.termination().percent} == {100.0}
+    assert [total for total, _ in itertools.groupby(report["totalSteps"] for report in with_step)] == [10, 7, 14]
+    assert {with_step[-1]["percent"], ended.termination().percent} == {100.0}
     assert preempted.termination().percent == pytest.approx(24)

@@ -33,8 +33,8 @@ def classifier(*middle: Any, **options: Any) -> Any:
     keras.utils.set_random_seed(1)
     with STRATEGY.scope():
         hidden = layers.Dense(16, activation="relu", kernel_regularizer="l2")
-        made = [each() for each in middle]
-        model = keras.Sequential([keras.Input([8]), hidden, *made, layers.Dense(1, activation="sigmoid")])
+        middle_layers = [each() for each in middle]
+        model = keras.Sequential([keras.Input([8]), hidden, *middle_layers, layers.Dense(1, activation="sigmoid")])
         settings = {"loss": "binary_crossentropy", "metrics": ["accuracy", keras.metrics.AUC(name="auc")]} | options
         optimizer = settings.pop("optimizer", lambda: "adam")
         model.compile(optimizer=optimizer(), **settings)
@@ -176,9 +176,9 @@ def whole_executions() -> dict[str, Any]:
 def prediction() -> dict[str, Any]:
     model = classifier()
     expected = model(X).numpy()
-    found = {"array": model.predict(X, verbose=0), "data": model.predict(data(X), batch_size=None, verbose=0)}
-    found["pair of arrays"] = Halves(model).predict((X[:, :4], X[:, 4:]), verbose=0)
-    return {name: float(np.abs(values - expected).max()) for name, values in found.items()}
+    predictions = {"array": model.predict(X, verbose=0), "data": model.predict(data(X), batch_size=None, verbose=0)}
+    predictions["pair of arrays"] = Halves(model).predict((X[:, :4], X[:, 4:]), verbose=0)
+    return {name: float(np.abs(values - expected).max()) for name, values in predictions.items()}
 
 
 def decision_of_one_worker() -> dict[str, Any]:
