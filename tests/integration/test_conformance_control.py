@@ -26,7 +26,7 @@ def conditions(job: ConvertedJob) -> dict[str, str]:
 # Suspension
 
 
-def test_c83_a_job_that_is_suspended_from_the_beginning_makes_nothing(cluster: ConformanceCluster) -> None:
+def test_c83_a_job_that_is_suspended_from_the_beginning_creates_nothing(cluster: ConformanceCluster) -> None:
     job = cluster.submit(types(worker=2, ps=1), policy={"suspend": True})
     status = job.await_phase("Suspended")
     another_runs(cluster)
@@ -107,7 +107,7 @@ def test_c88_missing_workers_are_created(job: ConvertedJob) -> None:
 
 @situation(types(worker=3), "worker-0,1,2:R")
 @situation(types(worker=4), "worker-0,1,2:R")
-def test_c89_as_many_pods_are_made_as_are_missing(jobs: list[ConvertedJob]) -> None:
+def test_c89_as_many_pods_are_created_as_are_missing(jobs: list[ConvertedJob]) -> None:
     complete, growing = jobs
     complete.await_phase("Running")
     growing.await_pods("the fourth", *(f"worker-{i}" for i in range(4)))
@@ -158,13 +158,13 @@ def test_c90_an_orphan_of_the_job_is_adopted(job: ConvertedJob) -> None:
 
 
 @situation(types("OnFailure", worker=1), "worker-0:X", edit=orphaned)
-def test_c90_an_orphan_that_is_being_deleted_is_not(job: ConvertedJob) -> None:
+def test_c90_an_orphan_that_is_being_deleted_is_not_adopted(job: ConvertedJob) -> None:
     job.await_pods("its replacement", "worker-0", "worker-0-r1")
     assert owners(job, "worker-0") == []
 
 
 @situation(types(worker=2), "worker-1:R", edit=of_an_earlier_job)
-def test_c90_a_pod_of_an_earlier_job_of_the_same_name_is_not(job: ConvertedJob) -> None:
+def test_c90_a_pod_of_an_earlier_job_of_the_same_name_is_not_adopted(job: ConvertedJob) -> None:
     """The peer knows jobs by their names in labels, and adopts it; TFDist knows them by their UIDs."""
     job.await_phase("Starting")
     wait_for("the pod whose name is free", lambda: "worker-0" in job.pods())
@@ -192,7 +192,7 @@ def test_c90_a_job_that_is_being_deleted_adopts_nothing(cluster: ConformanceClus
     job.api.do("PATCH", job.path, {"metadata": {"finalizers": None}}, "merge-patch")
 
 
-def test_c90_a_pod_that_loses_its_labels_is_replaced_and_stays_for_who_took_it_out(cluster: ConformanceCluster) -> None:
+def test_c90_a_pod_that_loses_its_labels_is_replaced_and_not_deleted(cluster: ConformanceCluster) -> None:
     """The peer gives up the pod, too, so that it outlives the job; here it is deleted with the job."""
     job = cluster.submit(types(worker=1))
     job.await_attempt(0)

@@ -167,7 +167,7 @@ def test_c80_a_job_that_has_ended_is_deleted_after_its_time_to_live(jobs: list[C
 @situation(types(worker=1), "worker-0:S", status=LONG_AGO, policy={"ttlSecondsAfterFinished": 180})
 @situation(types(worker=1), "worker-0:S", policy={"ttlSecondsAfterFinished": 0})
 @situation(types(worker=1), policy={"suspend": True, "ttlSecondsAfterFinished": 0})
-def test_c81_without_a_time_to_live_a_job_stays_and_after_it_it_goes(
+def test_c81_a_job_is_deleted_after_its_time_to_live_and_stays_without_one(
     cluster: ConformanceCluster, jobs: list[ConvertedJob]
 ) -> None:
     kept, long_ago, at_once, suspended = jobs
@@ -181,7 +181,7 @@ def test_c81_without_a_time_to_live_a_job_stays_and_after_it_it_goes(
 @situation(types(worker=1), "worker-0:S")
 @situation(types(worker=1), "worker-0:F1")
 @situation(types(worker=1), "worker-0:R", policy={"activeDeadlineSeconds": 1})
-def test_c81_every_end_has_its_time(jobs: list[ConvertedJob]) -> None:
+def test_c81_every_finished_job_has_a_completion_time(jobs: list[ConvertedJob]) -> None:
     """The peer forgets it in one case, and cannot clean up then; in TFDist the end and its time are one write."""
     for job in jobs:
         assert job.await_status("its end", lambda status: "completionTime" in status)["phase"] in {
@@ -203,7 +203,7 @@ def test_c82_the_timer_is_set_to_the_end_of_the_time_to_live(
     assert plan.requeue_after_seconds == seconds
 
 
-def test_c82_while_the_job_runs_there_is_no_such_timer() -> None:
+def test_c82_a_running_job_has_no_timer_for_its_time_to_live() -> None:
     limited, unlimited = (tfjob(types(worker=1), policy=policy) for policy in ({"ttlSecondsAfterFinished": 5}, {}))
     timers = [
         planned("worker-0:R", job=parse(convert(job).manifest)).requeue_after_seconds for job in (limited, unlimited)

@@ -72,22 +72,22 @@ def test_c64_under_on_failure_a_ps_that_failed_starts_again(job: ConvertedJob) -
 
 
 @situation(*ps_ends("OnFailure", "S"))
-def test_c65_under_on_failure_a_ps_that_ended_with_0_does_not(job: ConvertedJob) -> None:
+def test_c65_under_on_failure_a_ps_that_ended_with_0_is_not_restarted(job: ConvertedJob) -> None:
     goes_on(job)
 
 
 @situation(*ps_ends("Never", "F1"))
-def test_c66_under_never_a_ps_that_failed_does_not(job: ConvertedJob) -> None:
+def test_c66_under_never_a_ps_that_failed_fails_the_job(job: ConvertedJob) -> None:
     fails(job)
 
 
 @situation(*ps_ends("Never", "S"))
-def test_c67_under_never_a_ps_that_ended_with_0_does_not(job: ConvertedJob) -> None:
+def test_c67_under_never_a_ps_that_ended_with_0_is_not_restarted(job: ConvertedJob) -> None:
     goes_on(job)
 
 
 @situation(*ps_ends("ExitCode", "F1"))
-def test_c68_under_exit_code_a_ps_that_ended_with_1_does_not(job: ConvertedJob) -> None:
+def test_c68_under_exit_code_a_ps_that_ended_with_1_fails_the_job(job: ConvertedJob) -> None:
     fails(job)
 
 
@@ -105,7 +105,7 @@ def test_c70_under_exit_code_a_pod_that_failed_without_an_exit_code_starts_again
 
 
 @situation(types("Never", worker=1), "worker-0:F?")
-def test_c70_under_never_too(job: ConvertedJob) -> None:
+def test_c70_under_never_a_pod_that_failed_without_an_exit_code_starts_again(job: ConvertedJob) -> None:
     """The peer fails the job; but nothing of the program has failed, the pod was evicted or its node was lost."""
     assert job.await_phase("Restarting")["restarts"]["uncounted"] == 1
 

@@ -139,7 +139,7 @@ def _conditions(workload: Json) -> dict[str, str]:
     return {each["type"]: each["status"] for each in workload.get("status", {}).get("conditions", ())}
 
 
-def test_a_controller_killed_before_any_of_its_changes_keeps_to_the_quota_and_releases_it(
+def test_a_controller_killed_before_any_change_keeps_to_the_quota_and_releases_it(
     api: Api, tmp_path: pathlib.Path
 ) -> None:
     # given the changes of a controller that lives

@@ -69,7 +69,7 @@ def live(api: Api, runs: Sequence[Run]) -> dict[str, Json]:
     return ends
 
 
-def test_a_controller_killed_before_any_of_its_changes_loses_no_trial_and_runs_none_twice(
+def test_a_controller_killed_before_any_change_loses_no_trial_and_runs_none_twice(
     api: Api, tmp_path: pathlib.Path
 ) -> None:
     # given the changes of a controller that lives
